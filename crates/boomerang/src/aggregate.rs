@@ -27,12 +27,12 @@ use earmark_wire::boomerang::iana::aggregation_flag;
 use earmark_wire::boomerang::{Aggregation, Editor, Keys, OptionFlags, OptionItem, append};
 use earmark_wire::icmp::Ends;
 
+use crate::admission::{AccessDecision, Grant};
 use crate::api::{Change, Direction, Event, Selector};
 use crate::config::AggregateRule;
-use crate::grant::{Asked, Grant};
-use crate::instance::{Boomerang, Turn};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::message::{Outcome, Passing};
 use crate::participation::counted;
-use crate::passing::{Outcome, Passing};
 use crate::route::{follow, route};
 use crate::state::{Half, Index};
 use crate::store::Key;
@@ -156,30 +156,30 @@ impl Boomerang {
     /// A message of others on its way through a node that has to do with aggregates.
     pub(crate) fn pass_by_with_aggregates<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         passing: &Passing<'_>,
     ) {
         // A release takes the session away, but its aggregate has to be told of further on.
         let before = self.member_of(passing);
         let outcome = match self.note_in(passing) {
-            Some(note) => self.treat_as_part(turn, passing, &note),
-            None => self.treat(turn, passing),
+            Some(note) => self.treat_as_part(cx, passing, &note),
+            None => self.treat(cx, passing),
         };
         let note = match passing.direction {
-            Direction::Forward => self.note_for(turn, passing, &outcome, before),
+            Direction::Forward => self.note_for(cx, passing, &outcome, before),
             Direction::Reverse => {
                 self.settle_member(passing, &outcome);
                 None
             }
         };
         let note = note.map(OptionItem::Aggregation);
-        let Some(mut how) = self.onward(turn, datagram, outcome.interface) else { return };
-        follow(turn, passing, &mut how);
+        let Some(mut how) = self.onward(cx, datagram, outcome.interface) else { return };
+        follow(cx, passing, &mut how);
         let (length, family) = (datagram.payload.len(), passing.view.family());
         let room = note.map_or(0, |note| note.buffer_len(family));
-        let record = counted(turn.context, datagram, &passing.view, passing.direction, &outcome);
-        let message = turn.out.send(how, length + room);
+        let record = counted(cx.context, datagram, &passing.view, passing.direction, &outcome);
+        let message = cx.out.send(how, length + room);
         message[..length].copy_from_slice(datagram.payload);
         outcome.edits.apply(message, &passing.view);
         if let Some((at, record)) = record {
@@ -210,7 +210,7 @@ impl Boomerang {
     /// Brings the flow's place in an aggregate up to date; what to append to its message.
     fn note_for<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         outcome: &Outcome,
         before: Option<(Index, Option<Member>)>,
@@ -221,13 +221,13 @@ impl Boomerang {
         if !readable {
             return None;
         }
-        let hop = || route(turn, passing).map(|hop| hop.interface);
+        let hop = || route(cx, passing).map(|hop| hop.interface);
         let interface = outcome.interface.or_else(hop);
         let Some((index, member)) = self.member_of(passing) else {
             // It was released just now, and counts no more.
             let member = before.and_then(|(_, member)| member)?;
             let leaves = if member.farewells > 0 { aggregation_flag::LEAVES } else { 0 };
-            return self.note(turn, passing, interface, member.aggregate, leaves);
+            return self.note(cx, passing, interface, member.aggregate, leaves);
         };
         let rate = self.store.session(index).half_at(FORWARD).rate;
         let changes_nothing = outcome.edits.nack || passing.view.flags().is_nack();
@@ -264,13 +264,13 @@ impl Boomerang {
         extra.member = (!gone).then_some(member);
         let raises = if member.settled { 0 } else { aggregation_flag::RAISES };
         let flags = if member.farewells > 0 { aggregation_flag::LEAVES } else { raises };
-        if gone { None } else { self.note(turn, passing, interface, number, flags) }
+        if gone { None } else { self.note(cx, passing, interface, number, flags) }
     }
 
     /// The note of an aggregate for a message that leaves through `interface`.
     fn note<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         interface: Option<InterfaceId>,
         number: u32,
@@ -279,7 +279,7 @@ impl Boomerang {
         let aggregate = &self.aggregates.list[number as usize];
         // The node is known by its first address on the way out.
         let like = aggregate.keys.destination;
-        let node = turn.context.interfaces.by_id(interface?)?.address_like(like)?;
+        let node = cx.context.interfaces.by_id(interface?)?.address_like(like)?;
         let same_family = aggregate.keys.family() == Ok(passing.view.family());
         same_family.then(|| Aggregation {
             flags: OptionFlags(flags),
@@ -331,47 +331,47 @@ impl Boomerang {
     /// The rules for a message whose flow is part of an aggregate.
     fn treat_as_part<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         note: &Aggregation,
     ) -> Outcome {
-        let interface = route(turn, passing).map(|hop| hop.interface);
+        let interface = route(cx, passing).map(|hop| hop.interface);
         let grant = self.find_aggregate(passing, note);
         let (Some(interface), Some(mut grant)) = (interface, grant) else {
-            return self.treat(turn, passing);
+            return self.treat(cx, passing);
         };
         let held = self.held_by(&grant);
         // An aggregate has one link. Flows of it that leave elsewhere are treated by themselves.
         let elsewhere = held.is_there() && held.interface != interface;
-        if elsewhere || !crate::pass::takes_part(turn, interface) {
-            return self.treat(turn, passing);
+        if elsewhere || !crate::transit::takes_part(cx, interface) {
+            return self.treat(cx, passing);
         }
         if note.flags.leaves() || passing.is_release() {
-            return self.treat_apart(turn, passing, note, &grant);
+            return self.treat_apart(cx, passing, note, &grant);
         }
         if passing.view.flags().is_nack() {
-            self.prolong_aggregate(turn, passing, &grant);
-            return self.treat(turn, passing);
+            self.prolong_aggregate(cx, passing, &grant);
+            return self.treat(cx, passing);
         }
         let own = self.find(passing).filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
         let as_node = Passing { initiator: note.node, ..*passing };
         let place = (FORWARD, interface);
-        let mut asked = Asked::NotYet;
-        let whole = self.grant(turn, &as_node, place, &mut grant, note.rate, &mut asked);
+        let mut asked = AccessDecision::NotYet;
+        let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut asked);
         if whole.is_err() && own.is_none() && (note.flags.raises() || !held.is_there()) {
-            return self.treat(turn, passing);
+            return self.treat(cx, passing);
         }
         if let Some(own) = own {
-            if whole.is_err() && !self.fold(turn, &as_node, place, &mut grant, own) {
-                return self.treat(turn, passing);
+            if whole.is_err() && !self.fold(cx, &as_node, place, &mut grant, own) {
+                return self.treat(cx, passing);
             }
-            self.release_half(turn, own, FORWARD, Change::Aggregated);
-            self.remove_if_empty(turn, own);
+            self.release_half(cx, own, FORWARD, Change::Aggregated);
+            self.remove_if_empty(cx, own);
         }
-        self.prolong_aggregate(turn, passing, &grant);
+        self.prolong_aggregate(cx, passing, &grant);
         let longest = self.config.max_refresh_interval;
         let mut outcome =
-            Outcome { interface: Some(interface), edits: crate::passing::Edits::NONE };
+            Outcome { interface: Some(interface), edits: crate::message::Edits::NONE };
         outcome.edits.interval = (passing.view.refresh_interval() > longest).then_some(longest);
         outcome
     }
@@ -380,7 +380,7 @@ impl Boomerang {
     /// stroke; traffic control hears of the larger aggregate first.
     fn fold<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         as_node: &Passing<'_>,
         place: (usize, InterfaceId),
         grant: &mut Grant,
@@ -389,14 +389,14 @@ impl Boomerang {
         let half = self.store.session(own).half_at(FORWARD);
         let Some(sum) = self.held_by(grant).rate.checked_add(half.rate) else { return false };
         let nothing = self.demand(0);
-        if half.interface != place.1 || turn.context.ledger.change(half.claim, nothing).is_err() {
+        if half.interface != place.1 || cx.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut asked = Asked::Already(Ok(self.store.asker(as_node.initiator)));
-        let granted = self.grant(turn, as_node, place, grant, sum, &mut asked).is_ok();
+        let mut asked = AccessDecision::Already(Ok(self.store.asker(as_node.initiator)));
+        let granted = self.admit(cx, as_node, place, grant, sum, &mut asked).is_ok();
         if !granted {
             // What was given up a moment ago is still there.
-            let back = turn.context.ledger.change(half.claim, self.demand(half.rate));
+            let back = cx.context.ledger.change(half.claim, self.demand(half.rate));
             debug_assert!(back.is_ok(), "{back:?}");
         }
         granted
@@ -405,29 +405,29 @@ impl Boomerang {
     /// A flow leaves its aggregate, which shrinks; unless it ends altogether, it gets a reservation of its own.
     fn treat_apart<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         note: &Aggregation,
         grant: &Grant,
     ) -> Outcome {
-        let Grant::Known(index) = *grant else { return self.treat(turn, passing) };
+        let Grant::Known(index) = *grant else { return self.treat(cx, passing) };
         let held = self.store.session(index).half_at(FORWARD);
         let shrinks = note.rate < held.rate;
         if shrinks {
             // Less is always granted. Traffic control hears of it last.
-            let granted = turn.context.ledger.change(held.claim, self.demand(note.rate));
+            let granted = cx.context.ledger.change(held.claim, self.demand(note.rate));
             debug_assert!(granted.is_ok() || !held.is_there(), "{granted:?}");
         }
-        let outcome = self.treat(turn, passing);
+        let outcome = self.treat(cx, passing);
         if shrinks && note.rate == 0 {
-            self.release_session(turn, index, Change::Released);
+            self.release_session(cx, index, Change::Released);
         } else if shrinks {
             self.store.session_mut(index).half_at_mut(FORWARD).rate = note.rate;
-            self.install(turn, index, FORWARD);
-            self.tell(turn, index, FORWARD, Change::Changed);
+            self.install(cx, index, FORWARD);
+            self.tell(cx, index, FORWARD, Change::Changed);
         }
         if note.rate != 0 {
-            self.prolong_aggregate(turn, passing, grant);
+            self.prolong_aggregate(cx, passing, grant);
         }
         outcome
     }
@@ -463,16 +463,16 @@ impl Boomerang {
     /// A message of one of its flows keeps an aggregate alive, as long as the one that promises the longest interval.
     fn prolong_aggregate<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         grant: &Grant,
     ) {
         let Grant::Known(index) = *grant else { return };
         let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
         let half = self.store.session(index).half_at(FORWARD);
-        let ends = self.config.end_of_life(turn.now, interval);
+        let ends = self.config.end_of_life(cx.now, interval);
         if half.expires_at == earmark_core::Time::MAX || half.expires_at < ends {
-            self.prolong(turn.now, index, FORWARD, interval);
+            self.prolong(cx.now, index, FORWARD, interval);
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum Command {
         /// Who; it has a session.
         application: Application,
         /// The new rates, the most wanted first; see [`Request::wishes`].
-        wishes: Vec<Wish>,
+        wishes: Vec<ReservationRequest>,
     },
     /// Gives everything back. [`Event::Released`] tells when the loop has come round, or when it has been repeated often
     /// enough without that.
@@ -140,7 +140,7 @@ pub struct Request {
     /// Whose packets. The source is this host's for the way to the destination where it is unspecified (0.0.0.0/32, ::/128).
     pub selector: Selector,
     /// The rates, the most wanted first: one wish for a message with bitrates, several, up to 255, for one with downgrades.
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<ReservationRequest>,
     /// Seconds between refreshes; `None` for the configured interval.
     pub interval: Option<u8>,
     /// What to do where not everything is granted.
@@ -155,7 +155,7 @@ pub struct Request {
 
 impl Request {
     /// A request for one flow in one format, with the usual interval, to be repeated if it is refused.
-    pub fn new(destination: IpAddr, selector: Selector, wish: Wish) -> Request {
+    pub fn new(destination: IpAddr, selector: Selector, wish: ReservationRequest) -> Request {
         Request {
             destination,
             selector,
@@ -170,7 +170,7 @@ impl Request {
 
 /// Two rates that an application would like to have together. Each fits 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct ReservationRequest {
     /// From here to the far end.
     pub forward: Rate,
     /// From the far end to here.

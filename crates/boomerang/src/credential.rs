@@ -14,7 +14,7 @@ use sha2::Sha256;
 use crate::config::{Account, Secret};
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::passing::{Origin, Passing, Refused};
+use crate::message::{Origin, Passing, Refused};
 
 /// The users that a node knows, by user id. The operator chooses them, so an ordered map serves.
 #[derive(Debug, Default)]

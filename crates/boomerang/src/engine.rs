@@ -9,7 +9,7 @@ use earmark_wire::icmp::{Echo, Ends, Kind};
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
-use crate::instance::{Boomerang, Turn};
+use crate::instance::{Boomerang, HandlerContext};
 use crate::state::TimerKind;
 
 /// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
@@ -27,14 +27,14 @@ impl Engine for Boomerang {
         context: &mut Context<'_>,
         out: &mut Effects<E>,
     ) {
-        let mut turn = Turn { now, context, out };
+        let mut cx = HandlerContext { now, context, out };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram),
+            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram),
             // It has no connections.
             Input::Stream(_) => {}
-            Input::Expire => self.timers_expire(&mut turn),
-            Input::Command(command) => self.command(&mut turn, command),
-            Input::Host(event) => self.host_changes(&mut turn, &event),
+            Input::Expire => self.timers_expire(&mut cx),
+            Input::Command(command) => self.command(&mut cx, command),
+            Input::Host(event) => self.host_changes(&mut cx, &event),
         }
     }
 
@@ -47,25 +47,25 @@ impl Boomerang {
     #[inline]
     fn message_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        let local = turn.context.interfaces.is_local(datagram.destination);
+        let local = cx.context.interfaces.is_local(datagram.destination);
         if !local
             && let Some(ends) = ends_of_plain(datagram)
             && let Some(plain) = Plain::read(datagram.payload)
         {
             mark(Checkpoint::Parse);
-            return self.plain_passes_by(turn, datagram, ends, &plain);
+            return self.plain_passes_by(cx, datagram, ends, &plain);
         }
         let Some(ends) = Ends::of(datagram.source, datagram.destination) else {
-            return self.drop(turn, datagram, DropReason::BadSource);
+            return self.drop(cx, datagram, DropReason::BadSource);
         };
         let echo = match Echo::parse(datagram.payload, ends) {
             Ok(echo) => echo,
             Err(error) => {
                 self.counters.malform(error.name());
-                return self.not_ours(turn, datagram, None, local);
+                return self.not_ours(cx, datagram, None, local);
             }
         };
         let view = match View::parse(echo.data) {
@@ -75,17 +75,17 @@ impl Boomerang {
                 if error.kind != ErrorKind::Magic {
                     self.counters.malform(error.kind.name());
                 }
-                return self.not_ours(turn, datagram, Some(&echo), local);
+                return self.not_ours(cx, datagram, Some(&echo), local);
             }
         };
         mark(Checkpoint::Parse);
         match (local, echo.kind) {
             (false, Kind::Request) if datagram.destination.is_multicast() => {
-                self.spread(turn, datagram, &view);
+                self.spread(cx, datagram, &view);
             }
-            (false, kind) => self.pass_by(turn, datagram, kind, &view),
-            (true, Kind::Request) => self.bounce(turn, datagram, ends, Some(&view)),
-            (true, Kind::Reply) => self.loop_returns(turn, datagram, &echo, &view),
+            (false, kind) => self.pass_by(cx, datagram, kind, &view),
+            (true, Kind::Request) => self.bounce(cx, datagram, ends, Some(&view)),
+            (true, Kind::Reply) => self.loop_returns(cx, datagram, &echo, &view),
         }
     }
 
@@ -93,31 +93,35 @@ impl Boomerang {
     #[cold]
     fn not_ours<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         echo: Option<&Echo<'_>>,
         local: bool,
     ) {
         match (local, echo) {
             (false, _) if datagram.destination.is_multicast() => {
-                self.spread_as_it_is(turn, datagram);
+                self.spread_as_it_is(cx, datagram);
             }
-            (false, _) => self.relay(turn, datagram),
+            (false, _) => self.relay(cx, datagram),
             (true, Some(Echo { kind: Kind::Request, .. })) => {
                 if let Some(ends) = Ends::of(datagram.source, datagram.destination) {
-                    self.bounce(turn, datagram, ends, None);
+                    self.bounce(cx, datagram, ends, None);
                 }
             }
-            (true, _) => self.drop(turn, datagram, DropReason::NotForUs),
+            (true, _) => self.drop(cx, datagram, DropReason::NotForUs),
         }
     }
 
-    fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
+    fn host_changes<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        event: &HostEvent,
+    ) {
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(turn, claim, owner);
+                self.traffic_control_refuses(cx, claim, owner);
             }
-            HostEvent::Displaced(displaced) => self.give_way(turn, &displaced),
+            HostEvent::Displaced(displaced) => self.give_way(cx, &displaced),
             // Sessions are checked against the routes when their next message comes.
             HostEvent::RouteChanged(_)
             | HostEvent::MulticastRouteChanged { .. }
@@ -127,12 +131,12 @@ impl Boomerang {
         }
     }
 
-    fn timers_expire<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..TIMERS_PER_TURN {
-            let Some((_, timer)) = self.store.timers.pop_due(turn.now) else { return };
+            let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind() {
-                TimerKind::Expiry => self.session_is_due(turn, timer.block()),
-                TimerKind::Loop => self.loop_is_due(turn, timer.block()),
+                TimerKind::Expiry => self.session_is_due(cx, timer.block()),
+                TimerKind::Loop => self.loop_is_due(cx, timer.block()),
             }
         }
     }

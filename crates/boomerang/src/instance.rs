@@ -14,7 +14,7 @@ use crate::api::Event;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::credential::Users;
-use crate::loops::Loops;
+use crate::initiator::Loops;
 use crate::store::Store;
 
 /// Boomerang on one node.
@@ -41,7 +41,7 @@ pub struct Boomerang {
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
-pub(crate) struct Turn<'t, 'c, E> {
+pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
@@ -75,24 +75,24 @@ impl Boomerang {
     /// Passes a message on as a router would that does not speak Boomerang.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        let Some(how) = self.onward(turn, datagram, None) else { return };
+        let Some(how) = self.onward(cx, datagram, None) else { return };
         self.counters.relayed += 1;
-        turn.out.send_copy(how, datagram.payload);
+        cx.out.send_copy(how, datagram.payload);
     }
 
     /// How a message in transit leaves, if it still may.
     #[inline]
     pub(crate) fn onward<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         interface: Option<InterfaceId>,
     ) -> Option<Outgoing> {
         if datagram.ttl <= 1 {
-            self.drop(turn, datagram, DropReason::TtlExpired);
+            self.drop(cx, datagram, DropReason::TtlExpired);
             return None;
         }
         Some(Outgoing {
@@ -107,12 +107,12 @@ impl Boomerang {
     #[cold]
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         self.counters.drop(reason);
-        turn.out.notify(Event::Dropped {
+        cx.out.notify(Event::Dropped {
             reason,
             interface: datagram.interface,
             source: datagram.source,

@@ -49,27 +49,27 @@
 
 extern crate alloc;
 
+mod admission;
 mod aggregate;
-mod answer;
 mod api;
 mod config;
 mod counters;
 mod credential;
 mod engine;
-mod grant;
+mod initiator;
 mod instance;
 mod limits;
 mod lock;
-mod look;
-mod loops;
+mod lookup;
+mod message;
 mod multicast;
 mod offload;
 mod participation;
-mod pass;
-mod passing;
+mod responder;
 mod route;
 mod state;
 mod store;
+mod transit;
 mod view;
 
 pub use api::*;

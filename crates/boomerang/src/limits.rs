@@ -4,10 +4,10 @@ use core::net::IpAddr;
 
 use earmark_core::Time;
 
+use crate::admission::Grant;
 use crate::counters::RefusalReason;
-use crate::grant::Grant;
 use crate::instance::Boomerang;
-use crate::passing::{Origin, Passing, Refused};
+use crate::message::{Origin, Passing, Refused};
 use crate::store::Asker;
 
 impl Boomerang {

@@ -6,11 +6,11 @@
 
 use earmark_core::random::Stream;
 
+use crate::admission::Grant;
 use crate::api::{Change, Direction, Event};
 use crate::counters::RefusalReason;
-use crate::grant::Grant;
-use crate::instance::{Boomerang, Turn};
-use crate::passing::{Origin, Passing, Refused};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::message::{Origin, Passing, Refused};
 use crate::state::{Index, flag};
 
 /// Primes have this many binary digits, so that a key has room for three of them at least.
@@ -52,7 +52,7 @@ impl Boomerang {
     #[inline]
     pub(crate) fn unlock<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         index: Index,
     ) {
@@ -66,8 +66,8 @@ impl Boomerang {
         session.flags &= !(flag::LOCKED | flag::LOCKED_ON_RETURN);
         for slot in 0..self.store.session(index).slots() {
             if self.store.session(index).half_at(slot).is_there() {
-                self.install(turn, index, slot);
-                self.tell(turn, index, slot, Change::Unlocked);
+                self.install(cx, index, slot);
+                self.tell(cx, index, slot, Change::Unlocked);
             }
         }
     }

@@ -10,27 +10,27 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::View;
 
+use crate::admission::Grant;
 use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
-use crate::grant::Grant;
-use crate::instance::{Boomerang, Turn};
-use crate::pass::takes_part;
-use crate::passing::{Edits, Origin, Passing, Refused};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::message::{Edits, Origin, Passing, Refused};
 use crate::state::Index;
 use crate::store::Key;
+use crate::transit::takes_part;
 
 impl Boomerang {
     /// A message to a group, on its way through this node.
     pub(crate) fn spread<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         view: &View<'_>,
     ) {
         if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         }
-        let Some(branches) = self.branches(turn, datagram) else { return };
+        let Some(branches) = self.branches(cx, datagram) else { return };
         self.counters.requests += 1;
         let passing = Passing {
             view: *view,
@@ -40,10 +40,10 @@ impl Boomerang {
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
-        let edits = self.treat_branches(turn, &passing, &branches);
+        let edits = self.treat_branches(cx, &passing, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
-            let Some(how) = self.onward(turn, datagram, Some(branch)) else { return };
-            let message = turn.out.send_copy(how, datagram.payload);
+            let Some(how) = self.onward(cx, datagram, Some(branch)) else { return };
+            let message = cx.out.send_copy(how, datagram.payload);
             edits.apply(message, view);
         }
         mark(Checkpoint::Forward);
@@ -52,31 +52,31 @@ impl Boomerang {
     /// What cannot be read goes on as it is, on each branch.
     pub(crate) fn spread_as_it_is<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        let Some(branches) = self.branches(turn, datagram) else { return };
+        let Some(branches) = self.branches(cx, datagram) else { return };
         for branch in branches {
-            let Some(how) = self.onward(turn, datagram, Some(branch)) else { return };
+            let Some(how) = self.onward(cx, datagram, Some(branch)) else { return };
             self.counters.relayed += 1;
-            turn.out.send_copy(how, datagram.payload);
+            cx.out.send_copy(how, datagram.payload);
         }
     }
 
     /// Where copies of a message leave; `None` where it has come in astray.
     fn branches<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) -> Option<Vec<InterfaceId>> {
-        let branches = turn.context.routes.multicast(datagram.source, datagram.destination);
+        let branches = cx.context.routes.multicast(datagram.source, datagram.destination);
         mark(Checkpoint::Route);
         let Some(branches) = branches else {
-            self.drop(turn, datagram, DropReason::NoRoute);
+            self.drop(cx, datagram, DropReason::NoRoute);
             return None;
         };
         if branches.incoming.is_some_and(|incoming| incoming != datagram.interface) {
-            self.drop(turn, datagram, DropReason::WrongInterface);
+            self.drop(cx, datagram, DropReason::WrongInterface);
             return None;
         }
         let others = branches.outgoing.iter().copied();
@@ -86,7 +86,7 @@ impl Boomerang {
     /// The rules for each branch of a group: how the copies change, in the order of the branches.
     pub(crate) fn treat_branches<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         branches: &[InterfaceId],
     ) -> Vec<Edits> {
@@ -106,19 +106,19 @@ impl Boomerang {
                 return all(self.refuse(passing, refused));
             }
             if passing.is_release() {
-                self.release_session(turn, index, Change::Released);
+                self.release_session(cx, index, Change::Released);
                 return all(Edits::NONE);
             }
-            self.prune(turn, index, branches);
+            self.prune(cx, index, branches);
         } else if passing.is_release() {
             return all(Edits::NONE);
         }
         let mut edits = Vec::with_capacity(branches.len());
         for &branch in branches {
-            edits.push(self.treat_branch(turn, passing, branch, &mut grant));
+            edits.push(self.treat_branch(cx, passing, branch, &mut grant));
         }
         if let Grant::Known(index) = grant {
-            self.remove_if_empty(turn, index);
+            self.remove_if_empty(cx, index);
         }
         edits
     }
@@ -126,12 +126,12 @@ impl Boomerang {
     /// The rules for one branch.
     fn treat_branch<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         branch: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
-        if !takes_part(turn, branch) {
+        if !takes_part(cx, branch) {
             return Edits::NONE;
         }
         let slot = match *grant {
@@ -141,7 +141,7 @@ impl Boomerang {
         if slot > usize::from(self.config.limits.branches) {
             return self.refuse(passing, Refused::flatly(RefusalReason::Limit));
         }
-        self.settle(turn, passing, slot, branch, grant)
+        self.settle(cx, passing, slot, branch, grant)
     }
 
     /// Where a session has what it has on a branch, or the first place where it has nothing.
@@ -161,16 +161,16 @@ impl Boomerang {
     /// Gives back what a session has on branches that are none any more, or whose link has gone.
     fn prune<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         branches: &[InterfaceId],
     ) {
         for slot in 0..self.store.session(index).slots() {
             let half = self.store.session(index).half_at(slot);
             let gone = !branches.contains(&half.interface)
-                || turn.context.ledger.owner(half.claim).is_none();
+                || cx.context.ledger.owner(half.claim).is_none();
             if half.is_there() && gone {
-                self.release_half(turn, index, slot, Change::Moved);
+                self.release_half(cx, index, slot, Change::Moved);
             }
         }
     }

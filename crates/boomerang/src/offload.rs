@@ -19,8 +19,8 @@ use earmark_wire::boomerang::{Family, QosView, View};
 use earmark_wire::icmp::{Echo, Ends};
 
 use crate::api::{Event, LinkRate, Offloaded, Seen, Selector, Settled, Settlement};
-use crate::instance::{Boomerang, Turn};
-use crate::passing::{Edits, Origin, Passing};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::message::{Edits, Origin, Passing};
 use crate::state::{Half, Index, flag};
 use crate::store::Key;
 
@@ -32,15 +32,15 @@ impl Boomerang {
     /// any more, if they are plain. `before` is what it had in this direction.
     pub(crate) fn offload<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         edits: &Edits,
         index: Index,
         before: Half,
     ) {
         // Whoever treats refreshes sends them on by their own destinations, and the flow may go elsewhere.
-        if turn.context.routes.differs_by_flow(passing.toward) {
-            return self.withhold(turn, index);
+        if cx.context.routes.differs_by_flow(passing.toward) {
+            return self.withhold(cx, index);
         }
         let view = &passing.view;
         let config = &self.config;
@@ -64,7 +64,7 @@ impl Boomerang {
         let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else {
             let half = session.half(passing.direction);
             if (half.rate, half.interface) != (before.rate, before.interface) {
-                self.withhold(turn, index);
+                self.withhold(cx, index);
             }
             return;
         };
@@ -82,20 +82,20 @@ impl Boomerang {
         };
         let session = self.store.session_mut(index);
         session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
-        turn.out.notify(Event::Offload(offloaded));
-        self.allow(turn, passing.initiator);
+        cx.out.notify(Event::Offload(offloaded));
+        self.allow(cx, passing.initiator);
     }
 
-    fn allow<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, initiator: IpAddr) {
-        let changes = self.allowance(turn.now, initiator);
-        turn.out.notify(Event::Allowance { initiator, changes });
+    fn allow<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, initiator: IpAddr) {
+        let changes = self.allowance(cx.now, initiator);
+        cx.out.notify(Event::Allowance { initiator, changes });
     }
 
     /// Others have treated a message. The same is done here, but for sending it on; where that leads to something
     /// else, what they know of the session is void.
     pub(crate) fn settled<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         settled: &Settled,
     ) {
         let Settled { source, destination, ref message, outcome } = *settled;
@@ -117,11 +117,11 @@ impl Boomerang {
             // Whatever is done now, nobody has to be told before the end of it.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
         }
-        let edits = self.treat(turn, &passing).edits;
+        let edits = self.treat(cx, &passing).edits;
         let Some(index) = find(self) else {
             if let (None, Ok(shape)) = (before, view.shape()) {
                 let selector = Selector::of_keys(&view.classifier(), &shape);
-                turn.out.notify(Event::Recall { selector });
+                cx.out.notify(Event::Recall { selector });
             }
             return;
         };
@@ -131,46 +131,54 @@ impl Boomerang {
         session.flags |= flag::OFFLOADED;
         match outcome {
             Settlement::Reserved(share) if share == has && edits == Edits::NONE => {
-                self.allow(turn, initiator);
+                self.allow(cx, initiator);
             }
-            _ => self.withhold(turn, index),
+            _ => self.withhold(cx, index),
         }
     }
 
     /// Something about a session has changed that others should know: its messages are to come here again.
-    pub(crate) fn withhold<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    pub(crate) fn withhold<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         let session = self.store.session_mut(index);
         if session.flags & flag::OFFLOADED == 0 {
             return;
         }
         session.flags &= !flag::OFFLOAD;
         if let Some(selector) = self.selector(index) {
-            turn.out.notify(Event::Withhold { selector });
+            cx.out.notify(Event::Withhold { selector });
         }
     }
 
     /// A session ends: others may forget it, and set it up again.
-    pub(crate) fn recall<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    pub(crate) fn recall<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         if let Some(selector) = self.selector(index) {
-            turn.out.notify(Event::Recall { selector });
+            cx.out.notify(Event::Recall { selector });
         }
     }
 
     /// A session seems to have ended. Whether the question had to be asked first; its timer is armed then.
     pub(crate) fn ask_before_end<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) -> bool {
         let session = self.store.session_mut(index);
-        if session.flags & flag::OFFLOAD != flag::OFFLOADED || session.first_end() > turn.now {
+        if session.flags & flag::OFFLOAD != flag::OFFLOADED || session.first_end() > cx.now {
             session.flags &= !flag::ASKED;
             return false;
         }
         session.flags |= flag::ASKED;
-        self.arm(index, turn.now + ANSWER);
+        self.arm(index, cx.now + ANSWER);
         if let Some(selector) = self.selector(index) {
-            turn.out.notify(Event::Expiring { selector });
+            cx.out.notify(Event::Expiring { selector });
         }
         true
     }

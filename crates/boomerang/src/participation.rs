@@ -11,7 +11,7 @@ use earmark_wire::boomerang::iana::participation_flag::{FAR_END, FORWARD_ENDS};
 use earmark_wire::boomerang::{Participation, PassCount, Rates, View};
 
 use crate::api::Direction;
-use crate::passing::Outcome as Treated;
+use crate::message::Outcome as Treated;
 
 /// The record of a message, where it stands in it, and what becomes of it.
 pub(crate) type Record = (usize, Participation);

@@ -5,14 +5,14 @@
 
 use earmark_core::{Flow, Hop, Outgoing};
 
+use crate::admission::flow;
 use crate::api::Selector;
-use crate::grant::flow;
-use crate::instance::Turn;
-use crate::passing::Passing;
+use crate::instance::HandlerContext;
+use crate::message::Passing;
 
 /// The hop of the packets that a message is about, on its pass.
-pub(crate) fn route<E>(turn: &Turn<'_, '_, E>, passing: &Passing<'_>) -> Option<Hop> {
-    let routes = turn.context.routes;
+pub(crate) fn route<E>(cx: &HandlerContext<'_, '_, E>, passing: &Passing<'_>) -> Option<Hop> {
+    let routes = cx.context.routes;
     if !routes.differs_by_flow(passing.toward) {
         return routes.lookup(passing.toward);
     }
@@ -21,11 +21,11 @@ pub(crate) fn route<E>(turn: &Turn<'_, '_, E>, passing: &Passing<'_>) -> Option<
 
 /// Has a message leave as the packets do that it is about.
 #[inline]
-pub(crate) fn follow<E>(turn: &Turn<'_, '_, E>, passing: &Passing<'_>, how: &mut Outgoing) {
-    if !turn.context.routes.differs_by_flow(passing.toward) {
+pub(crate) fn follow<E>(cx: &HandlerContext<'_, '_, E>, passing: &Passing<'_>, how: &mut Outgoing) {
+    if !cx.context.routes.differs_by_flow(passing.toward) {
         return;
     }
-    let Some(hop) = route(turn, passing) else { return };
+    let Some(hop) = route(cx, passing) else { return };
     if how.interface.is_none_or(|interface| interface == hop.interface) {
         how.interface = Some(hop.interface);
         how.next_hop = hop.gateway;

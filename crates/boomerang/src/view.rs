@@ -8,8 +8,8 @@ use earmark_core::{Flow, InterfaceId, Rate, Time};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
 use crate::api::{Application, Direction, Selector};
+use crate::initiator::Phase;
 use crate::instance::Boomerang;
-use crate::loops::Phase;
 use crate::state::{Half, Index, Session, flag};
 
 /// One session.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use common::*;
 use earmark_boomerang::{
-    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, Selector, User, Wish,
+    Account, Change, Command, Config, Event, OnRefusal, Rejection, Request, ReservationRequest,
+    Selector, User,
 };
 use earmark_core::outcome::Outcome as Reach;
 use earmark_core::{Engine, InterfaceId, Rate};
@@ -25,9 +26,9 @@ fn established(rates: Rates) -> Event {
     Event::Established { application: APP, rates, interval: 30, confirmed: true }
 }
 
-fn wish(rates: Rates) -> Wish {
+fn wish(rates: Rates) -> ReservationRequest {
     let rate = |bits: u32| Rate::from_bps(bits.into());
-    Wish { forward: rate(rates.forward), reverse: rate(rates.reverse) }
+    ReservationRequest { forward: rate(rates.forward), reverse: rate(rates.reverse) }
 }
 
 #[test]

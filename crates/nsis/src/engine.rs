@@ -6,7 +6,7 @@ use earmark_core::{Context, Effects, Engine, Input, Time};
 
 use crate::api::{Command, Event};
 use crate::instance::{Nsis, Output, Work};
-use crate::nslp::{Nslp, Turn};
+use crate::nslp::{HandlerContext, Nslp};
 
 /// Why the next deadline exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,13 @@ impl Nsis {
         match input {
             Input::Command(Command::Qos(command)) => {
                 let nslpid = applications.qos.id();
-                let mut turn = Turn { now, context, out, nslpid, requests };
-                applications.qos.command(&mut turn, command);
+                let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                applications.qos.command(&mut cx, command);
             }
             Input::Command(Command::Ping(command)) => {
                 let nslpid = applications.ping.id();
-                let mut turn = Turn { now, context, out, nslpid, requests };
-                applications.ping.command(&mut turn, command);
+                let mut cx = HandlerContext { now, context, out, nslpid, requests };
+                applications.ping.command(&mut cx, command);
             }
             Input::Command(Command::Renew(new)) => {
                 gist.renew(new.gist);
@@ -79,16 +79,16 @@ impl Nsis {
             Input::Expire => {
                 let mut work = Work { now, context, out, applications, requests };
                 gist.timers_expire(&mut work);
-                work.call_all(|application, turn| {
-                    if application.next_deadline().is_some_and(|at| at <= turn.now) {
-                        application.expire(turn);
+                work.call_all(|application, cx| {
+                    if application.next_deadline().is_some_and(|at| at <= cx.now) {
+                        application.expire(cx);
                     }
                 });
             }
             Input::Host(event) => {
                 let mut work = Work { now, context, out, applications, requests };
                 gist.host_changes(now, &event);
-                work.call_all(|application, turn| application.host_changes(turn, &event));
+                work.call_all(|application, cx| application.host_changes(cx, &event));
             }
         }
     }

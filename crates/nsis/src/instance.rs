@@ -9,7 +9,7 @@ use earmark_core::{Connect, ConnectionId, Context, Effects, Outgoing, Time};
 use crate::api::Event;
 use crate::config::Config;
 use crate::gist::Gist;
-use crate::nslp::{Nslp, Requests, Sink, Turn};
+use crate::nslp::{HandlerContext, Nslp, Requests, Sink};
 use crate::ping::PingNslp;
 use crate::qos::QosNslp;
 
@@ -151,30 +151,33 @@ impl<'c> Work<'_, 'c> {
     pub(crate) fn call<R>(
         &mut self,
         nslpid: u16,
-        call: impl FnOnce(&mut dyn Nslp, &mut Turn<'_, 'c>) -> R,
+        call: impl FnOnce(&mut dyn Nslp, &mut HandlerContext<'_, 'c>) -> R,
     ) -> Option<R> {
         let application = self.applications.by_id(nslpid)?;
-        let mut turn = Turn {
+        let mut cx = HandlerContext {
             now: self.now,
             context: self.context,
             out: self.out,
             nslpid,
             requests: self.requests,
         };
-        Some(call(application, &mut turn))
+        Some(call(application, &mut cx))
     }
 
     /// Calls every application.
-    pub(crate) fn call_all(&mut self, mut call: impl FnMut(&mut dyn Nslp, &mut Turn<'_, 'c>)) {
+    pub(crate) fn call_all(
+        &mut self,
+        mut call: impl FnMut(&mut dyn Nslp, &mut HandlerContext<'_, 'c>),
+    ) {
         for application in self.applications.iter_mut() {
-            let mut turn = Turn {
+            let mut cx = HandlerContext {
                 now: self.now,
                 context: self.context,
                 out: self.out,
                 nslpid: application.id(),
                 requests: self.requests,
             };
-            call(application, &mut turn);
+            call(application, &mut cx);
         }
     }
 

@@ -26,7 +26,7 @@ pub use api::{Command, Event};
 pub use config::Config;
 pub use engine::TimerKind;
 pub use instance::Nsis;
-pub use nslp::{Nslp, Turn};
+pub use nslp::{HandlerContext, Nslp};
 pub use session::SessionIds;
 
 /// UDP port of GIST, on which Queries and all else without a connection arrive (RFC 5971 section 9).

@@ -43,49 +43,54 @@ pub trait Nslp: fmt::Debug {
     /// Nothing may be kept of the Query: its sender has not proved yet that it is there.
     fn may_peer(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         query: &Received<'_>,
         answer: &mut Vec<u8>,
     ) -> Peering;
 
     /// A message has come, in its order where it was sent reliably.
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>);
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>);
 
     /// A message that had a [`MessageHandle`] could not be sent, or not be delivered.
-    fn status(&mut self, turn: &mut Turn<'_, '_>, message: MessageHandle, failure: SendFailure);
+    fn status(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: MessageHandle,
+        failure: SendFailure,
+    );
 
     /// Likewise where GIST still has the message, `data` as they were handed to [`Turn::send`]: so an application that keeps
     /// no state can do something else with it. This is what GIST calls then, also for messages without a handle.
     fn undelivered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &SendMessage,
         _data: &[u8],
         failure: SendFailure,
     ) {
         if let Some(handle) = message.handle {
-            self.status(turn, handle, failure);
+            self.status(cx, handle, failure);
         }
     }
 
     /// Something has happened to routing state of this application.
-    fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification);
+    fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification);
 
     /// The addresses of a flow, or of the node that signals for it, are translated on the way (RFC 5971 section 7.2.1), so
     /// that no routing state can be made.
     fn translated(
         &mut self,
-        _turn: &mut Turn<'_, '_>,
+        _turn: &mut HandlerContext<'_, '_>,
         _flow: (SessionId, Mri),
         _translation: Translation,
     ) {
     }
 
     /// The host has changed.
-    fn host_changes(&mut self, _turn: &mut Turn<'_, '_>, _event: &HostEvent) {}
+    fn host_changes(&mut self, _turn: &mut HandlerContext<'_, '_>, _event: &HostEvent) {}
 
     /// The time of [`Nslp::next_deadline`] has come; bounded work, the rest is due at once again.
-    fn expire(&mut self, _turn: &mut Turn<'_, '_>) {}
+    fn expire(&mut self, _turn: &mut HandlerContext<'_, '_>) {}
 
     /// When [`Nslp::expire`] is due. O(1).
     fn next_deadline(&self) -> Option<Time> {
@@ -103,7 +108,7 @@ pub enum Peering {
 }
 
 /// The surroundings of one call: when it is, what may be looked at, where consequences go.
-pub struct Turn<'t, 'c> {
+pub struct HandlerContext<'t, 'c> {
     /// When it is.
     pub now: Time,
     /// The node: routes, interfaces, ledger.
@@ -115,7 +120,7 @@ pub struct Turn<'t, 'c> {
     pub(crate) requests: &'t mut Requests,
 }
 
-impl<'t, 'c> Turn<'t, 'c> {
+impl<'t, 'c> HandlerContext<'t, 'c> {
     /// The surroundings of a call without GIST, as tests and measurements make them; what is asked for is in `requests`.
     pub fn new(
         now: Time,
@@ -123,12 +128,12 @@ impl<'t, 'c> Turn<'t, 'c> {
         out: &'t mut dyn Sink,
         nslpid: u16,
         requests: &'t mut Requests,
-    ) -> Turn<'t, 'c> {
-        Turn { now, context, out, nslpid, requests }
+    ) -> HandlerContext<'t, 'c> {
+        HandlerContext { now, context, out, nslpid, requests }
     }
 }
 
-impl Turn<'_, '_> {
+impl HandlerContext<'_, '_> {
     /// Has GIST send a message of `length` octets, whole words; the caller fills the room, which may hold old octets.
     pub fn send(&mut self, message: SendMessage, length: usize) -> &mut [u8] {
         let octets = &mut self.requests.octets;

@@ -10,7 +10,7 @@ use earmark_wire::rsvp::{ErrorCode, FilterSpec, Style};
 
 use crate::api::Event;
 use crate::error::ResvFault;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::merge::{effective, sum};
 use crate::state::{Filter, Holder, Index, NONE, Tcsb};
 use crate::traffic::Request;
@@ -19,7 +19,7 @@ impl Rsvp {
     /// TC_AddFlowspec.
     pub(crate) fn add_traffic_control<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
         request: &Request,
         flowspec: FlowSpec,
@@ -30,11 +30,11 @@ impl Rsvp {
         let mut claim = None;
         if let Some(interface) = outgoing {
             let flow = self.flow(holder, new.first().map(|filter| &filter.spec));
-            let demand = self.demand(turn.context, holder, None, outgoing, &flowspec, new);
-            self.check_size(turn.context, interface, &demand, Rate::ZERO)?;
+            let demand = self.demand(cx.context, holder, None, outgoing, &flowspec, new);
+            self.check_size(cx.context, interface, &demand, Rate::ZERO)?;
             let block = self.store.tcsbs.vacant_key() as Index;
             let owner = Owner { protocol: Protocol::Rsvp, block };
-            let ledger = &mut turn.context.ledger;
+            let ledger = &mut cx.context.ledger;
             let granted = match priority {
                 None => ledger.claim(interface, owner, &flow, demand),
                 Some(priority) => {
@@ -43,7 +43,7 @@ impl Rsvp {
             };
             mark(Checkpoint::Admission);
             let granted = granted.map_err(ResvFault::refused)?;
-            turn.out.install(Installation { claim: granted, interface, flow, demand });
+            cx.out.install(Installation { claim: granted, interface, flow, demand });
             claim = Some(granted);
         }
         let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
@@ -59,7 +59,7 @@ impl Rsvp {
     /// TC_ModFlowspec. `new` are filters that have a part in it from now on.
     pub(crate) fn change_traffic_control<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         flowspec: FlowSpec,
         new: &[Filter],
@@ -68,12 +68,12 @@ impl Rsvp {
         let block = self.store.tcsb(tcsb);
         if let (Some(claim), Some(interface)) = (block.claim, block.outgoing) {
             let (holder, outgoing) = (block.holder, block.outgoing);
-            let demand = self.demand(turn.context, holder, Some(tcsb), outgoing, &flowspec, new);
-            let held = turn.context.ledger.demand(claim);
+            let demand = self.demand(cx.context, holder, Some(tcsb), outgoing, &flowspec, new);
+            let held = cx.context.ledger.demand(claim);
             if held != Some(demand) {
                 let held = held.map_or(Rate::ZERO, |held| held.rate);
-                self.check_size(turn.context, interface, &demand, held)?;
-                let ledger = &mut turn.context.ledger;
+                self.check_size(cx.context, interface, &demand, held)?;
+                let ledger = &mut cx.context.ledger;
                 let granted = match priority {
                     None => ledger.change(claim, demand),
                     Some(priority) => ledger.change_with_priority(claim, demand, priority),
@@ -81,9 +81,9 @@ impl Rsvp {
                 mark(Checkpoint::Admission);
                 granted.map_err(ResvFault::refused)?;
                 let flow = self.first_flow(tcsb);
-                turn.out.install(Installation { claim, interface, flow, demand });
+                cx.out.install(Installation { claim, interface, flow, demand });
             } else if let Some(priority) = priority {
-                turn.context.ledger.set_priority(claim, priority);
+                cx.context.ledger.set_priority(claim, priority);
             }
         }
         self.store.tcsb_mut(tcsb).flowspec = flowspec;
@@ -97,15 +97,15 @@ impl Rsvp {
     }
 
     /// Claims what a block is to have, which is no more than the ledger has left it, and puts it into traffic control.
-    pub(crate) fn install_anew<E>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+    pub(crate) fn install_anew<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
         let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
-        let demand = self.demand(turn.context, holder, Some(tcsb), outgoing, flowspec, &[]);
-        let granted = turn.context.ledger.change(claim, demand);
+        let demand = self.demand(cx.context, holder, Some(tcsb), outgoing, flowspec, &[]);
+        let granted = cx.context.ledger.change(claim, demand);
         debug_assert!(granted.is_ok(), "less is always granted");
         let flow = self.first_flow(tcsb);
-        turn.out.install(Installation { claim, interface, flow, demand });
+        cx.out.install(Installation { claim, interface, flow, demand });
     }
 
     /// The flow that a block is known by in traffic control.

@@ -14,7 +14,7 @@ use crate::counters::DropReason;
 use crate::diagnostics::{Trace, TraceEnd, TraceHop};
 use crate::integrity::Key;
 use crate::policy::Identity;
-use crate::renewal::Renewal;
+use crate::reload::Renewal;
 
 /// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -12,17 +12,17 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
 use crate::merge::{is_greater, least_upper_bound};
+use crate::next_hops::{NextHops, SenderData};
 use crate::pool::shared_flows;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::told as told_filters;
 use crate::state::{Holder, Index, Peer};
-use crate::way::{SenderData, Way};
 
 /// A receiver wants to know whether its request stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ConfirmRequest {
     pub(crate) receiver: IpAddr,
     /// Its block.
     pub(crate) request: Index,
@@ -56,33 +56,33 @@ impl Rsvp {
 
     pub(crate) fn resv_conf_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         confirmation: &ResvConf<'_>,
     ) {
         if datagram.destination != confirmation.confirm {
-            return self.drop(turn, datagram, DropReason::BadHop);
+            return self.drop(cx, datagram, DropReason::BadHop);
         }
-        if !turn.context.interfaces.is_local(confirmation.confirm) {
-            return self.forward_resv_conf(turn, datagram, confirmation);
+        if !cx.context.interfaces.is_local(confirmation.confirm) {
+            return self.forward_resv_conf(cx, datagram, confirmation);
         }
-        if !self.tell_applications_of_confirmation(turn, confirmation) {
-            self.drop(turn, datagram, DropReason::NotForUs);
+        if !self.tell_applications_of_confirmation(cx, confirmation) {
+            self.drop(cx, datagram, DropReason::NotForUs);
         }
     }
 
     /// Confirms a reservation to the receiver that asked: it stands here, and nobody upstream has a say in it.
     pub(crate) fn send_resv_conf<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
-        Wish { receiver, request }: Wish,
+        ConfirmRequest { receiver, request }: ConfirmRequest,
     ) {
         let filters = self.filters_of_request(self.store.rsb(request));
         let tcsb = self.store.tcsb(tcsb);
         let address = tcsb
             .outgoing
-            .and_then(|outgoing| turn.context.interfaces.by_id(outgoing))
+            .and_then(|outgoing| cx.context.interfaces.by_id(outgoing))
             .and_then(|interface| interface.address_like(receiver));
         // A receiver on this very host is told at once.
         let node = address.unwrap_or(receiver);
@@ -101,17 +101,17 @@ impl Rsvp {
         if let Peer::Local(application) = self.store.rsb(request).hop {
             // Others of this host have not asked, or have asked for more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
-            let reach = Box::new(self.reach_of_receiver(turn, &session, &filters, node));
+            let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
             let event = Event::Confirmed { application, session, node, style, filters, reach };
-            turn.out.notify(event);
+            cx.out.notify(event);
             return;
         }
-        if turn.context.interfaces.is_local(receiver) {
-            self.tell_applications_of_confirmation(turn, &confirmation);
+        if cx.context.interfaces.is_local(receiver) {
+            self.tell_applications_of_confirmation(cx, &confirmation);
             return;
         }
-        let data = self.data_confirmed(turn.context, &confirmation);
-        let by_flow = data.and_then(|data| data.hop(turn.context));
+        let data = self.data_confirmed(cx.context, &confirmation);
+        let by_flow = data.and_then(|data| data.hop(cx.context));
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: by_flow.map(|hop| hop.interface),
@@ -123,53 +123,53 @@ impl Rsvp {
             neighbor: None,
             next_hop: by_flow.and_then(|hop| hop.gateway),
         };
-        let partner = self.exchange.partner_towards(turn, None, receiver, |context| {
+        let peer = self.refresh_reduction.peer_towards(cx, None, receiver, |context| {
             by_flow.or_else(|| context.routes.lookup(receiver))
         });
-        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(confirmation));
     }
 
     /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
     fn forward_resv_conf<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         confirmation: &ResvConf<'_>,
     ) {
         if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         }
-        let data = self.data_confirmed(turn.context, confirmation);
+        let data = self.data_confirmed(cx.context, confirmation);
         let way = match &data {
-            Some(data) => Way::of_sender(turn.context, data),
-            None => Way::of(turn.context, confirmation.confirm),
+            Some(data) => NextHops::of_sender(cx.context, data),
+            None => NextHops::of(cx.context, confirmation.confirm),
         };
         let interface = match way {
-            Way::Out(interface) => interface,
-            Way::Past => return self.relay(turn, datagram),
-            Way::Here | Way::None | Way::Branches(_) | Way::Astray => {
-                return self.drop(turn, datagram, DropReason::NoRoute);
+            NextHops::Out(interface) => interface,
+            NextHops::Past => return self.relay(cx, datagram),
+            NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::Astray => {
+                return self.drop(cx, datagram, DropReason::NoRoute);
             }
         };
         let receiver = confirmation.confirm;
-        let partner = self.exchange.partner_towards(turn, Some(interface), receiver, |context| {
+        let peer = self.refresh_reduction.peer_towards(cx, Some(interface), receiver, |context| {
             data.map_or_else(|| context.routes.lookup(receiver), |data| data.hop(context))
         });
-        let link = turn.context.interfaces.by_id(interface);
+        let link = cx.context.interfaces.by_id(interface);
         let own = link.and_then(|link| link.address_like(confirmation.confirm));
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
             // Whoever gets it named must know whom to acknowledge it to.
-            source: partner.and(own).unwrap_or(datagram.source),
+            source: peer.and(own).unwrap_or(datagram.source),
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
             router_alert: true,
             encapsulated: false,
             neighbor: None,
-            next_hop: data.and_then(|data| data.next_hop(turn.context, interface)),
+            next_hop: data.and_then(|data| data.next_hop(cx.context, interface)),
         };
-        self.send_once(turn, Letter::new(how).past(partner), &Body::ResvConf(*confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(*confirmation));
     }
 
     /// The data whose reservation is confirmed, of the first sender that is known, where a confirmation goes to the
@@ -204,7 +204,7 @@ impl Rsvp {
     /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.
     fn tell_applications_of_confirmation<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         confirmation: &ResvConf<'_>,
     ) -> bool {
         let (session, style) = (confirmation.session, confirmation.flows.style());
@@ -214,8 +214,8 @@ impl Rsvp {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
                     told = true;
                     let (node, filters) = (confirmation.error.node, filters.clone());
-                    let reach = Box::new(self.reach_of_receiver(turn, &session, &filters, node));
-                    turn.out.notify(Event::Confirmed {
+                    let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
+                    cx.out.notify(Event::Confirmed {
                         application,
                         session,
                         node,

@@ -3,7 +3,7 @@
 use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
-use crate::exchange::Bundled;
+use crate::refresh_reduction::Bundled;
 
 /// Why a message was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

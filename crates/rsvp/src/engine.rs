@@ -9,10 +9,10 @@ use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salv
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::Name;
-use crate::exchange::unbundled;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::refresh_reduction::unbundled;
 use crate::repair::Changed;
 use crate::state::TimerKind;
 
@@ -32,17 +32,17 @@ impl Engine for Rsvp {
         out: &mut Effects<E>,
     ) {
         let before = out.len();
-        let mut turn = Turn { now, context, out, name: Name::NONE, owed: None };
+        let mut cx = HandlerContext { now, context, out, name: MessageIdKey::NONE, owed: None };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram, None),
+            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram, None),
             // It has no connections.
             Input::Stream(_) => {}
-            Input::Expire => self.timers_expire(&mut turn),
-            Input::Command(command) => self.command(&mut turn, command),
-            Input::Host(event) => self.host_changes(&mut turn, &event),
+            Input::Expire => self.timers_expire(&mut cx),
+            Input::Command(command) => self.command(&mut cx, command),
+            Input::Host(event) => self.host_changes(&mut cx, &event),
         }
         if let Some(integrity) = &mut self.integrity {
-            integrity.sign(now, turn.context, before, &mut self.counters, turn.out);
+            integrity.sign(now, cx.context, before, &mut self.counters, cx.out);
         }
     }
 
@@ -52,57 +52,61 @@ impl Engine for Rsvp {
 }
 
 impl Rsvp {
-    fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
+    fn host_changes<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        event: &HostEvent,
+    ) {
         if self.integrity.is_some() {
-            self.host_changes_for_neighbors(turn, event);
+            self.host_changes_for_neighbors(cx, event);
         }
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, errno } => {
-                self.traffic_control_refuses(turn, claim, owner, errno);
+                self.traffic_control_refuses(cx, claim, owner, errno);
             }
             HostEvent::Displaced(Displaced { claim, owner, kept, by }) => {
-                self.give_way(turn, claim, owner, kept, by);
+                self.give_way(cx, claim, owner, kept, by);
             }
             // What it refuses it answers, and the receiver asks again; it has nobody wait.
             HostEvent::Grantable { .. } => {}
             HostEvent::RouteChanged(prefix) => {
-                self.routes_change(turn.now, Changed::Prefix(prefix));
+                self.routes_change(cx.now, Changed::Prefix(prefix));
             }
             HostEvent::MulticastRouteChanged { source, group } => {
-                self.routes_change(turn.now, Changed::Group(source, group));
+                self.routes_change(cx.now, Changed::Group(source, group));
             }
             // Routes through it may lead elsewhere now, or nowhere.
             HostEvent::InterfaceChanged(interface) => {
-                self.routes_change(turn.now, Changed::Anything);
-                self.interface_changes(turn, interface);
+                self.routes_change(cx.now, Changed::Anything);
+                self.interface_changes(cx, interface);
             }
         }
         if !self.announced.is_empty() {
-            self.start_proxies(turn);
+            self.start_proxies(cx);
         }
     }
 
     /// A message arrives, by itself or in a Bundle that was sent with TTL `bundled`.
     pub(crate) fn message_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         bundled: Option<u8>,
     ) {
-        if self.integrity.is_some() && !self.is_authentic(turn, datagram) {
+        if self.integrity.is_some() && !self.is_authentic(cx, datagram) {
             return;
         }
         let takes_part =
-            turn.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
+            cx.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
         // A message is large, so it is looked at where it was made.
         let mut parsed = Message::parse(datagram.payload);
         let message = match &mut parsed {
             Ok(message) => message,
-            Err(error) => return self.malformed_arrives(turn, datagram, error, takes_part),
+            Err(error) => return self.malformed_arrives(cx, datagram, error, takes_part),
         };
         mark(Checkpoint::Parse);
         if message.body.session().is_none() {
-            return self.neighbor_speaks(turn, datagram, message, takes_part);
+            return self.neighbor_speaks(cx, datagram, message, takes_part);
         }
         let alone;
         let datagram = match bundled {
@@ -117,37 +121,37 @@ impl Rsvp {
         // on the way must look at.
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
-        if !takes_part || (!for_every_node && passes_by(turn.context, datagram.destination)) {
-            return self.relay(turn, datagram);
+        if !takes_part || (!for_every_node && passes_by(cx.context, datagram.destination)) {
+            return self.relay(cx, datagram);
         }
         if !self.config.limits.interfaces.is_empty()
-            && !self.listens_to(turn.context, datagram, &message.body)
+            && !self.listens_to(cx.context, datagram, &message.body)
         {
-            return self.drop(turn, datagram, DropReason::UnknownNeighbor);
+            return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
         self.counters.receive(message.body.message_type());
         if datagram.encapsulated {
             self.encapsulating.insert(datagram.interface);
         }
-        self.front_arrives(turn, datagram, message);
+        self.receive_leading_objects(cx, datagram, message);
         match &message.body {
-            Body::Path(path) => self.path_arrives(turn, datagram, message, path),
-            Body::Resv(resv) => self.resv_arrives(turn, datagram, resv),
-            Body::PathErr(error) => self.path_err_arrives(turn, datagram, error),
-            Body::ResvErr(error) => self.resv_err_arrives(turn, datagram, error),
-            Body::PathTear(tear) => self.path_tear_arrives(turn, datagram, tear),
-            Body::ResvTear(tear) => self.resv_tear_arrives(turn, datagram, tear),
-            Body::ResvConf(confirmation) => self.resv_conf_arrives(turn, datagram, confirmation),
-            Body::Dreq(question) => self.dreq_arrives(turn, datagram, message.send_ttl, question),
-            Body::Drep(answer) => self.drep_arrives(turn, datagram, answer),
-            _ => self.unsupported_arrives(turn, datagram),
+            Body::Path(path) => self.path_arrives(cx, datagram, message, path),
+            Body::Resv(resv) => self.resv_arrives(cx, datagram, resv),
+            Body::PathErr(error) => self.path_err_arrives(cx, datagram, error),
+            Body::ResvErr(error) => self.resv_err_arrives(cx, datagram, error),
+            Body::PathTear(tear) => self.path_tear_arrives(cx, datagram, tear),
+            Body::ResvTear(tear) => self.resv_tear_arrives(cx, datagram, tear),
+            Body::ResvConf(confirmation) => self.resv_conf_arrives(cx, datagram, confirmation),
+            Body::Dreq(question) => self.dreq_arrives(cx, datagram, message.send_ttl, question),
+            Body::Drep(answer) => self.drep_arrives(cx, datagram, answer),
+            _ => self.unsupported_arrives(cx, datagram),
         }
     }
 
     /// A message that is about no session, but between neighbours.
     fn neighbor_speaks<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
         takes_part: bool,
@@ -155,36 +159,36 @@ impl Rsvp {
         // A summary may go to the group that it is about, and so to whoever forwards packets to it.
         let to_group =
             matches!(message.body, Body::Srefresh(_)) && datagram.destination.is_multicast();
-        if !takes_part || !(to_group || turn.context.interfaces.is_local(datagram.destination)) {
-            return self.relay(turn, datagram);
+        if !takes_part || !(to_group || cx.context.interfaces.is_local(datagram.destination)) {
+            return self.relay(cx, datagram);
         }
         let is_reduction = !matches!(message.body, Body::Hello(_));
         if is_reduction && !self.config.reduction.enabled {
-            return self.unsupported_arrives(turn, datagram);
+            return self.unsupported_arrives(cx, datagram);
         }
-        if !is_neighbor(turn.context, datagram.source) {
-            return self.drop(turn, datagram, DropReason::BadHop);
+        if !is_neighbor(cx.context, datagram.source) {
+            return self.drop(cx, datagram, DropReason::BadHop);
         }
         if !self.config.limits.interfaces.is_empty()
-            && !self.listens_to(turn.context, datagram, &message.body)
+            && !self.listens_to(cx.context, datagram, &message.body)
         {
-            return self.drop(turn, datagram, DropReason::UnknownNeighbor);
+            return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
         self.counters.receive(message.body.message_type());
         match &message.body {
             Body::Bundle(bundle) => {
-                self.bundle_arrives(turn, datagram, message.send_ttl, bundle);
+                self.receive_bundle(cx, datagram, message.send_ttl, bundle);
             }
-            Body::Ack => self.front_arrives(turn, datagram, message),
+            Body::Ack => self.receive_leading_objects(cx, datagram, message),
             Body::Srefresh(srefresh) => {
-                self.front_arrives(turn, datagram, message);
-                self.srefresh_arrives(turn, datagram, srefresh);
+                self.receive_leading_objects(cx, datagram, message);
+                self.receive_srefresh(cx, datagram, srefresh);
             }
             Body::Hello(hello) => {
-                self.front_arrives(turn, datagram, message);
-                self.hello_arrives(turn, datagram, hello);
+                self.receive_leading_objects(cx, datagram, message);
+                self.hello_arrives(cx, datagram, hello);
             }
-            _ => self.unsupported_arrives(turn, datagram),
+            _ => self.unsupported_arrives(cx, datagram),
         }
     }
 
@@ -192,17 +196,17 @@ impl Rsvp {
     #[cold]
     fn unsupported_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
         *self.counters.malformed.entry(ErrorKind::MessageType.name()).or_default() += 1;
-        self.drop(turn, datagram, DropReason::Malformed);
+        self.drop(cx, datagram, DropReason::Malformed);
     }
 
     /// Counts a message that cannot be read, and answers it where RFC 2205 has an answer.
     fn malformed_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ParseError,
         takes_part: bool,
@@ -212,31 +216,31 @@ impl Rsvp {
             Salvage::scan(datagram.payload).message_type,
             MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
         );
-        if !takes_part || (hop_by_hop && passes_by(turn.context, datagram.destination)) {
-            return self.relay(turn, datagram);
+        if !takes_part || (hop_by_hop && passes_by(cx.context, datagram.destination)) {
+            return self.relay(cx, datagram);
         }
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
         if let Some((code, value)) = error.report() {
-            self.answer_malformed(turn, datagram, code, value);
+            self.answer_malformed(cx, datagram, code, value);
         }
-        self.drop(turn, datagram, DropReason::Malformed);
+        self.drop(cx, datagram, DropReason::Malformed);
     }
 
-    fn timers_expire<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..TIMERS_PER_TURN {
-            let Some((_, timer)) = self.store.timers.pop_due(turn.now) else { return };
+            let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind {
-                TimerKind::Sender => self.sender_is_due(turn, timer.block),
-                TimerKind::Reservation => self.reservation_is_due(turn, timer.block),
-                TimerKind::Handshake => self.handshake_is_due(turn),
-                TimerKind::Pool => self.pool_is_due(turn, timer.block),
-                TimerKind::Repair => self.repair_is_due(turn),
-                TimerKind::Departure => self.departures_are_due(turn),
-                TimerKind::Trace => self.trace_is_due(turn, timer.block),
-                TimerKind::Acknowledgement => self.answers_are_due(turn),
-                TimerKind::Retransmission => self.retries_are_due(turn),
-                TimerKind::Summary => self.summary_is_due(turn, timer.block),
-                TimerKind::Hello => self.hello_is_due(turn, timer.block),
+                TimerKind::Sender => self.sender_is_due(cx, timer.block),
+                TimerKind::Reservation => self.reservation_is_due(cx, timer.block),
+                TimerKind::Handshake => self.handshake_is_due(cx),
+                TimerKind::Pool => self.pool_is_due(cx, timer.block),
+                TimerKind::Repair => self.repair_is_due(cx),
+                TimerKind::Departure => self.departures_are_due(cx),
+                TimerKind::Trace => self.trace_is_due(cx, timer.block),
+                TimerKind::Acknowledgement => self.acknowledgements_due(cx),
+                TimerKind::Retransmission => self.retransmissions_due(cx),
+                TimerKind::Summary => self.summary_due(cx, timer.block),
+                TimerKind::Hello => self.hello_is_due(cx, timer.block),
             }
         }
     }

@@ -16,11 +16,11 @@ use earmark_wire::rsvp::{
 use crate::api::{Application, Event, Filters};
 use crate::blockade::{concerns, flags_for};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::{filters_of, flowspec_of, told};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
@@ -61,7 +61,7 @@ impl ResvFault {
 impl Rsvp {
     pub(crate) fn path_err_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &PathErr<'_>,
     ) {
@@ -69,62 +69,63 @@ impl Rsvp {
             .sender
             .and_then(|(template, _)| self.store.find_sender(&error.session, &template));
         let Some(index) = found else {
-            return self.drop(turn, datagram, DropReason::NoState);
+            return self.drop(cx, datagram, DropReason::NoState);
         };
         if error.error.node == datagram.source {
-            self.path_is_refused(turn, datagram, index);
+            self.refuse_path(cx, datagram, index);
         }
         let psb = self.store.psb(index);
         match self.store.origin(psb.hop) {
-            Origin::Local(application) => turn.out.notify(Event::PathError {
+            Origin::Local(application) => cx.out.notify(Event::PathError {
                 application,
                 session: error.session,
                 error: error.error,
                 template: psb.template,
             }),
             Origin::Neighbor(incoming, hop) => {
-                let interface = turn.context.interfaces.by_id(incoming);
+                let interface = cx.context.interfaces.by_id(incoming);
                 let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
                 let Some(ttl) = ttl_onward(datagram) else {
-                    return self.drop(turn, datagram, DropReason::TtlExpired);
+                    return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
-                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, &Body::PathErr(*error));
+                let outgoing_message = OutgoingMessage::new(how)
+                    .to(self.refresh_reduction.peer(incoming, hop.address));
+                self.send_once(cx, outgoing_message, &Body::PathErr(*error));
             }
         }
     }
 
     pub(crate) fn resv_err_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
     ) {
         let Some(ttl) = ttl_onward(datagram) else {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         };
         let found_any = match error.flows {
             FlowDescriptors::FixedFilter(flows) => {
                 let mut found_any = false;
                 for flow in flows {
-                    found_any |= self.distinct_err_arrives(turn, datagram, error, &flow, ttl);
+                    found_any |= self.distinct_err_arrives(cx, datagram, error, &flow, ttl);
                 }
                 found_any
             }
-            _ => self.shared_err_arrives(turn, datagram, error, ttl),
+            _ => self.shared_err_arrives(cx, datagram, error, ttl),
         };
         if !found_any {
-            self.drop(turn, datagram, DropReason::NoState);
+            self.drop(cx, datagram, DropReason::NoState);
         }
     }
 
     /// An error about a fixed-filter reservation. Gives whether there is such a reservation.
     fn distinct_err_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
         flow: &FixedFilterFlow,
@@ -136,15 +137,15 @@ impl Rsvp {
         if incoming != Some(datagram.interface) {
             return false;
         }
-        let before = self.asked_for(turn.now, psb);
+        let before = self.asked_for(cx.now, psb);
         let blocked = Blocked::Sender(psb);
-        self.note_failure(turn.now, datagram.interface, &error.error, blocked, flow.flowspec);
-        self.refresh_resv_by_itself(turn.now, psb);
-        if let Some(asked) = self.asked_for(turn.now, psb)
+        self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
+        self.refresh_resv_by_itself(cx.now, psb);
+        if let Some(asked) = self.asked_for(cx.now, psb)
             && before != Some(asked)
             && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
         {
-            self.resv_refresh(turn, psb, None);
+            self.resv_refresh(cx, psb, None);
         }
         let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(flow)));
         let mut found_any = false;
@@ -158,7 +159,7 @@ impl Rsvp {
                 next = self.store.next_rsb(rsb);
                 found_any = true;
                 let passed = ResvErr { flows, ..*error };
-                self.pass_resv_err(turn, rsb, &passed, flow.flowspec, ttl);
+                self.pass_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
             }
         }
         found_any
@@ -167,7 +168,7 @@ impl Rsvp {
     /// An error about a shared reservation. Gives whether there is such a reservation.
     fn shared_err_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
         ttl: u8,
@@ -185,19 +186,19 @@ impl Rsvp {
             let Some(hop) = self.store.find_neighbor(incoming, error.hop.address) else {
                 return false;
             };
-            self.note_failure(turn.now, incoming, &error.error, Blocked::Hop(pool, hop), failed);
+            self.note_failure(cx.now, incoming, &error.error, Blocked::Hop(pool, hop), failed);
         } else {
             for filter in &named {
                 let Some(psb) = self.store.find_sender(&error.session, filter) else { continue };
                 let hop = self.store.neighbor_of(self.store.psb(psb).hop);
                 if hop.is_some_and(|(interface, _)| interface == incoming) {
                     let blocked = Blocked::Sender(psb);
-                    self.note_failure(turn.now, incoming, &error.error, blocked, failed);
+                    self.note_failure(cx.now, incoming, &error.error, blocked, failed);
                 }
             }
         }
         self.forget_shared(pool);
-        self.spread_past_failure(turn, pool, failed);
+        self.spread_past_failure(cx, pool, failed);
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
         for tcsb in tcsbs {
@@ -218,7 +219,7 @@ impl Rsvp {
                 found_any = true;
                 let flows = shared_flows(style, failed, &common);
                 let scope = scope.as_deref().map(List::Items);
-                self.pass_resv_err(turn, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
+                self.pass_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
             }
         }
         found_any
@@ -245,7 +246,7 @@ impl Rsvp {
     /// there.
     fn pass_resv_err<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         error: &ResvErr<'_>,
         failed: Option<FlowSpec>,
@@ -259,12 +260,12 @@ impl Rsvp {
             Origin::Local(Application::PROXY) => {
                 if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
                     let ErrorSpec { code, value, flags, .. } = error.error;
-                    self.pass_failure_to_sender(turn, psb, code, value, flags);
+                    self.pass_failure_to_sender(cx, psb, code, value, flags);
                 }
             }
             Origin::Local(application) => {
                 let flags = flags_for(&error.error, failed.as_ref(), &block.flowspec);
-                turn.out.notify(Event::ResvError {
+                cx.out.notify(Event::ResvError {
                     application,
                     session: error.session,
                     error: ErrorSpec { flags, ..error.error },
@@ -273,14 +274,14 @@ impl Rsvp {
                     flowspec: failed,
                 });
             }
-            Origin::Neighbor(outgoing, hop) => emit_resv_err(self, turn, outgoing, hop, error, ttl),
+            Origin::Neighbor(outgoing, hop) => emit_resv_err(self, cx, outgoing, hop, error, ttl),
         }
     }
 
     /// Answers a Path that is not accepted.
     pub(crate) fn send_path_err<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         path: &Path<'_>,
         code: ErrorCode,
@@ -288,7 +289,7 @@ impl Rsvp {
     ) {
         let sender = (path.sender.template, Some(path.sender.tspec));
         self.emit_path_err(
-            turn,
+            cx,
             datagram.interface,
             path.hop.address,
             path.session,
@@ -301,7 +302,7 @@ impl Rsvp {
     #[allow(clippy::too_many_arguments)] // they are the objects of the message
     fn emit_path_err<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         interface: InterfaceId,
         to: IpAddr,
         session: Session,
@@ -309,15 +310,16 @@ impl Rsvp {
         code: ErrorCode,
         value: u16,
     ) {
-        let Some(interface) = turn.context.interfaces.by_id(interface) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(interface) else { return };
         let Some(node) = interface.address_like(to) else { return };
         let error = ErrorSpec { node, flags: 0, code, value };
         let explanation = explanation(code, None);
         let carried = Carried::Objects(&explanation);
         let body = PathErr { session, error, carried, sender: Some(sender) };
         let how = self.to_neighbor(interface.id, node, to);
-        let letter = Letter::new(how).to(self.exchange.partner(interface.id, to));
-        self.send_once(turn, letter, &Body::PathErr(body));
+        let outgoing_message =
+            OutgoingMessage::new(how).to(self.refresh_reduction.peer(interface.id, to));
+        self.send_once(cx, outgoing_message, &Body::PathErr(body));
     }
 
     /// Answers a flow descriptor of a Resv that is refused.
@@ -325,7 +327,7 @@ impl Rsvp {
     #[allow(clippy::too_many_arguments)] // they are what the answer quotes
     pub(crate) fn refuse<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
@@ -335,10 +337,10 @@ impl Rsvp {
     ) {
         let style = flows.style();
         let scope = resv.scope.filter(|_| style == Style::Wildcard);
-        self.not_taken(turn);
-        self.send_resv_err(turn, outgoing, &resv.session, resv.hop, fault, scope, flows);
-        if let Some(error) = self.local_spec(turn, outgoing, resv.hop.address, fault) {
-            turn.out.notify(Event::Refused {
+        self.withhold_acknowledgement(cx);
+        self.send_resv_err(cx, outgoing, &resv.session, resv.hop, fault, scope, flows);
+        if let Some(error) = self.local_spec(cx, outgoing, resv.hop.address, fault) {
+            cx.out.notify(Event::Refused {
                 session: resv.session,
                 style,
                 filters,
@@ -347,14 +349,14 @@ impl Rsvp {
                 available_bps: fault.available.unwrap_or_default().as_bps(),
             });
         }
-        self.drop(turn, datagram, DropReason::Refused);
+        self.drop(cx, datagram, DropReason::Refused);
     }
 
     /// Sends a ResvErr that begins at this node, to the next hop that the Resv came from.
     #[allow(clippy::too_many_arguments)] // they are the objects of the message
     fn send_resv_err<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         session: &Session,
         to: RsvpHop,
@@ -362,18 +364,18 @@ impl Rsvp {
         scope: Option<List<'_, IpAddr>>,
         flows: FlowDescriptors<'_>,
     ) {
-        let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
+        let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
         let explanation = explanation(fault.code, fault.preempted_by);
         let (session, carried) = (*session, Carried::Objects(&explanation));
         let error = ResvErr { session, hop: to, error, scope, carried, flows };
-        emit_resv_err(self, turn, outgoing, to, &error, NEIGHBOR_TTL);
+        emit_resv_err(self, cx, outgoing, to, &error, NEIGHBOR_TTL);
     }
 
     /// Tells the next hop or application of one request that its reservation is lost, or cannot be what it was, but
     /// (where that is given) `left`.
     pub(crate) fn report_loss<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         fault: &ResvFault,
         left: Option<FlowSpec>,
@@ -381,10 +383,10 @@ impl Rsvp {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
         if let (Peer::Local(Application::PROXY), Holder::Sender(psb)) = (block.hop, holder) {
-            return self.tell_sender_of_failure(turn, psb, fault);
+            return self.tell_sender_of_failure(cx, psb, fault);
         }
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
-        let Some(error) = self.local_spec(turn, outgoing, hop.address, fault) else { return };
+        let Some(error) = self.local_spec(cx, outgoing, hop.address, fault) else { return };
         let (flowspec, filters) = (left.or(Some(block.flowspec)), self.filters_of_request(block));
         let explanation = explanation(fault.code, fault.preempted_by);
         let scope: Option<Vec<IpAddr>> = block.scope().map(<[IpAddr]>::to_vec);
@@ -400,20 +402,20 @@ impl Rsvp {
                 style => shared_flows(style, flowspec, filters.as_slice()),
             },
         };
-        emit_resv_err(self, turn, outgoing, hop, &error, NEIGHBOR_TTL);
+        emit_resv_err(self, cx, outgoing, hop, &error, NEIGHBOR_TTL);
     }
 
     /// Answers a message that could be read only in part, as far as it tells whom to answer.
     pub(crate) fn answer_malformed<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         code: ErrorCode,
         value: u16,
     ) {
         let salvage = Salvage::scan(datagram.payload);
         let (Some(session), Some(hop)) = (salvage.session, salvage.hop) else { return };
-        if !crate::path::is_neighbor(turn.context, hop.address) {
+        if !crate::path::is_neighbor(cx.context, hop.address) {
             return;
         }
         match salvage.message_type {
@@ -421,16 +423,16 @@ impl Rsvp {
                 let Some(template) = salvage.sender_template else { return };
                 let sender = (template, salvage.sender_tspec);
                 let interface = datagram.interface;
-                self.emit_path_err(turn, interface, hop.address, session, sender, code, value);
+                self.emit_path_err(cx, interface, hop.address, session, sender, code, value);
             }
             MessageType::Resv => {
-                let Some(outgoing) = self.interface_of_lih(turn, hop.lih) else { return };
+                let Some(outgoing) = self.interface_of_lih(cx, hop.lih) else { return };
                 let fault = ResvFault::new(code, value);
                 match salvage.flows {
                     Some(flows) => {
-                        self.send_resv_err(turn, outgoing, &session, hop, &fault, None, flows);
+                        self.send_resv_err(cx, outgoing, &session, hop, &fault, None, flows);
                     }
-                    None => self.answer_unknown_style(turn, outgoing, hop, &fault, &salvage),
+                    None => self.answer_unknown_style(cx, outgoing, hop, &fault, &salvage),
                 }
             }
             // RFC 2205 knows no error messages about other messages.
@@ -441,30 +443,30 @@ impl Rsvp {
     /// Answers a Resv in a style that can be quoted but not understood.
     fn answer_unknown_style<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         to: RsvpHop,
         fault: &ResvFault,
         salvage: &Salvage<'_>,
     ) {
-        let Some(error) = self.local_spec(turn, outgoing, to.address, fault) else { return };
+        let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
         let mut answer = [0; Salvage::MAX_ANSWER];
         let how = self.to_neighbor(outgoing, error.node, to.address);
         if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
-            turn.out.send(how, length).copy_from_slice(&answer[..length]);
+            cx.out.send(how, length).copy_from_slice(&answer[..length]);
             self.counters.send(MessageType::ResvErr);
         }
     }
 
     fn local_spec<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         like: IpAddr,
         fault: &ResvFault,
     ) -> Option<ErrorSpec> {
-        let node = turn.context.interfaces.by_id(outgoing)?.address_like(like)?;
+        let node = cx.context.interfaces.by_id(outgoing)?.address_like(like)?;
         Some(fault.spec(node))
     }
 }
@@ -472,18 +474,19 @@ impl Rsvp {
 /// Sends an error to the next hop `to`, as from this node.
 fn emit_resv_err<E>(
     engine: &mut Rsvp,
-    turn: &mut Turn<'_, '_, E>,
+    cx: &mut HandlerContext<'_, '_, E>,
     outgoing: InterfaceId,
     to: RsvpHop,
     error: &ResvErr<'_>,
     ttl: u8,
 ) {
-    let Some(interface) = turn.context.interfaces.by_id(outgoing) else { return };
+    let Some(interface) = cx.context.interfaces.by_id(outgoing) else { return };
     let Some(address) = interface.address_like(to.address) else { return };
     let hop = RsvpHop { address, lih: engine.lih(outgoing) };
     let how = Outgoing { ttl, ..engine.to_neighbor(outgoing, address, to.address) };
-    let letter = Letter::new(how).to(engine.exchange.partner(outgoing, to.address));
-    engine.send_once(turn, letter, &Body::ResvErr(ResvErr { hop, ..*error }));
+    let outgoing_message =
+        OutgoingMessage::new(how).to(engine.refresh_reduction.peer(outgoing, to.address));
+    engine.send_once(cx, outgoing_message, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
 /// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops

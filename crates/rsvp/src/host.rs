@@ -14,49 +14,53 @@ use crate::api::{
     Application, BadSpecification, Change, Command, Event, Rejection, ReserveRequest,
 };
 use crate::counters::DropReason;
-use crate::exchange::names::Name;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::{NextHops, SenderData};
 use crate::path::PathFault;
 use crate::proxy::SenderProxy;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, key};
 use crate::traffic::Request;
-use crate::way::{SenderData, Way};
 
 impl Rsvp {
     /// Carries a command out, or says why not.
-    pub(crate) fn command<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, command: Command) {
+    pub(crate) fn command<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        command: Command,
+    ) {
         let (application, done) = match command {
             Command::Session { application, session } => {
-                (application, self.open_session(turn, application, session))
+                (application, self.open_session(cx, application, session))
             }
             Command::Sender { application, template, tspec, ttl } => {
-                (application, self.define_sender(turn, application, template, tspec, ttl))
+                (application, self.define_sender(cx, application, template, tspec, ttl))
             }
             Command::Reserve { application, request, confirm } => {
-                (application, self.reserve_for(turn, application, &request, confirm))
+                (application, self.reserve_for(cx, application, &request, confirm))
             }
             Command::Identity { application, identity } => {
                 let said = identity.policy_data().map_err(|_| Rejection::Identity);
                 (application, said.map(|octets| self.applications.identify(application, octets)))
             }
             Command::Release { application } => {
-                (application, self.release_application(turn, application))
+                (application, self.release_application(cx, application))
             }
             Command::Trace { application, trace } => {
-                (application, self.trace(turn, application, &trace))
+                (application, self.trace(cx, application, &trace))
             }
-            Command::Keys { keys } => return self.replace_keys(turn, keys),
-            Command::Renew(renewal) => return self.renew(turn, *renewal),
+            Command::Keys { keys } => return self.replace_keys(cx, keys),
+            Command::Renew(renewal) => return self.renew(cx, *renewal),
         };
         if let Err(reason) = done {
-            turn.out.notify(Event::Rejected { application, reason });
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
     /// SESSION. Senders that are known already are announced at once.
     fn open_session<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         session: Session,
     ) -> Result<(), Rejection> {
@@ -72,9 +76,9 @@ impl Rsvp {
         let senders: Vec<Index> = self.store.senders_of(index).collect();
         for sender in senders {
             if session.destination.is_multicast() && !self.store.psb(sender).is_here() {
-                self.set_here(turn, sender, true);
+                self.set_here(cx, sender, true);
             } else {
-                self.tell_of_sender(turn, application, sender);
+                self.tell_of_sender(cx, application, sender);
             }
         }
         Ok(())
@@ -83,7 +87,7 @@ impl Rsvp {
     /// SENDER.
     fn define_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         template: SenderTemplate,
         tspec: SenderTspec,
@@ -100,26 +104,27 @@ impl Rsvp {
         let template = if self.speaks_for_others(application) {
             template
         } else {
-            self.fill_in_source(turn, &session, template)?
+            self.fill_in_source(cx, &session, template)?
         };
-        let way = Way::of_sender(turn.context, &SenderData { session, template, incoming: None });
+        let way =
+            NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
         // Where the data of a group goes may be known only later, or it may end here; but one address has to be reached.
-        let here = way == Way::Here || session.destination.is_multicast();
-        if !here && !matches!(way, Way::Out(_)) {
+        let here = way == NextHops::Here || session.destination.is_multicast();
+        if !here && !matches!(way, NextHops::Out(_)) {
             return Err(Rejection::NoRoute);
         }
-        let outgoing = way.outgoing(turn.context, None);
+        let outgoing = way.outgoing(cx.context, None);
         if before == Some(template)
             && let Some(index) = self.store.find_sender(&session, &template)
         {
-            self.change_own_sender(turn, index, tspec, ttl);
+            self.change_own_sender(cx, index, tspec, ttl);
             return Ok(());
         }
         let Err(place) = self.store.look_up_sender(&session, &template) else {
             return Err(Rejection::SenderTaken);
         };
         if let Some(before) = before {
-            self.stop_sending(turn, &session, &before);
+            self.stop_sending(cx, &session, &before);
         }
         let session = self.admit_sender(&session, &template).map_err(|fault| match fault {
             PathFault::Report(DropReason::Limit, ..) => Rejection::Limit,
@@ -127,7 +132,7 @@ impl Rsvp {
             PathFault::Report(..) => Rejection::Ports,
         })?;
         let index = self.enter_sender(
-            turn.now,
+            cx.now,
             place,
             Psb {
                 session,
@@ -143,9 +148,9 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: Name::NONE,
-                path_told: NONE,
-                resv_told: NONE,
+                name: MessageIdKey::NONE,
+                path_message_id: NONE,
+                resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,
@@ -154,60 +159,59 @@ impl Rsvp {
         if let Some(open) = self.applications.open.get_mut(&application) {
             open.sender = Some(template);
         }
-        self.notify_path_state(turn, index, Change::Created);
-        self.tell_applications_of_sender(turn, index);
-        self.path_refresh(turn, index);
-        self.answer_for_receivers(turn, index);
-        self.settle_shared(turn, index);
+        self.notify_path_state(cx, index, Change::Created);
+        self.tell_applications_of_sender(cx, index);
+        self.path_refresh(cx, index);
+        self.answer_for_receivers(cx, index);
+        self.settle_shared(cx, index);
         Ok(())
     }
 
     /// Announces a sender of another host.
     pub(crate) fn announce_for<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         proxy: &SenderProxy,
     ) {
         let SenderProxy { session, template, tspec, ttl } = *proxy;
-        let opened = self.open_session(turn, application, session);
-        let done =
-            opened.and_then(|()| self.define_sender(turn, application, template, tspec, ttl));
+        let opened = self.open_session(cx, application, session);
+        let done = opened.and_then(|()| self.define_sender(cx, application, template, tspec, ttl));
         if let Err(reason) = done {
-            turn.out.notify(Event::Rejected { application, reason });
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
     /// A sender of another host is announced no more, if it was.
     pub(crate) fn end_proxy<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
     ) {
         // Where there was no way to its destination it has never begun, and so has no session to end.
-        let _ = self.release_application(turn, application);
+        let _ = self.release_application(cx, application);
     }
 
     /// A sender of another host has another TSpec or TTL.
     pub(crate) fn change_proxy<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         place: usize,
         proxy: &SenderProxy,
     ) {
         let SenderProxy { template, tspec, ttl, .. } = *proxy;
         let application = Application::proxy(place);
         if self.applications.open.contains_key(&application)
-            && let Err(reason) = self.define_sender(turn, application, template, tspec, ttl)
+            && let Err(reason) = self.define_sender(cx, application, template, tspec, ttl)
         {
-            turn.out.notify(Event::Rejected { application, reason });
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
     /// A second SENDER call with the same template changes what the sender says.
     fn change_own_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         tspec: SenderTspec,
         ttl: u8,
@@ -222,19 +226,19 @@ impl Rsvp {
         psb.ttl = ttl;
         psb.carried = Kept::of(carried);
         if changed {
-            self.notify_path_state(turn, index, Change::Changed);
-            self.tell_applications_of_sender(turn, index);
-            self.path_refresh(turn, index);
-            self.answer_for_receivers(turn, index);
-            self.settle_sender(turn, index);
-            self.settle_shared(turn, index);
+            self.notify_path_state(cx, index, Change::Changed);
+            self.tell_applications_of_sender(cx, index);
+            self.path_refresh(cx, index);
+            self.answer_for_receivers(cx, index);
+            self.settle_sender(cx, index);
+            self.settle_shared(cx, index);
         }
     }
 
     /// RESERVE.
     fn reserve_for<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         request: &ReserveRequest,
         confirm: bool,
@@ -258,14 +262,14 @@ impl Rsvp {
         let mut specs = Vec::new();
         self.senders_towards(session, &key, style, List::Items(named), None, &mut specs)
             .map_err(|_| Rejection::NoSuchSender)?;
-        self.change_own_style(turn, application, session, style)?;
+        self.change_own_style(cx, application, session, style)?;
         let carried = Kept::of(self.applications.carried(application));
         let mut request = Request {
             origin: Origin::Local(application),
             outgoing: None,
             flowspec,
             extra: Extra { carried: carried.clone(), ..Extra::default() }.boxed(),
-            confirm: self.own_address(turn, session, &specs).filter(|_| confirm),
+            confirm: self.own_address(cx, session, &specs).filter(|_| confirm),
             expires_at: Time::MAX,
         };
         if style != Style::FixedFilter {
@@ -273,13 +277,13 @@ impl Rsvp {
             let filters = specs.into_iter().map(filter).collect();
             request.extra = Extra { carried, filters, ..Extra::default() }.boxed();
             let known = self.find_shared(session, None, request.origin);
-            let done = self.reserve_shared(turn, session, style, known, request);
+            let done = self.reserve_shared(cx, session, style, known, request);
             return done.map(|_| ()).map_err(|_| Rejection::Conflict);
         }
         let [filter] = specs[..] else { return Err(Rejection::NoSuchSender) };
         let psb = self.store.find_sender(&key, &filter).ok_or(Rejection::NoSuchSender)?;
         let known = self.store.find_request(Holder::Sender(psb), None, request.origin);
-        let done = self.reserve(turn, Holder::Sender(psb), known, request);
+        let done = self.reserve(cx, Holder::Sender(psb), known, request);
         done.map_err(|_| Rejection::Conflict)?;
         if let Some(open) = self.applications.open.get_mut(&application)
             && !open.reserved.contains(&filter)
@@ -293,7 +297,7 @@ impl Rsvp {
     /// the old style.
     fn change_own_style<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         session: Index,
         style: Style,
@@ -302,7 +306,7 @@ impl Rsvp {
             if self.others_have_reserved(session, application) {
                 return Err(Rejection::Style);
             }
-            self.release_reservations(turn, application);
+            self.release_reservations(cx, application);
         }
         Ok(())
     }
@@ -323,7 +327,7 @@ impl Rsvp {
     /// interface through which the data of the first of some senders, or of any, comes in.
     fn own_address<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         session: Index,
         filters: &[FilterSpec],
     ) -> Option<IpAddr> {
@@ -338,7 +342,7 @@ impl Rsvp {
             match self.store.neighbor_of(psb.hop) {
                 None => Some(psb.template.source),
                 Some((interface, hop)) => {
-                    turn.context.interfaces.by_id(interface)?.address_like(hop.address)
+                    cx.context.interfaces.by_id(interface)?.address_like(hop.address)
                 }
             }
         })
@@ -347,13 +351,13 @@ impl Rsvp {
     /// RELEASE.
     fn release_application<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
     ) -> Result<(), Rejection> {
-        self.release_reservations(turn, application);
+        self.release_reservations(cx, application);
         let open = self.applications.close(application).ok_or(Rejection::NoSession)?;
         if let Some(template) = open.sender {
-            self.stop_sending(turn, &open.session, &template);
+            self.stop_sending(cx, &open.session, &template);
         }
         if open.session.destination.is_multicast()
             && !self.applications.has_session(&open.session)
@@ -361,7 +365,7 @@ impl Rsvp {
         {
             let senders: Vec<Index> = self.store.senders_of(session).collect();
             for sender in senders {
-                self.set_here(turn, sender, false);
+                self.set_here(cx, sender, false);
             }
         }
         Ok(())
@@ -370,7 +374,7 @@ impl Rsvp {
     /// Gives back what an application has reserved, in whatever style.
     fn release_reservations<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
     ) {
         let Some(open) = self.applications.open.get_mut(&application) else { return };
@@ -380,43 +384,43 @@ impl Rsvp {
             let Some(psb) = self.store.find_sender(&key, &filter) else { continue };
             let known = self.store.find_request(Holder::Sender(psb), None, origin);
             if let Some(rsb) = known.rsb {
-                self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
+                self.drop_reservation(cx, rsb, Change::Torn, Carried::NONE);
             }
         }
         let session = self.store.find_session(&key);
         if let Some(rsb) = session.and_then(|session| self.find_shared(session, None, origin).rsb) {
-            self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
+            self.drop_reservation(cx, rsb, Change::Torn, Carried::NONE);
         }
     }
 
     fn stop_sending<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         session: &Session,
         template: &SenderTemplate,
     ) {
         if let Some(index) = self.store.find_sender(session, template) {
-            self.drop_sender(turn, index, Change::Torn);
+            self.drop_sender(cx, index, Change::Torn);
         }
     }
 
     /// A sender without address gets the one that this host would send from.
     fn fill_in_source<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         session: &Session,
         template: SenderTemplate,
     ) -> Result<SenderTemplate, Rejection> {
         if !template.source.is_unspecified() {
-            return if turn.context.interfaces.is_local(template.source) {
+            return if cx.context.interfaces.is_local(template.source) {
                 Ok(template)
             } else {
                 Err(Rejection::NotOurAddress)
             };
         }
-        let hop = turn.context.routes.lookup(session.destination).ok_or(Rejection::NoRoute)?;
+        let hop = cx.context.routes.lookup(session.destination).ok_or(Rejection::NoRoute)?;
         let own = || -> Option<IpAddr> {
-            turn.context.interfaces.by_id(hop.interface)?.address_like(session.destination)
+            cx.context.interfaces.by_id(hop.interface)?.address_like(session.destination)
         };
         let source = hop.source.or_else(own).ok_or(Rejection::NoRoute)?;
         Ok(SenderTemplate { source, ..template })

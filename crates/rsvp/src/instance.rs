@@ -14,12 +14,12 @@ use crate::applications::Applications;
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
 use crate::diagnostics::Diagnostics;
-use crate::exchange::names::Name;
-use crate::exchange::{Exchange, Letter};
 use crate::integrity::Integrity;
 use crate::limits::Throttle;
 use crate::policy::Policy;
 use crate::proxy::SenderProxy;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
+use crate::refresh_reduction::{OutgoingMessage, RefreshReduction};
 use crate::repair::Repairs;
 use crate::state::Index;
 use crate::store::Store;
@@ -41,7 +41,7 @@ pub struct Rsvp {
     pub(crate) config: Config,
     pub(crate) store: Store,
     pub(crate) applications: Applications,
-    pub(crate) exchange: Exchange,
+    pub(crate) refresh_reduction: RefreshReduction,
     pub(crate) counters: Counters,
     /// What follows from changed routes.
     pub(crate) repairs: Repairs,
@@ -68,14 +68,14 @@ pub struct Rsvp {
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
-pub(crate) struct Turn<'t, 'c, E> {
+pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
     /// MESSAGE_ID of the message that is treated, if it has one and there is one.
-    pub(crate) name: Name,
-    /// The partner who made it, by what name, where it is to be acknowledged.
-    pub(crate) owed: Option<(Index, Name)>,
+    pub(crate) name: MessageIdKey,
+    /// The peer who made it, by what name, where it is to be acknowledged.
+    pub(crate) owed: Option<(Index, MessageIdKey)>,
 }
 
 impl Rsvp {
@@ -87,7 +87,7 @@ impl Rsvp {
             diagnostics: Diagnostics::new(random),
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
-            exchange: Exchange::new(&config, random),
+            refresh_reduction: RefreshReduction::new(&config, random),
             announced: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
             store: Store::new(&mut random.stream("rsvp/hash")),
@@ -120,36 +120,36 @@ impl Rsvp {
     /// Brings messages to one neighbour together into Bundles (RFC 2961 section 3): a last step over the effects of one
     /// input or of several, in their order. Left out, each message leaves by itself.
     pub fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) {
-        let bundled = self.exchange.bundle(interfaces, out);
+        let bundled = self.refresh_reduction.bundle(interfaces, out);
         self.counters.bundle(bundled);
     }
 
     /// Passes a message on as a router would that does not speak RSVP.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        self.relay_to(turn, datagram, datagram.destination);
+        self.relay_to(cx, datagram, datagram.destination);
     }
 
     /// Likewise, but to another node than the one that it is addressed to.
     pub(crate) fn relay_to<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         destination: IpAddr,
     ) {
-        if turn.context.interfaces.is_local(destination) {
-            return self.drop(turn, datagram, DropReason::UnknownInterface);
+        if cx.context.interfaces.is_local(destination) {
+            return self.drop(cx, datagram, DropReason::UnknownInterface);
         }
         if datagram.ttl <= 1 {
-            return self.drop(turn, datagram, DropReason::TtlExpired);
+            return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         self.counters.relayed += 1;
         if let Some(integrity) = &mut self.integrity {
             // It speaks for another node.
-            integrity.leave_as_it_is(turn.out.len());
+            integrity.leave_as_it_is(cx.out.len());
         }
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -162,43 +162,49 @@ impl Rsvp {
             neighbor: None,
             next_hop: None,
         };
-        turn.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
+        cx.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }
 
     /// Sends a message that no state stands behind, which would be lost for good if it were lost.
     pub(crate) fn send_once<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
-        letter: Letter,
+        cx: &mut HandlerContext<'_, '_, E>,
+        outgoing_message: OutgoingMessage,
         body: &Body<'_>,
     ) {
         let timers = &mut self.store.timers;
-        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, body);
+        self.refresh_reduction.send_reliably(
+            timers,
+            &mut self.counters,
+            cx,
+            outgoing_message,
+            body,
+        );
     }
 
     /// Throws a Path or Resv away whose state was not taken up, and so does not acknowledge it, unless a later one was.
     #[cold]
     pub(crate) fn turn_away<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         if reason != DropReason::Overtaken {
-            self.not_taken(turn);
+            self.withhold_acknowledgement(cx);
         }
-        self.drop(turn, datagram, reason);
+        self.drop(cx, datagram, reason);
     }
 
     /// Throws a message away and says so.
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         self.counters.drop(reason);
-        turn.out.notify(Event::Dropped {
+        cx.out.notify(Event::Dropped {
             reason,
             interface: datagram.interface,
             source: datagram.source,

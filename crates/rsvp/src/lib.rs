@@ -22,7 +22,7 @@
 //! timer that fires too early is armed again. Nothing ever walks all sessions.
 //!
 //! Between neighbours that can do better (RFC 2961), a Path or Resv has a number, is acknowledged, and is sent again until
-//! it is; from then on its number in a list, one short message for many states, is its refresh. See [`exchange`], which
+//! it is; from then on its number in a list, one short message for many states, is its refresh. See [`refresh_reduction`], which
 //! also treats Hello (RFC 3209 section 5).
 //!
 //! # Odd cases
@@ -67,20 +67,21 @@ mod counters;
 pub mod diagnostics;
 mod engine;
 mod error;
-mod exchange;
 mod host;
 mod instance;
 pub mod integrity;
 pub mod limits;
 mod marking;
 mod merge;
+mod next_hops;
 mod path;
 pub mod policy;
 mod pool;
 pub mod proxy;
 mod reach;
 mod refresh;
-mod renewal;
+mod refresh_reduction;
+mod reload;
 mod repair;
 mod resv;
 mod shared;
@@ -89,14 +90,13 @@ mod store;
 mod tear;
 mod traffic;
 mod view;
-mod way;
 
 pub use api::*;
 pub use config::{Config, HelloTiming, Reduction, Retransmission, Timing};
 pub use counters::{Counters, DropReason, MESSAGES, ReductionCounters};
-pub use exchange::{Bundled, Bundler, Envelope, Liveness};
 pub use instance::{PROTOCOL, Rsvp};
 pub use merge::least_upper_bound;
-pub use renewal::Renewal;
+pub use refresh_reduction::{Bundled, Bundler, Envelope, Liveness};
+pub use reload::Renewal;
 pub use state::TimerKind;
 pub use view::{NeighborView, ReductionView, ReservationView, SenderView};

@@ -14,24 +14,24 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Application, Change, Event, Offer};
 use crate::counters::DropReason;
-use crate::exchange::names::{Name, Named};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::{NextHops, SenderData};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Holder, Index, Kept, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind, key,
 };
 use crate::store::Place;
-use crate::way::{SenderData, Way};
 
 impl Rsvp {
     pub(crate) fn path_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
         path: &Path<'_>,
     ) {
         if path.refresh_ms == 0 {
-            return self.turn_away(turn, datagram, DropReason::ZeroRefreshPeriod);
+            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
         let interface = datagram.interface;
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
@@ -41,7 +41,7 @@ impl Rsvp {
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
                 | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
-            expires_at: turn.now + self.config.lifetime(interface, path.refresh_ms),
+            expires_at: cx.now + self.config.lifetime(interface, path.refresh_ms),
             way: None,
         };
         let found = self.store.look_up_sender(&path.session, &path.sender.template);
@@ -54,15 +54,15 @@ impl Rsvp {
             let destination = path.session.destination;
             let (session, template) = (path.session, path.sender.template);
             let data = SenderData { session, template, incoming: Some(interface) };
-            let way = Way::of_sender(turn.context, &data);
+            let way = NextHops::of_sender(cx.context, &data);
             let here = match way {
-                Way::Past => {
-                    self.not_taken(turn);
-                    return self.relay(turn, datagram);
+                NextHops::Past => {
+                    self.withhold_acknowledgement(cx);
+                    return self.relay(cx, datagram);
                 }
-                Way::None => return self.turn_away(turn, datagram, DropReason::NoRoute),
-                Way::Here => true,
-                Way::Out(_) | Way::Branches(_) | Way::Astray => {
+                NextHops::None => return self.turn_away(cx, datagram, DropReason::NoRoute),
+                NextHops::Here => true,
+                NextHops::Out(_) | NextHops::Branches(_) | NextHops::Astray => {
                     destination.is_multicast() && self.applications.has_session(&path.session)
                 }
             };
@@ -70,19 +70,19 @@ impl Rsvp {
             arrival.way = Some(way);
         }
         let verdict = match found {
-            Ok(index) => self.refresh_sender(turn, index, path, &arrival),
+            Ok(index) => self.refresh_sender(cx, index, path, &arrival),
             Err(place) => {
-                self.note_translation(turn, datagram, path);
-                self.create_sender(turn, place, path, &arrival)
+                self.note_translation(cx, datagram, path);
+                self.create_sender(cx, place, path, &arrival)
             }
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
-            Err(PathFault::Silent(reason)) => self.turn_away(turn, datagram, reason),
+            Err(PathFault::Silent(reason)) => self.turn_away(cx, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
-                self.not_taken(turn);
-                self.send_path_err(turn, datagram, path, code, value);
-                self.drop(turn, datagram, reason);
+                self.withhold_acknowledgement(cx);
+                self.send_path_err(cx, datagram, path, code, value);
+                self.drop(cx, datagram, reason);
             }
         }
     }
@@ -100,12 +100,12 @@ impl Rsvp {
     /// The sender is new: check that it may be, make its state, and pass it on.
     fn create_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         place: Place,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
     ) -> Result<(), PathFault> {
-        if !is_neighbor(turn.context, path.hop.address) {
+        if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
         if path.sender.tspec.validate().is_err() {
@@ -118,14 +118,14 @@ impl Rsvp {
             self.judge_sender(path).map_err(not_allowed)?;
         }
         let origin = arrival.origin(path);
-        if !self.may_ask(turn.now, origin, Some(Block::Sender)) {
+        if !self.may_ask(cx.now, origin, Some(Block::Sender)) {
             return Err(too_much());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
-        let hop = self.store.meet(origin, Block::Sender, turn.now);
+        let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         let adspec = self.store.keep_adspec(hop, path.sender.adspec);
         let index = self.enter_sender(
-            turn.now,
+            cx.now,
             place,
             Psb {
                 session,
@@ -133,7 +133,7 @@ impl Rsvp {
                 tspec: path.sender.tspec,
                 hop,
                 outgoing: arrival.way.map_or(OutInterfaces::None, |way| {
-                    way.outgoing(turn.context, Some(arrival.interface))
+                    way.outgoing(cx.context, Some(arrival.interface))
                 }),
                 ttl: arrival.ttl,
                 flags: arrival.flags,
@@ -144,48 +144,48 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: Name::NONE,
-                path_told: NONE,
-                resv_told: NONE,
+                name: MessageIdKey::NONE,
+                path_message_id: NONE,
+                resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
                 resv_refresh_at: Time::MAX,
                 timer: None,
             },
         );
         mark(Checkpoint::CreatePsb);
-        self.remember(turn, Named::new(Block::Sender, index));
-        self.notify_path_state(turn, index, Change::Created);
-        self.tell_applications_of_sender(turn, index);
-        self.path_refresh(turn, index);
-        self.answer_for_receivers(turn, index);
-        self.settle_shared(turn, index);
+        self.remember(cx, NamedBlock::new(Block::Sender, index));
+        self.notify_path_state(cx, index, Change::Created);
+        self.tell_applications_of_sender(cx, index);
+        self.path_refresh(cx, index);
+        self.answer_for_receivers(cx, index);
+        self.settle_shared(cx, index);
         Ok(())
     }
 
     /// What a sender announces has changed, and with it how much of its reservations it can use.
     pub(crate) fn settle_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let asked = self.asked_for(turn.now, index);
+        let asked = self.asked_for(cx.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(turn, tcsb);
+            self.settle(cx, tcsb);
         }
-        self.tell_upstream_of(turn, index, asked, Carried::NONE);
+        self.tell_upstream_of(cx, index, asked, Carried::NONE);
     }
 
     /// A sender is new, or something about it is: what its session shares may change with it.
     pub(crate) fn settle_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.settle_pool(turn, pool);
-            self.spread_pool(turn, pool);
+            self.settle_pool(cx, pool);
+            self.spread_pool(cx, pool);
         }
     }
 
@@ -278,24 +278,24 @@ impl Rsvp {
     /// The data of a sender begins to end on this host, or does no more. Those who have its session open hear of it.
     pub(crate) fn set_here<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         here: bool,
     ) {
         if here {
             self.store.psb_mut(index).flags |= Psb::HERE;
-            self.tell_applications_of_sender(turn, index);
+            self.tell_applications_of_sender(cx, index);
         } else {
-            self.tell_applications_of_end(turn, index);
+            self.tell_applications_of_end(cx, index);
             self.store.psb_mut(index).flags &= !Psb::HERE;
-            self.leave(turn, index, None);
+            self.leave(cx, index, None);
         }
     }
 
     /// PATH_EVENT to every application of this host that has the session open.
     pub(crate) fn tell_applications_of_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if self.applications.is_empty() {
@@ -303,14 +303,14 @@ impl Rsvp {
         }
         let session = self.store.session_of(index);
         for application in self.applications.of_session(&session) {
-            self.tell_of_sender(turn, application, index);
+            self.tell_of_sender(cx, application, index);
         }
     }
 
     /// PATH_EVENT to one application; its own senders are not news to it.
     pub(crate) fn tell_of_sender<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         index: Index,
     ) {
@@ -318,7 +318,7 @@ impl Rsvp {
         if !psb.is_here() || psb.hop == Peer::Local(application) {
             return;
         }
-        turn.out.notify(Event::Path {
+        cx.out.notify(Event::Path {
             application,
             session: self.store.session_of(index),
             template: psb.template,
@@ -329,13 +329,13 @@ impl Rsvp {
 
     pub(crate) fn notify_path_state<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         change: Change,
     ) {
         let session = self.store.session_of(index);
         let template = self.store.psb(index).template;
-        turn.out.notify(Event::PathState { change, session, template });
+        cx.out.notify(Event::PathState { change, session, template });
     }
 }
 
@@ -347,7 +347,7 @@ struct Arrival<'r> {
     flags: u8,
     expires_at: Time,
     /// Where the data goes; `None` where it has been going.
-    way: Option<Way<'r>>,
+    way: Option<NextHops<'r>>,
 }
 
 impl Arrival<'_> {

@@ -16,15 +16,15 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
-use crate::confirm::Wish;
-use crate::exchange::names::{Name, Named};
-use crate::exchange::{Letter, Sending};
-use crate::instance::{Rsvp, Turn};
+use crate::confirm::ConfirmRequest;
+use crate::instance::{HandlerContext, Rsvp};
 use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
+use crate::refresh_reduction::{OutgoingMessage, Sending};
 use crate::state::{
-    Asked, Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, Timer, TimerKind,
+    Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, SentResv, Timer, TimerKind,
 };
 
 /// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
@@ -40,7 +40,7 @@ struct Manner<'c> {
     /// What has just failed upstream: nobody is asked for as much at once.
     failed: Option<FlowSpec>,
     /// A receiver wants to know whether its request stands.
-    wish: Option<Wish>,
+    wish: Option<ConfirmRequest>,
     /// What a ResvTear carries on.
     carried: Carried<'c>,
 }
@@ -53,65 +53,73 @@ impl Default for Manner<'_> {
 
 impl Rsvp {
     /// Tells previous hops what has changed for them.
-    pub(crate) fn spread_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
-        self.tell_hops(turn, pool, Manner::default());
+    pub(crate) fn spread_pool<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pool: Index,
+    ) {
+        self.tell_hops(cx, pool, Manner::default());
     }
 
     /// Likewise because of a ResvTear, whose objects to be carried on go with what it brings about.
     pub(crate) fn spread_torn<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         carried: Carried<'_>,
     ) {
-        self.tell_hops(turn, pool, Manner { carried, ..Manner::default() });
+        self.tell_hops(cx, pool, Manner { carried, ..Manner::default() });
     }
 
     /// Likewise, but takes nothing back.
     pub(crate) fn spread_patiently<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
-        self.tell_hops(turn, pool, Manner { patient: true, ..Manner::default() });
+        self.tell_hops(cx, pool, Manner { patient: true, ..Manner::default() });
     }
 
     /// Likewise, and passes on that a receiver wants a confirmation of its request. Gives whether anybody upstream was
     /// asked for it: where others ask for more, it is this node that confirms.
     pub(crate) fn spread_with_wish<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        wish: Option<Wish>,
+        wish: Option<ConfirmRequest>,
     ) -> bool {
-        self.tell_hops(turn, pool, Manner { wish, ..Manner::default() })
+        self.tell_hops(cx, pool, Manner { wish, ..Manner::default() })
     }
 
     /// Likewise after a failure upstream, but only those are asked who are to be asked for less than has failed: where
     /// all requests are as large, asking again at once would fail again at once.
     pub(crate) fn spread_past_failure<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         failed: Option<FlowSpec>,
     ) {
-        self.tell_hops(turn, pool, Manner { failed, ..Manner::default() });
+        self.tell_hops(cx, pool, Manner { failed, ..Manner::default() });
     }
 
     /// A pool's timer fired: everybody is asked anew.
-    pub(crate) fn pool_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
+    pub(crate) fn pool_is_due<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pool: Index,
+    ) {
         let block = self.store.pool_mut(pool);
         (block.timer, block.refresh_at) = (None, Time::MAX);
-        self.tell_hops(turn, pool, Manner { everyone: true, ..Manner::default() });
+        self.tell_hops(cx, pool, Manner { everyone: true, ..Manner::default() });
     }
 
     fn tell_hops<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         manner: Manner<'_>,
     ) -> bool {
-        let mut wanted = self.demands(turn.now, pool);
+        let mut wanted = self.demands(cx.now, pool);
         let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
         let mut left = Vec::new();
         let mut wished = false;
@@ -119,17 +127,17 @@ impl Rsvp {
             let old = before.iter().find(|old| old.hop == new.hop);
             new.told = old.map_or(NONE, |old| old.told);
             new.carried = self.merged_objects(pool, &new.filters);
-            let wish = manner.wish.filter(|wish| self.leads_towards(turn.now, wish.request, new));
+            let wish = manner.wish.filter(|wish| self.leads_towards(cx.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
             // Other objects wait for the next refresh, but what is refreshed in summaries has none.
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
             let other_objects = others_carried && new.told != NONE;
             let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
-            let again = manner.everyone && !self.exchange.is_listed(new.told);
+            let again = manner.everyone && !self.refresh_reduction.is_listed(new.told);
             if (news || again) && !hopeless {
                 let sending = if news { Sending::News } else { Sending::Refresh };
                 let confirm = wish.map(|wish| wish.receiver);
-                wished |= self.ask_hop(turn, pool, new, old, confirm, sending);
+                wished |= self.ask_hop(cx, pool, new, old, confirm, sending);
             }
         }
         for old in before {
@@ -137,8 +145,8 @@ impl Rsvp {
             match new {
                 None if manner.patient => left.push(old),
                 None => {
-                    self.exchange.forget(old.told);
-                    self.take_back(turn, pool, &old, &old.filters, manner.carried);
+                    self.refresh_reduction.forget(old.told);
+                    self.take_back(cx, pool, &old, &old.filters, manner.carried);
                 }
                 Some(new)
                     if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
@@ -146,7 +154,7 @@ impl Rsvp {
                     let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
                     let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
                     if !gone.is_empty() {
-                        self.take_back(turn, pool, &old, &gone, manner.carried);
+                        self.take_back(cx, pool, &old, &gone, manner.carried);
                     }
                 }
                 Some(_) => {}
@@ -154,12 +162,12 @@ impl Rsvp {
         }
         let asked = wanted.into_iter().chain(left).collect();
         self.store.pool_mut(pool).asked = asked;
-        self.schedule_pool(turn.now, pool);
+        self.schedule_pool(cx.now, pool);
         wished
     }
 
     /// Whether a request is more than others ask for, for one of the senders that a previous hop is asked for.
-    fn leads_towards(&self, now: Time, request: Index, asked: &Asked) -> bool {
+    fn leads_towards(&self, now: Time, request: Index, asked: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
         asked.filters.iter().any(|template| {
@@ -182,7 +190,7 @@ impl Rsvp {
     /// What a pool asked of one hop is sent again, for whatever reason.
     pub(crate) fn repeat_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         told: Index,
         confirm: Option<IpAddr>,
@@ -191,25 +199,25 @@ impl Rsvp {
         let asked = &self.store.pool(pool).asked;
         let Some(at) = asked.iter().position(|asked| asked.told == told) else { return };
         let (old, mut new) = (asked[at].clone(), asked[at].clone());
-        self.ask_hop(turn, pool, &mut new, Some(&old), confirm, sending);
+        self.ask_hop(cx, pool, &mut new, Some(&old), confirm, sending);
         self.store.pool_mut(pool).asked[at].told = new.told;
-        self.schedule_pool(turn.now, pool);
+        self.schedule_pool(cx.now, pool);
     }
 
     /// What a pool asks for may be other than what it would like to, so it is not part of summaries for now.
     pub(crate) fn forget_shared(&mut self, pool: Index) {
         for asked in &mut self.store.pools[pool as usize].asked {
-            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
     }
 
     /// Asks one previous hop, or tells one application that sends. Gives whether a wish for confirmation went on.
     fn ask_hop<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        new: &mut Asked,
-        old: Option<&Asked>,
+        new: &mut SentResv,
+        old: Option<&SentResv>,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) -> bool {
@@ -220,8 +228,8 @@ impl Rsvp {
                 for &filter in &new.filters {
                     let flowspec = new.flowspec;
                     let dscp = code_points(self.carried_for(pool, &[filter]));
-                    let reach = Box::new(self.reach_of_sender(turn, Holder::Pool(pool), &filter));
-                    turn.out.notify(Event::Resv {
+                    let reach = Box::new(self.reach_of_sender(cx, Holder::Pool(pool), &filter));
+                    cx.out.notify(Event::Resv {
                         application,
                         session,
                         filter,
@@ -235,13 +243,13 @@ impl Rsvp {
             return false;
         }
         let Some((incoming, hop)) = self.store.neighbor_of(new.hop) else { return false };
-        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return false };
+        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return false };
         let Some(address) = interface.address_like(hop.address) else { return false };
-        let partner = self.exchange.partner(incoming, hop.address);
-        let message_id = self.name_shared(turn.now, pool, new, partner, confirm, sending);
+        let peer = self.refresh_reduction.peer(incoming, hop.address);
+        let message_id = self.assign_shared_message_id(cx.now, pool, new, peer, confirm, sending);
         self.scratch.clear();
         self.scratch.extend_from_slice(new.carried.octets());
-        mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
+        mark_upstream(&mut self.scratch, &self.config, cx.context, incoming);
         let carried = &self.scratch;
         for filters in new.filters.chunks(FILTERS_PER_MESSAGE) {
             let resv = Resv {
@@ -254,8 +262,13 @@ impl Rsvp {
                 flows: shared_flows(style, Some(new.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let letter = Letter::new(how).to(partner).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
+            let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+            self.refresh_reduction.send(
+                &mut self.counters,
+                cx.out,
+                outgoing_message,
+                &Body::Resv(resv),
+            );
             if style == Style::Wildcard {
                 break;
             }
@@ -266,9 +279,9 @@ impl Rsvp {
     /// Gives back what one previous hop was asked for, for these senders.
     fn take_back<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        old: &Asked,
+        old: &SentResv,
         filters: &[FilterSpec],
         carried: Carried<'_>,
     ) {
@@ -276,12 +289,12 @@ impl Rsvp {
         let session = self.store.session_key(Holder::Pool(pool));
         if let Peer::Local(application) = old.hop {
             for &filter in filters {
-                turn.out.notify(Event::ResvGone { application, session, filter });
+                cx.out.notify(Event::ResvGone { application, session, filter });
             }
             return;
         }
         let Some((incoming, hop)) = self.store.neighbor_of(old.hop) else { return };
-        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         for filters in filters.chunks(FILTERS_PER_MESSAGE) {
             let tear = ResvTear {
@@ -292,8 +305,9 @@ impl Rsvp {
                 flows: shared_flows(style, Some(old.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-            self.send_once(turn, letter, &Body::ResvTear(tear));
+            let outgoing_message =
+                OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
+            self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
             if style == Style::Wildcard {
                 break;
             }
@@ -304,7 +318,7 @@ impl Rsvp {
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
             for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
-                self.exchange.forget(asked.told);
+                self.refresh_reduction.forget(asked.told);
             }
             return self.store.remove_pool(index);
         }
@@ -313,7 +327,7 @@ impl Rsvp {
             .pool(index)
             .asked
             .iter()
-            .filter(|asked| !self.exchange.is_listed(asked.told))
+            .filter(|asked| !self.refresh_reduction.is_listed(asked.told))
             .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
         // The shortest of their periods does for all of them.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
@@ -346,7 +360,7 @@ impl Rsvp {
         for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
             asked.filters.retain(|filter| *filter != template);
             // The hop may know the sender longer than this node; summaries would keep it alive there.
-            self.exchange.forget(core::mem::replace(&mut asked.told, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
         asked.retain(|asked| !asked.filters.is_empty());
         let gone = !asked.iter().any(|asked| asked.hop == hop);
@@ -359,7 +373,7 @@ impl Rsvp {
     /// there ends. However many next hops it was shared with, traffic control hears of it once.
     pub(crate) fn evict<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         template: &FilterSpec,
     ) {
@@ -368,9 +382,9 @@ impl Rsvp {
             let session = self.store.pool(pool).session;
             let outgoing = self.store.tcsb(tcsb).outgoing;
             if self.store.senders_of(session).any(|psb| self.store.psb(psb).goes(outgoing)) {
-                self.settle(turn, tcsb);
+                self.settle(cx, tcsb);
             } else {
-                self.void(turn, tcsb, Change::Orphaned);
+                self.void(cx, tcsb, Change::Orphaned);
             }
             return;
         }
@@ -383,7 +397,8 @@ impl Rsvp {
                 Dropped::All => self.remove_request(before, rsb),
                 Dropped::Some => {
                     // Its next hop may not know, and remind of a request that is still for this sender, too.
-                    self.store.set_name(Named::new(Block::Reservation, rsb), Name::NONE);
+                    self.store
+                        .set_name(NamedBlock::new(Block::Reservation, rsb), MessageIdKey::NONE);
                     before = Some(rsb);
                 }
                 Dropped::None => {
@@ -394,16 +409,20 @@ impl Rsvp {
             any = true;
         }
         if any {
-            self.settle_rest(turn, tcsb, Change::Orphaned);
+            self.settle_rest(cx, tcsb, Change::Orphaned);
         }
     }
 
     /// Brings all of a pool's traffic control in line with its senders.
-    pub(crate) fn settle_pool<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, pool: Index) {
+    pub(crate) fn settle_pool<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        pool: Index,
+    ) {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(turn, tcsb);
+            self.settle(cx, tcsb);
         }
     }
 }

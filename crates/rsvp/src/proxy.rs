@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Application, Change, Event};
 use crate::error::ResvFault;
-use crate::exchange::Letter;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::{NextHops, SenderData};
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
 use crate::store::Known;
 use crate::traffic::Request;
-use crate::way::{SenderData, Way};
 
 /// For whom this node speaks. By default for nobody.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,42 +120,52 @@ impl Rsvp {
     #[inline]
     pub(crate) fn answer_for_receivers<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if !self.config.proxies.receivers.is_empty() {
-            self.answer_as_proxy(turn, index);
+            self.answer_as_proxy(cx, index);
         }
     }
 
     /// Likewise, after the proxies have changed.
-    pub(crate) fn answer_anew<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        self.answer_as_proxy(turn, index);
-        if !self.config.proxies.receivers.is_empty() && self.store.psb(index).path_told != NONE {
+    pub(crate) fn answer_anew<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        self.answer_as_proxy(cx, index);
+        if !self.config.proxies.receivers.is_empty()
+            && self.store.psb(index).path_message_id != NONE
+        {
             // What is refused is tried again with each refresh, so there must be some.
-            self.path_refresh(turn, index);
+            self.path_refresh(cx, index);
         }
     }
 
     #[cold]
-    fn answer_as_proxy<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn answer_as_proxy<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
         let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in ways {
-            let wanted = self.proxy_answer(turn, index, outgoing);
+            let wanted = self.proxy_answer(cx, index, outgoing);
             let origin = Origin::Local(Application::PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
             match (wanted, rsb) {
                 (None, None) => {}
                 (None, Some(rsb)) => {
-                    self.drop_reservation(turn, rsb, Change::Torn, Carried::NONE);
+                    self.drop_reservation(cx, rsb, Change::Torn, Carried::NONE);
                 }
                 (Some(flowspec), Some(rsb)) if self.store.rsb(rsb).flowspec == flowspec => {}
                 (Some(flowspec), _) => {
-                    let done = self.reserve_as_proxy(turn, index, outgoing, flowspec, known);
+                    let done = self.reserve_as_proxy(cx, index, outgoing, flowspec, known);
                     if let Err(fault) = done {
                         let in_place = rsb.is_some();
-                        self.tell_sender_of_failure(turn, index, &ResvFault { in_place, ..fault });
+                        self.tell_sender_of_failure(cx, index, &ResvFault { in_place, ..fault });
                     }
                 }
             }
@@ -164,11 +174,11 @@ impl Rsvp {
 
     fn proxy_answer<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
     ) -> Option<FlowSpec> {
-        let interface = turn.context.interfaces.by_id(outgoing)?;
+        let interface = cx.context.interfaces.by_id(outgoing)?;
         let (psb, session) = (self.store.psb(index), self.store.session_of(index));
         let flowspec =
             self.config.proxies.receivers.iter().find_map(|proxy| {
@@ -187,7 +197,7 @@ impl Rsvp {
 
     fn reserve_as_proxy<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
         flowspec: FlowSpec,
@@ -202,18 +212,18 @@ impl Rsvp {
             confirm: None,
             expires_at: Time::MAX,
         };
-        self.reserve(turn, Holder::Sender(index), known, request)
+        self.reserve(cx, Holder::Sender(index), known, request)
     }
 
     /// What has failed at this node for receivers that it answers for.
     pub(crate) fn tell_sender_of_failure<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         fault: &ResvFault,
     ) {
         let flags = if fault.in_place { ErrorSpec::IN_PLACE } else { 0 };
-        self.pass_failure_to_sender(turn, index, fault.code, fault.value, flags);
+        self.pass_failure_to_sender(cx, index, fault.code, fault.value, flags);
     }
 
     /// The answer of a receiver proxy to a ResvErr, or to what would have been one: a PathErr towards the sender
@@ -221,7 +231,7 @@ impl Rsvp {
     /// proxy error" with the code as its value.
     pub(crate) fn pass_failure_to_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         code: ErrorCode,
         value: u16,
@@ -238,10 +248,10 @@ impl Rsvp {
         match self.store.origin(psb.hop) {
             Origin::Local(application) => {
                 let error = ErrorSpec { node: template.source, flags, code, value };
-                turn.out.notify(Event::PathError { application, session, error, template });
+                cx.out.notify(Event::PathError { application, session, error, template });
             }
             Origin::Neighbor(incoming, hop) => {
-                let interface = turn.context.interfaces.by_id(incoming);
+                let interface = cx.context.interfaces.by_id(incoming);
                 let Some(node) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
@@ -249,8 +259,9 @@ impl Rsvp {
                 let sender = Some((template, Some(tspec)));
                 let body = PathErr { session, error, carried: Carried::NONE, sender };
                 let how = self.to_neighbor(incoming, node, hop.address);
-                let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
-                self.send_once(turn, letter, &Body::PathErr(body));
+                let outgoing_message = OutgoingMessage::new(how)
+                    .to(self.refresh_reduction.peer(incoming, hop.address));
+                self.send_once(cx, outgoing_message, &Body::PathErr(body));
             }
         }
     }
@@ -262,7 +273,7 @@ impl Rsvp {
     }
 
     /// Announces those senders whose destinations can be reached by now.
-    pub(crate) fn start_proxies<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn start_proxies<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for place in 0..self.announced.len() {
             let Some(proxy) = self.announced[place] else { continue };
             let application = Application::proxy(place);
@@ -271,9 +282,9 @@ impl Rsvp {
             }
             let (session, template) = (proxy.session, proxy.template);
             let way =
-                Way::of_sender(turn.context, &SenderData { session, template, incoming: None });
-            if matches!(way, Way::Out(_) | Way::Branches(_)) {
-                self.announce_for(turn, application, &proxy);
+                NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
+            if matches!(way, NextHops::Out(_) | NextHops::Branches(_)) {
+                self.announce_for(cx, application, &proxy);
             }
         }
     }

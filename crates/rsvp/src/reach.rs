@@ -12,14 +12,14 @@ use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{FilterSpec, Path, Session};
 
 use crate::api::{Event, Filters};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index, Peer, Psb};
 
 impl Rsvp {
     /// What a sender of this node knows of the reservation that has come up the path.
     pub(crate) fn reach_of_sender<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
         filter: &FilterSpec,
     ) -> Outcome {
@@ -36,7 +36,7 @@ impl Rsvp {
         let Some((_, hop)) = next else { return known_here() };
         let node = hop.address;
         let said = Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
-        if !turn.context.is_adjacent(node) {
+        if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
             return Outcome { kind, ..said };
@@ -50,7 +50,7 @@ impl Rsvp {
     /// What a receiver of this node knows of a reservation that a node has confirmed.
     pub(crate) fn reach_of_receiver<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         session: &Session,
         filters: &Filters,
         node: IpAddr,
@@ -77,7 +77,7 @@ impl Rsvp {
             false => Kind::Unverified,
         };
         let hops_without = (kind == Kind::Whole).then_some(0);
-        let by = match turn.context.interfaces.is_local(node) {
+        let by = match cx.context.interfaces.is_local(node) {
             true => Outcome::known_here(kind).by,
             false => said.by.clone(),
         };
@@ -88,7 +88,7 @@ impl Rsvp {
     /// address there name it as the previous hop; a UDP packet has that of whoever encapsulated it.
     pub(crate) fn note_translation<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         path: &Path<'_>,
     ) {
@@ -103,11 +103,11 @@ impl Rsvp {
         for application in self.applications.of_session(&session) {
             told = true;
             let application = Some(application);
-            turn.out.notify(Event::Translated { application, session, template, translation });
+            cx.out.notify(Event::Translated { application, session, template, translation });
         }
         if !told {
             let application = None;
-            turn.out.notify(Event::Translated { application, session, template, translation });
+            cx.out.notify(Event::Translated { application, session, template, translation });
         }
     }
 

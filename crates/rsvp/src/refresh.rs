@@ -14,32 +14,32 @@ use earmark_wire::rsvp::{
 };
 
 use crate::api::{Change, Event};
-use crate::exchange::{Letter, Sending};
-use crate::instance::{NEIGHBOR_TTL, PROTOCOL, Rsvp, Turn};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
 use crate::marking::mark_upstream;
+use crate::refresh_reduction::{OutgoingMessage, Sending};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
     /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
     pub(crate) fn sender_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let now = turn.now;
+        let now = cx.now;
         let psb = self.store.psb_mut(index);
         psb.timer = None;
         if now >= psb.expires_at {
-            return self.drop_sender(turn, index, Change::Expired);
+            return self.drop_sender(cx, index, Change::Expired);
         }
         if now >= self.store.psb(index).path_refresh_at {
-            self.follow_route(turn, index);
-            self.path_messages(turn, index, Sending::Refresh);
-            self.answer_for_receivers(turn, index);
+            self.follow_route(cx, index);
+            self.path_messages(cx, index, Sending::Refresh);
+            self.answer_for_receivers(cx, index);
             self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {
-            self.resv_message(turn, index, None, Sending::Refresh);
+            self.resv_message(cx, index, None, Sending::Refresh);
             self.schedule_resv_refresh(now, index);
         }
         self.rearm_sender(index);
@@ -47,26 +47,26 @@ impl Rsvp {
 
     /// PATH REFRESH: tells the next hops of a sender, if there are any, what is new.
     #[inline]
-    pub(crate) fn path_refresh<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
-        self.path_messages(turn, index, Sending::News);
+    pub(crate) fn path_refresh<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+        self.path_messages(cx, index, Sending::News);
     }
 
     /// The Path of a sender leaves on all its ways, for whatever reason.
     #[inline]
     pub(crate) fn path_messages<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         sending: Sending,
     ) {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
-                self.path_message_through(turn, index, interface, sending);
+                self.path_message_through(cx, index, interface, sending);
             }
             OutInterfaces::Many(ref interfaces) => {
                 for interface in interfaces.clone() {
-                    self.path_message_through(turn, index, interface, sending);
+                    self.path_message_through(cx, index, interface, sending);
                 }
             }
         }
@@ -76,22 +76,22 @@ impl Rsvp {
     /// The Path of a sender leaves through one interface.
     pub(crate) fn path_message_through<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
         sending: Sending,
     ) {
-        let (partner, message_id) = self.name_path(turn, index, outgoing, sending);
+        let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, sending);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
         let Some((hop, mut how, interface)) =
-            self.downstream(turn, outgoing, &session, &psb.template, ttl)
+            self.downstream(cx, outgoing, &session, &psb.template, ttl)
         else {
             return;
         };
-        if turn.context.routes.differs_by_flow(session.destination) {
-            how.next_hop = self.data_of(index).next_hop(turn.context, outgoing);
+        if cx.context.routes.differs_by_flow(session.destination) {
+            how.next_hop = self.data_of(index).next_hop(cx.context, outgoing);
         }
         self.repairs.note_next_hop(index, how.next_hop);
         let psb = self.store.psb(index);
@@ -107,11 +107,12 @@ impl Rsvp {
         });
         if self.encapsulating.contains(&outgoing) {
             // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
-            let letter = Letter::new(Outgoing { encapsulated: true, ..how }).named(message_id);
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message =
+                OutgoingMessage::new(Outgoing { encapsulated: true, ..how }).named(message_id);
+            self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
         }
-        let letter = Letter::new(how).past(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, &body);
+        let outgoing_message = OutgoingMessage::new(how).past(peer).named(message_id);
+        self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
     }
 
     /// The TTL with which messages that follow a sender's data leave.
@@ -126,13 +127,13 @@ impl Rsvp {
     #[inline]
     pub(crate) fn downstream<'c, E>(
         &self,
-        turn: &Turn<'_, 'c, E>,
+        cx: &HandlerContext<'_, 'c, E>,
         outgoing: InterfaceId,
         session: &Session,
         template: &SenderTemplate,
         ttl: u8,
     ) -> Option<(RsvpHop, Outgoing, &'c Interface)> {
-        let interface = turn.context.interfaces.by_id(outgoing)?;
+        let interface = cx.context.interfaces.by_id(outgoing)?;
         let address = interface.address_like(session.destination)?;
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -152,30 +153,30 @@ impl Rsvp {
     /// `confirm`, whoever makes the reservation in the end is asked to tell that receiver.
     pub(crate) fn resv_refresh<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
     ) {
-        self.resv_message(turn, index, confirm, Sending::News);
+        self.resv_message(cx, index, confirm, Sending::News);
     }
 
     /// The Resv for a sender leaves, for whatever reason.
     pub(crate) fn resv_message<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
         sending: Sending,
     ) {
-        if let Some(flowspec) = self.asked_for(turn.now, index) {
-            self.resv_message_for(turn, index, flowspec, confirm, sending);
+        if let Some(flowspec) = self.asked_for(cx.now, index) {
+            self.resv_message_for(cx, index, flowspec, confirm, sending);
         }
     }
 
     /// Likewise, where it is known what is asked for.
     pub(crate) fn resv_message_for<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         flowspec: FlowSpec,
         confirm: Option<IpAddr>,
@@ -183,10 +184,10 @@ impl Rsvp {
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
-        let partner = self.exchange.partner(incoming, hop.address);
-        let message_id = self.name_resv(turn.now, index, partner, confirm, sending);
+        let peer = self.refresh_reduction.peer(incoming, hop.address);
+        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, sending);
         let psb = self.store.psb(index);
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let requests = self
@@ -196,7 +197,7 @@ impl Rsvp {
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).carried());
         merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
-        mark_upstream(&mut self.scratch, &self.config, turn.context, incoming);
+        mark_upstream(&mut self.scratch, &self.config, cx.context, incoming);
         let resv = Resv {
             session: self.store.session(psb.session).session,
             hop: RsvpHop { address, lih: hop.lih },
@@ -207,8 +208,13 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let letter = Letter::new(how).to(partner).named(message_id);
-        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Resv(resv));
+        let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+        self.refresh_reduction.send(
+            &mut self.counters,
+            cx.out,
+            outgoing_message,
+            &Body::Resv(resv),
+        );
         mark(Checkpoint::ResvRefresh);
     }
 
@@ -247,7 +253,7 @@ impl Rsvp {
     #[inline]
     pub(crate) fn schedule_resv(&mut self, now: Time, index: Index, reserved: bool) {
         let psb = self.store.psb(index);
-        let listed = self.exchange.is_listed(psb.resv_told);
+        let listed = self.refresh_reduction.is_listed(psb.resv_message_id);
         let at = match self.store.neighbor_of(psb.hop) {
             Some((incoming, _)) if reserved && !listed => self.next_refresh(now, incoming),
             _ => Time::MAX,
@@ -259,7 +265,7 @@ impl Rsvp {
     pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
         let at = match psb.outgoing.as_slice().first() {
-            Some(&outgoing) if !self.exchange.is_listed(psb.path_told) => {
+            Some(&outgoing) if !self.refresh_reduction.is_listed(psb.path_message_id) => {
                 self.next_refresh(now, outgoing)
             }
             _ => Time::MAX,

@@ -16,11 +16,11 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, SenderTemplate, Session};
 
 use crate::api::{Change, Event};
-use crate::exchange::Sending;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::{NextHops, SenderData};
+use crate::refresh_reduction::Sending;
 use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
 use crate::tear::EndOfSender;
-use crate::way::{SenderData, Way};
 
 /// Senders that are looked at in one turn.
 const SENDERS_PER_TURN: usize = 256;
@@ -134,7 +134,7 @@ impl Rsvp {
     }
 
     /// The delay has passed, or a sweep goes on.
-    pub(crate) fn repair_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn repair_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.repairs.armed = false;
         let Repairs { noted, answers_changed, sweep, .. } = &mut self.repairs;
         let mut sweep = sweep.take().unwrap_or_else(|| Sweep {
@@ -148,19 +148,19 @@ impl Rsvp {
             let destination = self.store.session(psb.session).session.destination;
             let source = psb.template.source;
             if sweep.changes.iter().any(|changed| changed.concerns(source, destination)) {
-                self.repair_sender(turn, index as Index);
+                self.repair_sender(cx, index as Index);
             }
             if sweep.answers_changed && self.store.psbs.contains(index) {
-                self.answer_anew(turn, index as Index);
+                self.answer_anew(cx, index as Index);
             }
         }
         if end < self.store.psbs.capacity() {
             sweep.next = end;
             self.repairs.sweep = Some(sweep);
             // The next millisecond is another turn, so that others have theirs in between.
-            self.arm_repair(turn.now + Duration::from_millis(1));
+            self.arm_repair(cx.now + Duration::from_millis(1));
         } else if !self.repairs.noted.is_empty() || self.repairs.answers_changed {
-            self.arm_repair(turn.now + self.config.repair_delay);
+            self.arm_repair(cx.now + self.config.repair_delay);
         }
     }
 
@@ -170,54 +170,53 @@ impl Rsvp {
     }
 
     /// Has a sender's state follow its route, and announces it where it is new.
-    fn repair_sender<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn repair_sender<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let before = self.store.psb(index).outgoing.clone();
-        if !self.follow_route(turn, index) {
-            if self.has_another_next_hop(turn, index) || self.is_told_to_another(turn, index) {
-                self.path_refresh(turn, index);
+        if !self.follow_route(cx, index) {
+            if self.has_another_next_hop(cx, index) || self.is_listed_for_another_peer(cx, index) {
+                self.path_refresh(cx, index);
             }
             return;
         }
-        self.notify_path_state(turn, index, Change::Changed);
+        self.notify_path_state(cx, index, Change::Changed);
         for interface in self.store.psb(index).outgoing.clone().as_slice() {
             if !before.contains(*interface) {
-                self.path_message_through(turn, index, *interface, Sending::News);
+                self.path_message_through(cx, index, *interface, Sending::News);
             }
         }
     }
 
     /// Whether another router on the same link takes a sender's data than the one that its last Path was sent to.
-    fn has_another_next_hop<E>(&self, turn: &Turn<'_, '_, E>, index: Index) -> bool {
+    fn has_another_next_hop<E>(&self, cx: &HandlerContext<'_, '_, E>, index: Index) -> bool {
         let OutInterfaces::One(interface) = self.store.psb(index).outgoing else { return false };
-        let next_hop = self.data_of(index).next_hop(turn.context, interface);
+        let next_hop = self.data_of(index).next_hop(cx.context, interface);
         next_hop != self.repairs.next_hops.get(&index).copied()
     }
 
     /// A sender's data may have to go elsewhere since the last look. Gives whether it does.
     pub(crate) fn follow_route<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) -> bool {
         let psb = self.store.psb(index);
         let destination = self.store.session(psb.session).session.destination;
-        let (way, incoming) = self.way_of(turn, index);
+        let (way, incoming) = self.way_of(cx, index);
         // Without a route the old way is kept: routing may only be between two answers. And what is to be passed on
         // unseen is for the next Path to do.
-        let known = !matches!(way, Way::None | Way::Past);
+        let known = !matches!(way, NextHops::None | NextHops::Past);
         let here = match way {
-            Way::Here => true,
-            Way::Out(_) if !destination.is_multicast() => false,
+            NextHops::Here => true,
+            NextHops::Out(_) if !destination.is_multicast() => false,
             _ => psb.is_here(),
         };
-        let stays =
-            way.leads_through(turn.context, incoming, &psb.outgoing) && here == psb.is_here();
+        let stays = way.leads_through(cx.context, incoming, &psb.outgoing) && here == psb.is_here();
         self.store.psb_mut(index).set_unrouted(!known);
         if !known || stays {
             return false;
         }
-        let outgoing = way.outgoing(turn.context, incoming);
-        self.change_way(turn, index, outgoing, here);
+        let outgoing = way.outgoing(cx.context, incoming);
+        self.change_way(cx, index, outgoing, here);
         self.rearm_sender(index);
         true
     }
@@ -225,11 +224,11 @@ impl Rsvp {
     /// Where the routes lead a sender's data now, and where it comes from.
     fn way_of<'r, E>(
         &self,
-        turn: &Turn<'_, 'r, E>,
+        cx: &HandlerContext<'_, 'r, E>,
         index: Index,
-    ) -> (Way<'r>, Option<InterfaceId>) {
+    ) -> (NextHops<'r>, Option<InterfaceId>) {
         let data = self.data_of(index);
-        (Way::of_sender(turn.context, &data), data.incoming)
+        (NextHops::of_sender(cx.context, &data), data.incoming)
     }
 
     /// The data of a sender, as far as its way depends on it.
@@ -243,37 +242,37 @@ impl Rsvp {
     /// nothing is, upstream is left alone until the old way ends, for the new one is likely to be reserved soon.
     pub(crate) fn change_way<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: OutInterfaces,
         here: bool,
     ) {
-        let before = self.asked_for(turn.now, index);
+        let before = self.asked_for(cx.now, index);
         let path_refresh_at = match outgoing.as_slice() {
             [] => Time::MAX,
-            [first, ..] => self.next_refresh(turn.now, *first),
+            [first, ..] => self.next_refresh(cx.now, *first),
         };
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);
-        let told = core::mem::replace(&mut psb.path_told, NONE);
-        self.exchange.forget(told);
+        let told = core::mem::replace(&mut psb.path_message_id, NONE);
+        self.refresh_reduction.forget(told);
         for &interface in left.as_slice() {
             if !self.store.psb(index).outgoing.contains(interface) {
-                self.depart(turn.now, index, interface);
+                self.depart(cx.now, index, interface);
             }
         }
         if here != self.store.psb(index).is_here() {
-            self.set_here(turn, index, here);
+            self.set_here(cx, index, here);
         }
         let psb = self.store.psb(index);
         let (hop, session) = (psb.hop, psb.session);
-        let after = self.asked_for(turn.now, index);
+        let after = self.asked_for(cx.now, index);
         if before != after {
             match hop {
-                Peer::Local(application) => self.tell_sender(turn, index, application, after),
+                Peer::Local(application) => self.tell_sender(cx, index, application, after),
                 Peer::Neighbor { .. } => {
-                    let at = if after.is_some() { turn.now } else { Time::MAX };
+                    let at = if after.is_some() { cx.now } else { Time::MAX };
                     self.store.psb_mut(index).resv_refresh_at = at;
                     if after.is_some() {
                         self.forget_resv(index);
@@ -282,10 +281,10 @@ impl Rsvp {
             }
         }
         if let Some(pool) = self.store.pool_of(session) {
-            self.settle_pool(turn, pool);
-            self.spread_patiently(turn, pool);
+            self.settle_pool(cx, pool);
+            self.spread_patiently(cx, pool);
         }
-        self.answer_for_receivers(turn, index);
+        self.answer_for_receivers(cx, index);
     }
 
     /// Notes that a sender has left an interface.
@@ -319,33 +318,36 @@ impl Rsvp {
     /// new way might have taken its place, and is told now if there is none.
     fn give_back_late<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         reserved: Option<FlowSpec>,
     ) {
         let is_ours = matches!(self.store.psb(psb).hop, Peer::Local(_)); // it was told at once
         if reserved.is_some() && !is_ours && self.store.first_tcsb(Holder::Sender(psb)).is_none() {
-            self.tell_upstream_of(turn, psb, reserved, Carried::NONE);
+            self.tell_upstream_of(cx, psb, reserved, Carried::NONE);
         }
     }
 
     /// The old ways of some senders end, unless their data came back to them.
-    pub(crate) fn departures_are_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn departures_are_due<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+    ) {
         for _ in 0..DEPARTURES_PER_TURN {
-            let due = self.repairs.departures.front().is_some_and(|first| first.at <= turn.now);
+            let due = self.repairs.departures.front().is_some_and(|first| first.at <= cx.now);
             let Some(old) = due.then(|| self.repairs.departures.pop_front()).flatten() else {
                 break;
             };
             let sender = self.store.find_sender(&old.session, &old.template);
             if let Some(psb) = sender {
-                self.give_back_late(turn, psb, old.reserved);
+                self.give_back_late(cx, psb, old.reserved);
                 if self.store.psb(psb).outgoing.contains(old.interface) {
                     continue;
                 }
                 // The data is back already, only the sender's turn to be looked at has not come yet.
-                let (way, incoming) = self.way_of(turn, psb);
-                if way.outgoing(turn.context, incoming).contains(old.interface) {
-                    let at = turn.now + self.config.departure_delay;
+                let (way, incoming) = self.way_of(cx, psb);
+                if way.outgoing(cx.context, incoming).contains(old.interface) {
+                    let at = cx.now + self.config.departure_delay;
                     self.repairs.departures.push_back(Departure { at, ..old });
                     continue;
                 }
@@ -357,18 +359,18 @@ impl Rsvp {
             // Unicast routes lead elsewhere by now, so who is known on the old way is written to by name. Only who
             // reserved is known; for the others the way to the destination has to do.
             if known.is_empty() || session.destination.is_multicast() {
-                self.send_path_tear(turn, interface, session.destination, &end, ttl);
+                self.send_path_tear(cx, interface, session.destination, &end, ttl);
             } else {
                 for hop in known {
-                    self.send_path_tear(turn, interface, hop, &end, ttl);
+                    self.send_path_tear(cx, interface, hop, &end, ttl);
                 }
             }
             if let Some(psb) = sender {
-                self.leave(turn, psb, Some(interface));
+                self.leave(cx, psb, Some(interface));
             }
         }
         if let Some(first) = self.repairs.departures.front() {
-            let at = first.at.max(turn.now + Duration::from_millis(1));
+            let at = first.at.max(cx.now + Duration::from_millis(1));
             self.store.timers.arm(at, Timer { kind: TimerKind::Departure, block: 0 });
         }
     }

@@ -10,49 +10,49 @@ use earmark_wire::rsvp::{
 use crate::api::{Event, Filters};
 use crate::counters::DropReason;
 use crate::error::ResvFault;
-use crate::exchange::names::{Name, Named};
-use crate::instance::{EFFECTS_PER_MESSAGE, Rsvp, Turn};
+use crate::instance::{EFFECTS_PER_MESSAGE, HandlerContext, Rsvp};
 use crate::path::{is_neighbor, is_unicast};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
     pub(crate) fn resv_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
     ) {
         if resv.refresh_ms == 0 {
-            return self.turn_away(turn, datagram, DropReason::ZeroRefreshPeriod);
+            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
-        if !is_neighbor(turn.context, resv.hop.address) {
-            return self.turn_away(turn, datagram, DropReason::BadHop);
+        if !is_neighbor(cx.context, resv.hop.address) {
+            return self.turn_away(cx, datagram, DropReason::BadHop);
         }
-        let Some(outgoing) = self.interface_of_lih(turn, resv.hop.lih) else {
-            return self.turn_away(turn, datagram, DropReason::BadLih);
+        let Some(outgoing) = self.interface_of_lih(cx, resv.hop.lih) else {
+            return self.turn_away(cx, datagram, DropReason::BadLih);
         };
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
-        let expires_at = turn.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
+        let expires_at = cx.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
-            return self.shared_resv_arrives(turn, datagram, resv, outgoing, expires_at);
+            return self.shared_resv_arrives(cx, datagram, resv, outgoing, expires_at);
         };
-        if turn.name.is_some() && flows.iter().nth(1).is_some() {
-            turn.name = Name::NONE; // one name cannot stand for several states
+        if cx.name.is_some() && flows.iter().nth(1).is_some() {
+            cx.name = MessageIdKey::NONE; // one name cannot stand for several states
         }
-        let budget = turn.out.len() + EFFECTS_PER_MESSAGE;
+        let budget = cx.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
-            if turn.out.len() >= budget {
-                return self.turn_away(turn, datagram, DropReason::Limit);
+            if cx.out.len() >= budget {
+                return self.turn_away(cx, datagram, DropReason::Limit);
             }
-            let Err(fault) = self.resv_flow(turn, resv, outgoing, expires_at, &flow) else {
+            let Err(fault) = self.resv_flow(cx, resv, outgoing, expires_at, &flow) else {
                 continue;
             };
-            let in_place = self.keep_reservation(turn.now, resv, outgoing, expires_at, &flow);
+            let in_place = self.keep_reservation(cx.now, resv, outgoing, expires_at, &flow);
             let fault = ResvFault { in_place, ..fault };
             let flows = FlowDescriptors::FixedFilter(List::Items(core::slice::from_ref(&flow)));
             let filters = Filters::One(flow.filter);
-            self.refuse(turn, datagram, resv, outgoing, flows, filters, &fault);
+            self.refuse(cx, datagram, resv, outgoing, flows, filters, &fault);
             if fault.code == ErrorCode::NoPathInformation {
                 return; // of the whole session, so one answer says it all
             }
@@ -62,7 +62,7 @@ impl Rsvp {
     /// One flow descriptor of the fixed-filter style: refreshes its reservation, or makes or changes it.
     fn resv_flow<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
         expires_at: Time,
@@ -74,15 +74,15 @@ impl Rsvp {
         };
         let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
         let known = self.store.find_request(holder, Some(outgoing), origin);
-        if known.rsb.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
+        if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
             return Ok(()); // what overtook it says what holds
         }
         if resv.confirm.is_none()
             && let Some(rsb) = known.rsb
             && self.is_same_request(rsb, &flowspec, resv)
         {
-            self.refresh_reservation(turn.now, rsb, expires_at);
-            self.remember(turn, Named::new(Block::Reservation, rsb));
+            self.refresh_reservation(cx.now, rsb, expires_at);
+            self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
             mark(Checkpoint::Refresh);
             return Ok(());
         }
@@ -104,8 +104,8 @@ impl Rsvp {
         mark(Checkpoint::FindRsb);
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
-        let rsb = self.reserve(turn, holder, known, request)?;
-        self.remember(turn, Named::new(Block::Reservation, rsb));
+        let rsb = self.reserve(cx, holder, known, request)?;
+        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
         Ok(())
     }
 
@@ -152,11 +152,11 @@ impl Rsvp {
     /// The outgoing interface that a logical interface handle of ours names.
     pub(crate) fn interface_of_lih<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         lih: u32,
     ) -> Option<InterfaceId> {
         let interface =
-            turn.context.interfaces.by_id(InterfaceId(lih.wrapping_sub(self.lih_offset)))?;
+            cx.context.interfaces.by_id(InterfaceId(lih.wrapping_sub(self.lih_offset)))?;
         interface.takes_part().then_some(interface.id)
     }
 

@@ -12,9 +12,9 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event, Filters};
 use crate::error::ResvFault;
-use crate::exchange::names::{Name, Named};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
 use crate::store::Known;
 use crate::traffic::Request;
@@ -22,7 +22,7 @@ use crate::traffic::Request;
 impl Rsvp {
     pub(crate) fn shared_resv_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
@@ -30,19 +30,19 @@ impl Rsvp {
     ) {
         // Taken out for as long as it is needed, so that a refresh allocates nothing.
         let mut named = core::mem::take(&mut self.named);
-        let done = self.shared_request(turn, resv, outgoing, expires_at, &mut named);
+        let done = self.shared_request(cx, resv, outgoing, expires_at, &mut named);
         self.named = named;
         let Err(fault) = done else { return };
-        let in_place = self.keep_shared(turn.now, resv, outgoing, expires_at);
+        let in_place = self.keep_shared(cx.now, resv, outgoing, expires_at);
         let fault = ResvFault { in_place, ..fault };
         let filters = filters_of(&resv.flows);
-        self.refuse(turn, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
+        self.refuse(cx, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
     }
 
     /// Refreshes the request of a next hop, or makes or changes it. `specs` is room for the senders that it is for.
     fn shared_request<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         resv: &Resv<'_>,
         outgoing: InterfaceId,
         expires_at: Time,
@@ -67,15 +67,15 @@ impl Rsvp {
         let known = self.find_shared(session, Some(outgoing), origin);
         let rsb = known.rsb;
         mark(Checkpoint::FindRsb);
-        if rsb.is_some_and(|rsb| self.is_overtaken(turn, self.store.rsb(rsb).name)) {
+        if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
             return Ok(()); // what overtook it says what holds
         }
         if let Some(rsb) = rsb
             && resv.confirm.is_none()
             && self.is_same_shared_request(rsb, &flowspec, resv, specs)
         {
-            self.refresh_shared(turn.now, rsb, specs, expires_at);
-            self.remember_shared(turn, rsb, wanted.len(), specs.len());
+            self.refresh_shared(cx.now, rsb, specs, expires_at);
+            self.remember_shared(cx, rsb, wanted.len(), specs.len());
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -101,8 +101,8 @@ impl Rsvp {
             extra: Extra { carried: Kept::of(resv.carried), filters, scope, grant: None }.boxed(),
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
-        let rsb = self.reserve_shared(turn, session, style, known, request)?;
-        self.remember_shared(turn, rsb, wanted.len(), specs.len());
+        let rsb = self.reserve_shared(cx, session, style, known, request)?;
+        self.remember_shared(cx, rsb, wanted.len(), specs.len());
         Ok(())
     }
 
@@ -110,21 +110,21 @@ impl Rsvp {
     /// for it only if these are all that the message named, and all that the request is for.
     fn remember_shared<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         named: usize,
         found: usize,
     ) {
         if found != named || self.store.rsb(rsb).filters().len() != found {
-            turn.name = Name::NONE;
+            cx.name = MessageIdKey::NONE;
         }
-        self.remember(turn, Named::new(Block::Reservation, rsb));
+        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
     }
 
     /// Makes or changes a shared reservation; gives the block of the request.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         session: Index,
         style: Style,
         known: Known,
@@ -132,7 +132,7 @@ impl Rsvp {
     ) -> Result<Index, ResvFault> {
         let found = self.store.pool_of(session);
         let pool = found.unwrap_or_else(|| self.store.insert_pool(session, style));
-        let done = self.reserve(turn, Holder::Pool(pool), known, request);
+        let done = self.reserve(cx, Holder::Pool(pool), known, request);
         if done.is_err() && found.is_none() {
             self.store.remove_pool(pool);
         }
@@ -253,7 +253,7 @@ impl Rsvp {
     /// Gives whether there was anything to tear.
     pub(crate) fn shared_tear_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tear: &ResvTear<'_>,
         outgoing: InterfaceId,
     ) -> bool {
@@ -263,39 +263,39 @@ impl Rsvp {
             Some((pool, self.find_shared(session, Some(outgoing), origin).rsb?))
         });
         let Some((pool, rsb)) = found else { return false };
-        if self.is_overtaken(turn, self.store.rsb(rsb).name) {
+        if self.is_overtaken(cx, self.store.rsb(rsb).name) {
             return false;
         }
         match (self.store.pool(pool).style, tear.flows) {
             (Style::Wildcard, FlowDescriptors::Wildcard(_)) => {
-                self.withdraw(turn, rsb, Change::Torn);
+                self.withdraw(cx, rsb, Change::Torn);
             }
             (Style::SharedExplicit, FlowDescriptors::SharedExplicit(..)) => {
                 let mut gone = filters_of(&tear.flows);
                 gone.sort_unstable();
                 let named = |filter: &Filter| gone.binary_search(&filter.spec).is_ok();
-                if !self.drop_filters(turn, rsb, named, Change::Torn) {
+                if !self.drop_filters(cx, rsb, named, Change::Torn) {
                     return false;
                 }
             }
             _ => return false,
         }
-        self.spread_torn(turn, pool, tear.carried);
+        self.spread_torn(cx, pool, tear.carried);
         true
     }
 
     /// Some filters of a request go, and with the last of them the request. Gives whether there were any.
     pub(crate) fn drop_filters<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         goes: impl Fn(&Filter) -> bool,
         change: Change,
     ) -> bool {
         match self.store.rsb_mut(rsb).drop_filters(goes) {
             Dropped::None => return false,
-            Dropped::Some => self.settle(turn, self.store.rsb(rsb).tcsb),
-            Dropped::All => self.withdraw(turn, rsb, change),
+            Dropped::Some => self.settle(cx, self.store.rsb(rsb).tcsb),
+            Dropped::All => self.withdraw(cx, rsb, change),
         }
         true
     }

@@ -22,8 +22,8 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{Carried, FilterSpec, RsvpHop, SenderTemplate, Session, Style};
 
 use crate::api::Application;
-use crate::exchange::names::Name;
 use crate::policy::Grant;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 
 /// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,11 +141,11 @@ pub(crate) struct Psb {
     /// When the state dies without a refresh; never, for a local sender.
     pub(crate) expires_at: Time,
     /// How PHOP named the Path that this says.
-    pub(crate) name: Name,
-    /// What the next hop has been told by Path, in the book of the exchange.
-    pub(crate) path_told: Index,
+    pub(crate) name: MessageIdKey,
+    /// Entry of the Path to the next hop in `SentMessageIds`.
+    pub(crate) path_message_id: Index,
     /// What PHOP has been told by Resv, likewise.
-    pub(crate) resv_told: Index,
+    pub(crate) resv_message_id: Index,
     /// The one timer for all three.
     pub(crate) timer: Option<TimerId>,
 }
@@ -258,7 +258,7 @@ pub(crate) struct Pool {
     /// Empty lists for WF.
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
     /// What each previous hop was asked for last.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<SentResv>,
     /// When that is to be said again; never, where nobody was asked.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
@@ -266,7 +266,7 @@ pub(crate) struct Pool {
 
 /// What one previous hop, or one application that sends, was told that it should reserve for a pool.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SentResv {
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
     /// Its senders that have a part in it, in ascending order; for WF too, where no message names them.
@@ -275,13 +275,13 @@ pub(crate) struct Asked {
     pub(crate) scope: Option<Vec<IpAddr>>,
     /// Objects of the requests behind it, which go with it.
     pub(crate) carried: Kept,
-    /// The entry of this in the book of the exchange.
+    /// Entry of the Resv in `SentMessageIds`.
     pub(crate) told: Index,
 }
 
-impl Asked {
+impl SentResv {
     /// Whether another asks the same hop for the same, whatever goes with it.
-    pub(crate) fn is_same(&self, other: &Asked) -> bool {
+    pub(crate) fn is_same(&self, other: &SentResv) -> bool {
         self.hop == other.hop
             && self.flowspec == other.flowspec
             && self.filters == other.filters
@@ -303,7 +303,7 @@ pub(crate) struct Rsb {
     /// When the state, or the first of its filters, dies without a refresh; never, for a local receiver.
     pub(crate) expires_at: Time,
     /// How NHOP named the Resv that this says.
-    pub(crate) name: Name,
+    pub(crate) name: MessageIdKey,
     pub(crate) timer: Option<TimerId>,
 }
 

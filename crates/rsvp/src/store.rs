@@ -31,7 +31,7 @@ use slab::Slab;
 
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
 pub(crate) use self::lists::Known;
-use crate::exchange::names::{Name, Named, Names};
+use crate::refresh_reduction::message_id_key::{MessageIdIndex, MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };
@@ -46,7 +46,7 @@ pub(crate) struct Store {
     pub(crate) pools: Slab<Pool>,
     pub(crate) neighbors: Slab<Neighbor>,
     pub(crate) timers: TimingWheel<Timer>,
-    names: Names,
+    names: MessageIdIndex,
     sessions: HashTable<Index>,
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
@@ -69,7 +69,7 @@ impl Store {
             pools: Slab::new(),
             neighbors: Slab::new(),
             timers: TimingWheel::new(),
-            names: Names::new(KeyedHash::draw(keys)),
+            names: MessageIdIndex::new(KeyedHash::draw(keys)),
             sessions: HashTable::new(),
             senders: HashTable::new(),
             destinations: HashTable::new(),
@@ -269,7 +269,7 @@ impl Store {
     /// Takes the sender at a place out, which has no traffic-control blocks any more, its timer with it, and its session if
     /// it was the last.
     pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
-        self.set_name(Named::new(Block::Sender, index), Name::NONE);
+        self.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
         if let Ok(entry) = self.senders.find_entry(place.0, |&i| i == index) {

@@ -13,13 +13,13 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::{NextHops, SenderData};
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{
     Block, Holder, Index, NONE, Origin, OutInterfaces, Peer, Psb, Timer, TimerKind,
 };
 use crate::store::Place;
-use crate::way::{SenderData, Way};
 
 /// What a PathTear says.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct EndOfSender {
 impl Rsvp {
     pub(crate) fn path_tear_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         tear: &PathTear<'_>,
     ) {
@@ -45,40 +45,40 @@ impl Rsvp {
             // Where the Path was relayed, for want of RSVP on the way out, so is its end.
             let (session, template) = (tear.session, tear.template);
             let data = SenderData { session, template, incoming: Some(datagram.interface) };
-            return match Way::of_sender(turn.context, &data) {
-                Way::Past => self.relay(turn, datagram),
-                _ => self.drop(turn, datagram, DropReason::NoState),
+            return match NextHops::of_sender(cx.context, &data) {
+                NextHops::Past => self.relay(cx, datagram),
+                _ => self.drop(cx, datagram, DropReason::NoState),
             };
         };
         // RFC 2205 section 3.1.5: the state is another hop's by now; its old hop has no say in it.
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
         if hop != Some((datagram.interface, tear.hop)) {
-            return self.drop(turn, datagram, DropReason::OtherHop);
+            return self.drop(cx, datagram, DropReason::OtherHop);
         }
-        if self.is_overtaken(turn, self.store.psb(index).name) {
-            return self.drop(turn, datagram, DropReason::Overtaken);
+        if self.is_overtaken(cx, self.store.psb(index).name) {
+            return self.drop(cx, datagram, DropReason::Overtaken);
         }
         self.scratch.clear();
         for object in tear.carried.iter() {
             self.scratch.extend_from_slice(object.bytes);
         }
-        self.forward_path_tear(turn, index);
+        self.forward_path_tear(cx, index);
         mark(Checkpoint::PathRefresh);
-        self.remove_sender(turn, place, index, Change::Torn);
+        self.remove_sender(cx, place, index, Change::Torn);
     }
 
     pub(crate) fn resv_tear_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         tear: &ResvTear<'_>,
     ) {
-        let Some(outgoing) = self.interface_of_lih(turn, tear.hop.lih) else {
-            return self.drop(turn, datagram, DropReason::BadLih);
+        let Some(outgoing) = self.interface_of_lih(cx, tear.hop.lih) else {
+            return self.drop(cx, datagram, DropReason::BadLih);
         };
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
-            if !self.shared_tear_arrives(turn, tear, outgoing) {
-                self.drop(turn, datagram, DropReason::NoState);
+            if !self.shared_tear_arrives(cx, tear, outgoing) {
+                self.drop(cx, datagram, DropReason::NoState);
             }
             return;
         };
@@ -91,16 +91,16 @@ impl Rsvp {
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
-                if self.is_overtaken(turn, self.store.rsb(rsb).name) {
-                    self.drop(turn, datagram, DropReason::Overtaken);
+                if self.is_overtaken(cx, self.store.rsb(rsb).name) {
+                    self.drop(cx, datagram, DropReason::Overtaken);
                     continue;
                 }
-                self.drop_reservation(turn, rsb, Change::Torn, tear.carried);
+                self.drop_reservation(cx, rsb, Change::Torn, tear.carried);
                 mark(Checkpoint::ResvRefresh);
             }
         }
         if !found_any {
-            self.drop(turn, datagram, DropReason::NoState);
+            self.drop(cx, datagram, DropReason::NoState);
         }
     }
 
@@ -108,40 +108,40 @@ impl Rsvp {
     /// since they had it first (RFC 2205 section 3.1.5).
     pub(crate) fn drop_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         change: Change,
     ) {
         self.scratch.clear();
-        self.forward_path_tear(turn, index);
+        self.forward_path_tear(cx, index);
         let (session, template) = (self.store.session_of(index), self.store.psb(index).template);
         let place = self.store.place_of_sender(&session, &template);
-        self.remove_sender(turn, place, index, change);
+        self.remove_sender(cx, place, index, change);
     }
 
     /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
     /// are the objects to be carried on of the ResvTear that says so (RFC 2205 section 3.10).
     pub(crate) fn drop_reservation<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         change: Change,
         carried: Carried<'_>,
     ) {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
-                let asked = self.asked_for(turn.now, psb);
-                let told = self.store.psb(psb).resv_told != NONE;
+                let asked = self.asked_for(cx.now, psb);
+                let told = self.store.psb(psb).resv_message_id != NONE;
                 let carries = told && !self.store.rsb(rsb).carried().is_empty();
-                self.withdraw(turn, rsb, change);
-                self.tell_upstream_of(turn, psb, asked, carried);
-                if carries && asked.is_some() && self.asked_for(turn.now, psb) == asked {
-                    self.resv_refresh(turn, psb, None); // without what only this one carried
+                self.withdraw(cx, rsb, change);
+                self.tell_upstream_of(cx, psb, asked, carried);
+                if carries && asked.is_some() && self.asked_for(cx.now, psb) == asked {
+                    self.resv_refresh(cx, psb, None); // without what only this one carried
                 }
             }
             Holder::Pool(pool) => {
-                self.withdraw(turn, rsb, change);
-                self.spread_torn(turn, pool, carried);
+                self.withdraw(cx, rsb, change);
+                self.spread_torn(cx, pool, carried);
             }
         }
     }
@@ -150,77 +150,77 @@ impl Rsvp {
     /// for it there ends, and upstream is told what is left.
     pub(crate) fn leave<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         outgoing: Option<InterfaceId>,
     ) {
         if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
-            self.lose(turn, tcsb, Change::Orphaned);
+            self.lose(cx, tcsb, Change::Orphaned);
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {
             if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
-                self.evict(turn, tcsb, &template);
+                self.evict(cx, tcsb, &template);
             }
-            self.spread_pool(turn, pool);
+            self.spread_pool(cx, pool);
         }
     }
 
     /// A reservation's timer fired: its end, or only an alarm that later refreshes have made void.
     pub(crate) fn reservation_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         let rsb = &mut self.store.rsbs[index as usize];
         rsb.timer = None;
-        if turn.now < rsb.expires_at {
+        if cx.now < rsb.expires_at {
             let timer = Timer { kind: TimerKind::Reservation, block: index };
             rsb.timer = Some(self.store.timers.arm(rsb.expires_at, timer));
             return;
         }
-        let now = turn.now;
+        let now = cx.now;
         let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
-            return self.drop_reservation(turn, index, Change::Expired, Carried::NONE);
+            return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         };
         // Of a shared-explicit request only the filters end that were not named again.
         if self.store.rsb(index).filters().iter().all(|filter| filter.expires_at <= now) {
-            return self.drop_reservation(turn, index, Change::Expired, Carried::NONE);
+            return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         }
-        self.drop_filters(turn, index, |filter| filter.expires_at <= now, Change::Expired);
+        self.drop_filters(cx, index, |filter| filter.expires_at <= now, Change::Expired);
         let timer = Timer { kind: TimerKind::Reservation, block: index };
         let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
         self.store.rsb_mut(index).timer = Some(armed);
-        self.spread_pool(turn, pool);
+        self.spread_pool(cx, pool);
     }
 
     /// Tells those upstream what is left of a sender's fixed-filter reservations, where `before` was asked for.
     pub(crate) fn tell_upstream_of<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         before: Option<FlowSpec>,
         carried: Carried<'_>,
     ) {
-        let asked = self.asked_for(turn.now, psb);
+        let asked = self.asked_for(cx.now, psb);
         if asked == before {
             return;
         }
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            return self.tell_sender(turn, psb, application, asked);
+            return self.tell_sender(cx, psb, application, asked);
         }
         match (before, asked) {
             (Some(before), None) => {
-                self.send_resv_tear(turn, psb, before, carried);
-                self.schedule_resv(turn.now, psb, false);
+                self.send_resv_tear(cx, psb, before, carried);
+                self.schedule_resv(cx.now, psb, false);
                 self.rearm_sender(psb);
             }
-            _ => self.resv_refresh(turn, psb, None),
+            _ => self.resv_refresh(cx, psb, None),
         }
     }
 
     /// Sends the PathTear of a sender onward on all its ways; objects to be carried lie in `scratch`.
-    fn forward_path_tear<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn forward_path_tear<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
@@ -229,11 +229,11 @@ impl Rsvp {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
-                self.send_path_tear(turn, interface, session.destination, &end, ttl);
+                self.send_path_tear(cx, interface, session.destination, &end, ttl);
             }
             OutInterfaces::Many(ref interfaces) => {
                 for interface in interfaces.clone() {
-                    self.send_path_tear(turn, interface, session.destination, &end, ttl);
+                    self.send_path_tear(cx, interface, session.destination, &end, ttl);
                 }
             }
         }
@@ -243,7 +243,7 @@ impl Rsvp {
     /// lie in `scratch`.
     pub(crate) fn send_path_tear<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         destination: IpAddr,
         end: &EndOfSender,
@@ -251,41 +251,48 @@ impl Rsvp {
     ) {
         let &EndOfSender { session, template, tspec, incoming } = end;
         let data = SenderData { session, template, incoming };
-        let Some((hop, how, _)) = self.downstream(turn, outgoing, &session, &template, ttl) else {
+        let Some((hop, how, _)) = self.downstream(cx, outgoing, &session, &template, ttl) else {
             return;
         };
         let follows_data = destination == session.destination;
-        let by_flow = follows_data && turn.context.routes.differs_by_flow(destination);
-        let next_hop = by_flow.then(|| data.next_hop(turn.context, outgoing)).flatten();
+        let by_flow = follows_data && cx.context.routes.differs_by_flow(destination);
+        let next_hop = by_flow.then(|| data.next_hop(cx.context, outgoing)).flatten();
         let how = Outgoing { destination, next_hop, ..how };
         let carried = Carried::Objects(&self.scratch);
         let tspec = Some(tspec);
         let body = Body::PathTear(PathTear { session, hop, carried, template, tspec });
         if self.encapsulating.contains(&outgoing) {
-            let letter = Letter::new(Outgoing { encapsulated: true, ..how });
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message = OutgoingMessage::new(Outgoing { encapsulated: true, ..how });
+            self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
         }
-        let partner = self.exchange.partner_towards(turn, Some(outgoing), destination, |context| {
-            match follows_data {
-                true => data.hop(context),
-                false => context.routes.lookup(destination),
-            }
-        });
-        let letter = Letter::new(how).past(partner);
+        let peer =
+            self.refresh_reduction.peer_towards(cx, Some(outgoing), destination, |context| {
+                match follows_data {
+                    true => data.hop(context),
+                    false => context.routes.lookup(destination),
+                }
+            });
+        let outgoing_message = OutgoingMessage::new(how).past(peer);
         let timers = &mut self.store.timers;
-        self.exchange.send_reliably(timers, &mut self.counters, turn, letter, &body);
+        self.refresh_reduction.send_reliably(
+            timers,
+            &mut self.counters,
+            cx,
+            outgoing_message,
+            &body,
+        );
     }
 
     fn send_resv_tear<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         flowspec: FlowSpec,
         carried: Carried<'_>,
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
-        let Some(interface) = turn.context.interfaces.by_id(incoming) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let tear = ResvTear {
@@ -296,30 +303,31 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let letter = Letter::new(how).to(self.exchange.partner(incoming, hop.address));
+        let outgoing_message =
+            OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
         self.forget_resv(index);
-        self.send_once(turn, letter, &Body::ResvTear(tear));
+        self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
     }
 
     /// Takes the sender at a place out with all that hangs on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         place: Place,
         index: Index,
         change: Change,
     ) {
-        self.tell_applications_of_end(turn, index);
+        self.tell_applications_of_end(cx, index);
         while let Some(tcsb) = self.store.first_tcsb(Holder::Sender(index)) {
-            self.void(turn, tcsb, Change::Orphaned);
+            self.void(cx, tcsb, Change::Orphaned);
         }
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.leave_pool(turn, index, pool);
+            self.leave_pool(cx, index, pool);
         }
-        self.notify_path_state(turn, index, change);
+        self.notify_path_state(cx, index, change);
         let psb = self.store.remove_sender(place, index);
-        self.exchange.forget(psb.path_told);
-        self.exchange.forget(psb.resv_told);
+        self.refresh_reduction.forget(psb.path_message_id);
+        self.refresh_reduction.forget(psb.resv_message_id);
         self.store.part(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }
@@ -327,7 +335,7 @@ impl Rsvp {
     /// A sender is about to go: it has no part any more in what its session shares.
     fn leave_pool<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         pool: Index,
     ) {
@@ -339,15 +347,15 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.evict(turn, tcsb, &template);
+            self.evict(cx, tcsb, &template);
         }
-        self.spread_pool(turn, pool);
+        self.spread_pool(cx, pool);
     }
 
     /// The sender is gone: its own application knows, those that receive from it must hear of it.
     pub(crate) fn tell_applications_of_end<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if self.applications.is_empty() {
@@ -360,7 +368,7 @@ impl Rsvp {
         }
         for application in self.applications.of_session(&session) {
             if psb.hop != Peer::Local(application) {
-                turn.out.notify(Event::PathGone { application, session, template: psb.template });
+                cx.out.notify(Event::PathGone { application, session, template: psb.template });
             }
         }
     }

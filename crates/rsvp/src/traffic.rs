@@ -16,13 +16,13 @@ use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{Carried, ErrorCode, FilterSpec, Session, SourceSelector, Style};
 
 use crate::api::{Application, Change, Event, Filters};
-use crate::confirm::Wish;
+use crate::confirm::ConfirmRequest;
 use crate::error::ResvFault;
-use crate::exchange::Sending;
-use crate::exchange::names::Name;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
+use crate::refresh_reduction::Sending;
+use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
 use crate::store::Known;
 
@@ -43,7 +43,7 @@ impl Rsvp {
     /// Makes or changes a reservation: all of it, or nothing and the reason why. Gives the block of the request.
     pub(crate) fn reserve<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
         Known { tcsb, rsb }: Known,
         mut request: Request,
@@ -53,7 +53,7 @@ impl Rsvp {
         {
             return Err(ResvFault::too_much());
         }
-        if !self.may_ask(turn.now, request.origin, rsb.is_none().then_some(Block::Reservation)) {
+        if !self.may_ask(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation)) {
             return Err(ResvFault::too_much());
         }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec));
@@ -63,41 +63,41 @@ impl Rsvp {
             ResvFault::new(ErrorCode::TrafficControlError, value)
         })?;
         if self.policy.is_some() {
-            self.judge_request(turn, holder, rsb, &mut request)?;
+            self.judge_request(cx, holder, rsb, &mut request)?;
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
         let asked = match holder {
-            Holder::Sender(psb) => self.asked_for(turn.now, psb),
+            Holder::Sender(psb) => self.asked_for(cx.now, psb),
             Holder::Pool(_) => None,
         };
         let before = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
         let tcsb = match tcsb {
             Some(tcsb) => {
                 let new = request.extra.as_deref().map_or(&[][..], |extra| &extra.filters);
-                self.change_traffic_control(turn, tcsb, merged, new, priority)?;
+                self.change_traffic_control(cx, tcsb, merged, new, priority)?;
                 tcsb
             }
-            None => self.add_traffic_control(turn, holder, &request, merged, priority)?,
+            None => self.add_traffic_control(cx, holder, &request, merged, priority)?,
         };
         let receiver = request.confirm;
         let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
-        let request = self.write_request(turn.now, tcsb, rsb, request);
-        let wish = receiver.map(|receiver| Wish { receiver, request });
-        let other_flows = self.settle_flows(turn, tcsb, Some(request));
+        let request = self.write_request(cx.now, tcsb, rsb, request);
+        let wish = receiver.map(|receiver| ConfirmRequest { receiver, request });
+        let other_flows = self.settle_flows(cx, tcsb, Some(request));
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
-            self.notify_reservation(turn, tcsb, change);
+            self.notify_reservation(cx, tcsb, change);
         }
         mark(Checkpoint::ReservationManagement);
         match holder {
             Holder::Sender(psb) => {
                 // Other objects wait for the next refresh, but what is refreshed in summaries has none.
-                let waits = self.store.psb(psb).resv_told == NONE;
+                let waits = self.store.psb(psb).resv_message_id == NONE;
                 let asked = asked.filter(|_| waits || !other_objects);
-                self.spread_reservation(turn, psb, tcsb, asked, wish);
+                self.spread_reservation(cx, psb, tcsb, asked, wish);
             }
-            Holder::Pool(pool) => self.spread_shared(turn, pool, tcsb, wish),
+            Holder::Pool(pool) => self.spread_shared(cx, pool, tcsb, wish),
         }
         Ok(request)
     }
@@ -106,80 +106,84 @@ impl Rsvp {
     /// to tell.
     pub(crate) fn withdraw<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
         change: Change,
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
         self.remove_request(self.store.rsb_before(rsb), rsb);
-        self.settle_rest(turn, tcsb, change);
+        self.settle_rest(cx, tcsb, change);
         mark(Checkpoint::TearRsb);
     }
 
     /// Requests have gone, or filters of them: brings traffic control in line with what is left, if anything is.
     pub(crate) fn settle_rest<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
         if self.store.first_rsb(tcsb).is_none() {
-            self.void(turn, tcsb, change);
+            self.void(cx, tcsb, change);
         } else {
-            self.settle(turn, tcsb);
+            self.settle(cx, tcsb);
         }
     }
 
     /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to
     /// those who asked for it; they keep what there was.
-    pub(crate) fn settle<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, tcsb: Index) {
+    pub(crate) fn settle<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        tcsb: Index,
+    ) {
         let before = self.store.tcsb(tcsb).flowspec;
         let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
-        let other_flows = self.settle_flows(turn, tcsb, None);
+        let other_flows = self.settle_flows(cx, tcsb, None);
         let priority = self.priority(Some(tcsb), None, None);
-        if let Err(fault) = self.change_traffic_control(turn, tcsb, merged, &[], priority) {
+        if let Err(fault) = self.change_traffic_control(cx, tcsb, merged, &[], priority) {
             // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
             // link has no room for those of the others. They keep what it has room for.
             let smaller = with_packets_of(merged, &before);
-            if self.change_traffic_control(turn, tcsb, smaller, &[], priority).is_err() {
-                self.report_refusal(turn, tcsb, &ResvFault { in_place: true, ..fault }, None);
+            if self.change_traffic_control(cx, tcsb, smaller, &[], priority).is_err() {
+                self.report_refusal(cx, tcsb, &ResvFault { in_place: true, ..fault }, None);
             }
         }
         if self.store.tcsb(tcsb).flowspec != before || other_flows {
-            self.notify_reservation(turn, tcsb, Change::Changed);
+            self.notify_reservation(cx, tcsb, Change::Changed);
         }
     }
 
     /// Takes a reservation out of traffic control at one stroke, with all requests that are merged into it.
     pub(crate) fn void<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
-        self.notify_reservation(turn, tcsb, change);
+        self.notify_reservation(cx, tcsb, change);
         while let Some(rsb) = self.store.first_rsb(tcsb) {
             self.remove_request(None, rsb);
         }
         let tcsb = self.store.remove_tcsb(tcsb);
         if let Some(claim) = tcsb.claim {
-            turn.context.ledger.release(claim);
-            turn.out.remove(claim);
+            cx.context.ledger.release(claim);
+            cx.out.remove(claim);
         }
     }
 
     /// The claim behind a reservation could not be put into traffic control: the reservation is void.
     pub(crate) fn traffic_control_refuses<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
         errno: u16,
     ) {
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
-        self.report_refusal(turn, tcsb, &fault, None);
-        self.lose(turn, tcsb, Change::Orphaned);
+        self.report_refusal(cx, tcsb, &fault, None);
+        self.lose(cx, tcsb, Change::Orphaned);
     }
 
     /// The block that a claim is behind, if it is one of ours and still there.
@@ -191,20 +195,20 @@ impl Rsvp {
     /// A reservation ends with all its requests, and upstream is told what is left.
     pub(crate) fn lose<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => {
                 let (asked, flowspec) =
-                    (self.asked_for(turn.now, psb), self.store.tcsb(tcsb).flowspec);
-                self.void(turn, tcsb, change);
-                self.tell_upstream_of(turn, psb, asked.or(Some(flowspec)), Carried::NONE);
+                    (self.asked_for(cx.now, psb), self.store.tcsb(tcsb).flowspec);
+                self.void(cx, tcsb, change);
+                self.tell_upstream_of(cx, psb, asked.or(Some(flowspec)), Carried::NONE);
             }
             Holder::Pool(pool) => {
-                self.void(turn, tcsb, change);
-                self.spread_pool(turn, pool);
+                self.void(cx, tcsb, change);
+                self.spread_pool(cx, pool);
             }
         }
     }
@@ -212,7 +216,7 @@ impl Rsvp {
     /// Tells all whose requests are merged into a reservation that it cannot be had, but for `left` of it.
     pub(crate) fn report_refusal<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         fault: &ResvFault,
         left: Option<FlowSpec>,
@@ -220,7 +224,7 @@ impl Rsvp {
         let mut next = self.store.first_rsb(tcsb);
         while let Some(rsb) = next {
             next = self.store.next_rsb(rsb);
-            self.report_loss(turn, rsb, fault, left);
+            self.report_loss(cx, rsb, fault, left);
         }
     }
 
@@ -260,7 +264,7 @@ impl Rsvp {
     /// only `changed` may name others than before. Gives whether any other packets do.
     fn settle_flows<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         changed: Option<Index>,
     ) -> bool {
@@ -285,12 +289,12 @@ impl Rsvp {
                 let flow = self.flow(Holder::Pool(pool), Some(filter));
                 // What a dead daemon left for this flow alone is part of the claim now.
                 if let Some(interface) = self.store.tcsb(tcsb).outgoing {
-                    turn.context.ledger.drop_adopted(interface, &flow);
+                    cx.context.ledger.drop_adopted(interface, &flow);
                 }
-                turn.out.add_flow(claim, flow);
+                cx.out.add_flow(claim, flow);
             }
             for filter in &gone {
-                turn.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
+                cx.out.remove_flow(claim, self.flow(Holder::Pool(pool), Some(filter)));
             }
         }
         let filters = self.store.pool_mut(pool).filters.entry(tcsb).or_default();
@@ -324,7 +328,7 @@ impl Rsvp {
             self.store.heard(peer, now);
             return index;
         }
-        let hop = self.store.meet(request.origin, Block::Reservation, now);
+        let hop = self.store.find_or_insert_hop(request.origin, Block::Reservation, now);
         let index = self.store.insert_rsb(Rsb {
             tcsb,
             next: NONE,
@@ -332,7 +336,7 @@ impl Rsvp {
             flowspec: request.flowspec,
             extra: request.extra,
             expires_at: request.expires_at,
-            name: Name::NONE,
+            name: MessageIdKey::NONE,
             timer: None,
         });
         if request.expires_at < Time::MAX {
@@ -354,76 +358,68 @@ impl Rsvp {
     /// and the receiver that asked for it. `before` is what was asked for upstream until now.
     fn spread_reservation<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         tcsb: Index,
         before: Option<FlowSpec>,
-        wish: Option<Wish>,
+        wish: Option<ConfirmRequest>,
     ) {
-        let asked = self.asked_for(turn.now, psb);
-        let leading = wish.filter(|wish| self.leads(turn.now, wish.request, psb));
+        let asked = self.asked_for(cx.now, psb);
+        let leading = wish.filter(|wish| self.leads(cx.now, wish.request, psb));
         if let Peer::Local(application) = self.store.psb(psb).hop {
             if before != asked {
-                self.tell_sender(turn, psb, application, asked);
+                self.tell_sender(cx, psb, application, asked);
             }
         } else if before != asked || leading.is_some() {
             if let Some(flowspec) = asked {
                 let confirm = leading.map(|wish| wish.receiver);
-                self.resv_message_for(turn, psb, flowspec, confirm, Sending::News);
+                self.resv_message_for(cx, psb, flowspec, confirm, Sending::News);
             }
-            self.schedule_resv(turn.now, psb, asked.is_some());
+            self.schedule_resv(cx.now, psb, asked.is_some());
             self.rearm_sender(psb);
         }
         let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
         if let Some(wish) = wish
             && (ours || leading.is_none())
-            && !self.is_blocked(
-                turn.now,
-                Holder::Sender(psb),
-                &self.store.rsb(wish.request).flowspec,
-            )
+            && !self.is_blocked(cx.now, Holder::Sender(psb), &self.store.rsb(wish.request).flowspec)
         {
-            self.send_resv_conf(turn, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, wish);
         }
     }
 
     /// Likewise for a request in a shared style.
     fn spread_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         tcsb: Index,
-        wish: Option<Wish>,
+        wish: Option<ConfirmRequest>,
     ) {
-        let went_on = self.spread_with_wish(turn, pool, wish);
+        let went_on = self.spread_with_wish(cx, pool, wish);
         if let Some(wish) = wish
             && !went_on
-            && !self.is_blocked(
-                turn.now,
-                Holder::Pool(pool),
-                &self.store.rsb(wish.request).flowspec,
-            )
+            && !self.is_blocked(cx.now, Holder::Pool(pool), &self.store.rsb(wish.request).flowspec)
         {
-            self.send_resv_conf(turn, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, wish);
         }
     }
 
     /// RESV_EVENT to an application that sends, about what its data has now.
     pub(crate) fn tell_sender<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         application: Application,
         asked: Option<FlowSpec>,
     ) {
         let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
-        turn.out.notify(match asked {
+        cx.out.notify(match asked {
             Some(flowspec) => {
                 let requests = self.store.tcsbs_of(Holder::Sender(psb));
                 let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
                 let dscp = code_points(requests.map(|rsb| self.store.rsb(rsb).carried()));
                 let style = Style::FixedFilter;
-                let reach = Box::new(self.reach_of_sender(turn, Holder::Sender(psb), &filter));
+                let reach = Box::new(self.reach_of_sender(cx, Holder::Sender(psb), &filter));
                 Event::Resv { application, session, filter, style, flowspec, dscp, reach }
             }
             None => Event::ResvGone { application, session, filter },
@@ -450,13 +446,13 @@ impl Rsvp {
 
     pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
         let block = self.store.tcsb(tcsb);
         if let Some(interface) = block.outgoing {
-            turn.out.notify(Event::Reservation {
+            cx.out.notify(Event::Reservation {
                 change,
                 session: self.store.session_key(block.holder),
                 style: self.store.style(block.holder),

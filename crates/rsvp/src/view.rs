@@ -10,8 +10,8 @@ use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{SenderTemplate, Session, Style};
 
 use crate::api::Filters;
-use crate::exchange::Liveness;
 use crate::instance::Rsvp;
+use crate::refresh_reduction::Liveness;
 use crate::state::{Holder, Index, Rsb};
 
 /// One sender of one session.
@@ -188,17 +188,19 @@ impl Rsvp {
             senders: neighbor.senders,
             reservations: neighbor.reservations,
             heard: neighbor.heard,
-            ..self.exchange.view(neighbor.interface, neighbor.address)
+            ..self.refresh_reduction.view(neighbor.interface, neighbor.address)
         });
         let without = self
-            .exchange
+            .refresh_reduction
             .addresses()
             .filter(|&(interface, address)| self.store.find_neighbor(interface, address).is_none());
-        with_state.chain(without.map(|(interface, address)| self.exchange.view(interface, address)))
+        with_state.chain(
+            without.map(|(interface, address)| self.refresh_reduction.view(interface, address)),
+        )
     }
 
     /// The epoch of this node's names, and how many messages wait for their acknowledgement.
     pub fn reduction(&self) -> (u32, usize) {
-        self.exchange.outlook()
+        self.refresh_reduction.outlook()
     }
 }

@@ -136,7 +136,7 @@ fn session_of(port: u16) -> Session {
     Session { port, ..common::session() }
 }
 
-/// Only what a partner takes up may travel with other messages to it.
+/// Only what a peer takes up may travel with other messages to it.
 #[test]
 fn strangers_groups_and_udp_get_no_bundles() {
     let (mut router, ..) = settled();

@@ -3,15 +3,15 @@
 use earmark_node::NodeConfig;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
+use crate::routing::Routing;
 use crate::topology::{Role, Topology};
-use crate::ways::Ways;
 
 /// A network in play.
 pub(crate) struct Built {
     pub(crate) network: Network,
     /// Its nodes, in the order of the topology.
     pub(crate) nodes: Vec<NodeId>,
-    pub(crate) ways: Ways,
+    pub(crate) ways: Routing,
 }
 
 /// The network that a topology describes, and its nodes in their order; `settings` are those of every node.
@@ -43,6 +43,6 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
             queue_packets: link.queue_packets,
         }));
     }
-    let ways = Ways::enter(topology, &interfaces, &mut network, &nodes);
+    let ways = Routing::enter(topology, &interfaces, &mut network, &nodes);
     Built { network, nodes, ways }
 }

@@ -41,9 +41,9 @@ use earmark_core::Time;
 use earmark_sim::{Faults, Network, NodeId};
 use serde::Deserialize;
 
-use crate::said;
+use crate::routing::Routing;
 use crate::topology::Topology;
-use crate::ways::Ways;
+use crate::value_syntax;
 
 /// A rule. See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,10 +54,10 @@ pub struct Fault {
     /// or the node.
     pub node: Option<String>,
     /// From when on.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub from: Duration,
     /// Until when; to the end, if nothing is said.
-    #[serde(deserialize_with = "said::some_time")]
+    #[serde(deserialize_with = "value_syntax::some_time")]
     pub until: Option<Duration>,
     /// Share of the messages that are lost, 0 to 1.
     pub loss: f64,
@@ -66,14 +66,14 @@ pub struct Fault {
     /// Share of them in which one bit is turned over.
     pub corruption: f64,
     /// Largest additional delay.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub jitter: Duration,
     /// Whether the link is down.
     pub outage: bool,
     /// Whether the daemon is dead.
     pub crash: bool,
     /// How long after its restart the next daemon keeps what it left.
-    #[serde(deserialize_with = "said::some_time")]
+    #[serde(deserialize_with = "value_syntax::some_time")]
     pub grace: Option<Duration>,
     /// Whether traffic control refuses installations.
     pub refusal: bool,
@@ -349,7 +349,7 @@ impl Timetable {
         network: &mut Network,
         nodes: &[NodeId],
         topology: &Topology,
-        ways: &mut Ways,
+        ways: &mut Routing,
     ) {
         let now = network.now();
         let before = self.down.clone();

@@ -13,34 +13,34 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod capture;
 mod data;
-mod ends;
+mod endpoints;
 pub mod explore;
 mod faults;
 mod files;
-pub mod lives;
+pub mod flow_schedule;
 mod outcome;
 mod overrides;
+mod pending_reservation;
 mod play;
-mod reserving;
-mod said;
+mod reservation;
+mod routing;
 mod scenario;
-mod tapping;
 pub mod topology;
+mod value_syntax;
 mod values;
-mod watching;
-mod ways;
 
 pub use build::network;
+pub use capture::{Tap, play_tapped};
 pub use data::Data;
-pub use ends::Between;
+pub use endpoints::Between;
 pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
 pub use outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 pub use overrides::{NoOverride, Override, OverrideError};
 pub use play::{PlayError, play};
-pub use said::Lifetime;
 pub use scenario::{
     Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
 };
-pub use tapping::{Tap, play_tapped};
+pub use value_syntax::Lifetime;

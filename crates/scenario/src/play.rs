@@ -15,13 +15,13 @@ use earmark_yessir as yessir;
 use crate::build::{Built, build};
 use crate::data::Stream;
 use crate::faults::Timetable;
-use crate::lives::{self, Life};
+use crate::flow_schedule::{self, Life};
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
-use crate::reserving::Wish;
+use crate::pending_reservation::{Wanting, Watching};
+use crate::reservation::ReservationRequest;
+use crate::routing::Routing;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::topology::{Paths, Role, Topology};
-use crate::watching::{Wanting, Watching};
-use crate::ways::Ways;
 
 /// Why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -125,7 +125,7 @@ struct Stage<'a> {
     /// What flows of each name came to, how long they had their reservations, and wanted them.
     groups: Vec<(Group, Duration, Duration)>,
     faults: Timetable,
-    ways: Ways,
+    ways: Routing,
     outcome: Outcome,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Stage<'a> {
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
             nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
-        let lives = lives::draw(scenario, topology, seed);
+        let lives = flow_schedule::draw(scenario, topology, seed);
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
         Stage {
             watching: Watching::new(routers, Time::ZERO + scenario.discard),
@@ -292,11 +292,11 @@ impl<'a> Stage<'a> {
         stream.map_or_else(Received::default, |stream| stream.received(&self.network, end))
     }
 
-    fn wish(&self, number: usize) -> Wish {
+    fn wish(&self, number: usize) -> ReservationRequest {
         let life = &self.lives[number];
         let flows = &self.scenario.flows[life.flows];
         let ends = [life.from, life.to];
-        Wish {
+        ReservationRequest {
             number: number as u64 + 1,
             time: self.patience.get(&number).map_or(0, |patience| patience.lost),
             nodes: ends.map(|place| self.nodes[place]),

@@ -42,11 +42,11 @@ use earmark_core::admission::{Counting, Discipline, RetryPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Data;
-use crate::ends::Between;
+use crate::endpoints::Between;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
-use crate::said::{self, Lifetime};
 use crate::topology::{Choice, Topology, TopologyError};
+use crate::value_syntax::{self, Lifetime};
 use crate::values;
 
 /// See the module's text.
@@ -60,13 +60,13 @@ pub struct Scenario {
     /// By what flows reserve.
     pub protocol: Protocol,
     /// How long it lasts.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub duration: Duration,
     /// What happens before counts for nothing.
-    #[serde(default, deserialize_with = "said::time")]
+    #[serde(default, deserialize_with = "value_syntax::time")]
     pub discard: Duration,
     /// Mean time between refreshes.
-    #[serde(default = "thirty_seconds", deserialize_with = "said::time")]
+    #[serde(default = "thirty_seconds", deserialize_with = "value_syntax::time")]
     pub refresh: Duration,
     /// How refused requests are retried.
     #[serde(default)]
@@ -123,7 +123,7 @@ impl Default for Retry {
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
     /// How long a flow waits for what lacks.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub after: Duration,
     /// How long it then waits before it asks again.
     pub again: Lifetime,
@@ -177,13 +177,13 @@ pub struct Flows {
     #[serde(default = "forever")]
     pub lifetime: Lifetime,
     /// When the first ones start,
-    #[serde(default, deserialize_with = "said::time")]
+    #[serde(default, deserialize_with = "value_syntax::time")]
     pub starts: Duration,
     /// at random within this time.
-    #[serde(default, deserialize_with = "said::time")]
+    #[serde(default, deserialize_with = "value_syntax::time")]
     pub spread: Duration,
     /// Rate of each, IP packet octets; what is reserved, too.
-    #[serde(deserialize_with = "said::rate")]
+    #[serde(deserialize_with = "value_syntax::rate")]
     pub rate: Rate,
     /// Octets of each IP packet.
     #[serde(default = "packet_octets")]
@@ -197,7 +197,7 @@ pub struct Flows {
     /// says it to routers; without one it is 0.
     pub priority: Option<u16>,
     /// How long after its start each asks for its reservation; none does where nothing is said.
-    #[serde(default, deserialize_with = "said::some_time")]
+    #[serde(default, deserialize_with = "value_syntax::some_time")]
     pub reserves: Option<Duration>,
     /// Whether each attempt to reserve, and what arrives each second, is in the outcome.
     #[serde(default)]
@@ -220,10 +220,10 @@ pub enum Arrivals {
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
     /// On, at the rate.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub on: Duration,
     /// Off.
-    #[serde(deserialize_with = "said::time")]
+    #[serde(deserialize_with = "value_syntax::time")]
     pub off: Duration,
 }
 

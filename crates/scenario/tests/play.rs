@@ -129,7 +129,7 @@ fn arrivals_keep_their_mean() {
     let text = text.replace("constant 100s", "exponential 10s");
     let topology = Topology::parse(NARROW).expect("a topology");
     let scenario = Scenario::parse(&text).expect("a scenario");
-    let lives = earmark_scenario::lives::draw(&scenario, &topology, 1);
+    let lives = earmark_scenario::flow_schedule::draw(&scenario, &topology, 1);
     let at = |second: u64| {
         let now = earmark_core::Time::from_nanos(second * 1_000_000_000);
         lives.iter().filter(|life| life.flows == 0 && life.starts <= now && now < life.ends).count()

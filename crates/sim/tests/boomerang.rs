@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{Bench, Family, books_are_right};
-use earmark_boomerang::{Application, Change, Command, Event, OnRefusal, Request, Selector, Wish};
+use earmark_boomerang::{
+    Application, Change, Command, Event, OnRefusal, Request, ReservationRequest, Selector,
+};
 use earmark_core::{Flow, Hop, Prefix, Rate, Route, Time};
 use earmark_node::{Command as NodeCommand, Event as NodeEvent, NodeConfig};
 use earmark_sim::{Faults, NodeId, What};
@@ -64,7 +66,7 @@ impl Net {
         }
     }
 
-    fn ask(&mut self, application: Application, source_port: u16, wish: Wish) {
+    fn ask(&mut self, application: Application, source_port: u16, wish: ReservationRequest) {
         self.ask_and(application, source_port, wish, OnRefusal::Retry);
     }
 
@@ -72,7 +74,7 @@ impl Net {
         &mut self,
         application: Application,
         source_port: u16,
-        wish: Wish,
+        wish: ReservationRequest,
         on_refusal: OnRefusal,
     ) {
         let flow = Flow { source_port, ..self.flow() };
@@ -137,8 +139,8 @@ impl Net {
     }
 }
 
-fn wish(forward: u64, reverse: u64) -> Wish {
-    Wish { forward: Rate::from_mbps(forward), reverse: Rate::from_mbps(reverse) }
+fn wish(forward: u64, reverse: u64) -> ReservationRequest {
+    ReservationRequest { forward: Rate::from_mbps(forward), reverse: Rate::from_mbps(reverse) }
 }
 
 fn is_established(event: &Event) -> bool {

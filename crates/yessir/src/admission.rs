@@ -9,7 +9,7 @@ use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_wire::yessir::{FailureReason, Style};
 
 use crate::api::{Change, Event, Stream};
-use crate::instance::{Turn, Yessir};
+use crate::instance::{HandlerContext, Yessir};
 use crate::reserve::Failure;
 use crate::state::{Holder, Index, Leg, NOTHING, Session};
 
@@ -17,7 +17,7 @@ impl Yessir {
     /// Brings what a leg holds in line with what is wanted.
     pub(crate) fn settle<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         want: Demand,
         change: Change,
@@ -28,12 +28,12 @@ impl Yessir {
             self.store.leg_mut(index).failed = false;
             return Some(Failure { reason: FailureReason::TrafficControl, available: Rate::ZERO });
         }
-        let held = leg.claim.and_then(|claim| turn.context.ledger.demand(claim));
+        let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
         if want.rate == Rate::ZERO {
-            self.give_back(turn, index, Change::Released);
+            self.give_back(cx, index, Change::Released);
         }
         if want.rate == Rate::ZERO || held == Some(want) {
-            self.wait_no_more(turn, index);
+            self.wait_no_more(cx, index);
             let leg = self.store.leg_mut(index);
             (leg.full, leg.told) = (true, false);
             return None;
@@ -41,7 +41,7 @@ impl Yessir {
         let stream = self.stream_of(leg.holder);
         let flow = flow(&stream, leg.holder);
         let owner = Owner { protocol: Protocol::Yessir, block: index };
-        let ledger = &mut turn.context.ledger;
+        let ledger = &mut cx.context.ledger;
         let granted = match (self.config.limits.largest, leg.claim) {
             (Some(largest), _) if want.rate > largest => {
                 Err(Refusal { reason: Reason::Bandwidth, available: largest })
@@ -52,32 +52,32 @@ impl Yessir {
         mark(Checkpoint::Admission);
         let claim = match granted {
             Ok(claim) => claim,
-            Err(refusal) => return Some(self.refused(turn, index, want, &refusal)),
+            Err(refusal) => return Some(self.refused(cx, index, want, &refusal)),
         };
         let place = self.store.leg_mut(index);
         (place.claim, place.full, place.told) = (Some(claim), true, false);
         if leg.waiting {
-            self.wait_no_more(turn, index);
+            self.wait_no_more(cx, index);
         }
         let interface = leg.interface;
-        turn.out.install(Installation { claim, interface, flow, demand: want });
+        cx.out.install(Installation { claim, interface, flow, demand: want });
         if leg.claim.is_none()
             && let Some(reports) = self.reports(leg.holder)
         {
-            turn.out.add_flow(claim, reports);
+            cx.out.add_flow(claim, reports);
         }
         if leg.told && change != Change::Grabbed {
             self.counters.retried += 1;
         }
         let change = if leg.claim.is_some() { Change::Changed } else { change };
-        turn.out.notify(event(stream, leg.holder, interface, change, want));
+        cx.out.notify(event(stream, leg.holder, interface, change, want));
         None
     }
 
     /// The link has not room for what is wanted: it waits, if it may.
     fn refused<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         want: Demand,
         refusal: &Refusal,
@@ -91,19 +91,19 @@ impl Yessir {
         let mut leg = *self.store.leg(index);
         leg.full = false;
         let owner = Owner { protocol: Protocol::Yessir, block: index };
-        if refusal.reason == Reason::Bandwidth && self.is_worth_waiting(turn, leg.interface, want) {
+        if refusal.reason == Reason::Bandwidth && self.is_worth_waiting(cx, leg.interface, want) {
             // What it holds already it need not wait for.
-            let held = leg.claim.and_then(|claim| turn.context.ledger.demand(claim));
+            let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
             let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
             // Who stands in the line already keeps the place, and may not be counted again.
             let refusals = leg.waits.saturating_add(u32::from(!leg.waiting));
             let waiting = Waiting { owner, demand: Demand { rate, ..want }, refusals };
-            leg.waiting = turn.context.ledger.enqueue(leg.interface, waiting).is_ok();
+            leg.waiting = cx.context.ledger.enqueue(leg.interface, waiting).is_ok();
             if leg.waiting {
                 leg.waits = refusals;
             }
         } else if leg.waiting {
-            turn.context.ledger.withdraw(leg.interface, owner);
+            cx.context.ledger.withdraw(leg.interface, owner);
             leg.waiting = false;
         }
         let available = refusal.available;
@@ -111,7 +111,7 @@ impl Yessir {
             leg.told = true;
             let stream = self.stream_of(leg.holder);
             let Leg { interface, waiting: waits, .. } = leg;
-            turn.out.notify(Event::Refused { stream, interface, reason, available, waits });
+            cx.out.notify(Event::Refused { stream, interface, reason, available, waits });
         }
         *self.store.leg_mut(index) = leg;
         Failure { reason, available }
@@ -119,11 +119,11 @@ impl Yessir {
 
     /// A leg leaves the line, if it stands there.
     #[inline]
-    fn wait_no_more<E>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn wait_no_more<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let leg = self.store.leg_mut(index);
         if core::mem::take(&mut leg.waiting) {
             let owner = Owner { protocol: Protocol::Yessir, block: index };
-            turn.context.ledger.withdraw(leg.interface, owner);
+            cx.context.ledger.withdraw(leg.interface, owner);
         }
     }
 
@@ -131,18 +131,18 @@ impl Yessir {
     /// increase is only the difference.
     fn is_worth_waiting<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         interface: InterfaceId,
         want: Demand,
     ) -> bool {
-        let most = turn.context.ledger.link(interface).map_or(Rate::ZERO, |link| link.reservable);
+        let most = cx.context.ledger.link(interface).map_or(Rate::ZERO, |link| link.reservable);
         want.rate <= most.min(self.config.limits.largest.unwrap_or(Rate::MAX))
     }
 
     /// Others have given back what a leg waited for.
     pub(crate) fn grab<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         interface: InterfaceId,
         owner: Owner,
     ) {
@@ -155,7 +155,7 @@ impl Yessir {
         }
         leg.waiting = false;
         let want = self.wanted(owner.block);
-        if self.settle(turn, owner.block, want, Change::Grabbed).is_none() {
+        if self.settle(cx, owner.block, want, Change::Grabbed).is_none() {
             self.counters.grabbed += 1;
         }
     }
@@ -172,34 +172,34 @@ impl Yessir {
     /// Traffic control could not do what the ledger has granted, or the link has gone.
     pub(crate) fn traffic_control_refuses<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
     ) {
         let Some(index) = self.leg_behind(claim, owner) else { return };
         self.store.leg_mut(index).failed = true;
-        self.give_back(turn, index, Change::Failed);
+        self.give_back(cx, index, Change::Failed);
     }
 
     /// A reservation had to give way to a more important one, but for `kept` of it. It asks again when it is refreshed.
     pub(crate) fn give_way<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
         kept: Rate,
     ) {
         let Some(index) = self.leg_behind(claim, owner) else { return };
-        let demand = turn.context.ledger.demand(claim).filter(|_| kept > Rate::ZERO);
+        let demand = cx.context.ledger.demand(claim).filter(|_| kept > Rate::ZERO);
         let Some(demand) = demand else {
-            return self.give_back(turn, index, Change::Preempted);
+            return self.give_back(cx, index, Change::Preempted);
         };
         let leg = self.store.leg_mut(index);
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
         let flow = flow(&self.stream_of(holder), holder);
-        turn.out.install(Installation { claim, interface, flow, demand });
-        self.tell(turn, holder, interface, Change::Preempted, demand);
+        cx.out.install(Installation { claim, interface, flow, demand });
+        self.tell(cx, holder, interface, Change::Preempted, demand);
     }
 
     /// The leg that holds a claim, if it is one of ours and still there.
@@ -211,7 +211,7 @@ impl Yessir {
     /// A leg holds nothing any more; it stays.
     pub(crate) fn give_back<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         change: Change,
     ) {
@@ -219,11 +219,11 @@ impl Yessir {
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
         let claim = leg.claim.take();
-        self.wait_no_more(turn, index);
+        self.wait_no_more(cx, index);
         let Some(claim) = claim else { return };
-        let demand = turn.context.ledger.release(claim).unwrap_or(NOTHING);
-        turn.out.remove(claim);
-        self.tell(turn, holder, interface, change, demand);
+        let demand = cx.context.ledger.release(claim).unwrap_or(NOTHING);
+        cx.out.remove(claim);
+        self.tell(cx, holder, interface, change, demand);
     }
 
     /// The reports of a stream, where they go with the data because nobody else sees to them.
@@ -251,13 +251,13 @@ impl Yessir {
 
     pub(crate) fn tell<E: From<Event>>(
         &self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
         interface: InterfaceId,
         change: Change,
         demand: Demand,
     ) {
-        turn.out.notify(event(self.stream_of(holder), holder, interface, change, demand));
+        cx.out.notify(event(self.stream_of(holder), holder, interface, change, demand));
     }
 }
 

@@ -5,7 +5,7 @@ use earmark_core::{Context, Effects, Engine, HostEvent, Input, Time};
 use earmark_wire::rtcp::SenderInfo;
 
 use crate::api::{Command, Event};
-use crate::instance::{Turn, Yessir};
+use crate::instance::{HandlerContext, Yessir};
 use crate::state::TimerKind;
 
 /// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
@@ -23,14 +23,14 @@ impl Engine for Yessir {
         context: &mut Context<'_>,
         out: &mut Effects<E>,
     ) {
-        let mut turn = Turn { now, context, out };
+        let mut cx = HandlerContext { now, context, out };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut turn, &datagram),
+            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram),
             // It has no connections.
             Input::Stream(_) => {}
-            Input::Expire => self.timers_expire(&mut turn),
-            Input::Command(command) => self.command(&mut turn, command),
-            Input::Host(event) => self.host_changes(&mut turn, &event),
+            Input::Expire => self.timers_expire(&mut cx),
+            Input::Command(command) => self.command(&mut cx, command),
+            Input::Host(event) => self.host_changes(&mut cx, &event),
         }
     }
 
@@ -40,28 +40,32 @@ impl Engine for Yessir {
 }
 
 impl Yessir {
-    fn host_changes<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, event: &HostEvent) {
+    fn host_changes<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        event: &HostEvent,
+    ) {
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(turn, claim, owner);
+                self.traffic_control_refuses(cx, claim, owner);
             }
             HostEvent::Displaced(Displaced { claim, owner, kept, .. }) => {
-                self.give_way(turn, claim, owner, kept);
+                self.give_way(cx, claim, owner, kept);
             }
-            HostEvent::Grantable { interface, owner } => self.grab(turn, interface, owner),
+            HostEvent::Grantable { interface, owner } => self.grab(cx, interface, owner),
             // Streams that pass through take their new way when they are refreshed. Those of this host are announced on
             // it at once, so that routers further on need not wait.
             HostEvent::RouteChanged(prefix) => {
                 self.forget_ways();
-                self.announce_anew(turn, |destination| prefix.contains(destination));
+                self.announce_anew(cx, |destination| prefix.contains(destination));
             }
             HostEvent::MulticastRouteChanged { group, .. } => {
                 self.forget_ways();
-                self.announce_anew(turn, |destination| destination == group);
+                self.announce_anew(cx, |destination| destination == group);
             }
             HostEvent::InterfaceChanged(_) => {
                 self.forget_ways();
-                self.announce_anew(turn, |_| true);
+                self.announce_anew(cx, |_| true);
             }
         }
     }
@@ -71,10 +75,10 @@ impl Yessir {
         self.routes_version = self.routes_version.checked_add(1).unwrap_or(1);
     }
 
-    fn command<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, command: Command) {
+    fn command<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, command: Command) {
         let (application, result) = match command {
             Command::Attach { application, attachment } => {
-                (application, self.attach(turn, application, attachment))
+                (application, self.attach(cx, application, attachment))
             }
             Command::Statistics { application, packets, octets, rtp_timestamp } => {
                 let sent = SenderInfo { ntp: 0, rtp_timestamp, packets, octets };
@@ -83,20 +87,20 @@ impl Yessir {
             Command::Listen { application, destination, port, cname } => {
                 (application, self.listen(application, destination, port, cname))
             }
-            Command::Release { application } => (application, self.leave(turn, application)),
+            Command::Release { application } => (application, self.leave(cx, application)),
         };
         if let Err(reason) = result {
-            turn.out.notify(Event::Rejected { application, reason });
+            cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
-    fn timers_expire<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..TIMERS_PER_TURN {
-            let Some((_, timer)) = self.store.timers.pop_due(turn.now) else { return };
+            let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind {
-                TimerKind::Session => self.session_is_due(turn, timer.block),
-                TimerKind::Report => self.report_is_due(turn, timer.block),
-                TimerKind::Announcement => self.announcements_are_due(turn, timer.block),
+                TimerKind::Session => self.session_is_due(cx, timer.block),
+                TimerKind::Report => self.report_is_due(cx, timer.block),
+                TimerKind::Announcement => self.announcements_are_due(cx, timer.block),
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::config::{Config, Measuring};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestedRate {
     /// So much.
     Demand(Demand),
     /// As much as reports show.
@@ -21,34 +21,34 @@ impl Config {
     /// # Errors
     /// [`FailureReason::Flowspec`] where it makes no sense.
     #[inline(always)]
-    pub(crate) fn asked(
+    pub(crate) fn requested_rate(
         &self,
         flowspec: Option<&Flowspec>,
         ipv6: bool,
-    ) -> Result<Asked, FailureReason> {
+    ) -> Result<RequestedRate, FailureReason> {
         match flowspec {
             Some(Flowspec::Intserv(flowspec)) => match flowspec.validate() {
-                Ok(()) => Ok(Asked::Demand(Demand::from_flowspec(flowspec))),
+                Ok(()) => Ok(RequestedRate::Demand(Demand::from_flowspec(flowspec))),
                 Err(_) => Err(FailureReason::Flowspec),
             },
             Some(&Flowspec::Codec { payload_type, frames }) => {
                 let stream = codec::packet_stream(payload_type, frames, ipv6);
                 let stream = stream.ok_or(FailureReason::Flowspec)?;
                 let rate = Rate::from_bps(stream.bits_per_second());
-                Ok(Asked::Demand(self.demand_of(rate, stream.packet)))
+                Ok(RequestedRate::Demand(self.demand_of(rate, stream.packet)))
             }
             Some(Flowspec::Class { rate, .. }) => {
                 if !(rate.0.is_finite() && rate.0 > 0.0) {
                     return Err(FailureReason::Flowspec);
                 }
-                Ok(Asked::Demand(self.demand_of(Rate::from_octets_per_second(rate.0), 0)))
+                Ok(RequestedRate::Demand(self.demand_of(Rate::from_octets_per_second(rate.0), 0)))
             }
             Some(&Flowspec::Measured { window, headroom }) => {
                 let usual = self.measuring;
                 let window = if window == 0 { usual.window } else { window };
-                Ok(Asked::Measured(Measuring { window, headroom, ..usual }))
+                Ok(RequestedRate::Measured(Measuring { window, headroom, ..usual }))
             }
-            None => Ok(Asked::Measured(self.measuring)),
+            None => Ok(RequestedRate::Measured(self.measuring)),
         }
     }
 
@@ -79,8 +79,10 @@ mod tests {
     #[test]
     fn each_flowspec_asks_in_its_own_way() {
         let config = Config::default();
-        let demand = |flowspec| match config.asked(Some(&flowspec), false) {
-            Ok(Asked::Demand(demand)) => (demand.rate.as_bps(), demand.burst, demand.max_packet),
+        let demand = |flowspec| match config.requested_rate(Some(&flowspec), false) {
+            Ok(RequestedRate::Demand(demand)) => {
+                (demand.rate.as_bps(), demand.burst, demand.max_packet)
+            }
             other => panic!("{other:?}"),
         };
         let flowspec = FlowSpec::ControlledLoad(BUCKET);
@@ -92,8 +94,14 @@ mod tests {
         assert_eq!(demand(class), (8_000_000, 100_000, 0));
         let measured = Flowspec::Measured { window: 10, headroom: 5 };
         let expected = Measuring { window: 10, headroom: 5, largest: None };
-        assert_eq!(config.asked(Some(&measured), false), Ok(Asked::Measured(expected)));
-        assert_eq!(config.asked(None, false), Ok(Asked::Measured(Measuring::default())));
+        assert_eq!(
+            config.requested_rate(Some(&measured), false),
+            Ok(RequestedRate::Measured(expected))
+        );
+        assert_eq!(
+            config.requested_rate(None, false),
+            Ok(RequestedRate::Measured(Measuring::default()))
+        );
     }
 
     #[test]
@@ -107,7 +115,7 @@ mod tests {
             class(f32::INFINITY),
             class(0.0),
         ] {
-            let asked = config.asked(Some(&flowspec), false);
+            let asked = config.requested_rate(Some(&flowspec), false);
             assert_eq!(asked, Err(FailureReason::Flowspec), "{flowspec:?}");
         }
     }

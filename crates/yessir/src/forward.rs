@@ -10,7 +10,7 @@ use earmark_wire::yessir::{
 };
 
 use crate::api::Event;
-use crate::instance::{PROTOCOL, Passing, Turn, Yessir};
+use crate::instance::{HandlerContext, PROTOCOL, Passing, Yessir};
 use crate::reserve::Failure;
 
 /// Room for an IP header with router alert, octets: the larger one, of IPv6.
@@ -24,7 +24,7 @@ impl Yessir {
     #[inline]
     pub(crate) fn forward<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         message: Option<(&Message<'_>, &Places, &Interface)>,
         (interface, next_hop): (InterfaceId, Option<IpAddr>),
@@ -46,13 +46,13 @@ impl Yessir {
             next_hop,
         };
         if let (Some(message), Some(failure)) = (message, failure) {
-            self.forward_noted(turn, passing, how, message, &failure);
+            self.forward_noted(cx, passing, how, message, &failure);
         } else {
-            let target = turn.out.send_copy(how, passing.packet.octets());
+            let target = cx.out.send_copy(how, passing.packet.octets());
             if let Some((_, places, interface)) = message
                 && let Some(at) = places.link_info()
             {
-                let further = |info: &LinkInfo| further(info, turn.context, passing, interface);
+                let further = |info: &LinkInfo| further(info, cx.context, passing, interface);
                 let done = amend(target, at, further);
                 debug_assert!(done.is_ok(), "its place was read of this packet");
             }
@@ -70,14 +70,14 @@ impl Yessir {
     #[cold]
     fn forward_noted<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         how: Outgoing,
         (message, places, interface): (&Message<'_>, &Places, &Interface),
         failure: &Failure,
     ) {
         let link_info =
-            message.link_info.map(|info| further(&info, turn.context, passing, interface));
+            message.link_info.map(|info| further(&info, cx.context, passing, interface));
         let note = note(passing, message, interface, failure);
         let octets = passing.packet.octets();
         let mut edit = Edit { link_info, note };
@@ -86,14 +86,14 @@ impl Yessir {
             self.counters.notes_left_out += 1;
             edit.note = None;
         }
-        let target = turn.out.send(how, octets.len() + edit.growth(places));
+        let target = cx.out.send(how, octets.len() + edit.growth(places));
         if edit.write(octets, places, target).is_ok() {
             return complete(passing, target);
         }
         // There are as many notes as a message can hold: enough to tell that it failed.
-        turn.out.take_back();
+        cx.out.take_back();
         self.counters.notes_left_out += 1;
-        turn.out.send_copy(how, octets);
+        cx.out.send_copy(how, octets);
     }
 }
 

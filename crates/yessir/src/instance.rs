@@ -11,8 +11,8 @@ use earmark_wire::udp;
 use crate::api::{Event, Stream};
 use crate::config::Config;
 use crate::counters::{Counters, DropReason};
+use crate::limits::Sources;
 use crate::roles::Roles;
-use crate::sources::Sources;
 use crate::state::Index;
 use crate::store::{Place, Store};
 
@@ -38,7 +38,7 @@ pub struct Yessir {
 }
 
 /// The surroundings of one input: when it is, what may be looked at, where consequences go.
-pub(crate) struct Turn<'t, 'c, E> {
+pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
@@ -141,12 +141,12 @@ impl Yessir {
     #[cold]
     pub(crate) fn ignore<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let (interface, source) = (datagram.interface, datagram.source);
-        turn.out.notify(Event::Ignored { reason, interface, source });
+        cx.out.notify(Event::Ignored { reason, interface, source });
     }
 }

@@ -7,7 +7,7 @@ use earmark_core::InterfaceId;
 use earmark_core::admission::{Demand, Service};
 
 use crate::api::{Change, Event, Stream};
-use crate::instance::{Turn, Yessir};
+use crate::instance::{HandlerContext, Yessir};
 use crate::reserve::Failure;
 use crate::state::{Holder, Index, Leg, NONE, Pool};
 
@@ -63,7 +63,7 @@ impl Yessir {
     /// asks for itself.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         interface: InterfaceId,
         asked: Demand,
@@ -75,36 +75,36 @@ impl Yessir {
         if full && !failed {
             return None;
         }
-        let failure = self.settle_shared(turn, pool, interface, leg);
+        let failure = self.settle_shared(cx, pool, interface, leg);
         let claim = self.store.leg(leg).claim;
-        let held = claim.and_then(|claim| turn.context.ledger.demand(claim));
+        let held = claim.and_then(|claim| cx.context.ledger.demand(claim));
         failure.filter(|_| held.is_none_or(|held| held.rate < asked.rate))
     }
 
     fn settle_shared<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         interface: InterfaceId,
         leg: Index,
     ) -> Option<Failure> {
         let want = self.merged(pool, interface)?;
-        self.settle(turn, leg, want, Change::Created)
+        self.settle(cx, leg, want, Change::Created)
     }
 
     /// Members have left a link, or all: what is held there is put right.
     pub(crate) fn settle_pool<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         interface: InterfaceId,
         change: Change,
     ) {
         let Some(leg) = self.store.leg_on(Holder::Pool(pool), interface) else { return };
         if self.merged(pool, interface).is_some() {
-            self.settle_shared(turn, pool, interface, leg);
+            self.settle_shared(cx, pool, interface, leg);
         } else {
-            self.give_back(turn, leg, change);
+            self.give_back(cx, leg, change);
             self.store.remove_leg(leg);
         }
     }

@@ -13,12 +13,12 @@ use earmark_wire::yessir::FailureReason;
 use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
 use crate::counters::DropReason;
-use crate::flowspec::Asked;
-use crate::instance::{Turn, Yessir};
+use crate::flowspec::RequestedRate;
+use crate::instance::{HandlerContext, Yessir};
 use crate::measure::Measurement;
+use crate::next_hops::NextHops;
 use crate::state::{Extra, Holder, Index, Leg, NONE, NOTHING, Session, Timer, TimerKind};
 use crate::store::Place;
-use crate::way::Ways;
 
 /// What a message asks for.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Request {
     /// What a look-up for it has found, if there was one.
     pub(crate) found: Option<Result<Index, Place>>,
     pub(crate) ssrc: u32,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestedRate,
     pub(crate) shared: bool,
     /// How long it holds without another message, milliseconds.
     pub(crate) lifetime_ms: u32,
@@ -58,17 +58,17 @@ impl Yessir {
     #[inline]
     pub(crate) fn note_request<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         request: &Request,
-        ways: Ways<'_>,
+        ways: NextHops<'_>,
     ) -> Result<Index, FailureReason> {
         let found = request.found.unwrap_or_else(|| self.store.look_up(&request.stream));
         mark(Checkpoint::FindSession);
         let index = match found {
             Ok(index) => index,
-            Err(place) => return self.create(turn, request, place),
+            Err(place) => return self.create(cx, request, place),
         };
-        let expires_at = turn.now.after_millis(request.lifetime_ms.into());
+        let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
         // What is refused may be granted the next time that it is said.
@@ -84,20 +84,20 @@ impl Yessir {
             extra.sequence = request.sequence;
         }
         let asked = match request.asked {
-            Asked::Demand(demand) => demand,
-            Asked::Measured(measuring) => self.measure(turn.now, index, request, &measuring),
+            RequestedRate::Demand(demand) => demand,
+            RequestedRate::Measured(measuring) => self.measure(cx.now, index, request, &measuring),
         };
         let session = self.store.session(index);
         let same = session.asked == asked
             && session.ssrc == request.ssrc
             && request.shared == (session.pool != NONE);
         if !same {
-            self.change(turn, index, request, asked)?;
+            self.change(cx, index, request, asked)?;
         } else {
             self.counters.refreshed += 1;
         }
         if !self.is_on_its_way(index, ways) {
-            self.leave_old_ways(turn, index, ways);
+            self.leave_old_ways(cx, index, ways);
         }
         let version = self.routes_version;
         let session = self.store.session_mut(index);
@@ -111,7 +111,7 @@ impl Yessir {
     #[inline(always)]
     pub(crate) fn reserve_on<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         session: Index,
         interface: InterfaceId,
     ) -> Option<Failure> {
@@ -131,16 +131,16 @@ impl Yessir {
             }
         };
         if pool != NONE {
-            return self.reserve_shared(turn, pool, interface, asked);
+            return self.reserve_shared(cx, pool, interface, asked);
         }
         let Leg { full, failed, .. } = *self.store.leg(leg);
-        if full && !failed { None } else { self.settle(turn, leg, asked, Change::Created) }
+        if full && !failed { None } else { self.settle(cx, leg, asked, Change::Created) }
     }
 
     /// The first message about a stream.
     fn create<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         request: &Request,
         place: Place,
     ) -> Result<Index, FailureReason> {
@@ -148,19 +148,19 @@ impl Yessir {
         let source = request.stream.source;
         let hash = self.sources.hash(source);
         if self.store.sessions.len() >= limits.sessions as usize
-            || !self.sources.may_ask(turn.now, hash, limits.changes_per_second)
+            || !self.sources.may_ask(cx.now, hash, limits.changes_per_second)
             || !self.sources.enter(hash, source, limits.sessions_per_source)
         {
             return Err(self.limit_reached().reason);
         }
         let (asked, measurement) = match request.asked {
-            Asked::Demand(demand) => (demand, None),
-            Asked::Measured(_) => (NOTHING, Some(Measurement::new(turn.now, request.sender))),
+            RequestedRate::Demand(demand) => (demand, None),
+            RequestedRate::Measured(_) => (NOTHING, Some(Measurement::new(cx.now, request.sender))),
         };
         let &Request { sequence, plain, .. } = request;
         let extra = (measurement.is_some() || sequence.is_some())
             .then(|| alloc::boxed::Box::new(Extra { measurement, sequence, plain }));
-        let expires_at = turn.now.after_millis(request.lifetime_ms.into());
+        let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let timer = Timer { kind: TimerKind::Session, block: self.store.next_session() };
         let session = Session {
             stream: request.stream,
@@ -189,7 +189,7 @@ impl Yessir {
     /// A message asks for something else than the one before. Less is no matter of limits.
     fn change<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         request: &Request,
         asked: Demand,
@@ -200,13 +200,13 @@ impl Yessir {
         let more = asked.rate > session.asked.rate || asked.max_packet > session.asked.max_packet;
         let rate = self.config.limits.changes_per_second;
         if (more || request.shared != shared)
-            && !self.sources.may_ask(turn.now, self.sources.hash(request.stream.source), rate)
+            && !self.sources.may_ask(cx.now, self.sources.hash(request.stream.source), rate)
         {
             return Err(self.limit_reached().reason);
         }
         self.store.session_mut(index).asked = asked;
         if request.shared != shared {
-            self.change_style(turn, index, request.shared)?;
+            self.change_style(cx, index, request.shared)?;
         }
         self.unsettle(index);
         Ok(())
@@ -216,11 +216,11 @@ impl Yessir {
     #[cold]
     fn change_style<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         shared: bool,
     ) -> Result<(), FailureReason> {
-        self.drop_legs(turn, index, Change::Changed);
+        self.drop_legs(cx, index, Change::Changed);
         if shared && !self.join(index) {
             return Err(self.limit_reached().reason);
         }
@@ -271,7 +271,7 @@ impl Yessir {
 
     /// Whether all links that a session has a leg on are ways of its stream.
     #[inline]
-    fn is_on_its_way(&self, index: Index, ways: Ways<'_>) -> bool {
+    fn is_on_its_way(&self, index: Index, ways: NextHops<'_>) -> bool {
         let mut legs = self.store.legs_of(Holder::Session(index));
         legs.all(|leg| ways.contains(self.store.leg(leg).interface))
     }
@@ -280,16 +280,16 @@ impl Yessir {
     #[cold]
     fn leave_old_ways<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        ways: Ways<'_>,
+        ways: NextHops<'_>,
     ) {
         let mut next = self.store.session(index).legs;
         while next != NONE {
             let leg = next;
             next = self.store.leg(leg).next;
             if !ways.contains(self.store.leg(leg).interface) {
-                self.drop_leg(turn, leg, Change::Moved);
+                self.drop_leg(cx, leg, Change::Moved);
             }
         }
     }

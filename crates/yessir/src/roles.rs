@@ -11,7 +11,7 @@ use earmark_wire::yessir::Flowspec;
 use slab::Slab;
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
-use crate::instance::{Turn, Yessir};
+use crate::instance::{HandlerContext, Yessir};
 use crate::state::Index;
 
 /// All applications. They are few beside the streams that pass, and this host's own, so ordered maps serve.
@@ -82,12 +82,12 @@ impl Yessir {
     /// An application ends what it does.
     pub(crate) fn leave<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
     ) -> Result<(), Rejection> {
         let role = self.roles.by_application.remove(&application);
         match role.ok_or(Rejection::NoApplication)? {
-            Role::Sender(sender) => self.detach(turn, sender),
+            Role::Sender(sender) => self.detach(cx, sender),
             Role::Listener(listener) => self.stop_listening(listener),
         }
         Ok(())

@@ -10,7 +10,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use earmark_boomerang::{Application, Boomerang, Command, Config, Event, Request, Selector, Wish};
+use earmark_boomerang::{
+    Application, Boomerang, Command, Config, Event, Request, ReservationRequest, Selector,
+};
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
@@ -396,7 +398,7 @@ pub fn request(rates: &[Rates]) -> Request {
         destination_open: 0,
         source_open: 0,
     };
-    let wish = |rates: &Rates| Wish {
+    let wish = |rates: &Rates| ReservationRequest {
         forward: Rate::from_bps(rates.forward.into()),
         reverse: Rate::from_bps(rates.reverse.into()),
     };

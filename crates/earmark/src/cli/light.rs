@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
-use earmark_boomerang::{self as boomerang, Account, OnRefusal, Secret, Wish};
+use earmark_boomerang::{self as boomerang, Account, OnRefusal, ReservationRequest, Secret};
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Message, Outcome as Reach, Speaker, Word};
 use earmark_node::Event;
@@ -114,7 +114,10 @@ pub(super) fn reserve_loop(
     let request = Loop {
         from,
         ip_protocol,
-        wishes: [Wish { forward, reverse }].into_iter().chain(of.or.iter().copied()).collect(),
+        wishes: [ReservationRequest { forward, reverse }]
+            .into_iter()
+            .chain(of.or.iter().copied())
+            .collect(),
         on_refusal: if of.accept_less { OnRefusal::TakeOffer } else { OnRefusal::Release },
         query: options.query,
         user: account(options)?,

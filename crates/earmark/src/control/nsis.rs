@@ -59,7 +59,7 @@ impl<K: Kernel> Desk<'_, K> {
             destination_open: 0,
             source_open: 0,
         };
-        let wish = qos::Wish {
+        let wish = qos::ReservationRequest {
             burst: request.burst_octets,
             peak: request.peak_bps,
             max_packet: request.max_packet,
@@ -67,7 +67,7 @@ impl<K: Kernel> Desk<'_, K> {
             priority: request
                 .priority
                 .map(|priority| Priority { preemption: priority, defending: priority }),
-            ..qos::Wish::of(request.rate_bps)
+            ..qos::ReservationRequest::of(request.rate_bps)
         };
         let wanted = qos::Request {
             attributes: (request.reliable || request.secure)
@@ -110,7 +110,7 @@ impl<K: Kernel> Desk<'_, K> {
             protocol: Some(request.ip_protocol),
             port: (on.port() != 0).then_some(on.port()),
             most: request.most_bps,
-            reverse: request.reverse_bps.map(qos::Wish::of),
+            reverse: request.reverse_bps.map(qos::ReservationRequest::of),
         };
         let row = self.row(Signalling::Nsis, Role::Receiver, on, request.ip_protocol);
         let row = ApplicationRow { held: request.hold, ..row };

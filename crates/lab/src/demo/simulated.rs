@@ -100,7 +100,7 @@ impl OnSimulator {
         let number = self.application();
         let application = boomerang::Application(number.0);
         let flow = flow(source, destination, stream);
-        let wish = boomerang::Wish { forward: rate, reverse: Rate::ZERO };
+        let wish = boomerang::ReservationRequest { forward: rate, reverse: Rate::ZERO };
         let request = boomerang::Request {
             on_refusal: boomerang::OnRefusal::Release,
             ..boomerang::Request::new(destination, boomerang::Selector::of_flow(&flow), wish)
@@ -135,8 +135,11 @@ impl OnSimulator {
         let number = self.application();
         let application = qos::Application(number.0);
         let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
-        let wish =
-            qos::Wish { burst: bucket_octets, max_packet: packet_octets, ..qos::Wish::of(rate) };
+        let wish = qos::ReservationRequest {
+            burst: bucket_octets,
+            max_packet: packet_octets,
+            ..qos::ReservationRequest::of(rate)
+        };
         let request = qos::Request::new(flow(source, destination, stream), wish);
         let asked = self.network.now();
         let command = qos::Command::Reserve { application, request };

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_boomerang::{Application, Command, OnRefusal, Request, Selector, Wish};
+use earmark_boomerang::{Application, Command, OnRefusal, Request, ReservationRequest, Selector};
 use earmark_core::{Datagram, Flow, InterfaceId, Rate, Time};
 use earmark_wire::rsvp::Session;
 
@@ -265,7 +265,8 @@ impl Lane {
     }
 
     fn ask(&mut self, rate: Rate, steps: &mut Vec<Step>) {
-        let (application, wish) = (self.application(), Wish { forward: rate, reverse: Rate::ZERO });
+        let (application, wish) =
+            (self.application(), ReservationRequest { forward: rate, reverse: Rate::ZERO });
         self.asked = Some(rate);
         steps.push(Step::Command(match self.session {
             SessionState::Open => Command::Modify { application, wishes: [wish].into() },

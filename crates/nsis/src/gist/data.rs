@@ -241,8 +241,8 @@ impl Gist {
         failure: SendFailure,
     ) {
         self.counters.undelivered += 1;
-        work.call(nslpid, |application, turn| {
-            application.undelivered(turn, message, data, failure);
+        work.call(nslpid, |application, cx| {
+            application.undelivered(cx, message, data, failure);
         });
     }
 
@@ -364,7 +364,7 @@ impl Gist {
             hops: arrival.hops,
             interface: arrival.interface,
         };
-        work.call(arrival.nslpid, |application, turn| application.receive(turn, &received));
+        work.call(arrival.nslpid, |application, cx| application.receive(cx, &received));
     }
 
     /// Data has come for which there is no routing state.

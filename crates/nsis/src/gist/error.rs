@@ -15,7 +15,7 @@ use super::counters::DropReason;
 use super::machine::{Event, Facts, State};
 use super::state::{Arrival, Key, NONE};
 use super::step::{At, Occasion};
-use super::transmit::{Way, message, own_address};
+use super::transmit::{DatagramPath, message, own_address};
 use crate::api::Event as NsisEvent;
 use crate::instance::Work;
 
@@ -89,7 +89,7 @@ impl Gist {
         }
         let Some(interface) = work.context.interfaces.by_id(arrival.interface) else { return };
         let Some(own) = own_address(interface, destination) else { return };
-        let way = Way {
+        let way = DatagramPath {
             source: own,
             destination,
             port: arrival.source_port,
@@ -131,8 +131,8 @@ impl Gist {
         if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
             // Who has seen another address does not say which.
             let translation = Translation { named: arrival.destination, seen: None };
-            work.call(original.nslpid, |application, turn| {
-                application.translated(turn, (session, mri), translation);
+            work.call(original.nslpid, |application, cx| {
+                application.translated(cx, (session, mri), translation);
             });
         }
         let is_query = original.message_type == MessageType::Query;

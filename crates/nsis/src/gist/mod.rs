@@ -30,7 +30,6 @@
 //! destination of a flow is taken for an end of its path. NAT traversal objects are carried and repeated, not made.
 
 mod api;
-mod arrive;
 mod association;
 mod change;
 mod config;
@@ -46,6 +45,7 @@ pub mod machine;
 mod peer;
 mod querying;
 mod queue;
+mod receive;
 mod responding;
 mod state;
 mod step;

@@ -17,7 +17,7 @@ use super::machine::{Event, Fact, Facts, State};
 use super::responding::tell_of_translation;
 use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion, due};
-use super::transmit::{UPSTREAM_TTL, Way, message, own_address, target};
+use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::instance::Work;
 use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
@@ -99,7 +99,7 @@ impl Gist {
             nslp_data: None,
         };
         let next_hop = route::next_hop(work.context, &mri, &hop);
-        let way = Way { next_hop, ..self.way_of_query(&mri, &hop, own, unanswered) };
+        let way = DatagramPath { next_hop, ..self.way_of_query(&mri, &hop, own, unanswered) };
         let hops = self.config.hops;
         let is_peer = way.source == own;
         let nslpid = at.key.nslpid;
@@ -120,12 +120,18 @@ impl Gist {
 
     /// The addresses of a Query: downstream those of the flow, so that it goes where the flow goes (RFC 5971 sections
     /// 5.8.1.2, 5.8.1.3, 5.8.2.2).
-    fn way_of_query(&self, mri: &Mri, hop: &Hop, own: core::net::IpAddr, unanswered: u8) -> Way {
+    fn way_of_query(
+        &self,
+        mri: &Mri,
+        hop: &Hop,
+        own: core::net::IpAddr,
+        unanswered: u8,
+    ) -> DatagramPath {
         let destination = target(mri);
         let upstream = mri.direction() == Direction::Upstream;
         let own_source = upstream || self.config.own_source || unanswered.is_multiple_of(2);
         let silent = &self.config.without_router_alert;
-        Way {
+        DatagramPath {
             source: if own_source { own } else { mri.addresses().0 },
             destination,
             port: PORT,

@@ -19,9 +19,9 @@ use super::machine::{Event, Fact, Facts, State};
 use super::querying::ip_distance;
 use super::state::{Arrival, Index, Key, NONE, Needs};
 use super::step::{At, Occasion, due};
-use super::transmit::{Way, message, own_address};
+use super::transmit::{DatagramPath, message, own_address};
 use crate::instance::Work;
-use crate::nslp::{Attributes, Nslp, Peering, Received, Turn, Validity};
+use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
 
 /// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
@@ -141,7 +141,7 @@ impl Gist {
             hops: arrival.hops,
             interface: arrival.interface,
         };
-        work.call(arrival.nslpid, |application, turn| application.may_peer(turn, &received, answer))
+        work.call(arrival.nslpid, |application, cx| application.may_peer(cx, &received, answer))
     }
 
     fn answer_query(
@@ -283,9 +283,9 @@ impl Gist {
         work: &Work<'_, '_>,
         arrival: &Arrival<'_>,
         nli: &NetworkLayerInformation<'_>,
-    ) -> Option<Way> {
+    ) -> Option<DatagramPath> {
         let interface = work.context.interfaces.by_id(arrival.interface)?;
-        Some(Way {
+        Some(DatagramPath {
             source: own_address(interface, nli.interface_address)?,
             destination: nli.interface_address,
             port: arrival.source_port,
@@ -450,8 +450,8 @@ pub(super) fn tell_of_translation(
     named: IpAddr,
 ) {
     let translation = Translation { named, seen: Some(arrival.source) };
-    let call = |application: &mut dyn Nslp, turn: &mut Turn<'_, '_>| {
-        application.translated(turn, flow, translation);
+    let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
+        application.translated(cx, flow, translation);
     };
     work.call(arrival.nslpid, call);
 }

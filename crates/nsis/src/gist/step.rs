@@ -173,7 +173,7 @@ impl Gist {
     /// Tells the application what has happened to its routing state.
     pub(super) fn tell(&mut self, work: &mut Work<'_, '_>, at: &At, what: Notification) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
-        work.call(at.key.nslpid, |application, turn| application.notify(turn, &notification));
+        work.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
         if let Notification::RoutingStatusChange { status, .. } = what {
             let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
             work.out.notify(NsisEvent::Gist(Told::RoutingState {

@@ -25,7 +25,7 @@ pub(super) const UPSTREAM_TTL: u8 = 255;
 
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct DatagramPath {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) port: u16,
@@ -62,7 +62,7 @@ impl Gist {
     pub(super) fn send_datagram(
         &mut self,
         work: &mut Work<'_, '_>,
-        way: &Way,
+        way: &DatagramPath,
         message: &Message<'_>,
     ) -> bool {
         if !self.totals.admits(work.now, 0, self.config.limits.datagrams_per_second) {
@@ -115,10 +115,10 @@ impl Gist {
     }
 
     /// The way to a peer that is known, and the address of this node that it sees.
-    pub(super) fn way_to(&self, work: &Work<'_, '_>, peer: Index) -> Option<Way> {
+    pub(super) fn way_to(&self, work: &Work<'_, '_>, peer: Index) -> Option<DatagramPath> {
         let peer = self.peers.get(peer)?;
         let interface = work.context.interfaces.by_id(peer.interface)?;
-        Some(Way {
+        Some(DatagramPath {
             source: own_address(interface, peer.address)?,
             destination: peer.address,
             port: peer.port,

@@ -14,7 +14,7 @@ use earmark_wire::ping_nslp::{self as wire, Ping, Record, STANDARD, Timestamp, W
 use super::{
     Application, Command, Config, Counters, Event, Rejection, Request, Visit, available, timestamp,
 };
-use crate::nslp::{SendFailure, SendMessage, Turn};
+use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 use crate::session::SessionIds;
 
 /// Timers that one call of [`Initiator::expire`] treats.
@@ -27,13 +27,13 @@ pub(super) struct Initiator {
     ids: SessionIds,
     /// Ordered, so that peers, who choose what is looked up, can do no harm.
     sessions: BTreeMap<SessionId, Application>,
-    asked: BTreeMap<Application, Asked>,
+    asked: BTreeMap<Application, PendingQuery>,
     timers: TimingWheel<Due>,
 }
 
 /// What an application waits for.
 #[derive(Debug)]
-struct Asked {
+struct PendingQuery {
     request: Request,
     session: SessionId,
     mri: Mri,
@@ -80,24 +80,24 @@ impl Initiator {
 
     pub(super) fn command(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         command: Command,
     ) {
         let (application, done) = match command {
             Command::Ping { application, request } => {
-                (application, self.open(turn, counters, application, request))
+                (application, self.open(cx, counters, application, request))
             }
-            Command::Release { application } => (application, self.close(turn, application)),
+            Command::Release { application } => (application, self.close(cx, application)),
         };
         if let Err(reason) = done {
-            turn.out.notify(Event::Rejected { application, reason }.into());
+            cx.out.notify(Event::Rejected { application, reason }.into());
         }
     }
 
     fn open(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         application: Application,
         request: Request,
@@ -111,26 +111,32 @@ impl Initiator {
         if request.interval < self.config.shortest_interval || request.count == Some(0) {
             return Err(Rejection::Interval);
         }
-        let mri = self.way_to(turn, request.destination)?;
+        let mri = self.way_to(cx, request.destination)?;
         let session = self.ids.draw();
         self.sessions.insert(session, application);
-        let asked =
-            Asked { request, session, mri, sent: 0, next: None, outstanding: BTreeMap::new() };
+        let asked = PendingQuery {
+            request,
+            session,
+            mri,
+            sent: 0,
+            next: None,
+            outstanding: BTreeMap::new(),
+        };
         self.asked.insert(application, asked);
-        self.send_next(turn, counters, application);
+        self.send_next(cx, counters, application);
         Ok(())
     }
 
     /// The way of all packets from this node to a destination, whatever they are.
-    fn way_to(&self, turn: &Turn<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
-        let interfaces = turn.context.interfaces;
+    fn way_to(&self, cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
+        let interfaces = cx.context.interfaces;
         if destination.is_multicast()
             || destination.is_unspecified()
             || interfaces.is_local(destination)
         {
             return Err(Rejection::Destination);
         }
-        let hop = turn.context.routes.lookup(destination).ok_or(Rejection::NoRoute)?;
+        let hop = cx.context.routes.lookup(destination).ok_or(Rejection::NoRoute)?;
         let source = hop
             .source
             .or_else(|| interfaces.by_id(hop.interface)?.address_like(destination))
@@ -154,7 +160,7 @@ impl Initiator {
     /// Sends the next message of an application, and arms the timers for its answer and for the one after it.
     fn send_next(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         application: Application,
     ) {
@@ -163,19 +169,19 @@ impl Initiator {
             asked.sent += 1;
             counters.sent += 1;
             let timeout = asked.request.timeout.unwrap_or(self.config.timeout);
-            let answer = self.timers.arm(turn.now + timeout, Due::Answer(application, asked.sent));
-            asked.outstanding.insert(asked.sent, (turn.now, answer));
-            asked.send(turn, timeout);
+            let answer = self.timers.arm(cx.now + timeout, Due::Answer(application, asked.sent));
+            asked.outstanding.insert(asked.sent, (cx.now, answer));
+            asked.send(cx, timeout);
         }
         let more = asked.request.count.is_none_or(|count| asked.sent < count);
-        asked.next = more
-            .then(|| self.timers.arm(turn.now + asked.request.interval, Due::Next(application)));
+        asked.next =
+            more.then(|| self.timers.arm(cx.now + asked.request.interval, Due::Next(application)));
     }
 
     /// A message has come back.
     pub(super) fn answered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         session: SessionId,
         ping: &Ping<'_>,
@@ -185,17 +191,17 @@ impl Initiator {
             return;
         };
         counters.answered += 1;
-        let round_trip = turn.now.since(sent_at);
+        let round_trip = cx.now.since(sent_at);
         let (nodes, visits) = visits(ping, round_trip);
         let sequence = ping.sequence;
-        turn.out.notify(Event::Pong { application, sequence, round_trip, nodes, visits }.into());
-        self.finish_if_done(turn, application);
+        cx.out.notify(Event::Pong { application, sequence, round_trip, nodes, visits }.into());
+        self.finish_if_done(cx, application);
     }
 
     /// A message did not leave this node.
     pub(super) fn undelivered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         session: SessionId,
         data: &[u8],
@@ -203,21 +209,21 @@ impl Initiator {
     ) {
         let Ok(ping) = Ping::parse(data) else { return };
         if let Some((application, _)) = self.take(session, ping.sequence) {
-            self.lost(turn, counters, application, ping.sequence, Some(failure));
+            self.lost(cx, counters, application, ping.sequence, Some(failure));
         }
     }
 
     /// Timers have fired.
-    pub(super) fn expire(&mut self, turn: &mut Turn<'_, '_>, counters: &mut Counters) {
+    pub(super) fn expire(&mut self, cx: &mut HandlerContext<'_, '_>, counters: &mut Counters) {
         for _ in 0..BATCH {
-            match self.timers.pop_due(turn.now) {
+            match self.timers.pop_due(cx.now) {
                 None => break,
-                Some((_, Due::Next(application))) => self.send_next(turn, counters, application),
+                Some((_, Due::Next(application))) => self.send_next(cx, counters, application),
                 Some((_, Due::Answer(application, sequence))) => {
                     if let Some(asked) = self.asked.get_mut(&application) {
                         asked.outstanding.remove(&sequence);
                     }
-                    self.lost(turn, counters, application, sequence, None);
+                    self.lost(cx, counters, application, sequence, None);
                 }
             }
         }
@@ -233,28 +239,28 @@ impl Initiator {
 
     fn lost(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         counters: &mut Counters,
         application: Application,
         sequence: u32,
         failure: Option<SendFailure>,
     ) {
         counters.lost += 1;
-        turn.out.notify(Event::Lost { application, sequence, failure }.into());
-        self.finish_if_done(turn, application);
+        cx.out.notify(Event::Lost { application, sequence, failure }.into());
+        self.finish_if_done(cx, application);
     }
 
-    fn finish_if_done(&mut self, turn: &mut Turn<'_, '_>, application: Application) {
-        let done = |asked: &Asked| asked.next.is_none() && asked.outstanding.is_empty();
+    fn finish_if_done(&mut self, cx: &mut HandlerContext<'_, '_>, application: Application) {
+        let done = |asked: &PendingQuery| asked.next.is_none() && asked.outstanding.is_empty();
         if self.asked.get(&application).is_some_and(done) {
             // It is there.
-            let _ = self.close(turn, application);
+            let _ = self.close(cx, application);
         }
     }
 
     fn close(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         application: Application,
     ) -> Result<(), Rejection> {
         let asked = self.asked.remove(&application).ok_or(Rejection::NotOpen)?;
@@ -263,15 +269,15 @@ impl Initiator {
         for timer in answers.chain(asked.next) {
             self.timers.cancel(timer);
         }
-        turn.set_state_lifetime(asked.mri, asked.session, Duration::ZERO);
-        turn.out.notify(Event::Finished { application }.into());
+        cx.set_state_lifetime(asked.mri, asked.session, Duration::ZERO);
+        cx.out.notify(Event::Finished { application }.into());
         Ok(())
     }
 }
 
-impl Asked {
+impl PendingQuery {
     /// Sends a message with this node's own record.
-    fn send(&self, turn: &mut Turn<'_, '_>, timeout: Duration) {
+    fn send(&self, cx: &mut HandlerContext<'_, '_>, timeout: Duration) {
         let objects: &[_] = if self.request.bandwidth { &WITH_BANDWIDTH } else { &STANDARD };
         let ping = Ping {
             version: self.request.version,
@@ -283,8 +289,8 @@ impl Asked {
         let (source, _) = self.mri.addresses();
         let visit = wire::Visit {
             address: source,
-            time: timestamp(turn.now),
-            available: available(turn.context, &self.mri),
+            time: timestamp(cx.now),
+            available: available(cx.context, &self.mri),
         };
         let message = SendMessage {
             handle: None,
@@ -295,7 +301,7 @@ impl Asked {
             timeout,
             hops: None,
         };
-        let room = turn.send(message, ping.appended_len());
+        let room = cx.send(message, ping.appended_len());
         // Neither can fail: both lists are right, and one record of either has room in both versions.
         let _ = ping.emit(room);
         let _ = wire::append(room, ping.buffer_len(), &visit);

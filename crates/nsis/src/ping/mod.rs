@@ -31,7 +31,8 @@ pub use config::Config;
 pub use counters::Counters;
 
 use crate::nslp::{
-    MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure, SendMessage, Turn,
+    HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
+    SendMessage,
 };
 use crate::route;
 use initiator::Initiator;
@@ -57,8 +58,8 @@ impl PingNslp {
     }
 
     /// Does what a user of this node asks for.
-    pub(crate) fn command(&mut self, turn: &mut Turn<'_, '_>, command: Command) {
-        self.initiator.command(turn, &mut self.counters, command);
+    pub(crate) fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
+        self.initiator.command(cx, &mut self.counters, command);
     }
 
     /// What was counted.
@@ -72,8 +73,14 @@ impl PingNslp {
     }
 
     /// Sends a message on with this node's record, to the next node that `mri` leads to: the same flow, either way.
-    fn send_on(&self, turn: &mut Turn<'_, '_>, message: &Received<'_>, ping: &Ping<'_>, mri: Mri) {
-        let visit = visit(turn, message);
+    fn send_on(
+        &self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        ping: &Ping<'_>,
+        mri: Mri,
+    ) {
+        let visit = visit(cx, message);
         let going_on = SendMessage {
             handle: None,
             session: message.session,
@@ -85,7 +92,7 @@ impl PingNslp {
             hops: (mri == message.mri).then_some(message.hops),
         };
         // GIST carries whole words.
-        let room = turn.send(going_on, ping.appended_len().next_multiple_of(4));
+        let room = cx.send(going_on, ping.appended_len().next_multiple_of(4));
         room.fill(0);
         let length = ping.buffer_len();
         if let (Some(start), Some(came)) = (room.get_mut(..length), message.data.get(..length)) {
@@ -105,37 +112,37 @@ impl Nslp for PingNslp {
     /// Every node on the path wants to be seen.
     fn may_peer(
         &mut self,
-        _turn: &mut Turn<'_, '_>,
+        _turn: &mut HandlerContext<'_, '_>,
         _query: &Received<'_>,
         _answer: &mut Vec<u8>,
     ) -> Peering {
         Peering::Accept
     }
 
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         let ping = match Ping::parse(message.data) {
             Ok(ping) => ping,
             Err(error) => return self.counters.malformed(error.kind),
         };
         let (_, destination) = message.mri.addresses();
         match message.mri.direction() {
-            Direction::Downstream if turn.context.interfaces.is_local(destination) => {
+            Direction::Downstream if cx.context.interfaces.is_local(destination) => {
                 self.counters.turned_round += 1;
-                self.send_on(turn, message, &ping, message.mri.inverted());
+                self.send_on(cx, message, &ping, message.mri.inverted());
             }
             Direction::Upstream if self.initiator.knows(message.session) => {
-                self.initiator.answered(turn, &mut self.counters, message.session, &ping);
+                self.initiator.answered(cx, &mut self.counters, message.session, &ping);
             }
             Direction::Downstream | Direction::Upstream => {
                 self.counters.passed_on += 1;
-                self.send_on(turn, message, &ping, message.mri);
+                self.send_on(cx, message, &ping, message.mri);
             }
         }
     }
 
     fn undelivered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &SendMessage,
         data: &[u8],
         failure: SendFailure,
@@ -146,32 +153,26 @@ impl Nslp for PingNslp {
         );
         match message.mri.direction() {
             Direction::Downstream if self.initiator.knows(message.session) => {
-                self.initiator.undelivered(
-                    turn,
-                    &mut self.counters,
-                    message.session,
-                    data,
-                    failure,
-                );
+                self.initiator.undelivered(cx, &mut self.counters, message.session, data, failure);
             }
             Direction::Downstream if nobody_follows => {
                 // This node's record is in it already.
                 self.counters.turned_round += 1;
                 let back = SendMessage { mri: message.mri.inverted(), hops: None, ..*message };
-                turn.send(back, data.len()).copy_from_slice(data);
+                cx.send(back, data.len()).copy_from_slice(data);
             }
             Direction::Downstream | Direction::Upstream => self.counters.stuck += 1,
         }
     }
 
     /// A message that GIST has lost is one that does not come back in time.
-    fn status(&mut self, _: &mut Turn<'_, '_>, _: MessageHandle, _: SendFailure) {}
+    fn status(&mut self, _: &mut HandlerContext<'_, '_>, _: MessageHandle, _: SendFailure) {}
 
     /// The next message finds out for itself.
-    fn notify(&mut self, _: &mut Turn<'_, '_>, _: &NetworkNotification) {}
+    fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
-        self.initiator.expire(turn, &mut self.counters);
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        self.initiator.expire(cx, &mut self.counters);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -180,14 +181,14 @@ impl Nslp for PingNslp {
 }
 
 /// What this node says when a message comes by.
-fn visit(turn: &Turn<'_, '_>, message: &Received<'_>) -> wire::Visit {
+fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::Visit {
     let (source, _) = message.mri.addresses();
-    let interface = turn.context.interfaces.by_id(message.interface);
+    let interface = cx.context.interfaces.by_id(message.interface);
     wire::Visit {
         // A node without an address of the family could not have been reached.
         address: interface.and_then(|it| it.address_like(source)).unwrap_or(source),
-        time: timestamp(turn.now),
-        available: available(turn.context, &message.mri),
+        time: timestamp(cx.now),
+        available: available(cx.context, &message.mri),
     }
 }
 

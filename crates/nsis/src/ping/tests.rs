@@ -112,20 +112,20 @@ impl Line {
     fn call(
         &mut self,
         at: usize,
-        call: impl FnOnce(&mut PingNslp, &mut Turn<'_, '_>),
+        call: impl FnOnce(&mut PingNslp, &mut HandlerContext<'_, '_>),
     ) -> (Requests, Vec<Event>) {
         let Node { ping, interfaces, routes, ledger, ahead } = &mut self.nodes[at];
         let mut context = Context { routes, interfaces, ledger };
         let mut requests = Requests::default();
         let mut effects = Effects::<crate::Event>::new();
-        let mut turn = Turn {
+        let mut cx = HandlerContext {
             now: self.now + *ahead,
             context: &mut context,
             out: &mut effects,
             nslpid: NSLPID,
             requests: &mut requests,
         };
-        call(ping, &mut turn);
+        call(ping, &mut cx);
         let event = |effect: &Effect<crate::Event>| match effect {
             Effect::Notify(crate::Event::Ping(event)) => event.clone(),
             other => panic!("{other:?}"),
@@ -134,7 +134,7 @@ impl Line {
     }
 
     /// Calls a node, and carries what it sends from node to node until nobody sends any more.
-    fn run(&mut self, at: usize, call: impl FnOnce(&mut PingNslp, &mut Turn<'_, '_>)) {
+    fn run(&mut self, at: usize, call: impl FnOnce(&mut PingNslp, &mut HandlerContext<'_, '_>)) {
         let mut at = at;
         let (mut requests, events) = self.call(at, call);
         self.events.extend(events);
@@ -149,10 +149,10 @@ impl Line {
                     self.now = self.now + DELAY;
                     at = there;
                     let received = received(&message, &data, interface);
-                    self.call(at, |ping, turn| ping.receive(turn, &received))
+                    self.call(at, |ping, cx| ping.receive(cx, &received))
                 }
-                None => self.call(at, |ping, turn| {
-                    ping.undelivered(turn, &message, &data, SendFailure::NoNextNode);
+                None => self.call(at, |ping, cx| {
+                    ping.undelivered(cx, &message, &data, SendFailure::NoNextNode);
                 }),
             };
             requests = next;
@@ -161,8 +161,8 @@ impl Line {
     }
 
     fn ping(&mut self, request: Request) {
-        self.run(0, |ping, turn| {
-            ping.command(turn, Command::Ping { application: WHO, request });
+        self.run(0, |ping, cx| {
+            ping.command(cx, Command::Ping { application: WHO, request });
         });
     }
 
@@ -329,8 +329,8 @@ fn what_does_not_come_back_in_time_is_lost() {
     let mut line = Line::new(3, false);
     let (timeout, end) = (Some(ms(40)), line.end());
     let request = Request { timeout, ..Request::new(end) };
-    let (requests, events) = line.call(0, |ping, turn| {
-        ping.command(turn, Command::Ping { application: WHO, request });
+    let (requests, events) = line.call(0, |ping, cx| {
+        ping.command(cx, Command::Ping { application: WHO, request });
     });
     assert_eq!(events, []);
     let begun = line.now;
@@ -343,7 +343,7 @@ fn what_does_not_come_back_in_time_is_lost() {
     assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     let late = received(&back, &data, InterfaceId(2));
-    let (requests, events) = line.call(0, |ping, turn| ping.receive(turn, &late));
+    let (requests, events) = line.call(0, |ping, cx| ping.receive(cx, &late));
     assert_eq!(events, []);
     // The session is not ours any more, so whose the message is GIST has to know.
     assert!(sent(&requests).is_some());
@@ -353,14 +353,14 @@ fn what_does_not_come_back_in_time_is_lost() {
 fn an_answer_that_comes_twice_counts_once() {
     let mut line = Line::new(3, false);
     let request = Request { count: Some(2), interval: ms(500), ..Request::new(line.end()) };
-    let (requests, _) = line.call(0, |ping, turn| {
-        ping.command(turn, Command::Ping { application: WHO, request });
+    let (requests, _) = line.call(0, |ping, cx| {
+        ping.command(cx, Command::Ping { application: WHO, request });
     });
     let (message, data) = sent(&requests).expect("a message");
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     let answer = received(&back, &data, InterfaceId(2));
     for (answered, late) in [(1, 0), (1, 1)] {
-        let (requests, _) = line.call(0, |ping, turn| ping.receive(turn, &answer));
+        let (requests, _) = line.call(0, |ping, cx| ping.receive(cx, &answer));
         assert_eq!(requests.list.len(), 0);
         let counters = line.nodes[0].ping.counters();
         assert_eq!((counters.answered, counters.late), (answered, late));
@@ -375,14 +375,14 @@ fn a_request_without_end_ends_when_it_is_released() {
     line.wait(begun + Duration::from_secs(10));
     assert_eq!(line.events().len(), 11);
     let release = Command::Release { application: WHO };
-    let (requests, events) = line.call(0, |ping, turn| ping.command(turn, release));
+    let (requests, events) = line.call(0, |ping, cx| ping.command(cx, release));
     assert_eq!(events, [Event::Finished { application: WHO }]);
     let forgets = |(_, request): &(u16, Asked)| {
         matches!(request, Asked::SetStateLifetime { lifetime: Duration::ZERO, .. })
     };
     assert!(requests.list.len() == 1 && requests.list.iter().all(forgets), "{requests:?}");
     assert_eq!(line.nodes[0].ping.next_deadline(), None);
-    let (_, events) = line.call(0, |ping, turn| ping.command(turn, release));
+    let (_, events) = line.call(0, |ping, cx| ping.command(cx, release));
     let reason = Rejection::NotOpen;
     assert_eq!(events, [Event::Rejected { application: WHO, reason }]);
 }
@@ -417,13 +417,13 @@ fn what_cannot_be_asked_is_rejected() {
 fn malformed_messages_go_nowhere() {
     let mut line = Line::new(3, false);
     let request = Request::new(line.end());
-    let (requests, _) = line.call(0, |ping, turn| {
-        ping.command(turn, Command::Ping { application: WHO, request });
+    let (requests, _) = line.call(0, |ping, cx| {
+        ping.command(cx, Command::Ping { application: WHO, request });
     });
     let (message, mut data) = sent(&requests).expect("a message");
     data[0] = 3;
     let bad = received(&message, &data, InterfaceId(1));
-    let (requests, _) = line.call(1, |ping, turn| ping.receive(turn, &bad));
+    let (requests, _) = line.call(1, |ping, cx| ping.receive(cx, &bad));
     assert_eq!(requests.list.len(), 0);
     let counters = line.nodes[1].ping.counters();
     let told: Vec<_> = counters.iter().filter(|(_, count)| *count > 0).collect();
@@ -436,14 +436,14 @@ fn messages_go_on_as_they_came() {
     let mut line = Line::new(3, false);
     let attributes = Attributes { reliable: true, secure: true };
     let request = Request { attributes, ..Request::new(line.end()) };
-    let (requests, _) = line.call(0, |ping, turn| {
-        ping.command(turn, Command::Ping { application: WHO, request });
+    let (requests, _) = line.call(0, |ping, cx| {
+        ping.command(cx, Command::Ping { application: WHO, request });
     });
     let (message, data) = sent(&requests).expect("a message");
     assert_eq!((message.attributes, message.hops), (attributes, None));
     let there = Received { hops: 9, ..received(&message, &data, InterfaceId(1)) };
     for (node, hops) in [(1, Some(9)), (2, None)] {
-        let (requests, _) = line.call(node, |ping, turn| ping.receive(turn, &there));
+        let (requests, _) = line.call(node, |ping, cx| ping.receive(cx, &there));
         let (on, _) = sent(&requests).expect("a message");
         assert_eq!((on.attributes, on.hops, on.to), (attributes, hops, None));
         assert_eq!(on.session, message.session);

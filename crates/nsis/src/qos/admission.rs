@@ -16,11 +16,11 @@ use super::QosNslp;
 use super::api::{Change, Event};
 use super::rmf::{self, Fault, Wanted};
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, Turn};
+use crate::nslp::{Attributes, HandlerContext};
 use crate::route;
 
 /// What admission is asked for.
-pub(super) struct Asked<'a> {
+pub(super) struct AdmissionRequest<'a> {
     /// The block that holds, or will hold, the claim.
     pub(super) block: Index,
     pub(super) flow: Flow,
@@ -64,11 +64,11 @@ impl QosNslp {
     /// Why nothing was granted; what was held before is held still.
     pub(super) fn admit(
         &mut self,
-        turn: &mut Turn<'_, '_>,
-        asked: &Asked<'_>,
+        cx: &mut HandlerContext<'_, '_>,
+        asked: &AdmissionRequest<'_>,
     ) -> Result<Granted, Refused> {
         let wanted = rmf::judge(asked.qspec, MessageType::Reserve)?;
-        let held = asked.held.and_then(|claim| turn.context.ledger.demand(claim));
+        let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
         let verdict = self
             .policy
@@ -83,12 +83,12 @@ impl QosNslp {
             })?;
         let latency_us = asked
             .interface
-            .and_then(|id| turn.context.interfaces.by_id(id))
+            .and_then(|id| cx.context.interfaces.by_id(id))
             .map_or(0, |interface| interface.latency_us);
         let (claim, rate) = match asked.interface {
             None => (None, wanted.demand.rate),
             Some(interface) => {
-                let (claim, rate) = self.claim(turn, asked, interface, &wanted, verdict.most)?;
+                let (claim, rate) = self.claim(cx, asked, interface, &wanted, verdict.most)?;
                 (Some(claim), rate)
             }
         };
@@ -107,15 +107,15 @@ impl QosNslp {
     /// Claims as much as is wanted, or as can be had.
     fn claim(
         &mut self,
-        turn: &mut Turn<'_, '_>,
-        asked: &Asked<'_>,
+        cx: &mut HandlerContext<'_, '_>,
+        asked: &AdmissionRequest<'_>,
         interface: InterfaceId,
         wanted: &Wanted,
         most: Rate,
     ) -> Result<(ClaimId, Rate), Refused> {
         let place = asked.aggregate.and_then(|number| self.aggregates.lane(number));
         let place = place.unwrap_or(interface);
-        let ledger = &mut turn.context.ledger;
+        let ledger = &mut cx.context.ledger;
         let owner = Owner { protocol: Protocol::Nsis, block: asked.block };
         let mut attempt = |demand: Demand| {
             if demand.rate > most {
@@ -153,17 +153,17 @@ impl QosNslp {
     }
 
     /// Has traffic control do what a session has claimed. `anew` where other packets have it from now on.
-    pub(super) fn install(&self, turn: &mut Turn<'_, '_>, index: Index, anew: bool) {
+    pub(super) fn install(&self, cx: &mut HandlerContext<'_, '_>, index: Index, anew: bool) {
         let session = self.store.session(index);
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
-            self.install_flow(turn, index, flow, anew);
+            self.install_flow(cx, index, flow, anew);
         }
     }
 
     /// Likewise, where the packets of the session are known.
     pub(super) fn install_flow(
         &self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         flow: Flow,
         anew: bool,
@@ -173,73 +173,78 @@ impl QosNslp {
         if session.flags.has(Flags::AGGREGATE) {
             return;
         }
-        let Some(demand) = turn.context.ledger.demand(claim) else { return };
+        let Some(demand) = cx.context.ledger.demand(claim) else { return };
         if anew {
-            turn.out.remove(claim);
+            cx.out.remove(claim);
         }
-        turn.out.install(Installation { claim, interface, flow, demand });
+        cx.out.install(Installation { claim, interface, flow, demand });
         let sharing = session.extra.as_ref().map_or(&[][..], |extra| &extra.sharing);
         for other in sharing.iter().filter_map(|mri| flow_of(mri, session.classifier)) {
-            turn.out.add_flow(claim, other);
+            cx.out.add_flow(claim, other);
         }
     }
 
     /// Has traffic control forget a claim of a session. It knows none of an aggregate that begins here.
-    pub(super) fn uninstall(&self, turn: &mut Turn<'_, '_>, index: Index, claim: ClaimId) {
+    pub(super) fn uninstall(&self, cx: &mut HandlerContext<'_, '_>, index: Index, claim: ClaimId) {
         if !self.store.session(index).flags.has(Flags::AGGREGATE) {
-            turn.out.remove(claim);
+            cx.out.remove(claim);
         }
     }
 
     /// Gives back what a session holds; the session stays.
-    pub(super) fn give_back(&mut self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {
+    pub(super) fn give_back(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        change: Change,
+    ) {
         let session = self.store.session_mut(index);
         let rule = session.rule.take();
         session.flags.set(Flags::REMOVED, true);
         let Some(claim) = session.claim.take() else { return };
-        let demand = turn.context.ledger.demand(claim).unwrap_or(NOTHING);
-        turn.context.ledger.release(claim);
-        self.uninstall(turn, index, claim);
+        let demand = cx.context.ledger.demand(claim).unwrap_or(NOTHING);
+        cx.context.ledger.release(claim);
+        self.uninstall(cx, index, claim);
         self.policy.account(rule, demand.rate, Rate::ZERO);
-        self.tell(turn, index, change, demand);
+        self.tell(cx, index, change, demand);
     }
 
     /// A claim had to give way to a more important one, but for a part of it (RFC 5975 section 4.3.5): the QNI is told.
-    pub(super) fn gives_way(&mut self, turn: &mut Turn<'_, '_>, displaced: &Displaced) {
+    pub(super) fn gives_way(&mut self, cx: &mut HandlerContext<'_, '_>, displaced: &Displaced) {
         let Some(index) = self.holder(displaced.claim, displaced.owner) else { return };
         self.counters.preempted += 1;
         let rule = self.store.session(index).rule;
         let was = self.held_before(index);
         if displaced.kept > Rate::ZERO
-            && let Some(demand) = turn.context.ledger.demand(displaced.claim)
+            && let Some(demand) = cx.context.ledger.demand(displaced.claim)
         {
-            self.install(turn, index, false);
+            self.install(cx, index, false);
             self.policy.account(rule, was, demand.rate);
-            self.tell(turn, index, Change::Preempted, demand);
+            self.tell(cx, index, Change::Preempted, demand);
         } else {
             // It is gone from the ledger already.
             let session = self.store.session_mut(index);
             session.claim = None;
             session.rule = None;
             session.flags.set(Flags::REMOVED, true);
-            self.uninstall(turn, index, displaced.claim);
+            self.uninstall(cx, index, displaced.claim);
             self.policy.account(rule, was, Rate::ZERO);
-            self.tell(turn, index, Change::Preempted, NOTHING);
+            self.tell(cx, index, Change::Preempted, NOTHING);
         }
         let outcome = Outcome::TransientFailure(TransientFailure::Preempted);
-        self.notify_qni(turn, index, outcome);
+        self.notify_qni(cx, index, outcome);
     }
 
     /// Traffic control could not do what the ledger has granted, or the link has gone.
     pub(super) fn traffic_control_refuses(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         claim: ClaimId,
         owner: Owner,
     ) {
         let Some(index) = self.holder(claim, owner) else { return };
-        self.give_back(turn, index, Change::Failed);
-        self.notify_qni(turn, index, Outcome::PermanentFailure(PermanentFailure::System));
+        self.give_back(cx, index, Change::Failed);
+        self.notify_qni(cx, index, Outcome::PermanentFailure(PermanentFailure::System));
     }
 
     /// The session that holds a claim, if it is one of ours and still there.
@@ -257,21 +262,21 @@ impl QosNslp {
     /// Tells those who watch of a change.
     pub(super) fn tell(
         &self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         change: Change,
         demand: Demand,
     ) {
         let session = self.store.session(index);
         if let Some(flow) = packets_of(&session.mri, session.classifier) {
-            self.tell_of_flow(turn, index, change, demand, flow);
+            self.tell_of_flow(cx, index, change, demand, flow);
         }
     }
 
     /// Likewise, where the packets of the session are known.
     pub(super) fn tell_of_flow(
         &self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         change: Change,
         demand: Demand,
@@ -281,7 +286,7 @@ impl QosNslp {
         let Some(interface) = session.interface else { return };
         let session = session.id;
         let event = Event::Reservation { change, session, flow, interface, demand };
-        turn.out.notify(crate::Event::Qos(event));
+        cx.out.notify(crate::Event::Qos(event));
     }
 }
 
@@ -340,11 +345,11 @@ pub(super) struct NoRoute;
 
 /// Through which interface the packets of a flow leave; `Err` where there is no way, `Ok(None)` where they end here.
 pub(super) fn way_out(
-    turn: &Turn<'_, '_>,
+    cx: &HandlerContext<'_, '_>,
     mri: &PathCoupled,
 ) -> Result<Option<InterfaceId>, NoRoute> {
-    if turn.context.interfaces.is_local(mri.destination) {
+    if cx.context.interfaces.is_local(mri.destination) {
         return Ok(None);
     }
-    route::hop_of_flow(turn.context, mri).map(|hop| Some(hop.interface)).ok_or(NoRoute)
+    route::hop_of_flow(cx.context, mri).map(|hop| Some(hop.interface)).ok_or(NoRoute)
 }

@@ -21,17 +21,17 @@ use earmark_wire::qos_nslp::{BoundSessionId, Outcome};
 use serde::Serialize;
 
 use super::QosNslp;
-use super::admission::Asked;
-use super::api::{Change, Request, Wish};
+use super::admission::AdmissionRequest;
+use super::api::{Change, Request, ReservationRequest};
 use super::application::Initiation;
-use super::asking::Wait;
 use super::binding::Kept;
 use super::config::AggregateRule;
+use super::own_queries::Wait;
+use super::request::qspec_of;
 use super::reserve::Arrival;
 use super::rmf::{self, Purpose};
 use super::state::{Flags, Index};
-use super::wish::qspec_of;
-use crate::nslp::{Received, Turn};
+use crate::nslp::{HandlerContext, Received};
 use crate::route;
 
 /// Lanes count down from here: far from the numbers of interfaces, and from those of the lanes of other protocols.
@@ -118,50 +118,54 @@ impl AggregateRule {
 /// Which side of this node the domain is on.
 impl QosNslp {
     /// Whether an interface faces a domain that flows cross in aggregates.
-    pub(super) fn is_inner(&self, turn: &Turn<'_, '_>, interface: InterfaceId) -> bool {
+    pub(super) fn is_inner(&self, cx: &HandlerContext<'_, '_>, interface: InterfaceId) -> bool {
         if self.config.inner.is_empty() {
             return false;
         }
-        let link = turn.context.interfaces.by_id(interface);
+        let link = cx.context.interfaces.by_id(interface);
         link.is_some_and(|link| self.config.inner.contains(&link.name))
     }
 
     /// Whether messages of the next level end here that have come through an interface: out of a domain that they leave.
     pub(super) fn ends_the_domain(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         interface: InterfaceId,
         mri: &PathCoupled,
     ) -> bool {
-        if !self.is_inner(turn, interface) {
+        if !self.is_inner(cx, interface) {
             return false;
         }
         let end = match mri.direction {
             Direction::Downstream => mri.destination,
             Direction::Upstream => mri.source,
         };
-        let onwards = route::hop(turn.context, &Mri::PathCoupled(*mri));
-        turn.context.interfaces.is_local(end)
-            || onwards.is_some_and(|hop| !self.is_inner(turn, hop.interface))
+        let onwards = route::hop(cx.context, &Mri::PathCoupled(*mri));
+        cx.context.interfaces.is_local(end)
+            || onwards.is_some_and(|hop| !self.is_inner(cx, hop.interface))
     }
 
     /// Whether this is the QNR of an aggregate: a session of a range that leaves the domain here.
-    pub(super) fn is_deaggregator(&self, turn: &Turn<'_, '_>, message: &Received<'_>) -> bool {
+    pub(super) fn is_deaggregator(
+        &self,
+        cx: &HandlerContext<'_, '_>,
+        message: &Received<'_>,
+    ) -> bool {
         let earmark_wire::gist::Mri::PathCoupled(mri) = &message.mri else { return false };
-        is_range(mri) && self.ends_the_domain(turn, message.interface, mri)
+        is_range(mri) && self.ends_the_domain(cx, message.interface, mri)
     }
 
     /// The aggregate that a flow is to travel in.
     pub(super) fn aggregate_of(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         mri: &PathCoupled,
         interface: Option<InterfaceId>,
     ) -> Option<usize> {
         if self.aggregates.list.is_empty()
             || mri.direction != Direction::Downstream
             || is_range(mri)
-            || !self.is_inner(turn, interface?)
+            || !self.is_inner(cx, interface?)
         {
             return None;
         }
@@ -206,24 +210,24 @@ impl QosNslp {
     /// Whether a RESERVE has to wait until its aggregate has room for it. Then it has been seen to.
     pub(super) fn waits_for_room(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
-        asked: &Asked<'_>,
+        asked: &AdmissionRequest<'_>,
     ) -> bool {
         let Some(number) = asked.aggregate.filter(|_| !self.aggregates.is_resuming) else {
             return false;
         };
         let Ok(wanted) = rmf::judge(asked.qspec, MessageType::Reserve) else { return false };
-        let held = asked.held.and_then(|claim| turn.context.ledger.demand(claim));
+        let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held = held.map_or(Rate::ZERO, |held| held.rate);
         let verdict = self.policy.judge(&asked.flow, asked.attributes, (asked.rule, held));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         let more = wanted.demand.rate.min(most).saturating_sub(held);
         let aggregate = &mut self.aggregates.list[number];
-        if more <= turn.context.ledger.left(aggregate.lane) {
+        if more <= cx.context.ledger.left(aggregate.lane) {
             return false;
         }
-        let kept = Kept::of(arrival.message, turn.nslpid, false);
+        let kept = Kept::of(arrival.message, cx.nslpid, false);
         let waiting = &mut aggregate.waiting;
         match waiting.iter().position(|(_, other)| other.session == kept.session) {
             Some(place) => waiting[place] = (more, kept),
@@ -231,36 +235,41 @@ impl QosNslp {
             None => waiting.push((more, kept)),
         }
         if aggregate.asked.is_none() {
-            self.grow(turn, number);
+            self.grow(cx, number);
         }
         true
     }
 
     /// Has an aggregate ask for what its flows need, and those that wait.
-    fn grow(&mut self, turn: &mut Turn<'_, '_>, number: usize) {
+    fn grow(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         let aggregate = &self.aggregates.list[number];
-        let held = turn.context.ledger.link(aggregate.lane).map_or(Rate::ZERO, |lane| lane.held);
+        let held = cx.context.ledger.link(aggregate.lane).map_or(Rate::ZERO, |lane| lane.held);
         let waiting = aggregate.waiting.iter().map(|(more, _)| *more);
         let need = waiting.fold(held, Rate::saturating_add);
         let width = aggregate.rule.width_for(need);
-        if width <= aggregate.granted || !self.ask_for_width(turn, number, width) {
-            self.resume_all(turn, number);
+        if width <= aggregate.granted || !self.ask_for_width(cx, number, width) {
+            self.resume_all(cx, number);
         }
     }
 
     /// Asks the path for an aggregate of this rate; whether that could be asked.
-    fn ask_for_width(&mut self, turn: &mut Turn<'_, '_>, number: usize, width: Rate) -> bool {
+    fn ask_for_width(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        number: usize,
+        width: Rate,
+    ) -> bool {
         let octets = width.as_bps() / 8 / u64::from(BURST);
         let burst = u32::try_from(octets).unwrap_or(u32::MAX).max(3_000);
-        let wish = Wish { burst, ..Wish::of(width) };
+        let wish = ReservationRequest { burst, ..ReservationRequest::of(width) };
         let Ok(qspec) = qspec_of(&wish, Purpose::Reserve) else { return false };
         self.aggregates.list[number].asked = Some(width);
         let session = self.aggregates.list[number].session.and_then(|id| self.store.find(id));
         let asked = match session {
-            None => self.begin_aggregate(turn, number, &qspec, wish),
+            None => self.begin_aggregate(cx, number, &qspec, wish),
             Some(index) => {
                 let before = self.store.session(index).qspec.clone();
-                let asked = self.ask_for(turn, index, &qspec).is_ok();
+                let asked = self.ask_for(cx, index, &qspec).is_ok();
                 if asked {
                     self.store.session_mut(index).extra().before.get_or_insert(before);
                 }
@@ -276,14 +285,14 @@ impl QosNslp {
     /// Makes the session of an aggregate: of all packets to its range, from this node.
     fn begin_aggregate(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         number: usize,
         qspec: &[u8],
-        wish: Wish,
+        wish: ReservationRequest,
     ) -> bool {
         let to = self.aggregates.list[number].rule.to;
-        let Some(hop) = turn.context.routes.lookup(to.address()) else { return false };
-        let link = turn.context.interfaces.by_id(hop.interface);
+        let Some(hop) = cx.context.routes.lookup(to.address()) else { return false };
+        let link = cx.context.interfaces.by_id(hop.interface);
         let Some(source) = link.and_then(|link| link.address_like(to.address())) else {
             return false;
         };
@@ -306,7 +315,7 @@ impl QosNslp {
         self.aggregates.list[number].session = Some(session);
         let (application, classifier, breaks) = (None, None, false);
         let initiation = Initiation { application, session, mri, place, qspec, classifier, breaks };
-        let begun = self.initiate(turn, &initiation, &Request::new(flow, wish)).is_ok();
+        let begun = self.initiate(cx, &initiation, &Request::new(flow, wish)).is_ok();
         if !begun {
             self.aggregates.list[number].session = None;
         }
@@ -316,7 +325,7 @@ impl QosNslp {
     /// The path has answered what an aggregate has asked for, or is silent.
     pub(super) fn aggregate_is_answered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         granted: bool,
     ) {
@@ -326,60 +335,60 @@ impl QosNslp {
         let Some(number) = self.aggregates.of_session(session.id) else { return };
         let aggregate = &mut self.aggregates.list[number];
         match (aggregate.asked.take(), granted) {
-            (Some(width), true) => self.set_width(turn, number, width),
+            (Some(width), true) => self.set_width(cx, number, width),
             (None, true) => {}
             // What it had is gone as well.
-            (None, false) => return self.aggregate_is_lost(turn, index),
+            (None, false) => return self.aggregate_is_lost(cx, index),
             (Some(_), false) if aggregate.granted == Rate::ZERO => {
                 aggregate.session = None;
-                self.release(turn, index);
+                self.release(cx, index);
             }
             (Some(_), false) => {
-                let back = before.is_some_and(|qspec| self.ask_for(turn, index, &qspec).is_ok());
+                let back = before.is_some_and(|qspec| self.ask_for(cx, index, &qspec).is_ok());
                 if !back {
-                    return self.aggregate_is_lost(turn, index);
+                    return self.aggregate_is_lost(cx, index);
                 }
             }
         }
-        self.resume_all(turn, number);
-        self.look_at_aggregates(turn);
+        self.resume_all(cx, number);
+        self.look_at_aggregates(cx);
     }
 
-    fn set_width(&mut self, turn: &mut Turn<'_, '_>, number: usize, width: Rate) {
+    fn set_width(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize, width: Rate) {
         let session = self.aggregate_session(number).and_then(|session| self.store.find(session));
         let link = session.and_then(|index| self.store.session(index).interface);
-        let link = link.and_then(|link| turn.context.ledger.link(link));
+        let link = link.and_then(|link| cx.context.ledger.link(link));
         let aggregate = &mut self.aggregates.list[number];
         aggregate.granted = width;
         let (bandwidth, mtu) = (aggregate.rule.highest, link.map_or(0, |link| link.mtu));
         let capacity = LinkCapacity { bandwidth, reservable: width, mtu };
-        turn.context.ledger.set_link(aggregate.lane, capacity);
+        cx.context.ledger.set_link(aggregate.lane, capacity);
     }
 
     /// What has waited is treated, and refused if there is no room.
-    fn resume_all(&mut self, turn: &mut Turn<'_, '_>, number: usize) {
+    fn resume_all(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         let waiting = core::mem::take(&mut self.aggregates.list[number].waiting);
         self.aggregates.is_resuming = true;
         for (_, kept) in &waiting {
-            self.resume(turn, kept);
+            self.resume(cx, kept);
         }
         self.aggregates.is_resuming = false;
     }
 
     /// What is left for the end of a turn.
-    pub(super) fn turn_ends(&mut self, turn: &mut Turn<'_, '_>) {
-        self.look_at_aggregates(turn);
-        self.say_farewell(turn);
+    pub(super) fn turn_ends(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        self.look_at_aggregates(cx);
+        self.send_summary_tears(cx);
     }
 
     /// Looks whether an aggregate has been wider than it need be; a few comparisons for each.
-    pub(super) fn look_at_aggregates(&mut self, turn: &Turn<'_, '_>) {
+    pub(super) fn look_at_aggregates(&mut self, cx: &HandlerContext<'_, '_>) {
         for number in 0..self.aggregates.list.len() {
-            let spare = self.spare(turn, number);
+            let spare = self.spare(cx, number);
             let aggregate = &mut self.aggregates.list[number];
             match (aggregate.shrinks, spare) {
                 (None, Some(_)) => {
-                    let at = turn.now + self.config.shrink_after;
+                    let at = cx.now + self.config.shrink_after;
                     aggregate.shrinks = Some(self.waits.arm(at, Wait::Aggregate(number)));
                 }
                 (Some(timer), None) => {
@@ -392,38 +401,38 @@ impl QosNslp {
     }
 
     /// How wide an aggregate could be that has a step to spare.
-    fn spare(&self, turn: &Turn<'_, '_>, number: usize) -> Option<Rate> {
+    fn spare(&self, cx: &HandlerContext<'_, '_>, number: usize) -> Option<Rate> {
         let aggregate = &self.aggregates.list[number];
         if aggregate.granted == Rate::ZERO || aggregate.asked.is_some() {
             return None;
         }
-        let held = turn.context.ledger.link(aggregate.lane).map_or(Rate::ZERO, |lane| lane.held);
+        let held = cx.context.ledger.link(aggregate.lane).map_or(Rate::ZERO, |lane| lane.held);
         let width = aggregate.rule.width_for(held);
         (width < aggregate.granted).then_some(width)
     }
 
     /// It has been wider than it need be for long enough. What this node gives up it gives up first.
-    pub(super) fn aggregate_shrinks(&mut self, turn: &mut Turn<'_, '_>, number: usize) {
+    pub(super) fn aggregate_shrinks(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         self.aggregates.list[number].shrinks = None;
-        let Some(width) = self.spare(turn, number) else { return };
-        self.set_width(turn, number, width);
+        let Some(width) = self.spare(cx, number) else { return };
+        self.set_width(cx, number, width);
         if width > Rate::ZERO {
-            self.ask_for_width(turn, number, width);
+            self.ask_for_width(cx, number, width);
             return;
         }
         let session = self.aggregates.list[number].session.take();
         if let Some(index) = session.and_then(|session| self.store.find(session)) {
-            self.release(turn, index);
+            self.release(cx, index);
         }
     }
 
     /// The path does not have an aggregate any more: its flows have lost their reservations, and their QNIs hear of it.
-    pub(super) fn aggregate_is_lost(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn aggregate_is_lost(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let id = self.store.session(index).id;
         let Some(number) = self.aggregates.of_session(id) else { return };
         let aggregate = &mut self.aggregates.list[number];
         (aggregate.session, aggregate.asked) = (None, None);
-        self.set_width(turn, number, Rate::ZERO);
+        self.set_width(cx, number, Rate::ZERO);
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         for member in self.store.bound_to(id) {
             if !self.store.session(member).flags.has(Flags::IN_AGGREGATE) {
@@ -432,11 +441,11 @@ impl QosNslp {
             self.store.unbind(member);
             self.store.session_mut(member).extra().bound.retain(|bound| bound.session != id);
             self.store.bind(member);
-            self.give_back(turn, member, Change::Failed);
-            self.notify_qni(turn, member, failure);
+            self.give_back(cx, member, Change::Failed);
+            self.notify_qni(cx, member, failure);
         }
-        self.release(turn, index);
-        self.resume_all(turn, number);
+        self.release(cx, index);
+        self.resume_all(cx, number);
     }
 
     /// Binds a session to the aggregate that it travels in.

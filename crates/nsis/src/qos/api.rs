@@ -38,7 +38,7 @@ pub enum Command {
         /// Who; it has a session.
         application: Application,
         /// The new wish.
-        wish: Wish,
+        wish: ReservationRequest,
     },
     /// Gives everything back; a listener or offer ends likewise. [`Event::Released`] tells when that is done.
     Release {
@@ -74,7 +74,7 @@ pub struct Request {
     /// Whose packets. The source is this node's where it is none.
     pub flow: Flow,
     /// How much.
-    pub wish: Wish,
+    pub wish: ReservationRequest,
     /// The name of the session; drawn where it is none.
     #[serde(default)]
     pub session: Option<SessionId>,
@@ -97,7 +97,7 @@ pub struct Request {
 
 impl Request {
     /// A request for the whole path, to be released if it is refused.
-    pub fn new(flow: Flow, wish: Wish) -> Request {
+    pub fn new(flow: Flow, wish: ReservationRequest) -> Request {
         Request {
             flow,
             wish,
@@ -137,7 +137,7 @@ pub enum OnRefusal {
 
 /// How much is asked for: a QSPEC of the default model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct ReservationRequest {
     /// The token rate r.
     pub rate: Rate,
     /// The bucket depth b, octets.
@@ -159,10 +159,10 @@ pub struct Wish {
     pub priority: Option<Priority>,
 }
 
-impl Wish {
+impl ReservationRequest {
     /// A rate with room for two large packets.
-    pub fn of(rate: Rate) -> Wish {
-        Wish {
+    pub fn of(rate: Rate) -> ReservationRequest {
+        ReservationRequest {
             rate,
             burst: 3_000,
             peak: None,
@@ -189,7 +189,7 @@ pub struct Listen {
     /// What is reserved for the way back, in a session of its own that is bound to the one that has come
     /// (RFC 5974 section 4.4).
     #[serde(default)]
-    pub reverse: Option<Wish>,
+    pub reverse: Option<ReservationRequest>,
 }
 
 /// Why a command was not carried out.

@@ -9,19 +9,20 @@ use earmark_wire::qos_nslp::iana::{MessageType, Success};
 use earmark_wire::qos_nslp::{Outcome, PacketClassifier, Response, Rsn};
 
 use super::QosNslp;
-use super::admission::{Asked, flow_of, way_out};
+use super::admission::{AdmissionRequest, flow_of, way_out};
 use super::api::{
-    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, Scope, Source, Wish,
+    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
+    Scope, Source,
 };
-use super::asking::Question;
-use super::reach;
+use super::own_queries::Question;
+use super::path_extent;
+use super::request::qspec_of;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
 use super::send::Saying;
 use super::state::{Asking, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
-use super::wish::qspec_of;
-use crate::nslp::Turn;
+use crate::nslp::HandlerContext;
 
 /// What an application is to this node.
 #[derive(Debug)]
@@ -36,29 +37,29 @@ pub(super) enum Role {
 /// Commands.
 impl QosNslp {
     /// Carries out what an application asks for.
-    pub fn command(&mut self, turn: &mut Turn<'_, '_>, command: Command) {
+    pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         let (application, result) = match command {
             Command::Reserve { application, request } => {
-                (application, self.begin(turn, application, &request))
+                (application, self.begin(cx, application, &request))
             }
             Command::Modify { application, wish } => {
-                (application, self.modify(turn, application, &wish))
+                (application, self.modify(cx, application, &wish))
             }
-            Command::Release { application } => (application, self.leave(turn, application)),
+            Command::Release { application } => (application, self.leave(cx, application)),
             Command::Query { application, request } => {
-                (application, self.ask(turn, application, request, Purpose::Query))
+                (application, self.ask(cx, application, request, Purpose::Query))
             }
             Command::Invite { application, request } => {
-                (application, self.ask(turn, application, request, Purpose::Invite))
+                (application, self.ask(cx, application, request, Purpose::Invite))
             }
             Command::Listen { application, listen } => {
                 (application, self.listen(application, listen))
             }
         };
         if let Err(reason) = result {
-            tell(turn, Event::Rejected { application, reason });
+            tell(cx, Event::Rejected { application, reason });
         }
-        self.turn_ends(turn);
+        self.turn_ends(cx);
     }
 
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {
@@ -70,12 +71,12 @@ impl QosNslp {
 
     fn begin(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         application: Application,
         request: &Request,
     ) -> Result<(), Rejection> {
         self.is_free(application)?;
-        let mri = self.mri_of(turn, &request.flow)?;
+        let mri = self.mri_of(cx, &request.flow)?;
         let qspec = qspec_of(&request.wish, Purpose::Reserve)?;
         let session = match request.session {
             Some(session) => session,
@@ -94,14 +95,14 @@ impl QosNslp {
             classifier,
             breaks,
         };
-        let Err(refused) = self.initiate(turn, &initiation, request) else { return Ok(()) };
+        let Err(refused) = self.initiate(cx, &initiation, request) else { return Ok(()) };
         self.applications.remove(&application);
         match refused {
             NotBegun::Rejected(reason) => Err(reason),
             NotBegun::Refused(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(turn, Event::Refused { application, outcome, source, available, reaction });
+                tell(cx, Event::Refused { application, outcome, source, available, reaction });
                 Ok(())
             }
         }
@@ -110,7 +111,7 @@ impl QosNslp {
     /// Makes a session of which this node is the QNI.
     pub(super) fn initiate(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         initiation: &Initiation<'_>,
         request: &Request,
     ) -> Result<(), NotBegun> {
@@ -120,16 +121,17 @@ impl QosNslp {
             return Err(NotBegun::Rejected(Rejection::TooMany));
         }
         let flow = flow_of(&mri, classifier).ok_or(NotBegun::Rejected(Rejection::BadFlow))?;
-        let interface = way_out(turn, &mri).map_err(|_| NotBegun::Rejected(Rejection::NoRoute))?;
+        let interface = way_out(cx, &mri).map_err(|_| NotBegun::Rejected(Rejection::NoRoute))?;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let block = self.store.next_index();
         let (held, rule) = (None, None);
         let aggregate = None;
-        let asked = Asked { block, flow, interface, aggregate, attributes, held, rule, qspec };
-        let granted = self.admit(turn, &asked).map_err(NotBegun::Refused)?;
+        let asked =
+            AdmissionRequest { block, flow, interface, aggregate, attributes, held, rule, qspec };
+        let granted = self.admit(cx, &asked).map_err(NotBegun::Refused)?;
         let rii = self.draw_rii();
         let wait = self.refresh_wait();
-        let (at, wait_ms, until) = self.first_try(turn.now);
+        let (at, wait_ms, until) = self.first_try(cx.now);
         let mut block = Session {
             id: session,
             mri,
@@ -139,7 +141,7 @@ impl QosNslp {
             own_rsn: 0,
             lifetime_ms: 0,
             expires_at: Time::MAX,
-            refresh_at: turn.now + wait,
+            refresh_at: cx.now + wait,
             timer: None,
             claim: granted.claim,
             interface,
@@ -164,20 +166,20 @@ impl QosNslp {
         let index = self.store.insert(block, place);
         self.counters.created += 1;
         self.store.bind(index);
-        self.install(turn, index, false);
-        if let Some(demand) = granted.claim.and_then(|claim| turn.context.ledger.demand(claim)) {
-            self.tell(turn, index, Change::Created, demand);
+        self.install(cx, index, false);
+        if let Some(demand) = granted.claim.and_then(|claim| cx.context.ledger.demand(claim)) {
+            self.tell(cx, index, Change::Created, demand);
         }
-        self.send_reserve(turn, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
         self.rearm(index);
         Ok(())
     }
 
     fn modify(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         application: Application,
-        wish: &Wish,
+        wish: &ReservationRequest,
     ) -> Result<(), Rejection> {
         let Some(Role::Initiator(session)) = self.applications.get(&application) else {
             return Err(Rejection::NoSession);
@@ -188,14 +190,14 @@ impl QosNslp {
         }
         let qspec = qspec_of(wish, Purpose::Reserve)?;
         let before = self.store.session(index).qspec.clone();
-        match self.ask_for(turn, index, &qspec) {
+        match self.ask_for(cx, index, &qspec) {
             Ok(()) => {
                 self.store.session_mut(index).extra().before.get_or_insert(before);
             }
             Err(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(turn, Event::Refused { application, outcome, source, available, reaction });
+                tell(cx, Event::Refused { application, outcome, source, available, reaction });
             }
         }
         Ok(())
@@ -204,7 +206,7 @@ impl QosNslp {
     /// Has a session of this node ask for something else from now on.
     pub(super) fn ask_for(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         qspec: &[u8],
     ) -> Result<(), super::admission::Refused> {
@@ -213,65 +215,74 @@ impl QosNslp {
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
             let held = session.claim;
             let (block, aggregate) = (index, None);
-            let asked = Asked { block, flow, interface, aggregate, attributes, held, rule, qspec };
-            let granted = self.admit(turn, &asked)?;
+            let asked = AdmissionRequest {
+                block,
+                flow,
+                interface,
+                aggregate,
+                attributes,
+                held,
+                rule,
+                qspec,
+            };
+            let granted = self.admit(cx, &asked)?;
             let session = self.store.session_mut(index);
             (session.claim, session.rule) = (granted.claim, granted.rule);
             session.qspec = granted.qspec.into();
         }
         let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_try(turn.now);
+        let (at, wait_ms, until) = self.first_try(cx.now);
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
         session.flags.set(Flags::REMOVED, false);
         session.extra().request = Some(Asking { rii, at, wait_ms, until });
         let claim = session.claim;
-        self.install(turn, index, false);
-        if let Some(demand) = claim.and_then(|claim| turn.context.ledger.demand(claim)) {
-            self.tell(turn, index, Change::Changed, demand);
+        self.install(cx, index, false);
+        if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
+            self.tell(cx, index, Change::Changed, demand);
         }
-        self.send_reserve(turn, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
         self.rearm(index);
         Ok(())
     }
 
     fn leave(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         application: Application,
     ) -> Result<(), Rejection> {
         match self.applications.get(&application) {
             None => Err(Rejection::NoSession),
             Some(Role::Initiator(session)) => {
                 let index = self.store.find(*session).ok_or(Rejection::NoSession)?;
-                self.release(turn, index);
+                self.release(cx, index);
                 Ok(())
             }
             Some(Role::Asker(_) | Role::Listener(..)) => {
                 match self.applications.remove(&application) {
-                    Some(Role::Listener(_, sessions)) => self.drop_sessions(turn, &sessions),
+                    Some(Role::Listener(_, sessions)) => self.drop_sessions(cx, &sessions),
                     Some(Role::Asker(question)) => {
                         self.questions.remove(&question.session);
                         if let Some(timer) = question.timer {
                             self.waits.cancel(timer);
                         }
                         // What came of it is the receiver's to end.
-                        self.drop_sessions(turn, &[question.session]);
+                        self.drop_sessions(cx, &[question.session]);
                     }
                     _ => {}
                 }
-                tell(turn, Event::Released { application });
+                tell(cx, Event::Released { application });
                 Ok(())
             }
         }
     }
 
     /// Ends those sessions of a listener of which this node is the QNI. The others are not this node's to end.
-    fn drop_sessions(&mut self, turn: &mut Turn<'_, '_>, sessions: &[SessionId]) {
+    fn drop_sessions(&mut self, cx: &mut HandlerContext<'_, '_>, sessions: &[SessionId]) {
         for &session in sessions {
             let Some(index) = self.store.find(session) else { continue };
             if self.store.session(index).is_initiator() {
-                self.end(turn, index, Change::Released, None);
+                self.end(cx, index, Change::Released, None);
             } else {
                 let session = self.store.session_mut(index);
                 session.extra().application = None;
@@ -281,7 +292,7 @@ impl QosNslp {
     }
 
     /// Tears a session of this node down, and waits for the answer to that.
-    pub(super) fn release(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn release(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
             return;
         }
@@ -289,7 +300,7 @@ impl QosNslp {
         let rii = self.draw_rii();
         let request = Asking { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
         self.store.session_mut(index).extra().request = Some(request);
-        self.end(turn, index, Change::Released, Some(rii));
+        self.end(cx, index, Change::Released, Some(rii));
     }
 }
 
@@ -318,14 +329,14 @@ impl QosNslp {
     /// The answer to a request of this node has come.
     pub(super) fn answered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         response: &Response<'_>,
     ) {
         let outcome = response.info.outcome;
         if outcome == Outcome::Success(Success::Teardown) {
-            self.release_is_over(turn, index);
-            return self.forget(turn, index);
+            self.release_is_over(cx, index);
+            return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
         let application = session.application();
@@ -336,34 +347,34 @@ impl QosNslp {
         if session.flags.has(Flags::AGGREGATE) {
             let granted = !is_error(outcome);
             if granted {
-                self.give_up_old_branch(turn, index);
+                self.give_up_old_branch(cx, index);
             }
-            return self.aggregate_is_answered(turn, index, granted);
+            return self.aggregate_is_answered(cx, index, granted);
         }
         if !is_error(outcome) {
             if let Some(extra) = &mut session.extra {
                 extra.before = None;
             }
             session.trim();
-            self.give_up_old_branch(turn, index);
+            self.give_up_old_branch(cx, index);
             if let Some(application) = application.filter(|_| is_initiator) {
-                self.is_reserved(turn, index, application, Some(response));
+                self.is_reserved(cx, index, application, Some(response));
             }
             return;
         }
         session.trim();
         if !is_initiator {
             // The repair of the way has failed (section 5.2.5.2): the QNI decides.
-            return self.notify_qni(turn, index, outcome);
+            return self.notify_qni(cx, index, outcome);
         }
         if let Some(application) = application {
-            self.is_refused(turn, index, application, response);
+            self.is_refused(cx, index, application, response);
         }
     }
 
     fn is_reserved(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         application: Application,
         response: Option<&Response<'_>>,
@@ -377,25 +388,25 @@ impl QosNslp {
         let breaks = block.flags.has(Flags::BREAK);
         let reach = match response {
             Some(response) => {
-                reach::answered(&block.mri, breaks, response.info.source.and_then(Source::of))
+                path_extent::answered(&block.mri, breaks, response.info.source.and_then(Source::of))
             }
-            None => reach::alone(turn, &block.mri),
+            None => path_extent::alone(cx, &block.mri),
         };
         let reach = Box::new(reach);
-        tell(turn, Event::Reserved { application, session, rate, breaks, reach });
+        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes in front of the narrowest one have more than is of use (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);
             if let Some(qspec) = resized {
                 // Less is always granted.
-                let _ = self.ask_for(turn, index, &qspec);
+                let _ = self.ask_for(cx, index, &qspec);
             }
         }
     }
 
     fn is_refused(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         application: Application,
         response: &Response<'_>,
@@ -405,14 +416,14 @@ impl QosNslp {
         let available = rmf::told(response.qspec).available;
         let extra = self.store.session_mut(index).extra();
         let (reaction, before) = (extra.on_refusal, extra.before.take());
-        tell(turn, Event::Refused { application, outcome, source, available, reaction });
+        tell(cx, Event::Refused { application, outcome, source, available, reaction });
         match (reaction, before) {
-            (OnRefusal::Retry, _) => self.ask_later(turn, index),
-            (OnRefusal::Release, None) => self.release(turn, index),
+            (OnRefusal::Retry, _) => self.ask_later(cx, index),
+            (OnRefusal::Release, None) => self.release(cx, index),
             (OnRefusal::Release, Some(before)) => {
                 // What it had less of this node has still; more of it may be gone.
-                if self.ask_for(turn, index, &before).is_err() {
-                    self.release(turn, index);
+                if self.ask_for(cx, index, &before).is_err() {
+                    self.release(cx, index);
                 }
             }
         }
@@ -420,9 +431,9 @@ impl QosNslp {
 
     /// Asks for the same once more after a refresh period, with a number of its own, since nodes that have given the
     /// reservation back do not hear refreshes.
-    pub(super) fn ask_later(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn ask_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let (rii, wait) = (self.draw_rii(), self.refresh_wait());
-        let (at, wait_ms, _) = self.first_try(turn.now);
+        let (at, wait_ms, _) = self.first_try(cx.now);
         let later = at + wait;
         let request = Asking { rii, at: later, wait_ms, until: later + self.config.give_up };
         let session = self.store.session_mut(index);
@@ -434,27 +445,27 @@ impl QosNslp {
     }
 
     /// Nobody has answered; whether the session is still there.
-    pub(super) fn nobody_answers(&mut self, turn: &mut Turn<'_, '_>, index: Index) -> bool {
+    pub(super) fn nobody_answers(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
         let session = self.store.session_mut(index);
         let application = session.application().filter(|_| session.is_initiator());
         let reaction = session.extra().on_refusal;
         session.extra().request = None;
         session.trim();
         if session.flags.has(Flags::AGGREGATE) {
-            self.aggregate_is_answered(turn, index, false);
+            self.aggregate_is_answered(cx, index, false);
             return true;
         }
         if let Some(application) = application {
-            tell(turn, Event::TimedOut { application });
+            tell(cx, Event::TimedOut { application });
             if reaction == OnRefusal::Release {
-                self.release(turn, index);
+                self.release(cx, index);
             }
         }
         true
     }
 
     /// A session of this node is torn down everywhere, or as far as can be known.
-    pub(super) fn release_is_over(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn release_is_over(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, application) = (session.id, session.application());
         let Some(application) = application.filter(|_| session.is_initiator()) else { return };
@@ -462,33 +473,33 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
             Some(Role::Initiator(session)) if *session == id => {
                 self.applications.remove(&application);
-                tell(turn, Event::Released { application });
+                tell(cx, Event::Released { application });
             }
             _ => {}
         }
     }
 
     /// This node is the last one of a session of its own: nobody else is asked.
-    pub(super) fn nobody_is_asked(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn nobody_is_asked(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {
-            self.release_is_over(turn, index);
-            return self.forget(turn, index);
+            self.release_is_over(cx, index);
+            return self.forget(cx, index);
         }
         if session.flags.has(Flags::AGGREGATE) {
             self.store.session_mut(index).extra().request = None;
-            return self.aggregate_is_answered(turn, index, true);
+            return self.aggregate_is_answered(cx, index, true);
         }
         let Some(application) = session.application() else { return };
         let asked = session.extra.as_ref().is_some_and(|extra| extra.request.is_some());
         if asked {
             let extra = self.store.session_mut(index).extra();
             (extra.request, extra.before) = (None, None);
-            self.is_reserved(turn, index, application, None);
+            self.is_reserved(cx, index, application, None);
         }
     }
 }
 
-pub(super) fn tell(turn: &mut Turn<'_, '_>, event: Event) {
-    turn.out.notify(crate::Event::Qos(event));
+pub(super) fn tell(cx: &mut HandlerContext<'_, '_>, event: Event) {
+    cx.out.notify(crate::Event::Qos(event));
 }

@@ -13,11 +13,11 @@ use earmark_wire::qos_nslp::iana::{BindingCode, TransientFailure};
 use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserve};
 
 use super::QosNslp;
-use super::asking::Wait;
 use super::counters::DropReason;
+use super::own_queries::Wait;
 use super::reserve::{Arrival, refused};
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, PeerHandle, Received, Turn};
+use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received};
 
 /// Names that something waits for, or that have come. Peers choose them, so the map is an ordered one.
 #[derive(Debug, Default)]
@@ -91,19 +91,23 @@ impl Kept {
 
 impl QosNslp {
     /// Whether a RESERVE has to wait for another, or must not go on at all. Then it has been seen to.
-    pub(super) fn is_held(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+    pub(super) fn is_held(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+    ) -> bool {
         let Some(binding) = arrival.reserve.binding else { return false };
         match binding {
-            MessageBinding::Bound(id) if self.synchronizes(turn, arrival) => {
-                self.bound_has_come(turn, arrival, id)
+            MessageBinding::Bound(id) if self.synchronizes(cx, arrival) => {
+                self.bound_has_come(cx, arrival, id)
             }
-            MessageBinding::Id(id) if id.bidirectional && self.is_end(turn, arrival) => {
+            MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, arrival) => {
                 let waits = matches!(
                     self.bindings.by_id.get(&id.id),
                     Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers
                 );
                 if !waits {
-                    self.hold(turn, arrival.message, id, true);
+                    self.hold(cx, arrival.message, id, true);
                 }
                 !waits
             }
@@ -113,7 +117,7 @@ impl QosNslp {
 
     fn bound_has_come(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
         id: MessageId,
     ) -> bool {
@@ -121,43 +125,48 @@ impl QosNslp {
             Some(State::Came(true)) => false,
             Some(State::Came(false)) => {
                 let code = TransientFailure::MismatchedSynchronization;
-                self.deny(turn, arrival, &refused(Outcome::TransientFailure(code)));
+                self.deny(cx, arrival, &refused(Outcome::TransientFailure(code)));
                 true
             }
             // Both wait for each other, and both are here: first this one, then the other.
             Some(State::Waits(kept)) if kept.triggers => {
-                self.reserve(turn, arrival);
-                self.resume(turn, &kept);
+                self.reserve(cx, arrival);
+                self.resume(cx, &kept);
                 true
             }
             // A repetition takes the place of what waits.
             _ => {
-                self.hold(turn, arrival.message, id, false);
+                self.hold(cx, arrival.message, id, false);
                 true
             }
         }
     }
 
     /// Whether this node is where the two are to meet: the end of a tunnel or aggregate, or of the session itself.
-    pub(super) fn synchronizes(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+    pub(super) fn synchronizes(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
         let is_inner = arrival
             .reserve
             .bound
             .iter()
             .any(|bound| matches!(bound.binding, BindingCode::Tunnel | BindingCode::Aggregate));
-        is_inner || self.is_end(turn, arrival)
+        is_inner || self.is_end(cx, arrival)
     }
 
-    fn is_end(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        self.is_own_end(turn, &arrival.message.mri)
+    fn is_end(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
+        self.is_own_end(cx, &arrival.message.mri)
     }
 
     /// A RESERVE with a MSG-ID was treated.
-    pub(super) fn triggers(&mut self, turn: &mut Turn<'_, '_>, index: Index, id: MessageId) {
+    pub(super) fn triggers(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        id: MessageId,
+    ) {
         match self.bindings.by_id.get(&id.id) {
             Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers => {
                 if let Some(State::Waits(kept)) = self.take(id) {
-                    self.resume(turn, &kept);
+                    self.resume(cx, &kept);
                 }
             }
             None if self
@@ -166,40 +175,40 @@ impl QosNslp {
                 .get(index as usize)
                 .is_some_and(|session| session.flags.has(Flags::ENDS_HERE)) =>
             {
-                self.note(turn, id, true);
+                self.note(cx, id, true);
             }
             _ => {}
         }
     }
 
     /// A RESERVE with a MSG-ID was refused here.
-    pub(super) fn trigger_fails(&mut self, turn: &mut Turn<'_, '_>, id: MessageId) {
+    pub(super) fn trigger_fails(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
         match self.take(id) {
-            Some(State::Waits(kept)) if !kept.triggers => self.give_up(turn, &kept),
-            _ => self.note(turn, id, false),
+            Some(State::Waits(kept)) if !kept.triggers => self.give_up(cx, &kept),
+            _ => self.note(cx, id, false),
         }
     }
 
-    fn note(&mut self, turn: &Turn<'_, '_>, id: MessageId, success: bool) {
+    fn note(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
         if self.bindings.by_id.len() < self.config.limits.waiting as usize {
-            let timer = self.waits.arm(turn.now + self.config.retry, Wait::Message(id.id));
+            let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
             self.bindings.by_id.insert(id.id, Binding { state: State::Came(success), timer });
         }
     }
 
     fn hold(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         id: MessageId,
         triggers: bool,
     ) {
         self.take(id);
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
-            return self.ignore(turn, message, DropReason::Limit);
+            return self.ignore(cx, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(Kept::of(message, turn.nslpid, triggers)));
-        let timer = self.waits.arm(turn.now + self.config.retry, Wait::Message(id.id));
+        let state = State::Waits(Box::new(Kept::of(message, cx.nslpid, triggers)));
+        let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
 
@@ -210,33 +219,33 @@ impl QosNslp {
     }
 
     /// What waited goes on.
-    pub(super) fn resume(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
-        let called = core::mem::replace(&mut turn.nslpid, kept.nslpid);
+    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
+        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let message = kept.message();
         if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
-            self.treat(turn, &message, &reserve);
+            self.treat(cx, &message, &reserve);
         }
-        turn.nslpid = called;
+        cx.nslpid = called;
     }
 
     /// It has waited long enough.
-    pub(super) fn binding_expires(&mut self, turn: &mut Turn<'_, '_>, id: [u8; 16]) {
+    pub(super) fn binding_expires(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
         if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
-            self.give_up(turn, &kept);
+            self.give_up(cx, &kept);
         }
     }
 
     /// The other half did not come: the synchronization has failed.
-    fn give_up(&mut self, turn: &mut Turn<'_, '_>, kept: &Kept) {
+    fn give_up(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
         let message = kept.message();
-        self.ignore(turn, &message, DropReason::NotBound);
+        self.ignore(cx, &message, DropReason::NotBound);
         let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };
         let reserve = Reserve { binding: None, ..reserve };
         let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
         let arrival = Arrival { message: &message, reserve: &reserve, mri, peer };
-        let called = core::mem::replace(&mut turn.nslpid, kept.nslpid);
+        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
-        self.deny(turn, &arrival, &refused(Outcome::TransientFailure(code)));
-        turn.nslpid = called;
+        self.deny(cx, &arrival, &refused(Outcome::TransientFailure(code)));
+        cx.nslpid = called;
     }
 }

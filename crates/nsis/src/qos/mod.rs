@@ -41,19 +41,20 @@ mod admission;
 mod aggregate;
 mod api;
 mod application;
-mod asking;
 mod binding;
 mod config;
 mod counters;
-mod listening;
+mod forward;
+mod listeners;
 mod notify;
-mod onward;
+mod own_queries;
+mod path_extent;
 mod policy;
 mod query;
-mod reach;
 mod receive;
 mod refresh;
-mod renewal;
+mod reload;
+mod request;
 mod reserve;
 mod response;
 mod rmf;
@@ -66,7 +67,6 @@ mod tear;
 #[cfg(test)]
 mod tests;
 mod view;
-mod wish;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -80,16 +80,17 @@ use earmark_wire::gist::SessionId;
 pub use aggregate::AggregateView;
 use aggregate::Aggregates;
 pub use api::{
-    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, Scope, Source, Wish,
+    Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
+    Scope, Source,
 };
 use application::Role;
-use asking::Wait;
 use binding::Bindings;
 pub use config::{AggregateRule, Config, Limits, Rule};
 pub use counters::{Counters, DropReason};
+use own_queries::Wait;
 use policy::Policy;
 use store::Store;
-use summary::{Farewell, Lists};
+use summary::{Lists, PendingTear};
 pub use view::SessionView;
 
 use crate::session::SessionIds;
@@ -122,7 +123,7 @@ pub struct QosNslp {
     scratch: Vec<u8>,
     lists: Lists,
     /// What has ended in this turn.
-    farewells: Vec<Farewell>,
+    pending_tears: Vec<PendingTear>,
 }
 
 impl QosNslp {
@@ -145,7 +146,7 @@ impl QosNslp {
             ids: SessionIds::new(random, "qos"),
             scratch: Vec::new(),
             lists: Lists::default(),
-            farewells: Vec::new(),
+            pending_tears: Vec::new(),
             config,
         }
     }

@@ -11,50 +11,50 @@ use earmark_wire::qos_nslp::{
 
 use super::QosNslp;
 use super::admission::{flow_of, way_out};
-use super::reach::ends_near;
+use super::path_extent::ends_near;
 use super::rmf::{self, Fault};
-use super::send::{Way, said_here};
-use crate::nslp::{Received, SendMessage, Turn};
+use super::send::{Addressing, said_here};
+use crate::nslp::{HandlerContext, Received, SendMessage};
 
 impl QosNslp {
     /// A QUERY has come.
     pub(super) fn query(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         query: &Query<'_>,
     ) {
         let Mri::PathCoupled(mri) = message.mri else {
             let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
-            return self.refuse_query(turn, message, query, &plain(outcome));
+            return self.refuse_query(cx, message, query, &plain(outcome));
         };
         if let Err(fault) = rmf::judge(query.qspec, MessageType::Query) {
-            return self.refuse_query(turn, message, query, &fault);
+            return self.refuse_query(cx, message, query, &fault);
         }
-        if query.reserve_init && self.meets_reservation(turn, message) {
+        if query.reserve_init && self.meets_reservation(cx, message) {
             return;
         }
         let breaks = query.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1);
         let mut qspec = core::mem::take(&mut self.scratch);
         qspec.clear();
         qspec.extend_from_slice(query.qspec);
-        self.write_offer(turn, message, &mri, query, &mut qspec);
+        self.write_offer(cx, message, &mri, query, &mut qspec);
         let acknowledge = query.flags.ack_req;
         let flags = GenericFlags { breaks, ack_req: false, ..query.flags };
         let query = Query { flags, qspec: &qspec, ..*query };
         if acknowledge {
             let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
-            self.respond(turn, message, None, info, None);
+            self.respond(cx, message, None, info, None);
         }
-        let ends = self.is_own_end(turn, &message.mri)
+        let ends = self.is_own_end(cx, &message.mri)
             || query.flags.scoping
             || query.flags.proxy && self.config.proxy;
         if !ends {
-            self.send_query(turn, Way::on(message), query);
+            self.send_query(cx, Addressing::on(message), query);
         } else if query.reserve_init {
-            self.invited(turn, message, &mri, &query);
+            self.invited(cx, message, &mri, &query);
         } else {
-            self.answer_query(turn, self.back(message), &query);
+            self.answer_query(cx, self.back(message), &query);
         }
         self.scratch = qspec;
     }
@@ -62,14 +62,14 @@ impl QosNslp {
     /// Writes into a QSPEC what this node could give to a flow.
     fn write_offer(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         message: &Received<'_>,
         mri: &PathCoupled,
         query: &Query<'_>,
         qspec: &mut [u8],
     ) {
         let (mut available, mut latency_us) = (Rate::MAX, 0);
-        match way_out(turn, mri) {
+        match way_out(cx, mri) {
             Ok(None) => {}
             Ok(Some(interface)) => {
                 // What the session holds already it need not ask others for.
@@ -77,11 +77,11 @@ impl QosNslp {
                     .store
                     .find(message.session)
                     .and_then(|index| self.store.session(index).claim)
-                    .and_then(|claim| turn.context.ledger.demand(claim));
+                    .and_then(|claim| cx.context.ledger.demand(claim));
                 let held = held.map_or(Rate::ZERO, |held| held.rate);
-                available = turn.context.ledger.left(interface).saturating_add(held);
+                available = cx.context.ledger.left(interface).saturating_add(held);
                 latency_us =
-                    turn.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
+                    cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
             }
             Err(_) => available = Rate::ZERO,
         }
@@ -92,39 +92,44 @@ impl QosNslp {
     }
 
     /// Answers a QUERY for resources, with the QSPEC as it has become.
-    pub(super) fn answer_query(&mut self, turn: &mut Turn<'_, '_>, way: Way, query: &Query<'_>) {
+    pub(super) fn answer_query(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        way: Addressing,
+        query: &Query<'_>,
+    ) {
         let Some(rii) = query.rii else { return };
         let outcome = Outcome::Success(Success::Reservation);
         let response = Response {
             flags: GenericFlags { scoping: false, ack_req: false, ..query.flags },
             answers: Some(Answers::Rii(rii)),
-            info: said_here(turn, None, &way.mri, outcome),
+            info: said_here(cx, None, &way.mri, outcome),
             summary: None,
             qspec: Some(query.qspec),
             extra: Objects::NONE,
         };
-        self.send(turn, way, &Message::Response(response));
+        self.send(cx, way, &Message::Response(response));
     }
 
     fn refuse_query(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         query: &Query<'_>,
         fault: &Fault,
     ) {
         self.counters.refused += 1;
-        let info = said_here(turn, Some(message.interface), &message.mri, fault.outcome);
+        let info = said_here(cx, Some(message.interface), &message.mri, fault.outcome);
         let qspec = rmf::refusal(query.qspec, fault, None);
-        self.turn_down(turn, self.back(message), query.rii, info, Some(&qspec));
+        self.turn_down(cx, self.back(message), query.rii, info, Some(&qspec));
     }
 
     /// Says no to a QUERY: by a RESPONSE where it can be matched, otherwise by a NOTIFY, since a RESPONSE without RII goes
     /// no further than the next node (section 5.4.3).
     pub(super) fn turn_down(
         &mut self,
-        turn: &mut Turn<'_, '_>,
-        way: Way,
+        cx: &mut HandlerContext<'_, '_>,
+        way: Addressing,
         rii: Option<u32>,
         info: InfoSpec<'_>,
         qspec: Option<&[u8]>,
@@ -137,41 +142,41 @@ impl QosNslp {
             }
             None => Message::Notify(Notify { flags, info, qspec, extra }),
         };
-        self.send(turn, way, &message);
+        self.send(cx, way, &message);
     }
 
     /// A QUERY that this node has sent goes no further: nobody comes after it.
     pub(super) fn query_ends(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         sent: &SendMessage,
         query: &Query<'_>,
     ) {
         if let Some(rii) = query.rii
-            && self.own_query_ends(turn, sent.session, rii, query)
+            && self.own_query_ends(cx, sent.session, rii, query)
         {
             return;
         }
         let (session, mri) = (sent.session, sent.mri.inverted());
-        let way = Way { session, mri, to: None, attributes: sent.attributes, nslpid: None };
+        let way = Addressing { session, mri, to: None, attributes: sent.attributes, nslpid: None };
         if !query.reserve_init {
-            let breaks = query.flags.breaks || !ends_near(turn, &sent.mri);
+            let breaks = query.flags.breaks || !ends_near(cx, &sent.mri);
             let flags = GenericFlags { breaks, ..query.flags };
-            return self.answer_query(turn, way, &Query { flags, ..*query });
+            return self.answer_query(cx, way, &Query { flags, ..*query });
         }
-        if self.own_invitation_ends(turn, session) {
+        if self.own_invitation_ends(cx, session) {
             return;
         }
         // Nobody here waits for such a request (section 5.4.2).
         let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        let info = said_here(turn, None, &mri, outcome);
-        self.turn_down(turn, way, query.rii, info, None);
+        let info = said_here(cx, None, &mri, outcome);
+        self.turn_down(cx, way, query.rii, info, None);
     }
 
     /// The receiver is asked to reserve.
     fn invited(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         mri: &PathCoupled,
         query: &Query<'_>,
@@ -179,13 +184,13 @@ impl QosNslp {
         let listener = self.listener_for(mri);
         let answered = mri.direction == Direction::Downstream
             && listener.is_some_and(|(application, most)| {
-                self.reserve_back(turn, message, mri, query, application, most)
+                self.reserve_back(cx, message, mri, query, application, most)
             });
         if !answered {
             let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-            let info = said_here(turn, Some(message.interface), &message.mri, outcome);
+            let info = said_here(cx, Some(message.interface), &message.mri, outcome);
             self.counters.refused += 1;
-            self.turn_down(turn, self.back(message), query.rii, info, None);
+            self.turn_down(cx, self.back(message), query.rii, info, None);
         }
     }
 }

@@ -16,14 +16,14 @@ use super::QosNslp;
 use super::admission::way_out;
 use super::api::Event;
 use super::counters::DropReason;
-use super::reach::ends_near;
+use super::path_extent::ends_near;
 use super::reserve::Arrival;
 use super::rmf;
-use super::send::{Saying, Way, said_here};
+use super::send::{Addressing, Saying, said_here};
 use super::state::Flags;
 use crate::nslp::{
-    MessageHandle, NetworkNotification, Nslp, PeerHandle, Peering, Received, SendFailure,
-    SendMessage, Turn,
+    HandlerContext, MessageHandle, NetworkNotification, Nslp, PeerHandle, Peering, Received,
+    SendFailure, SendMessage,
 };
 
 impl Nslp for QosNslp {
@@ -37,7 +37,7 @@ impl Nslp for QosNslp {
 
     fn may_peer(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         query: &Received<'_>,
         _answer: &mut Vec<u8>,
     ) -> Peering {
@@ -45,15 +45,13 @@ impl Nslp for QosNslp {
             // Loose ends are none of QoS NSLP's, but whoever tries is told so.
             Mri::LooseEnd(_) => true,
             // Of the next level is what leaves a domain here.
-            Mri::PathCoupled(mri)
-                if turn.nslpid != self.id() || self.is_deaggregator(turn, query) =>
-            {
-                self.ends_the_domain(turn, query.interface, &mri)
+            Mri::PathCoupled(mri) if cx.nslpid != self.id() || self.is_deaggregator(cx, query) => {
+                self.ends_the_domain(cx, query.interface, &mri)
             }
-            Mri::PathCoupled(mri) => match way_out(turn, &mri) {
+            Mri::PathCoupled(mri) => match way_out(cx, &mri) {
                 Ok(None) => true,
                 Ok(Some(interface)) => {
-                    let link = turn.context.interfaces.by_id(interface);
+                    let link = cx.context.interfaces.by_id(interface);
                     link.is_some_and(Interface::takes_part)
                 }
                 Err(_) => false,
@@ -62,7 +60,7 @@ impl Nslp for QosNslp {
         if takes_part { Peering::Accept } else { Peering::Pass }
     }
 
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         if message.data.is_empty() {
             return;
         }
@@ -72,80 +70,85 @@ impl Nslp for QosNslp {
         match &parsed {
             Ok(Message::Reserve(reserve)) => {
                 self.counters.reserves += 1;
-                self.hold_or_treat(turn, message, reserve);
+                self.hold_or_treat(cx, message, reserve);
             }
             Ok(Message::Query(query)) => {
                 self.counters.queries += 1;
-                self.query(turn, message, query);
+                self.query(cx, message, query);
             }
             Ok(Message::Response(response)) => {
                 self.counters.responses += 1;
-                self.response(turn, message, response);
+                self.response(cx, message, response);
             }
             Ok(Message::Notify(notify)) => {
                 self.counters.notifies += 1;
-                self.notified(turn, message, notify);
+                self.notified(cx, message, notify);
             }
-            Err(error) => return self.malformed(turn, message, error),
+            Err(error) => return self.malformed(cx, message, error),
         }
-        self.turn_ends(turn);
+        self.turn_ends(cx);
     }
 
-    fn status(&mut self, _turn: &mut Turn<'_, '_>, _message: MessageHandle, _failure: SendFailure) {
+    fn status(
+        &mut self,
+        _turn: &mut HandlerContext<'_, '_>,
+        _message: MessageHandle,
+        _failure: SendFailure,
+    ) {
     }
 
     fn undelivered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &SendMessage,
         data: &[u8],
         failure: SendFailure,
     ) {
         match Message::parse(data) {
             Ok(Message::Reserve(reserve)) if message.to.is_none() => {
-                self.reserve_undelivered(turn, message, &reserve, failure);
+                self.reserve_undelivered(cx, message, &reserve, failure);
             }
             Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
-                self.query_ends(turn, message, &query);
+                self.query_ends(cx, message, &query);
             }
             Ok(Message::Query(query)) => {
                 let way = back(message);
-                let info = said_here(turn, None, &way.mri, outcome_of(failure));
-                self.turn_down(turn, way, query.rii, info, None);
+                let info = said_here(cx, None, &way.mri, outcome_of(failure));
+                self.turn_down(cx, way, query.rii, info, None);
             }
             // Whoever waits asks again.
             _ => {}
         }
     }
 
-    fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification) {
-        self.routing_changes(turn, notification);
+    fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
+        self.routing_changes(cx, notification);
     }
 
     fn translated(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         flow: (SessionId, Mri),
         translation: Translation,
     ) {
-        self.tell_of_translation(turn, flow, translation);
+        self.tell_of_translation(cx, flow, translation);
     }
 
-    fn host_changes(&mut self, turn: &mut Turn<'_, '_>, event: &HostEvent) {
+    fn host_changes(&mut self, cx: &mut HandlerContext<'_, '_>, event: &HostEvent) {
         match event {
-            HostEvent::Displaced(displaced) => self.gives_way(turn, displaced),
+            HostEvent::Displaced(displaced) => self.gives_way(cx, displaced),
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(turn, *claim, *owner);
+                self.traffic_control_refuses(cx, *claim, *owner);
             }
             // Routes are looked up with each refresh, and GIST tells of other next nodes.
             _ => {}
         }
-        self.turn_ends(turn);
+        self.turn_ends(cx);
     }
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
-        self.timers_expire(turn);
-        self.turn_ends(turn);
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        self.timers_expire(cx);
+        self.turn_ends(cx);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -159,49 +162,54 @@ impl Nslp for QosNslp {
 impl QosNslp {
     fn hold_or_treat(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         reserve: &Reserve<'_>,
     ) {
         if reserve.binding.is_none() {
-            return self.treat(turn, message, reserve);
+            return self.treat(cx, message, reserve);
         }
         let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.peer) else {
-            return self.treat(turn, message, reserve);
+            return self.treat(cx, message, reserve);
         };
         let arrival = Arrival { message, reserve, mri, peer };
-        if !self.is_held(turn, &arrival) {
-            self.reserve(turn, &arrival);
+        if !self.is_held(cx, &arrival) {
+            self.reserve(cx, &arrival);
         }
     }
 
     /// A RESERVE that waits for no other.
     pub(super) fn treat(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         reserve: &Reserve<'_>,
     ) {
         let Some(peer) = message.peer else {
-            return self.ignore(turn, message, DropReason::NoPeer);
+            return self.ignore(cx, message, DropReason::NoPeer);
         };
         let Mri::PathCoupled(mri) = message.mri else {
             let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
-            let info = said_here(turn, Some(message.interface), &message.mri, outcome);
+            let info = said_here(cx, Some(message.interface), &message.mri, outcome);
             let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
             self.counters.refused += 1;
-            return self.respond(turn, message, Some(answers), info, None);
+            return self.respond(cx, message, Some(answers), info, None);
         };
-        self.reserve(turn, &Arrival { message, reserve, mri, peer });
+        self.reserve(cx, &Arrival { message, reserve, mri, peer });
     }
 
     /// A message that cannot be read. A request is answered in the words of the protocol (RFC 5974 section 5.2.3).
     #[cold]
-    fn malformed(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>, error: &ParseError) {
+    fn malformed(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        error: &ParseError,
+    ) {
         self.counters.malform(error.kind.name());
         let (session, interface) = (message.session, message.interface);
         let reason = DropReason::Malformed;
-        turn.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+        cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
         let message_type = message.data.first().map(|code| MessageType::from_code(*code));
         let is_answer = matches!(message_type, Some(MessageType::Response | MessageType::Notify));
         if is_answer || message.peer.is_none() {
@@ -211,21 +219,21 @@ impl QosNslp {
         let answers = rii.map(Answers::Rii).or(rsn.map(Answers::Rsn));
         let mut room = [0; 4];
         let told = error.info_spec(&mut room);
-        let source = said_here(turn, Some(message.interface), &message.mri, told.outcome).source;
-        self.respond(turn, message, answers, InfoSpec { source, ..told }, None);
+        let source = said_here(cx, Some(message.interface), &message.mri, told.outcome).source;
+        self.respond(cx, message, answers, InfoSpec { source, ..told }, None);
     }
 
     /// Counts a message that is not acted on, and tells.
     #[cold]
     pub(super) fn ignore(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         reason: DropReason,
     ) {
         self.counters.drop(reason);
         let (session, interface) = (message.session, message.interface);
-        turn.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
+        cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
     }
 
     /// Whether a peer may ask for one change more.
@@ -237,7 +245,7 @@ impl QosNslp {
     /// A RESERVE of this node did not get to the next one.
     fn reserve_undelivered(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         sent: &SendMessage,
         reserve: &Reserve<'_>,
         failure: SendFailure,
@@ -247,18 +255,14 @@ impl QosNslp {
             // Over an association it fits.
             self.store.session_mut(index).attributes.reliable = true;
             let (full, tear, rii) = (reserve.qspec.is_some(), reserve.tear, reserve.rii);
-            return self.send_reserve(
-                turn,
-                index,
-                &Saying { full, tear, rii, ..Saying::default() },
-            );
+            return self.send_reserve(cx, index, &Saying { full, tear, rii, ..Saying::default() });
         }
         if failure == SendFailure::NoNextNode {
-            self.becomes_last(turn, index);
+            self.becomes_last(cx, index);
         }
         if self.store.session(index).is_initiator() {
             if failure == SendFailure::NoNextNode {
-                self.nobody_is_asked(turn, index);
+                self.nobody_is_asked(cx, index);
             }
             // Otherwise it is repeated, or given up in the end.
             return;
@@ -268,8 +272,8 @@ impl QosNslp {
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
         if failure != SendFailure::NoNextNode {
             if is_own != Some(rii) && !reserve.tear {
-                let info = said_here(turn, None, &sent.mri, outcome_of(failure));
-                self.turn_down(turn, self.way_back(index, None), Some(rii), info, None);
+                let info = said_here(cx, None, &sent.mri, outcome_of(failure));
+                self.turn_down(cx, self.towards_qni(index, None), Some(rii), info, None);
             }
             return;
         }
@@ -277,7 +281,7 @@ impl QosNslp {
             // The way has changed, and it ends here now.
             let extra = self.store.session_mut(index).extra();
             extra.request = None;
-            return self.give_up_old_branch(turn, index);
+            return self.give_up_old_branch(cx, index);
         }
         let success = match (reserve.tear, session.flags.has(Flags::CONFIRMED)) {
             (true, _) => Success::Teardown,
@@ -285,17 +289,17 @@ impl QosNslp {
             (false, false) => Success::Reservation,
         };
         let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
-        let way = self.way_back(index, None);
+        let way = self.towards_qni(index, None);
         let outcome = Outcome::Success(success);
-        let info = said_here(turn, self.store.session(index).interface, &way.mri, outcome);
+        let info = said_here(cx, self.store.session(index).interface, &way.mri, outcome);
         let flags = self.flags_of(way.session);
-        let flags = GenericFlags { breaks: flags.breaks || !ends_near(turn, &sent.mri), ..flags };
+        let flags = GenericFlags { breaks: flags.breaks || !ends_near(cx, &sent.mri), ..flags };
         let (answers, extra) = (Some(Answers::Rii(rii)), Objects::NONE);
         let (summary, qspec) = (None, qspec.as_deref());
         let response = Response { flags, answers, info, summary, qspec, extra };
-        self.send(turn, way, &Message::Response(response));
+        self.send(cx, way, &Message::Response(response));
         if reserve.tear {
-            self.forget(turn, index);
+            self.forget(cx, index);
         }
     }
 
@@ -311,9 +315,9 @@ impl QosNslp {
 }
 
 /// The way back from where a message could not go on.
-fn back(sent: &SendMessage) -> Way {
+fn back(sent: &SendMessage) -> Addressing {
     let SendMessage { session, mri, attributes, .. } = *sent;
-    Way { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
+    Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
 }
 
 /// What a failure of GIST is to a QNI.

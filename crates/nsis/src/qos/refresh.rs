@@ -15,41 +15,41 @@ use super::admission::way_out;
 use super::api::Change;
 use super::send::{DEFAULT_REFRESH_MS, Saying};
 use super::state::{Flags, Index};
-use crate::nslp::Turn;
+use crate::nslp::HandlerContext;
 
 /// Timers that fire in one turn, at most.
 const TIMERS_PER_TURN: usize = 64;
 
 impl QosNslp {
     /// Does what is due, some at a time.
-    pub(super) fn timers_expire(&mut self, turn: &mut Turn<'_, '_>) {
+    pub(super) fn timers_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         for _ in 0..TIMERS_PER_TURN {
-            let Some((_, index)) = self.store.timers.pop_due(turn.now) else { break };
+            let Some((_, index)) = self.store.timers.pop_due(cx.now) else { break };
             self.store.session_mut(index).timer = None;
-            self.is_due(turn, index);
+            self.is_due(cx, index);
         }
         mark(Checkpoint::Timers);
-        self.waiting_expire(turn);
+        self.waiting_expire(cx);
     }
 
-    fn is_due(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
-        let now = turn.now;
+    fn is_due(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let now = cx.now;
         let session = self.store.session(index);
         if session.expires_at <= now {
-            return self.expired(turn, index);
+            return self.expired(cx, index);
         }
         if let Some(extra) = &session.extra {
             let asks = extra.request.is_some_and(|request| request.at <= now);
             let unheard = extra.acknowledged_by.is_some_and(|at| at <= now);
-            if asks && !self.ask_again(turn, index) {
+            if asks && !self.ask_again(cx, index) {
                 return;
             }
             if unheard {
-                self.next_is_silent(turn, index);
+                self.next_is_silent(cx, index);
             }
         }
         if self.store.session(index).refresh_at <= now {
-            self.refresh(turn, index);
+            self.refresh(cx, index);
         }
         self.rearm(index);
     }
@@ -73,24 +73,24 @@ impl QosNslp {
     }
 
     /// Nobody has refreshed it, or nobody has answered that it is torn down.
-    fn expired(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn expired(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
-            self.release_is_over(turn, index);
-            return self.forget(turn, index);
+            self.release_is_over(cx, index);
+            return self.forget(cx, index);
         }
         self.counters.expired += 1;
-        self.end(turn, index, Change::Expired, None);
+        self.end(cx, index, Change::Expired, None);
     }
 
     /// Tells the next node again, and others with it that are due soon.
-    fn refresh(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn refresh(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let wait = self.refresh_wait();
         let session = self.store.session_mut(index);
-        session.refresh_at = turn.now + wait;
+        session.refresh_at = cx.now + wait;
         if session.flags.has(Flags::REMOVED) {
             return;
         }
-        self.follow_route(turn, index);
+        self.follow_route(cx, index);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
             return;
@@ -103,51 +103,51 @@ impl QosNslp {
         session.flags.set(Flags::CONFIRMED, true);
         let acknowledge = self.config.acknowledge && !session.flags.has(Flags::LAST);
         if acknowledge {
-            let by = turn.now + self.config.give_up;
+            let by = cx.now + self.config.give_up;
             session.extra().acknowledged_by.get_or_insert(by);
         }
         if reduced && self.config.summary > 0 && session.on.is_some() {
-            return self.summarize(turn, index, acknowledge);
+            return self.summarize(cx, index, acknowledge);
         }
         let saying = Saying { full: !reduced, acknowledge, ..Saying::default() };
-        self.send_reserve(turn, index, &saying);
+        self.send_reserve(cx, index, &saying);
     }
 
     /// Whether the packets still leave where they did; otherwise the claim goes with them.
-    pub(super) fn follow_route(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn follow_route(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let Ok(now) = way_out(turn, &session.mri) else { return };
+        let Ok(now) = way_out(cx, &session.mri) else { return };
         if now != session.interface {
-            self.move_claim(turn, index, now);
+            self.move_claim(cx, index, now);
         }
     }
 
     /// Repeats a request, or gives up; whether the session is still there.
-    fn ask_again(&mut self, turn: &mut Turn<'_, '_>, index: Index) -> bool {
+    fn ask_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
         let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
             return true;
         };
-        if turn.now >= request.until {
-            return self.nobody_answers(turn, index);
+        if cx.now >= request.until {
+            return self.nobody_answers(cx, index);
         }
-        let (at, wait_ms) = next_try(turn.now, request.wait_ms, request.until);
+        let (at, wait_ms) = next_try(cx.now, request.wait_ms, request.until);
         if let Some(request) = &mut self.store.session_mut(index).extra().request {
             (request.at, request.wait_ms) = (at, wait_ms);
         }
         self.counters.repeated += 1;
         let saying = Saying { full: true, rii: Some(request.rii), ..Saying::default() };
-        self.send_reserve(turn, index, &saying);
+        self.send_reserve(cx, index, &saying);
         true
     }
 
     /// The next node has not acknowledged anything for too long (section 5.4.1).
-    fn next_is_silent(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn next_is_silent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.extra().acknowledged_by = None;
         session.flags.set(Flags::CONFIRMED, false);
         session.trim();
         let outcome = Outcome::TransientFailure(TransientFailure::PathTruncated);
-        self.notify_qni(turn, index, outcome);
+        self.notify_qni(cx, index, outcome);
     }
 
     /// Both waits in milliseconds.

@@ -15,14 +15,14 @@ use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, Tra
 use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve, Rsn};
 
 use super::QosNslp;
-use super::admission::{Asked, Granted, Refused, flow_of, is_foreign, way_out};
+use super::admission::{AdmissionRequest, Granted, Refused, flow_of, is_foreign, way_out};
 use super::api::Change;
 use super::counters::DropReason;
 use super::refresh::lifetime_ms;
 use super::rmf::Fault;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
-use crate::nslp::{PeerHandle, Received, Turn};
+use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 /// A RESERVE, where it comes from, and what it is about.
 #[derive(Clone, Copy)]
@@ -54,46 +54,46 @@ pub(super) fn order(known: Rsn, new: Rsn) -> Order {
 
 impl QosNslp {
     /// A RESERVE has come.
-    pub(super) fn reserve(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>) {
+    pub(super) fn reserve(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
         let found = self.store.look_up(arrival.message.session);
         mark(Checkpoint::FindSession);
         match found {
-            Ok(index) => self.known(turn, arrival, index),
+            Ok(index) => self.known(cx, arrival, index),
             // Whoever tears down knows no more of it than this node does (section 5.4.1).
             Err(_) if arrival.reserve.tear => {
-                self.ignore(turn, arrival.message, DropReason::NoSession);
+                self.ignore(cx, arrival.message, DropReason::NoSession);
             }
-            Err(place) => self.unknown(turn, arrival, place),
+            Err(place) => self.unknown(cx, arrival, place),
         }
     }
 
-    fn known(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn known(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let session = self.store.session(index);
         if session.direction() != mri.direction {
             let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
-            return self.deny(turn, arrival, &refused(outcome));
+            return self.deny(cx, arrival, &refused(outcome));
         }
         let is_same_peer = session.back == Some(peer);
-        if session.is_initiator() || !is_same_peer && self.is_stale(turn.now, index, arrival) {
+        if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, arrival) {
             if reserve.tear {
                 self.forget_former(index, peer);
             }
-            return self.ignore(turn, message, DropReason::OtherPeer);
+            return self.ignore(cx, message, DropReason::OtherPeer);
         }
         if reserve.tear {
-            return self.tear(turn, arrival, index);
+            return self.tear(cx, arrival, index);
         }
         match order(session.rsn, reserve.rsn) {
-            Order::Older => self.ignore(turn, message, DropReason::OldRsn),
+            Order::Older => self.ignore(cx, message, DropReason::OldRsn),
             Order::Same if is_same_peer && session.mri == mri => {
-                self.refreshed(turn, arrival, index);
+                self.refreshed(cx, arrival, index);
             }
             _ if reserve.qspec.is_none() => {
                 let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
-                self.deny(turn, arrival, &refused(outcome));
+                self.deny(cx, arrival, &refused(outcome));
             }
-            _ => self.changed(turn, arrival, index),
+            _ => self.changed(cx, arrival, index),
         }
     }
 
@@ -118,53 +118,53 @@ impl QosNslp {
     }
 
     /// Says nothing new.
-    fn refreshed(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn refreshed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, .. } = *arrival;
-        let breaks = self.is_broken(turn, message, reserve);
+        let breaks = self.is_broken(cx, message, reserve);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
-            return self.ignore(turn, message, DropReason::NoReservation);
+            return self.ignore(cx, message, DropReason::NoReservation);
         }
         session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
-        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+        session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         if breaks {
             session.flags.set(Flags::BREAK, true);
         }
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
-            self.summary_refreshes(turn, arrival, &summary);
+            self.summary_refreshes(cx, arrival, &summary);
         }
         if reserve.rii.is_some() {
-            self.go_on(turn, arrival, index, Success::Refresh);
+            self.go_on(cx, arrival, index, Success::Refresh);
         } else if reserve.flags.ack_req {
-            self.acknowledge(turn, arrival);
+            self.acknowledge(cx, arrival);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(turn, index, id);
+            self.triggers(cx, index, id);
         }
     }
 
     /// Makes a session.
-    fn unknown(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, place: Place) {
+    fn unknown(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, place: Place) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let block = self.store.next_index();
-        let checked = self.check_new(turn, arrival);
-        let asked = checked.and_then(|qspec| self.asked(turn, arrival, block, qspec));
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(turn, arrival, asked)) {
+        let checked = self.check_new(cx, arrival);
+        let asked = checked.and_then(|qspec| self.asked(cx, arrival, block, qspec));
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
             return;
         }
         let granted = asked.and_then(|asked| {
-            let Asked { interface, aggregate, flow, .. } = asked;
-            Ok((interface, aggregate, flow, self.admit(turn, &asked)?))
+            let AdmissionRequest { interface, aggregate, flow, .. } = asked;
+            Ok((interface, aggregate, flow, self.admit(cx, &asked)?))
         });
         let (interface, aggregate, flow, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(turn, arrival, &refused),
+            Err(refused) => return self.deny(cx, arrival, &refused),
         };
         let Granted { claim, rule, qspec } = granted;
         let lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
-        let ends_here = self.ends_here(turn, arrival);
+        let ends_here = self.ends_here(cx, arrival);
         let session = Session {
             id: message.session,
             mri,
@@ -173,7 +173,7 @@ impl QosNslp {
             rsn: reserve.rsn,
             own_rsn: 0,
             lifetime_ms,
-            expires_at: turn.now.after_millis(lifetime_ms.into()),
+            expires_at: cx.now.after_millis(lifetime_ms.into()),
             refresh_at: Time::MAX,
             timer: None,
             claim,
@@ -187,22 +187,22 @@ impl QosNslp {
                 .with(Flags::ENDS_HERE, ends_here)
                 .with(Flags::PROXY, reserve.flags.proxy)
                 .with(Flags::REPLACE, reserve.replace)
-                .with(Flags::BREAK, self.is_broken(turn, message, reserve))
+                .with(Flags::BREAK, self.is_broken(cx, message, reserve))
                 .with(Flags::IN_AGGREGATE, aggregate.is_some())
-                .with(Flags::FROM_AGGREGATE, turn.nslpid == self.number_of(true)),
+                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.number_of(true)),
             extra: None,
         };
         let index = self.store.insert(session, place);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
         self.note_objects(index, reserve, aggregate);
-        self.install_flow(turn, index, flow, false);
-        if let Some(demand) = claim.and_then(|claim| turn.context.ledger.demand(claim)) {
-            self.tell_of_flow(turn, index, Change::Created, demand, flow);
+        self.install_flow(cx, index, flow, false);
+        if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
+            self.tell_of_flow(cx, index, Change::Created, demand, flow);
         }
-        self.go_on(turn, arrival, index, Success::Reservation);
+        self.go_on(cx, arrival, index, Success::Reservation);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(turn, index, id);
+            self.triggers(cx, index, id);
         }
         self.rearm(index);
     }
@@ -210,7 +210,7 @@ impl QosNslp {
     /// Whether a new session may be made; its QSPEC.
     fn check_new<'a>(
         &mut self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         arrival: &Arrival<'a>,
     ) -> Result<&'a [u8], Refused> {
         let Some(qspec) = arrival.reserve.qspec else {
@@ -219,38 +219,38 @@ impl QosNslp {
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
             || self.store.asked_by(arrival.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(turn.now, arrival.peer) {
+        if full || !self.may_change(cx.now, arrival.peer) {
             return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
         }
         Ok(qspec)
     }
 
     /// Asks for something else, or comes along another way.
-    fn changed(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn changed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, mri, peer } = *arrival;
-        if !self.may_change(turn.now, peer) {
-            return self.ignore(turn, message, DropReason::TooOften);
+        if !self.may_change(cx.now, peer) {
+            return self.ignore(cx, message, DropReason::TooOften);
         }
         let qspec = reserve.qspec.unwrap_or_default();
         let session = self.store.session(index);
         let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
         let was_in_aggregate = session.flags.has(Flags::IN_AGGREGATE);
-        let asked = self.asked(turn, arrival, index, qspec).map(|asked| {
+        let asked = self.asked(cx, arrival, index, qspec).map(|asked| {
             let stays =
                 asked.interface == old_interface && asked.aggregate.is_some() == was_in_aggregate;
-            Asked { held: claim.filter(|_| stays), rule, ..asked }
+            AdmissionRequest { held: claim.filter(|_| stays), rule, ..asked }
         });
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(turn, arrival, asked)) {
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
             return;
         }
-        let granted = asked
-            .and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(turn, &asked)?)));
+        let granted =
+            asked.and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(cx, &asked)?)));
         let (interface, aggregate, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(turn, arrival, &refused),
+            Err(refused) => return self.deny(cx, arrival, &refused),
         };
         let (breaks, from_aggregate) =
-            (self.is_broken(turn, message, reserve), turn.nslpid == self.number_of(true));
+            (self.is_broken(cx, message, reserve), cx.nslpid == self.number_of(true));
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = *session.qspec != *granted.qspec || session.mri != mri;
@@ -261,7 +261,7 @@ impl QosNslp {
         (session.claim, session.interface, session.rule) = (granted.claim, interface, granted.rule);
         session.qspec = granted.qspec.into();
         session.lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
-        session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+        session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
         session.flags.set(Flags::REMOVED | Flags::TORN, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
         session.flags.set(Flags::BREAK, breaks);
@@ -272,31 +272,31 @@ impl QosNslp {
             session.flags.set(Flags::CONFIRMED, false);
         }
         if let Some(claim) = moved {
-            let held = turn.context.ledger.demand(claim).map_or(Rate::ZERO, |held| held.rate);
+            let held = cx.context.ledger.demand(claim).map_or(Rate::ZERO, |held| held.rate);
             self.policy.account(rule, held, Rate::ZERO);
-            turn.context.ledger.release(claim);
-            turn.out.remove(claim);
+            cx.context.ledger.release(claim);
+            cx.out.remove(claim);
         }
         self.note_objects(index, reserve, aggregate);
         if old_mri != mri {
-            let ends_here = self.ends_here(turn, arrival);
+            let ends_here = self.ends_here(cx, arrival);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
             self.flow_changed(index, old_mri, reserve.replace);
         }
-        self.install(turn, index, old_mri != mri && moved.is_none());
+        self.install(cx, index, old_mri != mri && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
-        self.tell_of_claim(turn, index, change);
+        self.tell_of_claim(cx, index, change);
         if old_peer != Some(peer) {
-            self.asked_by_another(turn, index, peer);
+            self.asked_by_another(cx, index, peer);
         }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
-            self.go_on(turn, arrival, index, success);
+            self.go_on(cx, arrival, index, success);
         } else if reserve.flags.ack_req {
-            self.acknowledge(turn, arrival);
+            self.acknowledge(cx, arrival);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(turn, index, id);
+            self.triggers(cx, index, id);
         }
         self.rearm(index);
     }
@@ -304,11 +304,11 @@ impl QosNslp {
     /// What admission is asked by a RESERVE.
     fn asked<'a>(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
         block: Index,
         qspec: &'a [u8],
-    ) -> Result<Asked<'a>, Refused> {
+    ) -> Result<AdmissionRequest<'a>, Refused> {
         let Arrival { message, reserve, mri, .. } = arrival;
         if qspec.len() > usize::from(self.config.limits.qspec) {
             return Err(refused(Outcome::PermanentFailure(PermanentFailure::System)));
@@ -318,28 +318,37 @@ impl QosNslp {
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
-        let interface = match way_out(turn, mri) {
+        let interface = match way_out(cx, mri) {
             // What an aggregate carries claims by itself beyond it.
-            Ok(_) if self.is_deaggregator(turn, message) => None,
+            Ok(_) if self.is_deaggregator(cx, message) => None,
             Ok(interface) => interface,
             Err(_) => return Err(refused(failure)),
         };
-        let aggregate = self.aggregate_of(turn, mri, interface);
+        let aggregate = self.aggregate_of(cx, mri, interface);
         let attributes = message.attributes;
-        Ok(Asked { block, flow, interface, aggregate, attributes, held: None, rule: None, qspec })
+        Ok(AdmissionRequest {
+            block,
+            flow,
+            interface,
+            aggregate,
+            attributes,
+            held: None,
+            rule: None,
+            qspec,
+        })
     }
 
     /// Whether messages of a session go no further than here, by what its flow or its first message says.
-    fn ends_here(&self, turn: &Turn<'_, '_>, arrival: &Arrival<'_>) -> bool {
+    fn ends_here(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
         let Arrival { reserve, mri, .. } = arrival;
         let end = match mri.direction {
             Direction::Downstream => mri.destination,
             Direction::Upstream => mri.source,
         };
         reserve.flags.scoping
-            || self.is_deaggregator(turn, arrival.message)
+            || self.is_deaggregator(cx, arrival.message)
             || reserve.flags.proxy && self.config.proxy
-            || turn.context.interfaces.is_local(end)
+            || cx.context.interfaces.is_local(end)
     }
 
     /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
@@ -363,10 +372,10 @@ impl QosNslp {
         }
     }
 
-    fn tell_of_claim(&self, turn: &mut Turn<'_, '_>, index: Index, change: Change) {
+    fn tell_of_claim(&self, cx: &mut HandlerContext<'_, '_>, index: Index, change: Change) {
         let claim = self.store.session(index).claim;
-        if let Some(demand) = claim.and_then(|claim| turn.context.ledger.demand(claim)) {
-            self.tell(turn, index, change, demand);
+        if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
+            self.tell(cx, index, change, demand);
         }
     }
 
@@ -375,13 +384,13 @@ impl QosNslp {
     #[inline]
     fn is_broken(
         &self,
-        turn: &Turn<'_, '_>,
+        cx: &HandlerContext<'_, '_>,
         message: &Received<'_>,
         reserve: &Reserve<'_>,
     ) -> bool {
         reserve.flags.breaks
             || message.ip_distance.is_some_and(|hops| hops > 1)
-                && turn.nslpid == self.number_of(false)
+                && cx.nslpid == self.number_of(false)
     }
 
     /// How long until a refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).

@@ -10,9 +10,9 @@ use earmark_wire::qos_nslp::{Answers, GenericFlags, Message, Outcome, Response, 
 use super::QosNslp;
 use super::api::Change;
 use super::counters::DropReason;
-use super::send::{Saying, Way};
+use super::send::{Addressing, Saying};
 use super::state::{Flags, Index};
-use crate::nslp::{Received, Turn};
+use crate::nslp::{HandlerContext, Received};
 
 /// Whether it says that something has failed.
 pub(super) fn is_error(outcome: Outcome) -> bool {
@@ -23,61 +23,61 @@ impl QosNslp {
     /// A RESPONSE has come.
     pub(super) fn response(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         response: &Response<'_>,
     ) {
         if let Some(Answers::Rii(rii)) = response.answers
-            && self.query_is_answered(turn, message.session, rii, response)
+            && self.query_is_answered(cx, message.session, rii, response)
         {
             return;
         }
         let Some(index) = self.store.find(message.session) else {
-            return self.pass_back(turn, message, response);
+            return self.pass_back(cx, message, response);
         };
         let session = self.store.session_mut(index);
         if message.mri.direction() == session.direction() {
             // It goes where RESERVEs go: the answer to a QUERY of the other end.
-            return self.pass_back(turn, message, response);
+            return self.pass_back(cx, message, response);
         }
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
-            Some(Answers::Rii(rii)) => self.answers_rii(turn, message, response, index, rii),
-            Some(Answers::Rsn(rsn)) => self.answers_rsn(turn, message, response, index, rsn),
+            Some(Answers::Rii(rii)) => self.answers_rii(cx, message, response, index, rii),
+            Some(Answers::Rsn(rsn)) => self.answers_rsn(cx, message, response, index, rsn),
             // It goes no further, and nothing here waits for it (section 5.4.3).
-            None => self.ignore(turn, message, DropReason::Unasked),
+            None => self.ignore(cx, message, DropReason::Unasked),
         }
     }
 
     fn answers_rii(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         response: &Response<'_>,
         index: Index,
         rii: u32,
     ) {
-        self.next_has_answered(turn, message, index);
+        self.next_has_answered(cx, message, index);
         let session = self.store.session(index);
         let request = session.extra.as_ref().and_then(|extra| extra.request);
         let is_ours = request.is_some_and(|request| request.rii == rii);
         if !is_ours && session.is_initiator() {
-            return self.ignore(turn, message, DropReason::Unasked);
+            return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.note_outcome(turn, index, response.info.outcome);
+        self.note_outcome(cx, index, response.info.outcome);
         if is_ours {
-            return self.answered(turn, index, response);
+            return self.answered(cx, index, response);
         }
-        self.send_back(turn, index, response, Some(Answers::Rii(rii)));
+        self.send_back(cx, index, response, Some(Answers::Rii(rii)));
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {
-            self.forget(turn, index);
+            self.forget(cx, index);
         }
     }
 
     fn answers_rsn(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         response: &Response<'_>,
         index: Index,
@@ -85,16 +85,16 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if rsn != (Rsn { number: session.own_rsn, epoch: self.epoch }) {
-            return self.ignore(turn, message, DropReason::Unasked);
+            return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.next_has_answered(turn, message, index);
+        self.next_has_answered(cx, message, index);
         match response.info.outcome {
             Outcome::TransientFailure(TransientFailure::FullQspecRequired) => {
-                self.tell_all(turn, index);
+                self.tell_all(cx, index);
             }
             Outcome::Informational(Informational::ReducedRefreshesNotSupported) => {
                 self.store.session_mut(index).flags.set(Flags::FULL_ONLY, true);
-                self.tell_all(turn, index);
+                self.tell_all(cx, index);
             }
             Outcome::Informational(_) => {
                 let Some(summary) = response.summary else { return };
@@ -102,7 +102,7 @@ impl QosNslp {
                 for id in summary.ids() {
                     let other = self.store.find(id);
                     if let Some(other) = other.filter(|&other| self.store.session(other).on == on) {
-                        self.tell_all(turn, other);
+                        self.tell_all(cx, other);
                     }
                 }
             }
@@ -115,31 +115,31 @@ impl QosNslp {
                 }
             }
             outcome if is_error(outcome) => {
-                self.note_outcome(turn, index, outcome);
+                self.note_outcome(cx, index, outcome);
                 if self.store.session(index).is_initiator() {
-                    return self.answered(turn, index, response);
+                    return self.answered(cx, index, response);
                 }
                 let answers = Some(Answers::Rsn(self.store.session(index).rsn));
-                self.send_back(turn, index, response, answers);
+                self.send_back(cx, index, response, answers);
             }
             _ => {}
         }
     }
 
     /// Sends all there is to say of a session to a node that lacks it.
-    fn tell_all(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn tell_all(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) || session.flags.has(Flags::ENDS_HERE) {
             return;
         }
         session.flags.set(Flags::CONFIRMED, false);
         let rii = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
-        self.send_reserve(turn, index, &Saying { full: true, rii, ..Saying::default() });
+        self.send_reserve(cx, index, &Saying { full: true, rii, ..Saying::default() });
     }
 
     /// What an outcome means for what this node has reserved: where a new reservation fails further on, it is of no use
     /// here (RFC 5975 section 4.2.3); a change that fails leaves what there was, until the QNI says more.
-    fn note_outcome(&mut self, turn: &mut Turn<'_, '_>, index: Index, outcome: Outcome) {
+    fn note_outcome(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, outcome: Outcome) {
         let session = self.store.session_mut(index);
         let is_new = !session.flags.has(Flags::CONFIRMED) && session.own_rsn == 0;
         match outcome {
@@ -147,7 +147,7 @@ impl QosNslp {
                 session.flags.set(Flags::CONFIRMED, true);
             }
             outcome if is_error(outcome) && is_new && !session.is_initiator() => {
-                self.give_back(turn, index, Change::Refused);
+                self.give_back(cx, index, Change::Refused);
             }
             _ => {}
         }
@@ -156,35 +156,34 @@ impl QosNslp {
     /// Passes a RESPONSE back to the peer that asks for the session.
     fn send_back(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         response: &Response<'_>,
         answers: Option<Answers>,
     ) {
-        let way = self.way_back(index, None);
+        let way = self.towards_qni(index, None);
         let flags = GenericFlags { scoping: false, ..self.flags_of(way.session) };
         let message = Message::Response(Response { flags, answers, summary: None, ..*response });
-        self.send(turn, way, &message);
+        self.send(cx, way, &message);
     }
 
     /// Passes a RESPONSE back of which nothing is known here: QUERYs leave no state (section 4.2).
     fn pass_back(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         response: &Response<'_>,
     ) {
-        if self.is_own_end(turn, &message.mri) || !matches!(response.answers, Some(Answers::Rii(_)))
-        {
-            return self.ignore(turn, message, DropReason::Unasked);
+        if self.is_own_end(cx, &message.mri) || !matches!(response.answers, Some(Answers::Rii(_))) {
+            return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.send(turn, Way::on(message), &Message::Response(*response));
+        self.send(cx, Addressing::on(message), &Message::Response(*response));
     }
 
     /// Whether messages that go this way end here.
-    pub(super) fn is_own_end(&self, turn: &Turn<'_, '_>, mri: &Mri) -> bool {
+    pub(super) fn is_own_end(&self, cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
         let (source, destination) = mri.addresses();
-        turn.context.interfaces.is_local(match mri.direction() {
+        cx.context.interfaces.is_local(match mri.direction() {
             Direction::Downstream => destination,
             Direction::Upstream => source,
         })

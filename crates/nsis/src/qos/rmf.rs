@@ -25,7 +25,7 @@ use earmark_wire::qspec::{
     Value,
 };
 
-use super::api::Wish;
+use super::api::ReservationRequest;
 
 /// What a QSPEC asks of this node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -419,7 +419,7 @@ pub(super) enum Purpose {
 }
 
 /// The QSPEC of a wish.
-pub(super) fn of_wish(wish: &Wish, purpose: Purpose) -> Option<Vec<u8>> {
+pub(super) fn of_wish(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
     let bucket = TokenBucket {
         rate: wish.rate.as_octets_per_second(),
         depth: wish.burst as f32,

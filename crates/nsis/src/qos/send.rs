@@ -13,7 +13,7 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::counters::DropReason;
 use super::state::{Flags, Index};
-use crate::nslp::{Attributes, PeerHandle, Received, SendMessage, Turn};
+use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage};
 
 /// What a RESERVE for the next node has besides what the session says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ pub(super) struct Saying<'a> {
 
 /// How a message is addressed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Addressing {
     pub(super) session: SessionId,
     pub(super) mri: Mri,
     pub(super) to: Option<PeerHandle>,
@@ -41,30 +41,30 @@ pub(super) struct Way {
     pub(super) nslpid: Option<u16>,
 }
 
-impl Way {
+impl Addressing {
     /// On along the path, as a message has come.
-    pub(super) fn on(message: &Received<'_>) -> Way {
+    pub(super) fn on(message: &Received<'_>) -> Addressing {
         let Received { session, mri, attributes, .. } = *message;
-        Way { session, mri, to: None, attributes, nslpid: None }
+        Addressing { session, mri, to: None, attributes, nslpid: None }
     }
 }
 
 /// The two ways from a node along the path of a session.
 impl QosNslp {
     /// Towards the QNR; by name, where a peer is given.
-    pub(super) fn way_on(&self, index: Index, to: Option<PeerHandle>) -> Way {
+    pub(super) fn towards_qnr(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
         let nslpid = Some(self.number_of(session.flags.has(Flags::IN_AGGREGATE)));
         let (mri, attributes) = (session.towards_qnr(), session.attributes);
-        Way { session: session.id, mri, to, attributes, nslpid }
+        Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
     /// Towards the QNI; by name, where a peer is given.
-    pub(super) fn way_back(&self, index: Index, to: Option<PeerHandle>) -> Way {
+    pub(super) fn towards_qni(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
         let nslpid = Some(self.number_of(session.flags.has(Flags::FROM_AGGREGATE)));
         let (mri, attributes) = (session.towards_qni(), session.attributes);
-        Way { session: session.id, mri, to, attributes, nslpid }
+        Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
     /// The NSLPID of this node's level of aggregation, or of the next one (RFC 5974 section 6.6).
@@ -77,20 +77,20 @@ impl QosNslp {
     /// Tells the next node of a session, in the way of the routing state.
     pub(super) fn send_reserve(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         saying: &Saying<'_>,
     ) {
         let rsn = Rsn { number: self.store.session(index).own_rsn, epoch: self.epoch };
-        self.write_reserve(turn, index, self.way_on(index, None), rsn, saying);
+        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, saying);
     }
 
     /// Tells a node of a session, wherever it is.
     pub(super) fn write_reserve(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
-        way: Way,
+        way: Addressing,
         rsn: Rsn,
         saying: &Saying<'_>,
     ) {
@@ -121,7 +121,7 @@ impl QosNslp {
             qspec: saying.full.then_some(&session.qspec),
             extra: saying.objects.unwrap_or(kept),
         });
-        if write(turn, way, self.config.give_up, &message) {
+        if write(cx, way, self.config.give_up, &message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -129,10 +129,10 @@ impl QosNslp {
     }
 
     /// Back to where a message has come from: against its way, and by name where routing state may know another peer.
-    pub(super) fn back(&self, message: &Received<'_>) -> Way {
+    pub(super) fn back(&self, message: &Received<'_>) -> Addressing {
         let known = self.store.find(message.session);
         let is_peer = known.is_none_or(|index| self.store.session(index).back == message.peer);
-        Way {
+        Addressing {
             session: message.session,
             mri: message.mri.inverted(),
             to: message.peer.filter(|_| !is_peer || message.explicitly_routed),
@@ -144,7 +144,7 @@ impl QosNslp {
     /// Answers a message where it has come from.
     pub(super) fn respond(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         answers: Option<Answers>,
         info: InfoSpec<'_>,
@@ -153,7 +153,7 @@ impl QosNslp {
         let flags = self.flags_of(message.session);
         let response =
             Response { flags, answers, info, summary: None, qspec, extra: Objects::NONE };
-        self.send(turn, self.back(message), &Message::Response(response));
+        self.send(cx, self.back(message), &Message::Response(response));
     }
 
     /// The flags that all messages of a session have.
@@ -168,8 +168,13 @@ impl QosNslp {
     }
 
     /// Sends a message.
-    pub(super) fn send(&mut self, turn: &mut Turn<'_, '_>, way: Way, message: &Message<'_>) {
-        if write(turn, way, self.config.give_up, message) {
+    pub(super) fn send(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        way: Addressing,
+        message: &Message<'_>,
+    ) {
+        if write(cx, way, self.config.give_up, message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -177,8 +182,13 @@ impl QosNslp {
     }
 
     /// Sends a QUERY on its way.
-    pub(super) fn send_query(&mut self, turn: &mut Turn<'_, '_>, way: Way, query: Query<'_>) {
-        self.send(turn, way, &Message::Query(query));
+    pub(super) fn send_query(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        way: Addressing,
+        query: Query<'_>,
+    ) {
+        self.send(cx, way, &Message::Query(query));
     }
 }
 
@@ -186,29 +196,34 @@ impl QosNslp {
 pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 
 /// Whether the message could be written.
-fn write(turn: &mut Turn<'_, '_>, way: Way, timeout: Duration, message: &Message<'_>) -> bool {
-    let Way { session, mri, to, attributes, nslpid } = way;
+fn write(
+    cx: &mut HandlerContext<'_, '_>,
+    way: Addressing,
+    timeout: Duration,
+    message: &Message<'_>,
+) -> bool {
+    let Addressing { session, mri, to, attributes, nslpid } = way;
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
-    let called = turn.nslpid;
-    turn.nslpid = nslpid.unwrap_or(called);
-    let room = turn.send(send, message.buffer_len());
+    let called = cx.nslpid;
+    cx.nslpid = nslpid.unwrap_or(called);
+    let room = cx.send(send, message.buffer_len());
     let is_written = message.emit(room).is_ok();
     if !is_written {
-        turn.take_back();
+        cx.take_back();
     }
-    turn.nslpid = called;
+    cx.nslpid = called;
     is_written
 }
 
 /// An outcome that this node says, by its address on the interface.
 pub(super) fn said_here(
-    turn: &Turn<'_, '_>,
+    cx: &HandlerContext<'_, '_>,
     interface: Option<InterfaceId>,
     mri: &Mri,
     outcome: Outcome,
 ) -> InfoSpec<'static> {
     let like = mri.addresses().0;
-    let interfaces = turn.context.interfaces;
+    let interfaces = cx.context.interfaces;
     let address = interface
         .and_then(|id| interfaces.by_id(id))
         .and_then(|interface| interface.address_like(like))

@@ -18,10 +18,10 @@ use super::QosNslp;
 use super::api::Change;
 use super::refresh::lifetime_ms;
 use super::reserve::{Arrival, Order, order};
-use super::send::{Saying, Way};
+use super::send::{Addressing, Saying};
 use super::state::{Flags, Index};
 use super::tear::forget_ways;
-use crate::nslp::{PeerHandle, Turn};
+use crate::nslp::{HandlerContext, PeerHandle};
 
 /// Sessions and numbers as they stand in the two lists.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl QosNslp {
     /// Refreshes the sessions of a summary, and tells the peer of those that it cannot mean.
     pub(super) fn summary_refreshes(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
         summary: &Summary<'_>,
     ) {
@@ -58,17 +58,17 @@ impl QosNslp {
                 mismatched.push(id, number);
                 continue;
             }
-            session.expires_at = turn.now.after_millis(session.lifetime_ms.into());
+            session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
             self.counters.refreshed += 1;
         }
-        self.complain(turn, arrival, &unknown, Informational::UnknownSessionId, false);
-        self.complain(turn, arrival, &mismatched, Informational::MismatchingRsn, true);
+        self.complain(cx, arrival, &unknown, Informational::UnknownSessionId, false);
+        self.complain(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
     }
 
     /// Tears down the sessions of a summary. Those that are not known, or were changed since, are left out of account.
     pub(super) fn summary_tears(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
         summary: &Summary<'_>,
     ) {
@@ -85,7 +85,7 @@ impl QosNslp {
                 continue;
             }
             self.counters.released += 1;
-            self.end(turn, index, Change::Released, None);
+            self.end(cx, index, Change::Released, None);
         }
     }
 
@@ -96,7 +96,7 @@ impl QosNslp {
 
     fn complain(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
         lists: &Lists,
         code: Informational,
@@ -118,15 +118,19 @@ impl QosNslp {
             qspec: None,
             extra: Objects::NONE,
         };
-        self.send(turn, self.back(arrival.message), &Message::Response(response));
+        self.send(cx, self.back(arrival.message), &Message::Response(response));
     }
 
     /// Refreshes a session, and with it those behind it in its ring that are due soon.
-    pub(super) fn summarize(&mut self, turn: &mut Turn<'_, '_>, first: Index, acknowledge: bool) {
+    pub(super) fn summarize(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        first: Index,
+        acknowledge: bool,
+    ) {
         let mut lists = core::mem::take(&mut self.lists);
         lists.clear();
-        let (soon, next) =
-            (turn.now + self.config.refresh / 2, self.store.session(first).refresh_at);
+        let (soon, next) = (cx.now + self.config.refresh / 2, self.store.session(first).refresh_at);
         let direction = self.store.session(first).direction();
         let most = usize::from(self.config.summary);
         let mut other = self.store.session(first).ring.next;
@@ -145,35 +149,35 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
-                self.keep_way(turn, this);
-                self.follow_route(turn, this);
+                self.keep_way(cx, this);
+                self.follow_route(cx, this);
             }
             other = behind;
         }
         let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
         let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
         let summary = Some(summary).filter(|summary| !summary.sessions.is_empty());
-        self.send_reserve(turn, first, &Saying { acknowledge, summary, ..Saying::default() });
+        self.send_reserve(cx, first, &Saying { acknowledge, summary, ..Saying::default() });
         self.lists = lists;
     }
 
     /// Tells GIST that the way of a session is needed, which sends nothing of its own by which that could be seen.
-    fn keep_way(&self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn keep_way(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
-        let Way { session, mri, nslpid, .. } = self.way_on(index, None);
-        let called = turn.nslpid;
-        turn.nslpid = nslpid.unwrap_or(called);
-        turn.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
-        turn.nslpid = called;
+        let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
+        let called = cx.nslpid;
+        cx.nslpid = nslpid.unwrap_or(called);
+        cx.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
+        cx.nslpid = called;
     }
 }
 
 /// A session that has ended here, and whose next node has to hear of it.
 #[derive(Debug)]
-pub(super) struct Farewell {
-    on: Way,
-    back: Way,
+pub(super) struct PendingTear {
+    on: Addressing,
+    back: Addressing,
     /// The next node.
     peer: PeerHandle,
     number: u32,
@@ -181,7 +185,7 @@ pub(super) struct Farewell {
     replace: bool,
 }
 
-impl Farewell {
+impl PendingTear {
     /// Those that are the same here can go in one message.
     fn leg(&self) -> (PeerHandle, Option<u16>, bool) {
         (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
@@ -191,38 +195,38 @@ impl Farewell {
 /// Summary tears.
 impl QosNslp {
     /// Whether a session that ends can be torn down together with others: nothing has to be said of it but that.
-    pub(super) fn may_go_with_others(&self, index: Index) -> bool {
+    pub(super) fn can_join_summary_tear(&self, index: Index) -> bool {
         let session = self.store.session(index);
         self.config.summary > 0 && session.on.is_some() && session.extra.is_none()
     }
 
     /// Forgets a session; the next node hears of it at the end of the turn.
-    pub(super) fn goes_with_others(&mut self, index: Index) {
-        let (on, back) = (self.way_on(index, None), self.way_back(index, None));
+    pub(super) fn queue_summary_tear(&mut self, index: Index) {
+        let (on, back) = (self.towards_qnr(index, None), self.towards_qni(index, None));
         let flags = self.flags_of(on.session);
         let session = self.store.remove(index);
         let Some(peer) = session.on else { return };
         let (number, replace) = (session.own_rsn, session.flags.has(Flags::REPLACE));
-        self.farewells.push(Farewell { on, back, peer, number, flags, replace });
+        self.pending_tears.push(PendingTear { on, back, peer, number, flags, replace });
     }
 
     /// Tears down further on what has ended in this turn.
-    pub(super) fn say_farewell(&mut self, turn: &mut Turn<'_, '_>) {
-        if self.farewells.is_empty() {
+    pub(super) fn send_summary_tears(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        if self.pending_tears.is_empty() {
             return;
         }
-        let mut farewells = core::mem::take(&mut self.farewells);
-        farewells.sort_by_key(Farewell::leg);
+        let mut farewells = core::mem::take(&mut self.pending_tears);
+        farewells.sort_by_key(PendingTear::leg);
         let most = usize::from(self.config.summary) + 1;
         for leg in farewells.chunk_by(|one, other| one.leg() == other.leg()) {
-            leg.chunks(most).for_each(|some| self.tear_some(turn, some));
+            leg.chunks(most).for_each(|some| self.tear_some(cx, some));
         }
         farewells.clear();
-        self.farewells = farewells;
+        self.pending_tears = farewells;
     }
 
     /// Tears down some sessions that have gone on to the same node.
-    fn tear_some(&mut self, turn: &mut Turn<'_, '_>, some: &[Farewell]) {
+    fn tear_some(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
         let Some((first, others)) = some.split_first() else { return };
         let mut lists = Lists::default();
         others.iter().for_each(|other| lists.push(other.on.session, other.number));
@@ -243,10 +247,10 @@ impl QosNslp {
             qspec: None,
             extra: Objects::NONE,
         };
-        self.send(turn, first.on, &Message::Reserve(tear));
-        for Farewell { on, back, .. } in some {
-            let numbers = [on, back].map(|way| way.nslpid.unwrap_or(turn.nslpid));
-            forget_ways(turn, on.session, on.mri, numbers.into());
+        self.send(cx, first.on, &Message::Reserve(tear));
+        for PendingTear { on, back, .. } in some {
+            let numbers = [on, back].map(|way| way.nslpid.unwrap_or(cx.nslpid));
+            forget_ways(cx, on.session, on.mri, numbers.into());
         }
     }
 }

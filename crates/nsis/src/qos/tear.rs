@@ -13,19 +13,24 @@ use super::QosNslp;
 use super::api::{Change, Event};
 use super::counters::DropReason;
 use super::reserve::{Arrival, Order, order};
-use super::send::{Saying, Way};
+use super::send::{Addressing, Saying};
 use super::state::{Flags, Index, OldBranch, Session};
-use crate::nslp::Turn;
+use crate::nslp::HandlerContext;
 
 impl QosNslp {
     /// A RESERVE of the session's peer tears it down.
-    pub(super) fn tear(&mut self, turn: &mut Turn<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    pub(super) fn tear(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+    ) {
         let Arrival { message, reserve, .. } = *arrival;
         if order(self.store.session(index).rsn, reserve.rsn) == Order::Older {
-            return self.ignore(turn, message, DropReason::OldRsn);
+            return self.ignore(cx, message, DropReason::OldRsn);
         }
         if let Some(summary) = reserve.summary {
-            self.summary_tears(turn, arrival, &summary);
+            self.summary_tears(cx, arrival, &summary);
         }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
@@ -33,43 +38,43 @@ impl QosNslp {
             && let Some(rii) = reserve.rii
         {
             let info = InfoSpec::new(Outcome::Success(Success::Teardown));
-            self.respond(turn, message, Some(Answers::Rii(rii)), info, None);
+            self.respond(cx, message, Some(Answers::Rii(rii)), info, None);
         }
-        self.end(turn, index, Change::Released, reserve.rii);
+        self.end(cx, index, Change::Released, reserve.rii);
     }
 
     /// Ends a session here and further on. With an RII its state stays until that is answered, one refresh period at most.
     pub(super) fn end(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         change: Change,
         rii: Option<u32>,
     ) {
-        self.give_back(turn, index, change);
+        self.give_back(cx, index, change);
         mark(Checkpoint::ReservationManagement);
-        self.dependents_end(turn, index);
+        self.dependents_end(cx, index);
         if self.store.session(index).back.is_some() {
-            self.gone(turn, index);
+            self.gone(cx, index);
         }
         if self.store.session(index).flags.has(Flags::ENDS_HERE) {
-            return self.forget(turn, index);
+            return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
-        if rii.is_none() && self.may_go_with_others(index) {
-            return self.goes_with_others(index);
+        if rii.is_none() && self.can_join_summary_tear(index) {
+            return self.queue_summary_tear(index);
         }
-        self.send_reserve(turn, index, &Saying { tear: true, rii, ..Saying::default() });
+        self.send_reserve(cx, index, &Saying { tear: true, rii, ..Saying::default() });
         mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
-            self.tear_branch(turn, index, &branch);
+            self.tear_branch(cx, index, &branch);
         }
         if rii.is_none() {
-            self.forget(turn, index);
+            self.forget(cx, index);
             return mark(Checkpoint::TearSession);
         }
-        let expires_at = turn.now + self.config.refresh;
+        let expires_at = cx.now + self.config.refresh;
         let session = self.store.session_mut(index);
         session.flags.set(Flags::TORN, true);
         (session.expires_at, session.refresh_at) = (expires_at, Time::MAX);
@@ -80,28 +85,28 @@ impl QosNslp {
     /// one of the new way, too, it takes the message for an old one (section 5.2.5.2).
     pub(super) fn tear_branch(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         index: Index,
         branch: &OldBranch,
     ) {
         let mri = Mri::PathCoupled(branch.mri);
-        let way = Way { mri, ..self.way_on(index, Some(branch.peer)) };
+        let way = Addressing { mri, ..self.towards_qnr(index, Some(branch.peer)) };
         let session = self.store.session(index);
         let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
-        self.write_reserve(turn, index, way, rsn, &Saying { tear: true, ..Saying::default() });
+        self.write_reserve(cx, index, way, rsn, &Saying { tear: true, ..Saying::default() });
     }
 
     /// Forgets a session that holds nothing any more.
-    pub(super) fn forget(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let &Session { id, mri, flags, .. } = self.store.session(index);
         self.store.remove(index);
         let on = self.number_of(flags.has(Flags::IN_AGGREGATE));
         let back = self.number_of(flags.has(Flags::FROM_AGGREGATE));
-        forget_ways(turn, id, Mri::PathCoupled(mri), (on, back));
+        forget_ways(cx, id, Mri::PathCoupled(mri), (on, back));
     }
 
     /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
-    fn dependents_end(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn dependents_end(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let ended = self.store.session(index).id;
         for binder in self.store.bound_to(ended) {
             if binder == index || !self.store.sessions.contains(binder as usize) {
@@ -113,41 +118,41 @@ impl QosNslp {
                 .filter(|bound| bound.session == ended)
                 .any(|bound| bound.binding == BindingCode::Dependent);
             let outcome = Outcome::Informational(Informational::UnknownBoundSessionId);
-            self.notify_qni(turn, binder, outcome);
+            self.notify_qni(cx, binder, outcome);
             if depends && !self.store.session(binder).flags.has(Flags::TORN) {
                 self.counters.released += 1;
-                self.end_dependent(turn, binder);
+                self.end_dependent(cx, binder);
             }
         }
     }
 
     /// Ends a session whose QNI has not asked for that. At the QNI itself its application is told.
-    fn end_dependent(&mut self, turn: &mut Turn<'_, '_>, index: Index) {
+    fn end_dependent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let application = session.application().filter(|_| session.is_initiator());
-        self.end(turn, index, Change::Released, None);
+        self.end(cx, index, Change::Released, None);
         if let Some(application) = application {
             self.applications.remove(&application);
-            turn.out.notify(crate::Event::Qos(Event::Released { application }));
+            cx.out.notify(crate::Event::Qos(Event::Released { application }));
         }
     }
 }
 
 /// Tells GIST that a session is no more. Its ways on, which the MRI leads, and back may be at different levels of aggregation.
 pub(super) fn forget_ways(
-    turn: &mut Turn<'_, '_>,
+    cx: &mut HandlerContext<'_, '_>,
     session: SessionId,
     mri: Mri,
     (on, back): (u16, u16),
 ) {
-    let called = turn.nslpid;
-    turn.nslpid = on;
+    let called = cx.nslpid;
+    cx.nslpid = on;
     if on == back {
-        turn.forget(mri, session);
+        cx.forget(mri, session);
     } else {
-        turn.set_state_lifetime(mri, session, Duration::ZERO);
-        turn.nslpid = back;
-        turn.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
+        cx.set_state_lifetime(mri, session, Duration::ZERO);
+        cx.nslpid = back;
+        cx.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
     }
-    turn.nslpid = called;
+    cx.nslpid = called;
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_nsis::nslp::{
-    Attributes, MessageHandle, NetworkNotification, Notification, Nslp, PeerHandle, Peering,
-    Received, SendFailure, SendMessage, Turn, Validity,
+    Attributes, HandlerContext, MessageHandle, NetworkNotification, Notification, Nslp, PeerHandle,
+    Peering, Received, SendFailure, SendMessage, Validity,
 };
 use earmark_wire::gist::{Mri, SessionId};
 
@@ -138,7 +138,7 @@ struct Application {
 }
 
 impl Application {
-    fn note(&self, turn: &Turn<'_, '_>, told: Told) {
+    fn note(&self, turn: &HandlerContext<'_, '_>, told: Told) {
         self.state.0.borrow_mut().told.push((turn.now, told));
     }
 }
@@ -150,7 +150,7 @@ impl Nslp for Application {
 
     fn may_peer(
         &mut self,
-        turn: &mut Turn<'_, '_>,
+        turn: &mut HandlerContext<'_, '_>,
         query: &Received<'_>,
         answer: &mut Vec<u8>,
     ) -> Peering {
@@ -161,7 +161,7 @@ impl Nslp for Application {
         if state.pass { Peering::Pass } else { Peering::Accept }
     }
 
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         let &Received { session, mri, peer, attributes, explicitly_routed, .. } = message;
         let (ip_distance, hops) = (message.ip_distance, message.hops);
         let data = message.data.to_vec();
@@ -184,16 +184,21 @@ impl Nslp for Application {
         );
     }
 
-    fn status(&mut self, turn: &mut Turn<'_, '_>, handle: MessageHandle, failure: SendFailure) {
+    fn status(
+        &mut self,
+        turn: &mut HandlerContext<'_, '_>,
+        handle: MessageHandle,
+        failure: SendFailure,
+    ) {
         self.note(turn, Told::Failed { handle, failure });
     }
 
-    fn notify(&mut self, turn: &mut Turn<'_, '_>, notification: &NetworkNotification) {
+    fn notify(&mut self, turn: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
         let &NetworkNotification { mri, session, what } = notification;
         self.note(turn, Told::Notified { session, mri, what });
     }
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.state.0.borrow_mut().tasks);
         for task in tasks {
             match task {

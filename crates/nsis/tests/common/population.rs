@@ -14,8 +14,8 @@ use earmark_core::{
 };
 use earmark_nsis::gist::Installation;
 use earmark_nsis::nslp::{
-    Attributes, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
-    SendMessage, Turn,
+    Attributes, HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received,
+    SendFailure, SendMessage,
 };
 use earmark_nsis::{Config, Event, Nsis};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
@@ -43,22 +43,27 @@ impl Nslp for Application {
         NSLPID
     }
 
-    fn may_peer(&mut self, _: &mut Turn<'_, '_>, _: &Received<'_>, _: &mut Vec<u8>) -> Peering {
+    fn may_peer(
+        &mut self,
+        _: &mut HandlerContext<'_, '_>,
+        _: &Received<'_>,
+        _: &mut Vec<u8>,
+    ) -> Peering {
         Peering::Accept
     }
 
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         if self.role.get() == Role::Relay {
             let on = send(message.session, message.mri);
             turn.send(on, message.data.len()).copy_from_slice(message.data);
         }
     }
 
-    fn status(&mut self, _: &mut Turn<'_, '_>, _: MessageHandle, _: SendFailure) {}
+    fn status(&mut self, _: &mut HandlerContext<'_, '_>, _: MessageHandle, _: SendFailure) {}
 
-    fn notify(&mut self, _: &mut Turn<'_, '_>, _: &NetworkNotification) {}
+    fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
         if let Some(number) = self.next.take() {
             turn.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
         }

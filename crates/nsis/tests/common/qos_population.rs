@@ -13,7 +13,7 @@ use earmark_core::{
 };
 use earmark_nsis::nslp::{Attributes, PeerHandle, Received, Requests};
 use earmark_nsis::qos::{Config, QosNslp};
-use earmark_nsis::{Event, Nslp, Turn};
+use earmark_nsis::{Event, HandlerContext, Nslp};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::intserv::TokenBucket;
 
@@ -95,14 +95,15 @@ impl Population {
         population
     }
 
-    fn call(&mut self, act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>)) {
+    fn call(&mut self, act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>)) {
         let context = &mut Context {
             routes: &self.routes,
             interfaces: &self.interfaces,
             ledger: &mut self.ledger,
         };
         let id = self.qos.id();
-        let mut turn = Turn::new(self.now, context, &mut self.out, id, &mut self.requests);
+        let mut turn =
+            HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
         act(&mut self.qos, &mut turn);
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_nsis::nslp::{
-    MessageHandle, NetworkNotification, Notification, Nslp, Peering, Received, SendFailure,
-    SendMessage, Turn, Validity,
+    HandlerContext, MessageHandle, NetworkNotification, Notification, Nslp, Peering, Received,
+    SendFailure, SendMessage, Validity,
 };
 use earmark_wire::gist::{Mri, SessionId};
 
@@ -52,14 +52,19 @@ impl Nslp for Application {
         NSLPID
     }
 
-    fn may_peer(&mut self, _: &mut Turn<'_, '_>, query: &Received<'_>, _: &mut Vec<u8>) -> Peering {
+    fn may_peer(
+        &mut self,
+        _: &mut HandlerContext<'_, '_>,
+        query: &Received<'_>,
+        _: &mut Vec<u8>,
+    ) -> Peering {
         let pass = self.0.borrow().pass;
         let data = text(query.data);
         self.hear(format!("app asked session={} {data}", session(query.session)));
         if pass { Peering::Pass } else { Peering::Accept }
     }
 
-    fn receive(&mut self, _: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, _: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         let how = match (message.attributes.reliable, message.attributes.secure) {
             (_, true) => " secure",
             (true, false) => " reliable",
@@ -70,11 +75,16 @@ impl Nslp for Application {
         self.hear(format!("app receives session={number} {mri} {data}{how}"));
     }
 
-    fn status(&mut self, _: &mut Turn<'_, '_>, handle: MessageHandle, failure: SendFailure) {
+    fn status(
+        &mut self,
+        _: &mut HandlerContext<'_, '_>,
+        handle: MessageHandle,
+        failure: SendFailure,
+    ) {
         self.hear(format!("app is told that message {} failed: {failure}", handle.0));
     }
 
-    fn notify(&mut self, _: &mut Turn<'_, '_>, notification: &NetworkNotification) {
+    fn notify(&mut self, _: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
         let what = match notification.what {
             Notification::LastNode => "this is the last node".to_string(),
             Notification::RoutingStatusChange { status, peer } => {
@@ -91,7 +101,7 @@ impl Nslp for Application {
         self.hear(format!("app notices session={number} {mri}: {what}"));
     }
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.0.borrow_mut().tasks);
         for task in tasks {
             match task {

@@ -12,8 +12,10 @@ use earmark_nsis::nslp::{
     Attributes, NetworkNotification, Notification, PeerHandle, Received, Request as Asked,
     Requests, SendFailure, SendMessage, Validity,
 };
-use earmark_nsis::qos::{Application, Command, Listen, OnRefusal, QosNslp, Request, Scope, Wish};
-use earmark_nsis::{Event, Nslp, Turn};
+use earmark_nsis::qos::{
+    Application, Command, Listen, OnRefusal, QosNslp, Request, ReservationRequest, Scope,
+};
+use earmark_nsis::{Event, HandlerContext, Nslp};
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::BoundSessionId;
 use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
@@ -143,7 +145,7 @@ impl<'t> Player<'t> {
             "release" => Command::Release { application },
             "listen" => {
                 let rate = |text: Option<&str>| text.map(rate).transpose();
-                let reverse = rate(words.text("reverse"))?.map(Wish::of);
+                let reverse = rate(words.text("reverse"))?.map(ReservationRequest::of);
                 let most = rate(words.text("most"))?;
                 let (destination, protocol, port) = (None, None, None);
                 let listen = Listen { destination, protocol, port, most, reverse };
@@ -237,7 +239,7 @@ impl<'t> Player<'t> {
         &mut self,
         when: &str,
         level: Option<u16>,
-        act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>),
+        act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
     ) -> String {
         let mut text = self.call_once(when, level, act);
         while let Some(displaced) = self.ledger.next_displaced() {
@@ -251,7 +253,7 @@ impl<'t> Player<'t> {
         &mut self,
         when: &str,
         level: Option<u16>,
-        act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>),
+        act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
     ) -> String {
         let mut effects = Effects::<Event>::new();
         let mut requests = Requests::default();
@@ -261,7 +263,8 @@ impl<'t> Player<'t> {
             interfaces: &self.interfaces,
             ledger: &mut self.ledger,
         };
-        let mut turn = Turn::new(self.now, &mut context, &mut effects, nslpid, &mut requests);
+        let mut turn =
+            HandlerContext::new(self.now, &mut context, &mut effects, nslpid, &mut requests);
         act(&mut self.qos, &mut turn);
         let mut lines = Vec::new();
         for effect in effects.iter() {
@@ -356,8 +359,8 @@ fn rate(text: &str) -> Result<Rate, Fault> {
     text.parse().map_err(|error| format!("`{text}`: {error}"))
 }
 
-fn wish(words: &mut Words<'_>) -> Result<Wish, Fault> {
-    let mut wish = Wish::of(rate(words.text("rate").ok_or("rate=... is missing")?)?);
+fn wish(words: &mut Words<'_>) -> Result<ReservationRequest, Fault> {
+    let mut wish = ReservationRequest::of(rate(words.text("rate").ok_or("rate=... is missing")?)?);
     wish.minimum = words.text("at-least").map(rate).transpose()?;
     if let Some(dscp) = words.maybe("phb")? {
         wish.phb = Some(PhbField::from(Phb::Standard { dscp, is_set: false }));

@@ -9,10 +9,10 @@ use earmark_wire::rsvp::{Body, DiagResponse, Diagnosis, List, Message, Route, Rs
 use super::is_fresh;
 use super::response::Out;
 use crate::api::Event;
-use crate::exchange::Letter;
-use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
+use crate::next_hops::NextHops;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Origin, key};
-use crate::way::Way;
 
 /// Octets that the headers of IP and UDP take of a packet, so that an answer fits inside one.
 const HEADERS_V4: u32 = 28;
@@ -34,18 +34,18 @@ impl Rsvp {
     /// A question for this node, which travelled `ip_hops` from the node before.
     pub(super) fn answer<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
         ip_hops: u8,
     ) {
         let session = key(question.session);
         let mut asked = question.diagnostic;
         let sender = self.store.find_sender(&session, &asked.sender);
-        let out = self.out_of(turn, question, sender);
+        let out = self.out_of(cx, question, sender);
         asked.hop_count = asked.hop_count.saturating_add(1); // 3
         let upstream = sender
-            .and_then(|psb| self.upstream_of(turn, psb))
-            .filter(|_| !turn.context.interfaces.is_local(asked.sender.source))
+            .and_then(|psb| self.upstream_of(cx, psb))
+            .filter(|_| !cx.context.interfaces.is_local(asked.sender.source))
             .filter(|_| asked.max_hops == 0 || asked.hop_count < asked.max_hops)
             .filter(|_| asked.hop_count < u8::MAX);
         if let Some(upstream) = upstream {
@@ -60,7 +60,7 @@ impl Rsvp {
         let path_mtu = usize::from(asked.path_mtu);
         let room = path_mtu.saturating_sub(whole - told + address);
         let objects = self.response_objects(question, sender, out, room);
-        let mut response = self.response(turn, question, sender, out, ip_hops); // 1, 2, 4, 5
+        let mut response = self.response(cx, question, sender, out, ip_hops); // 1, 2, 4, 5
         response.objects = &objects;
         let added = response.object_len() + if nodes.is_some() { address } else { 0 };
         if whole + added > path_mtu {
@@ -68,7 +68,7 @@ impl Rsvp {
             if !responses.is_empty() {
                 let mut part = Diagnosis { diagnostic: asked, ..*question };
                 part.diagnostic.more_fragments = true;
-                self.return_answer(turn, &part); // SD1, SD2
+                self.return_answer(cx, &part); // SD1, SD2
                 let told = u16::try_from(told).unwrap_or(u16::MAX);
                 asked.fragment_offset = asked.fragment_offset.saturating_add(told);
                 responses.clear();
@@ -95,20 +95,25 @@ impl Rsvp {
         };
         let Some(Upstream { own, hop, interface, .. }) = upstream else {
             said.diagnostic.more_fragments = false;
-            return self.return_answer(turn, &said); // 10
+            return self.return_answer(cx, &said); // 10
         };
         said.hop = RsvpHop { address: own, lih: hop.lih };
         let how = self.to_neighbor(interface, own, hop.address);
-        let letter = Letter::new(how);
-        self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(said)); // 9
+        let outgoing_message = OutgoingMessage::new(how);
+        self.refresh_reduction.send(
+            &mut self.counters,
+            cx.out,
+            outgoing_message,
+            &Body::Dreq(said),
+        ); // 9
     }
 
     /// The previous hop of a sender; `None` where the sender is on this host, or its previous hop cannot be reached.
-    fn upstream_of<E>(&self, turn: &Turn<'_, '_, E>, psb: Index) -> Option<Upstream> {
+    fn upstream_of<E>(&self, cx: &HandlerContext<'_, '_, E>, psb: Index) -> Option<Upstream> {
         let Origin::Neighbor(interface, hop) = self.store.origin(self.store.psb(psb).hop) else {
             return None;
         };
-        let link = turn.context.interfaces.by_id(interface)?;
+        let link = cx.context.interfaces.by_id(interface)?;
         let own = link.address_like(hop.address)?;
         let headers = if own.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
         let mtu = u16::try_from(link.mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
@@ -119,19 +124,19 @@ impl Rsvp {
     /// upstream, the one that the question came through.
     fn out_of<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
         sender: Option<Index>,
     ) -> Out {
         if !is_fresh(question) {
-            let through = self.interface_of_lih(turn, question.hop.lih);
+            let through = self.interface_of_lih(cx, question.hop.lih);
             return through.map_or(Out::Unknown, Out::Through);
         }
         let Some(psb) = sender else {
             let destination = question.session.destination;
-            return match (destination.is_multicast(), Way::of(turn.context, destination)) {
-                (false, Way::Out(interface)) => Out::Through(interface),
-                (false, Way::Here) => Out::Here,
+            return match (destination.is_multicast(), NextHops::of(cx.context, destination)) {
+                (false, NextHops::Out(interface)) => Out::Through(interface),
+                (false, NextHops::Here) => Out::Here,
                 _ => Out::Unknown,
             };
         };

@@ -38,7 +38,7 @@ pub use self::trace::Trace;
 use self::trace::Tracing;
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
 
 /// Settings of diagnostics.
@@ -104,47 +104,46 @@ impl Rsvp {
     #[cold]
     pub(crate) fn dreq_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         send_ttl: u8,
         question: &Diagnosis<'_>,
     ) {
-        if let Err(reason) = self.admit_diagnosis(turn, question) {
-            return self.drop(turn, datagram, reason);
+        if let Err(reason) = self.admit_diagnosis(cx, question) {
+            return self.drop(cx, datagram, reason);
         }
         let asked = &question.diagnostic;
         // RFC 2745 section 4.1: as long as nothing was collected, it is on its way to the node where that begins.
-        if is_fresh(question) && !turn.context.interfaces.is_local(asked.last_hop) {
-            return self.relay_to(turn, datagram, asked.last_hop);
+        if is_fresh(question) && !cx.context.interfaces.is_local(asked.last_hop) {
+            return self.relay_to(cx, datagram, asked.last_hop);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
-        self.answer(turn, question, ip_hops);
+        self.answer(cx, question, ip_hops);
     }
 
     /// An answer, or a part of one, has come.
     #[cold]
     pub(crate) fn drep_arrives<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         answer: &Diagnosis<'_>,
     ) {
-        let done =
-            self.admit_diagnosis(turn, answer).and_then(|()| self.pass_answer_on(turn, answer));
+        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.pass_answer_on(cx, answer));
         if let Err(reason) = done {
-            self.drop(turn, datagram, reason);
+            self.drop(cx, datagram, reason);
         }
     }
 
     /// Whether a question or answer may be treated at all. What this node has asked for itself always may.
     fn admit_diagnosis<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let asked = &diagnosis.diagnostic;
         let Settings { answer, per_second, .. } = self.config.diagnostics;
-        if self.is_ours(asked.request_id, asked.requester.source, turn.context) {
+        if self.is_ours(asked.request_id, asked.requester.source, cx.context) {
             return Ok(());
         }
         if !answer {
@@ -153,7 +152,7 @@ impl Rsvp {
         if !is_unicast(asked.requester.source) || !is_unicast(asked.last_hop) {
             return Err(DropReason::BadHop);
         }
-        match self.diagnostics.allowance.take(turn.now, per_second) {
+        match self.diagnostics.allowance.take(cx.now, per_second) {
             true => Ok(()),
             false => Err(DropReason::Limit),
         }

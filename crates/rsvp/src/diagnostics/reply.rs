@@ -11,10 +11,10 @@ use earmark_wire::udp;
 use super::own_address_towards;
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{NEIGHBOR_TTL, Rsvp, Turn};
+use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::path::is_neighbor;
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
@@ -26,58 +26,58 @@ impl Rsvp {
     /// one, ends with the node before this one.
     pub(super) fn return_answer<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) {
         let last = answer.route.and_then(|route| route.nodes.iter().last());
         // Where there is no way back, or not to the node that the question names, the answer is lost (section 4.4).
         let _ = match (answer.route, last) {
-            (Some(route), Some(target)) if is_neighbor(turn.context, target) => {
+            (Some(route), Some(target)) if is_neighbor(cx.context, target) => {
                 let pointer = u8::try_from(route.nodes.len() - 1).unwrap_or(u8::MAX);
                 let route = Some(Route { pointer, ..route });
-                self.send_answer(turn, &Diagnosis { route, ..*answer }, target)
+                self.send_answer(cx, &Diagnosis { route, ..*answer }, target)
             }
-            _ => self.give_to_requester(turn, answer),
+            _ => self.give_to_requester(cx, answer),
         };
     }
 
     /// An answer of another node goes one hop further.
     pub(super) fn pass_answer_on<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let asked = &answer.diagnostic;
-        let is_local = |address: IpAddr| turn.context.interfaces.is_local(address);
+        let is_local = |address: IpAddr| cx.context.interfaces.is_local(address);
         let (last_hop, requester) = (is_local(asked.last_hop), is_local(asked.requester.source));
         match answer.route {
             Some(route) if !last_hop && !requester && route.pointer > 0 => {
                 let pointer = route.pointer - 1;
                 let target = route.nodes.iter().nth(usize::from(pointer));
                 let target = target.ok_or(DropReason::Malformed)?;
-                if !is_neighbor(turn.context, target) {
+                if !is_neighbor(cx.context, target) {
                     return Err(DropReason::BadHop);
                 }
                 let route = Some(Route { pointer, ..route });
-                self.send_answer(turn, &Diagnosis { route, ..*answer }, target)
+                self.send_answer(cx, &Diagnosis { route, ..*answer }, target)
             }
             None if !last_hop && !requester => Err(DropReason::NotForUs),
-            _ => self.give_to_requester(turn, answer),
+            _ => self.give_to_requester(cx, answer),
         }
     }
 
     fn send_answer<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
         target: IpAddr,
     ) -> Result<(), DropReason> {
-        let own = own_address_towards(turn.context, target).ok_or(DropReason::NoRoute)?;
+        let own = own_address_towards(cx.context, target).ok_or(DropReason::NoRoute)?;
         // Whoever checks its digest takes this for the sending system (RFC 2747 section 4).
         let hop = RsvpHop { address: own, ..answer.hop };
         let answer = Body::Drep(Diagnosis { hop, ..*answer });
-        let letter = Letter::new(to_neighbor(own, target));
-        self.exchange.send(&mut self.counters, turn.out, letter, &answer);
+        let outgoing_message = OutgoingMessage::new(to_neighbor(own, target));
+        self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &answer);
         Ok(())
     }
 
@@ -85,20 +85,20 @@ impl Rsvp {
     /// section 6).
     fn give_to_requester<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let requester = answer.diagnostic.requester;
-        let own = own_address_towards(turn.context, requester.source).ok_or(DropReason::NoRoute)?;
+        let own = own_address_towards(cx.context, requester.source).ok_or(DropReason::NoRoute)?;
         match requester.selector {
             SourceSelector::Port(0) | SourceSelector::FlowLabel(_) => {
-                if turn.context.interfaces.is_local(requester.source) {
-                    return self.trace_is_answered(turn, answer);
+                if cx.context.interfaces.is_local(requester.source) {
+                    return self.trace_is_answered(cx, answer);
                 }
-                self.send_answer(turn, answer, requester.source)
+                self.send_answer(cx, answer, requester.source)
             }
             SourceSelector::Port(port) => {
-                self.send_inside_udp(turn, answer, own, port);
+                self.send_inside_udp(cx, answer, own, port);
                 Ok(())
             }
         }
@@ -106,7 +106,7 @@ impl Rsvp {
 
     fn send_inside_udp<E>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
         source: IpAddr,
         port: u16,
@@ -121,10 +121,10 @@ impl Rsvp {
         }
         if let Some(integrity) = &mut self.integrity {
             // Who is not a neighbour could not check it, and the digest would be UDP's to cover.
-            integrity.leave_as_it_is(turn.out.len());
+            integrity.leave_as_it_is(cx.out.len());
         }
         self.counters.send(MessageType::Drep);
         let how = Outgoing { protocol: UDP, ..to_neighbor(source, destination) };
-        turn.out.send(how, packet.len()).copy_from_slice(&packet);
+        cx.out.send(how, packet.len()).copy_from_slice(&packet);
     }
 }

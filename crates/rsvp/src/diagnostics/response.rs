@@ -8,7 +8,7 @@ use earmark_wire::EmitError;
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{DiagResponse, Diagnosis, List, Object, ObjectClass, Selected, Style};
 
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index};
 
 /// What is told where the question does not say what it wants (RFC 2745 section 3.6).
@@ -38,7 +38,7 @@ impl Rsvp {
     /// All but the objects.
     pub(super) fn response<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
         sender: Option<Index>,
         out: Out,
@@ -46,11 +46,11 @@ impl Rsvp {
     ) -> DiagResponse<'static> {
         let like = question.session.destination;
         let address = |interface: InterfaceId| {
-            let interface = turn.context.interfaces.by_id(interface);
+            let interface = cx.context.interfaces.by_id(interface);
             interface.and_then(|interface| interface.address_like(like)).unwrap_or(unknown(like))
         };
         let mut response = DiagResponse {
-            arrival: self.ntp_time(turn.now),
+            arrival: self.ntp_time(cx.now),
             incoming: unknown(like),
             outgoing: unknown(like),
             previous_hop: unknown(like),

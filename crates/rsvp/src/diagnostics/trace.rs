@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use super::{TraceEnd, TraceHop, own_address_towards};
 use crate::api::{Application, Event, Rejection};
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Timer, TimerKind, key};
 
 /// Traces at a time.
@@ -137,7 +137,7 @@ impl Rsvp {
     /// Begins a trace. It ends with [`Event::Traced`].
     pub(crate) fn trace<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
         question: &Trace,
     ) -> Result<(), Rejection> {
@@ -158,7 +158,7 @@ impl Rsvp {
         };
         let multicast = session.destination.is_multicast();
         let last_hop = question.last_hop.or((!multicast).then_some(session.destination));
-        let own = own_address_towards(turn.context, last_hop.unwrap_or(sender.source));
+        let own = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
         let own = own.ok_or(Rejection::NoRoute)?;
         let last_hop = last_hop.unwrap_or(own);
         let alike = own.is_ipv4() == session.destination.is_ipv4()
@@ -177,7 +177,7 @@ impl Rsvp {
             last_hop,
             own,
             max_hops: question.max_hops,
-            ends_at: turn.now + question.patience.min(LONGEST),
+            ends_at: cx.now + question.patience.min(LONGEST),
             request_id: 0,
             attempt: 0,
             reach: 0,
@@ -185,12 +185,12 @@ impl Rsvp {
             known: Vec::new(),
             timer: None,
         });
-        self.ask(turn, index as Index);
+        self.ask(cx, index as Index);
         Ok(())
     }
 
     /// Asks the present question, for the first time or again.
-    fn ask<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>, index: Index) {
+    fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let request_id = self.diagnostics.ids.next_u64() as u32;
         tracing.request_id = request_id;
@@ -199,7 +199,7 @@ impl Rsvp {
         let &mut Tracing { application, session, sender, last_hop, own, reach, attempt, .. } =
             tracing;
         let max_hops = if reach == 0 { tracing.max_hops } else { reach };
-        turn.out.notify(Event::Tracing {
+        cx.out.notify(Event::Tracing {
             application,
             last_hop,
             known: tracing.known.len(),
@@ -210,7 +210,7 @@ impl Rsvp {
             0 => WAITS[usize::from(attempt - 1).min(WAITS.len() - 1)],
             _ => SEARCH_WAIT,
         };
-        self.wait(turn.now, index, wait);
+        self.wait(cx.now, index, wait);
         let by_route = attempt % 2 == 1;
         let question = Diagnosis {
             session,
@@ -231,18 +231,23 @@ impl Rsvp {
             responses: List::EMPTY,
             carried: Carried::Objects(&[]),
         };
-        if turn.context.interfaces.is_local(last_hop) {
-            self.answer(turn, &question, 0);
+        if cx.context.interfaces.is_local(last_hop) {
+            self.answer(cx, &question, 0);
         } else {
-            let letter = Letter::new(to_neighbor(own, last_hop));
-            self.exchange.send(&mut self.counters, turn.out, letter, &Body::Dreq(question));
+            let outgoing_message = OutgoingMessage::new(to_neighbor(own, last_hop));
+            self.refresh_reduction.send(
+                &mut self.counters,
+                cx.out,
+                outgoing_message,
+                &Body::Dreq(question),
+            );
         }
     }
 
     /// An answer to this node, or a part of one.
     pub(super) fn trace_is_answered<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
         let asked = &answer.diagnostic;
@@ -265,8 +270,8 @@ impl Rsvp {
         }
         let index = index as Index;
         match tracing.heard() {
-            (hops, true) => self.trace_goes_on(turn, index, hops),
-            (_, false) => self.wait(turn.now, index, SEARCH_WAIT),
+            (hops, true) => self.trace_goes_on(cx, index, hops),
+            (_, false) => self.wait(cx.now, index, SEARCH_WAIT),
         }
         Ok(())
     }
@@ -274,21 +279,21 @@ impl Rsvp {
     /// A whole answer is there: the end, or one step of a search.
     fn trace_goes_on<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         hops: Vec<TraceHop>,
     ) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         match tracing.end(&hops) {
-            Some(end) => self.end_trace(turn, index, hops, end),
+            Some(end) => self.end_trace(cx, index, hops, end),
             None if hops.is_empty() => {
-                self.end_trace(turn, index, hops, TraceEnd::GaveUp);
+                self.end_trace(cx, index, hops, TraceEnd::GaveUp);
             }
             None => {
                 tracing.known = hops;
                 tracing.reach = tracing.reach.saturating_add(1);
                 tracing.attempt = 0;
-                self.ask(turn, index);
+                self.ask(cx, index);
             }
         }
     }
@@ -296,32 +301,32 @@ impl Rsvp {
     /// A trace's timer fired: no answer has come.
     pub(crate) fn trace_is_due<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         tracing.timer = None;
         let (heard, _) = tracing.heard();
-        if turn.now < tracing.ends_at {
+        if cx.now < tracing.ends_at {
             if tracing.reach == 0 && usize::from(tracing.attempt) >= WAITS.len() {
                 (tracing.reach, tracing.attempt) = (1, 0);
-                return self.ask(turn, index);
+                return self.ask(cx, index);
             }
             if tracing.reach == 0 || tracing.attempt < SEARCH_ATTEMPTS {
-                return self.ask(turn, index);
+                return self.ask(cx, index);
             }
         }
         if heard.len() > tracing.known.len() {
-            return self.end_trace(turn, index, heard, TraceEnd::Incomplete);
+            return self.end_trace(cx, index, heard, TraceEnd::Incomplete);
         }
         let known = core::mem::take(&mut tracing.known);
         let node = known.last().and_then(|hop| hop.previous_hop).unwrap_or(tracing.last_hop);
-        self.end_trace(turn, index, known, TraceEnd::Silent { node });
+        self.end_trace(cx, index, known, TraceEnd::Silent { node });
     }
 
     fn end_trace<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         hops: Vec<TraceHop>,
         end: TraceEnd,
@@ -331,7 +336,7 @@ impl Rsvp {
             self.store.timers.cancel(timer);
         }
         let Tracing { application, session, sender, last_hop, .. } = tracing;
-        turn.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
+        cx.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
     }
 
     /// Arms a trace's timer.

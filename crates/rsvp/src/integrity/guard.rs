@@ -11,9 +11,9 @@ use super::sign::integrity_of;
 use super::{Integrity, Key, Secured};
 use crate::api::Event;
 use crate::counters::DropReason;
-use crate::exchange::Letter;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
+use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Timer, TimerKind};
 
 impl Rsvp {
@@ -22,10 +22,10 @@ impl Rsvp {
     #[cold]
     pub(crate) fn is_authentic<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) -> bool {
-        let Some(interface) = turn.context.interfaces.by_id(datagram.interface) else {
+        let Some(interface) = cx.context.interfaces.by_id(datagram.interface) else {
             return true;
         };
         let kind = datagram.payload.get(1).map(|&code| MessageType::from_code(code));
@@ -33,26 +33,26 @@ impl Rsvp {
             matches!(kind, Some(MessageType::Path | MessageType::PathTear | MessageType::ResvConf));
         let secured = self.integrity.as_ref().and_then(|i| i.secured(&interface.name));
         let (Some(secured), true) = (secured, interface.takes_part()) else { return true };
-        if !for_every_node && !turn.context.interfaces.is_local(datagram.destination) {
+        if !for_every_node && !cx.context.interfaces.is_local(datagram.destination) {
             // Between the two nodes that it travels between. It is not even looked at.
-            self.relay(turn, datagram);
+            self.relay(cx, datagram);
             return false;
         }
         let verdict = match kind {
             Some(MessageType::IntegrityChallenge) if secured.sends() => {
-                self.answer_challenge(turn, datagram, interface)
+                self.answer_challenge(cx, datagram, interface)
             }
             // Each message in it has its own.
             Some(MessageType::Bundle) => return true,
             _ if !secured.receives() => return true,
             Some(MessageType::IntegrityResponse) => self
-                .verify(turn, datagram, interface)
+                .verify(cx, datagram, interface)
                 .and_then(|genuine| self.response_arrives(datagram, &genuine)),
             _ => {
                 let verdict = self
-                    .verify(turn, datagram, interface)
-                    .and_then(|genuine| self.judge(turn.now, &genuine));
-                self.send_challenges(turn);
+                    .verify(cx, datagram, interface)
+                    .and_then(|genuine| self.judge(cx.now, &genuine));
+                self.send_challenges(cx);
                 if verdict.is_ok() {
                     mark(Checkpoint::Integrity);
                     return true;
@@ -61,7 +61,7 @@ impl Rsvp {
             }
         };
         if let Err(reason) = verdict {
-            self.drop(turn, datagram, reason);
+            self.drop(cx, datagram, reason);
         }
         false
     }
@@ -69,7 +69,7 @@ impl Rsvp {
     /// Finds the key of a message and compares digests.
     fn verify<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         interface: &Interface,
     ) -> Result<Genuine, DropReason> {
@@ -77,11 +77,11 @@ impl Rsvp {
         let message = datagram.payload;
         let object = integrity_of(message).ok_or(DropReason::MissingIntegrity)?;
         let sender = sending_system(datagram);
-        if turn.context.interfaces.is_local(sender) {
+        if cx.context.interfaces.is_local(sender) {
             // One of ours, sent back.
             return Err(DropReason::Replayed);
         }
-        let (index, overdue) = integrity.key_of(turn.now, object.key_id, interface, sender)?;
+        let (index, overdue) = integrity.key_of(cx.now, object.key_id, interface, sender)?;
         let key = &integrity.settings.keys[index];
         if object.digest.len() != key.algorithm.digest_len() {
             return Err(DropReason::DigestLength);
@@ -93,7 +93,7 @@ impl Rsvp {
         }
         if overdue && !integrity.overdue[index] {
             integrity.overdue[index] = true;
-            turn.out.notify(Event::LastKeyExpired { key: object.key_id });
+            cx.out.notify(Event::LastKeyExpired { key: object.key_id });
         }
         Ok(Genuine {
             key_id: object.key_id,
@@ -127,7 +127,7 @@ impl Rsvp {
     /// Sends a challenge back, signed with the key that it names, and once more what the challenger has just dropped.
     fn answer_challenge<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         interface: &Interface,
     ) -> Result<(), DropReason> {
@@ -138,32 +138,32 @@ impl Rsvp {
         };
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
         let to = datagram.source;
-        if turn.context.interfaces.is_local(to) {
+        if cx.context.interfaces.is_local(to) {
             return Err(DropReason::BadHop);
         }
         let own = interface.address_like(to).ok_or(DropReason::NoRoute)?;
         let serves = |key: &Key| {
             key.id == challenge.key_id
                 && key.purpose.sends()
-                && key.start <= turn.now
+                && key.start <= cx.now
                 && !key.secret.is_empty()
                 && key.serves(&interface.name, to)
         };
         let key = integrity.settings.keys.iter().position(serves).ok_or(DropReason::UnknownKey)?;
-        if !integrity.handshakes.may_answer(turn.now) {
+        if !integrity.handshakes.may_answer(cx.now) {
             return Err(DropReason::Limit);
         }
         let how = to_neighbor(own, to);
         let response = Message {
-            integrity: Some(integrity.next_integrity(turn.now, key)),
+            integrity: Some(integrity.next_integrity(cx.now, key)),
             ..Message::new(how.ttl, Body::IntegrityResponse(challenge))
         };
-        integrity.leave_as_it_is(turn.out.len());
-        let place = turn.out.send(how, response.buffer_len());
+        integrity.leave_as_it_is(cx.out.len());
+        let place = cx.out.send(how, response.buffer_len());
         if response.emit(place).is_err() || !integrity.seal(key, place) {
-            turn.out.take_back();
+            cx.out.take_back();
         }
-        integrity.send_again(turn.now, datagram.interface, to, turn.out);
+        integrity.send_again(cx.now, datagram.interface, to, cx.out);
         Ok(())
     }
 
@@ -171,14 +171,14 @@ impl Rsvp {
     #[cold]
     pub(crate) fn host_changes_for_neighbors<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         match event {
             HostEvent::RouteChanged(prefix) => {
-                self.greet_neighbors(turn, |neighbor| prefix.contains(neighbor));
+                self.greet_neighbors(cx, |neighbor| prefix.contains(neighbor));
             }
-            HostEvent::InterfaceChanged(_) => self.greet_neighbors(turn, |_| true),
+            HostEvent::InterfaceChanged(_) => self.greet_neighbors(cx, |_| true),
             _ => {}
         }
     }
@@ -186,54 +186,54 @@ impl Rsvp {
     /// Challenges neighbours that keys name, of whom nothing is known, in advance.
     fn greet_neighbors<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         concerned: impl Fn(IpAddr) -> bool,
     ) {
         let Some(integrity) = &mut self.integrity else { return };
         let Integrity { settings, handshakes, .. } = &mut **integrity;
         for key in &settings.keys {
-            if !key.purpose.accepts() || !key.is_valid(turn.now) || key.secret.is_empty() {
+            if !key.purpose.accepts() || !key.is_valid(cx.now) || key.secret.is_empty() {
                 continue;
             }
             for &neighbor in key.neighbors.iter().filter(|&&neighbor| concerned(neighbor)) {
-                let way = turn.context.routes.lookup(neighbor);
-                let interface = way.and_then(|hop| turn.context.interfaces.by_id(hop.interface));
+                let way = cx.context.routes.lookup(neighbor);
+                let interface = way.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
                 let secured = interface.and_then(|i| settings.interfaces.get(&i.name));
                 if secured.is_some_and(|secured| Secured::receives(*secured))
                     && interface.is_some_and(|i| i.up && key.serves_on(&i.name))
                 {
-                    handshakes.greet(turn.now, (key.id, neighbor));
+                    handshakes.greet(cx.now, (key.id, neighbor));
                 }
             }
         }
-        self.send_challenges(turn);
+        self.send_challenges(cx);
     }
 
     /// A command: other keys.
     pub(crate) fn replace_keys<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         keys: Vec<Key>,
     ) {
         if let Some(integrity) = &mut self.integrity {
             integrity.replace_keys(keys);
-            self.greet_neighbors(turn, |_| true);
+            self.greet_neighbors(cx, |_| true);
         }
     }
 
     /// Sends the challenges that are due, and sets the timer for the next ones.
-    pub(crate) fn send_challenges<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn send_challenges<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let Some(integrity) = &mut self.integrity else { return };
-        while let Some((neighbor, challenge)) = integrity.handshakes.next_challenge(turn.now) {
-            let way = turn.context.routes.lookup(neighbor);
+        while let Some((neighbor, challenge)) = integrity.handshakes.next_challenge(cx.now) {
+            let way = cx.context.routes.lookup(neighbor);
             let own = way
-                .and_then(|hop| turn.context.interfaces.by_id(hop.interface))
+                .and_then(|hop| cx.context.interfaces.by_id(hop.interface))
                 .and_then(|interface| interface.address_like(neighbor));
             // Without a way there, it is tried again later.
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
-            let letter = Letter::new(to_neighbor(own, neighbor));
-            self.exchange.send(&mut self.counters, turn.out, letter, &body);
+            let outgoing_message = OutgoingMessage::new(to_neighbor(own, neighbor));
+            self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
         }
         let due = integrity.handshakes.next_due();
         let timers = &mut self.store.timers;
@@ -254,11 +254,11 @@ impl Rsvp {
     }
 
     /// The timer of the handshakes fired.
-    pub(crate) fn handshake_is_due<E: From<Event>>(&mut self, turn: &mut Turn<'_, '_, E>) {
+    pub(crate) fn handshake_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         if let Some(integrity) = &mut self.integrity {
             integrity.timer = None;
         }
-        self.send_challenges(turn);
+        self.send_challenges(cx);
     }
 }
 

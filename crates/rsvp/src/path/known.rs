@@ -9,10 +9,10 @@ use earmark_wire::rsvp::Path;
 use super::{Arrival, PathFault, bad_tspec, is_neighbor, not_allowed, too_large};
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
-use crate::exchange::names::{Name, Named};
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
+use crate::next_hops::NextHops;
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
-use crate::way::Way;
 
 /// What a Path of a known sender says that was not known; only TTL or flags are other where all of it is empty.
 struct News<'r> {
@@ -22,7 +22,7 @@ struct News<'r> {
     adspec: bool,
     carried: bool,
     /// Where the data goes now.
-    way: Option<Way<'r>>,
+    way: Option<NextHops<'r>>,
 }
 
 impl Rsvp {
@@ -30,19 +30,19 @@ impl Rsvp {
     #[inline]
     pub(super) fn refresh_sender<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
     ) -> Result<(), PathFault> {
-        let news = self.news_of_sender(turn, index, path, arrival)?;
+        let news = self.news_of_sender(cx, index, path, arrival)?;
         if let Some(news) = &news {
-            self.take_in(turn, index, path, arrival, news);
+            self.take_in(cx, index, path, arrival, news);
         }
         let new_way = news.as_ref().is_some_and(|news| news.way.is_some());
-        self.prolong_sender(turn, index, arrival, new_way);
+        self.prolong_sender(cx, index, arrival, new_way);
         if let Some(news) = &news {
-            self.spread_news(turn, index, news);
+            self.spread_news(cx, index, news);
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl Rsvp {
     #[inline]
     fn news_of_sender<'r, E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
         arrival: &Arrival<'r>,
@@ -65,16 +65,16 @@ impl Rsvp {
         let old_origin = self.store.origin(psb.hop);
         let hop = old_origin != arrival.origin(path);
         if hop
-            && arrival.way == Some(Way::Astray)
+            && arrival.way == Some(NextHops::Astray)
             && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
         {
             // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
             return Err(PathFault::Silent(DropReason::WrongInterface));
         }
-        if hop && !is_neighbor(turn.context, path.hop.address) {
+        if hop && !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
-        if !hop && self.is_overtaken(turn, psb.name) {
+        if !hop && self.is_overtaken(cx, psb.name) {
             return Err(PathFault::Silent(DropReason::Overtaken));
         }
         let tspec = psb.tspec != path.sender.tspec;
@@ -91,7 +91,7 @@ impl Rsvp {
         }
         let way = arrival.way.filter(|way| {
             arrival.is_here() != psb.is_here()
-                || !way.leads_through(turn.context, Some(arrival.interface), &psb.outgoing)
+                || !way.leads_through(cx.context, Some(arrival.interface), &psb.outgoing)
         });
         let marks = (psb.ttl, psb.flags & !Psb::HERE) != (arrival.ttl, arrival.flags & !Psb::HERE);
         let any = hop || tspec || adspec || carried || marks || way.is_some();
@@ -101,14 +101,14 @@ impl Rsvp {
     /// Has the state of a sender say what is new in its Path.
     fn take_in<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
         arrival: &Arrival<'_>,
         news: &News<'_>,
     ) {
         if news.hop {
-            self.change_hop(turn, index, arrival.origin(path));
+            self.change_hop(cx, index, arrival.origin(path));
         }
         if news.adspec {
             let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
@@ -123,8 +123,8 @@ impl Rsvp {
         // Whether the data ends here is for the change of way to note.
         psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
         if let Some(way) = news.way {
-            let outgoing = way.outgoing(turn.context, Some(arrival.interface));
-            self.change_way(turn, index, outgoing, arrival.is_here());
+            let outgoing = way.outgoing(cx.context, Some(arrival.interface));
+            self.change_way(cx, index, outgoing, arrival.is_here());
         }
     }
 
@@ -132,7 +132,7 @@ impl Rsvp {
     #[inline]
     fn prolong_sender<E>(
         &mut self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         index: Index,
         arrival: &Arrival<'_>,
         new_way: bool,
@@ -141,56 +141,57 @@ impl Rsvp {
         let nearer = arrival.expires_at < psb.expires_at;
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
-        self.store.heard(peer, turn.now);
-        self.remember(turn, Named::new(Block::Sender, index));
+        self.store.heard(peer, cx.now);
+        self.remember(cx, NamedBlock::new(Block::Sender, index));
         if nearer || new_way {
             self.rearm_sender(index);
         }
     }
 
     /// The Path of a sender comes from another previous hop now: what is said upstream is said to that one.
-    fn change_hop<E>(&mut self, turn: &Turn<'_, '_, E>, index: Index, origin: Origin) {
+    fn change_hop<E>(&mut self, cx: &HandlerContext<'_, '_, E>, index: Index, origin: Origin) {
         self.forget_asked(index);
         self.store.unblock_sender(index);
-        self.store.set_name(Named::new(Block::Sender, index), Name::NONE);
+        self.store.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let old = self.store.psb(index).hop;
-        self.store.psb_mut(index).hop = self.store.meet(origin, Block::Sender, turn.now);
+        self.store.psb_mut(index).hop =
+            self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
         self.store.part(old, Block::Sender);
-        self.refresh_resv_by_itself(turn.now, index);
+        self.refresh_resv_by_itself(cx.now, index);
     }
 
     /// Tells those whom it concerns what a Path has said that is new.
     fn spread_news<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         news: &News<'_>,
     ) {
         if !(news.hop || news.tspec || news.way.is_some() || news.carried) {
             if news.adspec {
-                self.tell_applications_of_sender(turn, index);
+                self.tell_applications_of_sender(cx, index);
             }
-            if self.store.psb(index).path_told != NONE {
+            if self.store.psb(index).path_message_id != NONE {
                 // With the next refresh would do, but what is refreshed in summaries has none.
-                self.path_refresh(turn, index);
+                self.path_refresh(cx, index);
             }
             return;
         }
-        self.notify_path_state(turn, index, Change::Changed);
-        self.tell_applications_of_sender(turn, index);
-        self.path_refresh(turn, index);
-        self.answer_for_receivers(turn, index);
+        self.notify_path_state(cx, index, Change::Changed);
+        self.tell_applications_of_sender(cx, index);
+        self.path_refresh(cx, index);
+        self.answer_for_receivers(cx, index);
         if news.tspec {
-            self.settle_sender(turn, index);
+            self.settle_sender(cx, index);
         }
         if news.hop {
-            self.resv_refresh(turn, index, None);
-            if self.store.psb(index).resv_refresh_at <= turn.now {
+            self.resv_refresh(cx, index, None);
+            if self.store.psb(index).resv_refresh_at <= cx.now {
                 // That was it already.
-                self.schedule_resv_refresh(turn.now, index);
+                self.schedule_resv_refresh(cx.now, index);
                 self.rearm_sender(index);
             }
         }
-        self.settle_shared(turn, index);
+        self.settle_shared(cx, index);
     }
 }

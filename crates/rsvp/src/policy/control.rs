@@ -15,7 +15,7 @@ use super::merge::{Voice, merge_priorities};
 use super::rules::{About, Action, Ask, Rule, Used};
 use super::{Grant, Policy};
 use crate::error::ResvFault;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Extra, Holder, Index, Origin};
 use crate::traffic::Request;
 
@@ -64,7 +64,7 @@ impl Rsvp {
     #[cold]
     pub(crate) fn judge_request<E>(
         &self,
-        turn: &Turn<'_, '_, E>,
+        cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
         replaced: Option<Index>,
         request: &mut Request,
@@ -84,7 +84,7 @@ impl Rsvp {
             evidence: &evidence,
             sources: &sources,
             destination: self.store.session_key(holder).destination,
-            interface: turn.context.interfaces.by_id(outgoing).map_or("", |i| &i.name),
+            interface: cx.context.interfaces.by_id(outgoing).map_or("", |i| &i.name),
             rate: Demand::from_flowspec(&request.flowspec).rate,
         };
         let replaced = replaced.and_then(|rsb| self.store.rsb(rsb).grant());

@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{
 
 use crate::api::{Change, Event};
 use crate::error::ResvFault;
-use crate::instance::{Rsvp, Turn};
+use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index};
 
 impl Rsvp {
@@ -26,7 +26,7 @@ impl Rsvp {
     /// sections 5.1 to 5.3).
     pub(crate) fn give_way<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
         kept: Rate,
@@ -34,40 +34,39 @@ impl Rsvp {
     ) {
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         self.counters.preempted += 1;
-        if kept > Rate::ZERO && self.reduce(turn, tcsb, kept) {
+        if kept > Rate::ZERO && self.reduce(cx, tcsb, kept) {
             let value = PolicyControlError::PartiallyPreempted.code();
             let fault = ResvFault::new(ErrorCode::PolicyControlFailure, value);
             let fault = ResvFault { in_place: true, preempted_by: Some(by), ..fault };
             let left = self.store.tcsb(tcsb).flowspec;
-            return self.report_refusal(turn, tcsb, &fault, Some(left));
+            return self.report_refusal(cx, tcsb, &fault, Some(left));
         }
         let fault = ResvFault::new(ErrorCode::ServicePreempted, 0);
         let fault = ResvFault { preempted_by: Some(by), ..fault };
-        self.report_refusal(turn, tcsb, &fault, None);
-        self.lose(turn, tcsb, Change::Preempted);
+        self.report_refusal(cx, tcsb, &fault, None);
+        self.lose(cx, tcsb, Change::Preempted);
     }
 
     /// Brings a reservation down to a rate. `false` where that is less than can be had at all.
     fn reduce<E: From<Event>>(
         &mut self,
-        turn: &mut Turn<'_, '_, E>,
+        cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         kept: Rate,
     ) -> bool {
         let whole = self.store.tcsb(tcsb).flowspec;
-        let Some(part) =
-            self.part_of(&whole, |part| self.rate_in(turn.context, tcsb, part) <= kept)
+        let Some(part) = self.part_of(&whole, |part| self.rate_in(cx.context, tcsb, part) <= kept)
         else {
             return false;
         };
         self.store.tcsb_mut(tcsb).flowspec = part;
         // A summary would say that what was told upstream still holds; a refresh says what does.
         match self.store.tcsb(tcsb).holder {
-            Holder::Sender(psb) => self.refresh_resv_by_itself(turn.now, psb),
+            Holder::Sender(psb) => self.refresh_resv_by_itself(cx.now, psb),
             Holder::Pool(pool) => self.forget_shared(pool),
         }
-        self.install_anew(turn, tcsb);
-        self.notify_reservation(turn, tcsb, Change::Preempted);
+        self.install_anew(cx, tcsb);
+        self.notify_reservation(cx, tcsb, Change::Preempted);
         true
     }
 

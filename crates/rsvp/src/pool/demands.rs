@@ -10,20 +10,20 @@ use earmark_wire::rsvp::{FilterSpec, Style};
 use crate::blockade::merge_past;
 use crate::instance::Rsvp;
 use crate::merge::least_upper_bound;
-use crate::state::{Asked, Holder, Index, Kept, NONE, Peer, Pool, Rsb};
+use crate::state::{Holder, Index, Kept, NONE, Peer, Pool, Rsb, SentResv};
 
 impl Rsvp {
     /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
     /// session's senders.
-    pub(super) fn demands(&self, now: Time, index: Index) -> Vec<Asked> {
+    pub(super) fn demands(&self, now: Time, index: Index) -> Vec<SentResv> {
         let pool = self.store.pool(index);
-        let mut demands: Vec<Asked> = Vec::new();
+        let mut demands: Vec<SentResv> = Vec::new();
         for sender in self.store.senders_of(pool.session) {
             let psb = self.store.psb(sender);
             let Some(flowspec) = self.share_of(now, index, sender) else { continue };
             let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
                 Some(demand) => demand,
-                None => demands.push_mut(Asked {
+                None => demands.push_mut(SentResv {
                     hop: psb.hop,
                     flowspec,
                     filters: Vec::new(),
@@ -127,7 +127,7 @@ impl Rsvp {
     }
 
     /// SCOPE of the request to one previous hop: its senders that the requests here are meant for.
-    fn scope_towards(&self, pool: Index, demand: &Asked) -> Vec<IpAddr> {
+    fn scope_towards(&self, pool: Index, demand: &SentResv) -> Vec<IpAddr> {
         let session = self.store.pool(pool).session;
         let meant = |psb: Index| {
             let psb = self.store.psb(psb);

@@ -4,7 +4,7 @@ use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{FilterSpec, Session, Style};
 
 use super::{Store, chain, grow};
-use crate::exchange::names::{Name, Named};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
 /// What there is already of a request.
@@ -139,7 +139,7 @@ impl Store {
 
     /// Takes a reservation request out, its timer with it; `before` is the one before it.
     pub(crate) fn remove_rsb(&mut self, before: Option<Index>, index: Index) -> Rsb {
-        self.set_name(Named::new(Block::Reservation, index), Name::NONE);
+        self.set_name(NamedBlock::new(Block::Reservation, index), MessageIdKey::NONE);
         let rsb = self.rsbs.remove(index as usize);
         match before {
             Some(before) => self.rsb_mut(before).next = rsb.next,

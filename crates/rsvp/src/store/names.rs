@@ -3,13 +3,13 @@
 use slab::Slab;
 
 use super::Store;
-use crate::exchange::names::{Name, Named};
+use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, NONE, Peer, Psb, Rsb};
 
 impl Store {
     /// The block that a neighbour named so.
     #[inline]
-    pub(crate) fn find_named(&self, neighbor: Index, name: Name) -> Option<Named> {
+    pub(crate) fn find_named(&self, neighbor: Index, name: MessageIdKey) -> Option<NamedBlock> {
         self.names.find(neighbor, name, |named| name_of(&self.psbs, &self.rsbs, named))
     }
 
@@ -18,19 +18,19 @@ impl Store {
     #[inline]
     pub(crate) fn find_named_after(
         &self,
-        before: Option<Named>,
+        before: Option<NamedBlock>,
         neighbor: Index,
-        name: Name,
-    ) -> Option<Named> {
-        let next = before.map(Named::next);
+        name: MessageIdKey,
+    ) -> Option<NamedBlock> {
+        let next = before.map(NamedBlock::next);
         next.filter(|&next| self.is_named(next, neighbor, name))
             .or_else(|| self.find_named(neighbor, name))
     }
 
     /// Whether there is a block at this place that a neighbour named so.
     #[inline]
-    fn is_named(&self, block: Named, neighbor: Index, name: Name) -> bool {
-        let is_it = |named: Name, hop: &Peer| {
+    fn is_named(&self, block: NamedBlock, neighbor: Index, name: MessageIdKey) -> bool {
+        let is_it = |named: MessageIdKey, hop: &Peer| {
             named == name && matches!(*hop, Peer::Neighbor { index, .. } if index == neighbor)
         };
         match block.block() {
@@ -45,7 +45,7 @@ impl Store {
 
     /// Gives a block the name under which its neighbour spoke of it last.
     #[inline]
-    pub(crate) fn set_name(&mut self, named: Named, name: Name) {
+    pub(crate) fn set_name(&mut self, named: NamedBlock, name: MessageIdKey) {
         let before = match named.block() {
             (Block::Sender, index) => self.psb(index).name,
             (Block::Reservation, index) => self.rsb(index).name,
@@ -55,7 +55,7 @@ impl Store {
         }
     }
 
-    fn change_name(&mut self, named: Named, name: Name) {
+    fn change_name(&mut self, named: NamedBlock, name: MessageIdKey) {
         let (neighbor, before) = name_of(&self.psbs, &self.rsbs, named);
         if before.is_some() {
             self.names.remove(named, neighbor, before);
@@ -72,7 +72,7 @@ impl Store {
 
 /// The neighbour that a block hangs on, and the name that it has there.
 #[inline]
-fn name_of(psbs: &Slab<Psb>, rsbs: &Slab<Rsb>, named: Named) -> (Index, Name) {
+fn name_of(psbs: &Slab<Psb>, rsbs: &Slab<Rsb>, named: NamedBlock) -> (Index, MessageIdKey) {
     let (peer, name) = match named.block() {
         (Block::Sender, index) => {
             let psb = &psbs[index as usize];

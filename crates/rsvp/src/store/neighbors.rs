@@ -32,7 +32,7 @@ impl Store {
     }
 
     /// A peer to be kept in a state block; a neighbour is entered if it is new, and one block more hangs on it.
-    pub(crate) fn meet(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
+    pub(crate) fn find_or_insert_hop(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
         let (interface, hop) = match origin {
             Origin::Neighbor(interface, hop) => (interface, hop),
             Origin::Local(application) => return Peer::Local(application),
@@ -136,7 +136,9 @@ mod tests {
             let hop = RsvpHop { address: [192, 0, 2, last].into(), lih: 0 };
             Origin::Neighbor(InterfaceId(1), hop)
         };
-        let meet = |store: &mut Store, last| store.meet(origin(last), Block::Sender, Time::ZERO);
+        let meet = |store: &mut Store, last| {
+            store.find_or_insert_hop(origin(last), Block::Sender, Time::ZERO)
+        };
         let first = meet(&mut store, 1);
         assert_eq!(meet(&mut store, 1), first);
         for _ in 0..2 {
@@ -146,7 +148,7 @@ mod tests {
         let again = meet(&mut store, 1);
         assert_ne!(again, first);
         assert_eq!((store.origin(first), store.origin(again)), (origin(2), origin(1)));
-        assert_eq!(store.meet(origin(2), Block::Reservation, Time::ZERO), first);
+        assert_eq!(store.find_or_insert_hop(origin(2), Block::Reservation, Time::ZERO), first);
         for (peer, block) in
             [(first, Block::Sender), (again, Block::Sender), (first, Block::Reservation)]
         {

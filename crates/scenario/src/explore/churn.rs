@@ -8,7 +8,7 @@ use earmark_sim::dice::{exponential, happens};
 use earmark_sim::{NodeId, Shape};
 
 use super::drawn::{below, between, milliseconds, one_of};
-use crate::reserving::Wish;
+use crate::reservation::ReservationRequest;
 use crate::scenario::Protocol;
 use crate::topology::{Role, Topology};
 
@@ -29,7 +29,7 @@ pub(super) struct Flow {
     /// From which node of the topology to which.
     pub(super) ends: [usize; 2],
     /// What it wants, and for which packets.
-    pub(super) wish: Wish,
+    pub(super) wish: ReservationRequest,
     /// By what it asks for that; by nothing, if it is there to fill queues.
     pub(super) by: Option<Protocol>,
     /// When it begins,
@@ -54,7 +54,7 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
             let to = (from + 1 + below(dice, hosts.len() - 1)) % hosts.len();
             let ends = [hosts[from], hosts[to]];
             let address = |end: usize| topology.address(end).unwrap_or([0; 4].into()).into();
-            let wish = Wish {
+            let wish = ReservationRequest {
                 number: number as u64 + 1,
                 time: 0,
                 nodes: ends.map(|end| nodes[end]),
@@ -73,7 +73,7 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
         .collect()
 }
 
-fn one_that_reserves(ends: [usize; 2], wish: Wish, dice: &mut Stream) -> Flow {
+fn one_that_reserves(ends: [usize; 2], wish: ReservationRequest, dice: &mut Stream) -> Flow {
     const PROTOCOLS: [Protocol; 4] =
         [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
     let by = Some(one_of(dice, &PROTOCOLS));
@@ -87,9 +87,9 @@ fn one_that_reserves(ends: [usize; 2], wish: Wish, dice: &mut Stream) -> Flow {
     Flow { ends, wish, by, starts, asks, leaves, shape }
 }
 
-fn one_that_floods(ends: [usize; 2], wish: Wish, dice: &mut Stream) -> Flow {
+fn one_that_floods(ends: [usize; 2], wish: ReservationRequest, dice: &mut Stream) -> Flow {
     let rate = Rate::from_bps(one_of(dice, &[1_000_000, 2_000_000]));
-    let wish = Wish { rate, packet_octets: 1_500, ..wish };
+    let wish = ReservationRequest { rate, packet_octets: 1_500, ..wish };
     let starts = Time::ZERO + milliseconds(dice, 0, 50_000);
     let leaves = starts + milliseconds(dice, 1_000, 8_000);
     let shape = Some(Shape::Constant(rate));

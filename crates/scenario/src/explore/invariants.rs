@@ -173,7 +173,7 @@ mod tests {
     use earmark_node::NodeConfig;
 
     use super::*;
-    use crate::reserving::Wish;
+    use crate::reservation::ReservationRequest;
     use crate::scenario::Protocol;
     use crate::topology::{DEMO, Topology};
 
@@ -187,7 +187,7 @@ mod tests {
             let ends = ["h1", "h2"].map(|name| topology.node(name).expect("it is there"));
             let address = |end: usize| topology.address(end).expect("it has a link").into();
             let rate = Rate::from_mbps(1);
-            let wish = Wish {
+            let wish = ReservationRequest {
                 number: 1,
                 time: 0,
                 nodes: ends.map(|end| nodes[end]),

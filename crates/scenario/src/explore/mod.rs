@@ -18,8 +18,8 @@
 mod churn;
 mod drawn;
 mod invariants;
-mod mishaps;
 mod network;
+mod random_faults;
 mod run;
 mod standing;
 

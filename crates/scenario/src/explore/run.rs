@@ -14,13 +14,13 @@ use serde::Serialize;
 use super::churn::{self, Flow};
 use super::drawn::one_of;
 use super::invariants::{self, Breach, Invariant};
-use super::mishaps;
 use super::network;
+use super::random_faults;
 use super::standing::Standing;
 use crate::build::{Built, build};
 use crate::faults::Timetable;
+use crate::routing::Routing;
 use crate::topology::Topology;
-use crate::ways::Ways;
 
 /// Time from one look at all nodes to the next.
 const LOOK: Duration = Duration::from_millis(500);
@@ -107,7 +107,7 @@ struct Story {
     topology: Topology,
     network: Network,
     nodes: Vec<NodeId>,
-    ways: Ways,
+    ways: Routing,
     timetable: Timetable,
     flows: Vec<Flow>,
     streams: Vec<Option<StreamId>>,
@@ -120,7 +120,7 @@ impl Story {
     fn new(seed: u64) -> Story {
         let random = RandomStreams::new(seed).part("explore");
         let topology = network::draw(&mut random.stream("network"));
-        let faults = mishaps::draw(&topology, &mut random.stream("faults"));
+        let faults = random_faults::draw(&topology, &mut random.stream("faults"));
         let settings = settings(&mut random.stream("settings"));
         let Built { network, nodes, ways } = build(&topology, seed, &settings);
         let flows = churn::draw(&topology, &nodes, &mut random.stream("flows"));

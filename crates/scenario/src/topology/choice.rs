@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::parse::{self, Problem};
 use super::waxman::Waxman;
 use super::{GraphmlError, Metric, Topology, TopologyError, graphml};
-use crate::said;
+use crate::value_syntax;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub struct Made {
     #[serde(default = "one")]
     pub seed: u64,
     /// Of each link between routers, whatever a file says.
-    #[serde(default, deserialize_with = "said::some_rate")]
+    #[serde(default, deserialize_with = "value_syntax::some_rate")]
     pub bandwidth: Option<Rate>,
     /// What may be reserved of each link.
     #[serde(default)]
@@ -53,10 +53,10 @@ pub struct Made {
     #[serde(default = "fifty")]
     pub queue_packets: u32,
     /// Bandwidth of links to hosts; ten times that of the fastest link between routers where nothing is said.
-    #[serde(default, deserialize_with = "said::some_rate")]
+    #[serde(default, deserialize_with = "value_syntax::some_rate")]
     pub access: Option<Rate>,
     /// Their delay.
-    #[serde(default = "millisecond", deserialize_with = "said::time")]
+    #[serde(default = "millisecond", deserialize_with = "value_syntax::time")]
     pub access_delay: Duration,
     /// What makes a path short.
     #[serde(default = "delay")]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::Place;
 use super::backbone::{Backbone, MAX_ROUTERS, MAX_TRUNKS, Site, Trunk};
 use super::choice::ChoiceError;
-use crate::said;
+use crate::value_syntax;
 
 /// Length of the diagonal of a square.
 const DIAGONAL: f64 = std::f64::consts::SQRT_2;
@@ -35,7 +35,7 @@ pub struct Waxman {
     #[serde(default = "degree")]
     pub degree: f64,
     /// Delay from one side of the square to the other.
-    #[serde(default = "width", deserialize_with = "said::time")]
+    #[serde(default = "width", deserialize_with = "value_syntax::time")]
     pub width: Duration,
     /// Of the dice: one seed is one backbone, whatever seed a run has.
     #[serde(default = "one")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use earmark_boomerang::Wish;
+use earmark_boomerang::ReservationRequest;
 use earmark_core::Rate;
 
 /// What only loops have.
@@ -18,7 +18,7 @@ pub(in crate::cli) struct LoopOptions {
     pub(in crate::cli) reverse: Option<Rate>,
     /// Rates to be content with where the ones before are not to be had; may be given several times, ever smaller.
     #[arg(long = "or", value_name = "FORWARD/REVERSE", value_parser = wish)]
-    pub(in crate::cli) or: Vec<Wish>,
+    pub(in crate::cli) or: Vec<ReservationRequest>,
     /// Take what is offered, if not all is granted.
     #[arg(long)]
     pub(in crate::cli) accept_less: bool,
@@ -58,14 +58,14 @@ pub(in crate::cli) struct StreamOptions {
 }
 
 /// Reads `2Mbit/500kbit`.
-fn wish(text: &str) -> Result<Wish, String> {
+fn wish(text: &str) -> Result<ReservationRequest, String> {
     let (forward, reverse) =
         text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
     let rate = |text: &str| match text {
         "0" => Ok(Rate::ZERO),
         text => text.parse::<Rate>().map_err(|error| error.to_string()),
     };
-    Ok(Wish { forward: rate(forward)?, reverse: rate(reverse)? })
+    Ok(ReservationRequest { forward: rate(forward)?, reverse: rate(reverse)? })
 }
 
 /// Reads a name of RFC 2474, 2597 or 3246, or a number.

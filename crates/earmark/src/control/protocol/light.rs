@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use earmark_boomerang::{Account, OnRefusal, Wish};
+use earmark_boomerang::{Account, OnRefusal, ReservationRequest};
 use earmark_core::Rate;
 use earmark_wire::yessir::Flowspec;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Loop {
     #[serde(default = "udp")]
     pub ip_protocol: u8,
     /// The rates, `{"forward":bps,"reverse":bps}`, the most wanted first: the network grants the first of them that it can.
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<ReservationRequest>,
     /// Seconds between refreshes; those of the daemon's settings where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<u8>,
@@ -50,7 +50,7 @@ impl Loop {
             to,
             from: None,
             ip_protocol: udp(),
-            wishes: vec![Wish { forward, reverse }],
+            wishes: vec![ReservationRequest { forward, reverse }],
             interval_s: None,
             on_refusal: release(),
             query: false,

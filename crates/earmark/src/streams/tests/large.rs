@@ -16,8 +16,8 @@ use earmark_core::{
     Outgoing, Rate, Route, RouteTable, Time, Transport,
 };
 use earmark_nsis::nslp::{
-    Attributes, MessageHandle, NetworkNotification, Nslp, Peering, Received, SendFailure,
-    SendMessage, Turn,
+    Attributes, HandlerContext, MessageHandle, NetworkNotification, Nslp, Peering, Received,
+    SendFailure, SendMessage,
 };
 use earmark_nsis::{Command, Config, Event, Nsis};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
@@ -87,11 +87,16 @@ impl Nslp for Echo {
         NSLPID
     }
 
-    fn may_peer(&mut self, _: &mut Turn<'_, '_>, _: &Received<'_>, _: &mut Vec<u8>) -> Peering {
+    fn may_peer(
+        &mut self,
+        _: &mut HandlerContext<'_, '_>,
+        _: &Received<'_>,
+        _: &mut Vec<u8>,
+    ) -> Peering {
         Peering::Accept
     }
 
-    fn receive(&mut self, turn: &mut Turn<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         self.0.borrow_mut().incoming.push((message.data.to_vec(), message.attributes));
         if message.mri.direction() == Direction::Downstream {
             let back = sending(message.mri.inverted(), message.attributes);
@@ -99,13 +104,13 @@ impl Nslp for Echo {
         }
     }
 
-    fn status(&mut self, _: &mut Turn<'_, '_>, _: MessageHandle, failure: SendFailure) {
+    fn status(&mut self, _: &mut HandlerContext<'_, '_>, _: MessageHandle, failure: SendFailure) {
         self.0.borrow_mut().failures.push(failure);
     }
 
-    fn notify(&mut self, _: &mut Turn<'_, '_>, _: &NetworkNotification) {}
+    fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
-    fn expire(&mut self, turn: &mut Turn<'_, '_>) {
+    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
         if let Some((octets, attributes)) = self.0.borrow_mut().outgoing.take() {
             turn.send(sending(flow(), attributes), octets.len()).copy_from_slice(&octets);
         }

@@ -39,7 +39,7 @@ fn octets(reserve: Reserve<'_>) -> Vec<u8> {
 }
 
 fn qspec(rate: Rate) -> Vec<u8> {
-    rmf::of_wish(&Wish::of(rate), Purpose::Reserve).expect("a QSPEC")
+    rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC")
 }
 
 /// The middle of three nodes, whose neighbours hear nothing; messages come from node 0.

@@ -29,10 +29,10 @@ use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Message;
 use earmark_wire::qos_nslp::iana::NSLPID;
 
-use super::{Application, Command, Config, Event, Listen, QosNslp, Request, Wish};
+use super::{Application, Command, Config, Event, Listen, QosNslp, Request, ReservationRequest};
 use crate::nslp::{
-    NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests, SendFailure,
-    SendMessage, Turn, Validity,
+    HandlerContext, NetworkNotification, Notification, Nslp, PeerHandle, Received, Requests,
+    SendFailure, SendMessage, Validity,
 };
 
 /// Towards lower numbers, and where such packets leave.
@@ -159,7 +159,7 @@ impl Net {
     }
 
     /// Calls an application in its surroundings; what it asks for goes onto the wire.
-    fn call(&mut self, number: usize, act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>)) {
+    fn call(&mut self, number: usize, act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>)) {
         let id = self.nodes[number].qos.id();
         self.call_as(number, id, act);
     }
@@ -169,7 +169,7 @@ impl Net {
         &mut self,
         number: usize,
         id: u16,
-        act: impl FnOnce(&mut QosNslp, &mut Turn<'_, '_>),
+        act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
     ) {
         let node = &mut self.nodes[number];
         let mut requests = Requests::default();
@@ -179,7 +179,10 @@ impl Net {
             interfaces: &node.interfaces,
             ledger: &mut node.ledger,
         };
-        act(&mut node.qos, &mut Turn::new(self.now, &mut context, &mut out, id, &mut requests));
+        act(
+            &mut node.qos,
+            &mut HandlerContext::new(self.now, &mut context, &mut out, id, &mut requests),
+        );
         for effect in out.iter() {
             match effect {
                 Effect::Notify(crate::Event::Qos(event)) => node.events.push(event.clone()),
@@ -208,11 +211,11 @@ impl Net {
     }
 
     pub(super) fn host(&mut self, number: usize, event: HostEvent) {
-        self.call(number, |qos, turn| qos.host_changes(turn, &event));
+        self.call(number, |qos, cx| qos.host_changes(cx, &event));
     }
 
     pub(super) fn command(&mut self, number: usize, command: Command) {
-        self.call(number, |qos, turn| qos.command(turn, command));
+        self.call(number, |qos, cx| qos.command(cx, command));
         self.run();
     }
 
@@ -223,7 +226,7 @@ impl Net {
     /// What GIST tells a node of the neighbours of a session.
     pub(super) fn notify(&mut self, number: usize, mri: Mri, what: Notification) {
         let notification = NetworkNotification { mri, session: SESSION, what };
-        self.call(number, |qos, turn| qos.notify(turn, &notification));
+        self.call(number, |qos, cx| qos.notify(cx, &notification));
         self.run();
     }
 
@@ -252,8 +255,8 @@ impl Net {
             };
             let Some(to) = next else {
                 self.log.push(format!("{from}>- {}", line(&data)));
-                self.call_as(from, nslpid, |qos, turn| {
-                    qos.undelivered(turn, &message, &data, SendFailure::NoNextNode);
+                self.call_as(from, nslpid, |qos, cx| {
+                    qos.undelivered(cx, &message, &data, SendFailure::NoNextNode);
                 });
                 continue;
             };
@@ -292,7 +295,7 @@ impl Net {
             hops: 10,
             interface: if from < to { LEFT } else { RIGHT },
         };
-        self.call_as(to, nslpid, |qos, turn| qos.receive(turn, &message));
+        self.call_as(to, nslpid, |qos, cx| qos.receive(cx, &message));
     }
 
     /// The next node with this NSLPID.
@@ -393,7 +396,7 @@ pub(super) fn listen() -> Listen {
 
 /// A request for the session that all tests talk of.
 pub(super) fn request(from: usize, to: IpAddr, rate: Rate) -> Request {
-    Request { session: Some(SESSION), ..Request::new(flow(from, to), Wish::of(rate)) }
+    Request { session: Some(SESSION), ..Request::new(flow(from, to), ReservationRequest::of(rate)) }
 }
 
 /// A message in one line: type, flags, number, and what it has.

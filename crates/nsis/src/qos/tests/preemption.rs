@@ -48,7 +48,7 @@ fn whoever_was_preempted_may_ask_for_less() {
     let mut net = preempted(OnRefusal::Retry, false);
     net.pass(Duration::from_secs(100));
     assert_eq!(net.all_held(), [5, 5, 5, 0], "nothing at node 1 but the more important one");
-    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(3)) });
+    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(3)) });
     assert_eq!(net.all_held(), [3, 8, 3, 0]);
     let events = net.events(0);
     assert!(matches!(events.last(), Some(Event::Reserved { .. })), "{events:?}");

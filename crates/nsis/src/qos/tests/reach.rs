@@ -150,7 +150,7 @@ fn address_translation_is_told_to_whoever_it_concerns() {
     let translation = Translation { named: of_node(0), seen: Some(address("192.0.2.1")) };
     let flow = (SESSION, mri(0, of_node(3), Direction::Downstream));
     let told = |net: &mut Net, node: usize| {
-        net.call(node, |qos, turn| qos.translated(turn, flow, translation));
+        net.call(node, |qos, cx| qos.translated(cx, flow, translation));
         net.events(node)
     };
     let expected = |application| [Event::Translated { application, session: SESSION, translation }];

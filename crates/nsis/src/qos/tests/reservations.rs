@@ -155,18 +155,18 @@ fn a_wish_with_a_minimum_takes_what_there_is() {
 fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
-    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(5)) });
+    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(5)) });
     assert_eq!(net.all_held(), [5, 5, 5, 0]);
     let events = net.events(0);
     let [first, second] = &events[..] else { panic!("{events:?}") };
     assert!(is_reserved(first, mbps(2)) && is_reserved(second, mbps(5)), "{events:?}");
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(2)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
-    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(7)) });
+    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(7)) });
     let events = net.events(0);
     assert!(matches!(events[0], Event::Refused { outcome: NO_BANDWIDTH, .. }), "{events:?}");
     assert_eq!(net.all_held(), [5, 5, 7, 0], "the QNI has gone back to what there was");
-    net.command(0, Command::Modify { application: APP, wish: Wish::of(mbps(1)) });
+    net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(1)) });
     assert_eq!(net.all_held(), [1, 1, 3, 0]);
 }
 
@@ -264,7 +264,7 @@ fn commands_that_make_no_sense_are_rejected() {
     let mut net = Net::of(2);
     let sound = request(0, of_node(1), mbps(1));
     let cases = [
-        (Request { wish: Wish::of(Rate::ZERO), ..sound.clone() }, Rejection::BadWish),
+        (Request { wish: ReservationRequest::of(Rate::ZERO), ..sound.clone() }, Rejection::BadWish),
         (request(1, of_node(1), mbps(1)), Rejection::BadFlow),
         (request(0, address("192.0.2.1"), mbps(1)), Rejection::NoRoute),
     ];

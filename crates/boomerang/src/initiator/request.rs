@@ -1,0 +1,80 @@
+//! What an application asks for, brought into the form of a message, or the reason why that cannot be.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::{Prefix, Rate};
+use earmark_wire::boomerang::{Family, Keys, Rates, Shape};
+
+use crate::api::{Rejection, Request, ReservationRequest};
+
+/// The pairs of rates: one to 255, something each, and none larger than the one before in either direction.
+pub(super) fn rates(wishes: &[ReservationRequest], group: bool) -> Result<Vec<Rates>, Rejection> {
+    let bits = |rate: Rate| u32::try_from(rate.as_bps()).map_err(|_| Rejection::BadRate);
+    let mut rates: Vec<Rates> = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let pair = Rates { forward: bits(wish.forward)?, reverse: bits(wish.reverse)? };
+        if pair == Rates::ZERO {
+            return Err(Rejection::BadRate);
+        }
+        if group && pair.reverse != 0 {
+            return Err(Rejection::Multicast);
+        }
+        let decreases = rates.last().is_none_or(|last| {
+            *last != pair && pair.forward <= last.forward && pair.reverse <= last.reverse
+        });
+        if !decreases {
+            return Err(Rejection::BadWishes);
+        }
+        rates.push(pair);
+    }
+    if rates.is_empty() || rates.len() > usize::from(u8::MAX) {
+        return Err(Rejection::BadWishes);
+    }
+    Ok(rates)
+}
+
+/// Classifier and mask. A source that is left open is the one that the host sends from.
+pub(super) fn keys(request: &Request, source: IpAddr) -> Result<(Keys, Shape), Rejection> {
+    let mut selector = request.selector;
+    let open = selector.source;
+    let whole = open == Prefix::host(open.address());
+    if open.address().is_unspecified() && whole && Family::of(open.address()) == Family::of(source)
+    {
+        selector.source = Prefix::host(source);
+    }
+    let (keys, shape) = selector.keys();
+    let families = [selector.source.address(), selector.destination.address(), request.destination];
+    let family = Family::of(source);
+    let fits = families.into_iter().all(|address| Family::of(address) == family)
+        && shape.keys(family).is_ok();
+    fits.then_some((keys, shape)).ok_or(Rejection::BadSelector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(forward: u64, reverse: u64) -> ReservationRequest {
+        ReservationRequest { forward: Rate::from_bps(forward), reverse: Rate::from_bps(reverse) }
+    }
+
+    #[test]
+    fn wishes_decrease_and_fit_and_are_something() {
+        assert_eq!(rates(&[wish(2, 1)], false), Ok([Rates { forward: 2, reverse: 1 }].into()));
+        assert!(rates(&[wish(3, 1), wish(2, 1), wish(0, 1)], false).is_ok());
+        for (wishes, group, reason) in [
+            (&[][..], false, Rejection::BadWishes),
+            (&[wish(1, 1), wish(2, 1)], false, Rejection::BadWishes),
+            (&[wish(1, 1), wish(1, 1)], false, Rejection::BadWishes),
+            (&[wish(0, 0)], false, Rejection::BadRate),
+            (&[wish(1 << 32, 0)], false, Rejection::BadRate),
+            (&[wish(1, 1)], true, Rejection::Multicast),
+        ] {
+            assert_eq!(rates(wishes, group), Err(reason), "{wishes:?}");
+        }
+        let many: Vec<ReservationRequest> = (1..=256).rev().map(|n| wish(n, 0)).collect();
+        assert_eq!(rates(&many, false), Err(Rejection::BadWishes));
+        assert!(rates(&many[1..], false).is_ok());
+    }
+}

@@ -1,0 +1,156 @@
+//! A message that has come back to its initiating node.
+
+use alloc::boxed::Box;
+
+use earmark_core::Datagram;
+use earmark_core::outcome::Outcome;
+use earmark_wire::boomerang::{QosView, Rates, View};
+
+use crate::api::{Event, OnRefusal};
+use crate::instance::{Boomerang, HandlerContext};
+use crate::participation::reach;
+use crate::state::Index;
+
+use super::{Loop, Phase};
+
+impl Boomerang {
+    pub(super) fn judge<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        datagram: &Datagram<'_>,
+        view: &View<'_>,
+    ) {
+        let state = self.loops.get_mut(index);
+        state.heard_at = cx.now;
+        let was_lost = core::mem::take(&mut state.lost);
+        state.attempts = 0;
+        let wanted_by_nodes = view.refresh_interval().max(1);
+        state.interval = state.asked_interval.min(wanted_by_nodes);
+        let application = state.application;
+        let said = match view.qos() {
+            QosView::Bitrate(rates) => (0, rates),
+            QosView::Downgrade(vector) => {
+                let pairs = vector.iter().map(|octets| Rates::from_octets(*octets));
+                let first = pairs.enumerate().find(|(_, pair)| *pair != Rates::ZERO);
+                first.unwrap_or((0, Rates::ZERO))
+            }
+        };
+        let record = view.options().participation().filter(|_| state.has_record);
+        let reach = record.map(|(_, record)| {
+            state.has_record = false;
+            reach(&record, said.1, state.destination, datagram.ttl)
+        });
+        match state.phase {
+            Phase::Release => {
+                self.end(index);
+                cx.out.notify(Event::Released { application });
+            }
+            Phase::Query => {
+                self.end(index);
+                let reach = Box::new(Outcome { offer: true, ..reach.unwrap_or_default() });
+                cx.out.notify(Event::Offered { application, offer: said.1, reach });
+            }
+            Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
+                self.refused(cx, index, said.1);
+            }
+            Phase::Reserve if view.key() > 1 && view.key() != state.key => {
+                // Reserved, but locked: whoever did that wants to see the key.
+                state.key = view.key();
+                self.ask(cx, index);
+            }
+            Phase::Reserve => {
+                if was_lost {
+                    // Whoever was told of the loss is to know of its end, too.
+                    state.granted = None;
+                }
+                self.granted(cx, index, said);
+                if let Some(reach) = reach {
+                    let reach = Box::new(reach);
+                    cx.out.notify(Event::Reached { application, reach });
+                }
+            }
+        }
+    }
+
+    /// Everybody has granted the pair of rates of this number.
+    fn granted<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        (number, rates): (usize, Rates),
+    ) {
+        let state = self.loops.get_mut(index);
+        let before = state.granted.replace(rates);
+        let (application, interval) = (state.application, state.interval);
+        match before {
+            Some(before) if before == rates => {}
+            Some(_) => cx.out.notify(Event::Changed { application, rates }),
+            None => {
+                let confirmed = true;
+                cx.out.notify(Event::Established { application, rates, interval, confirmed });
+            }
+        }
+        let is_news = before != Some(rates) && state.counts_nodes;
+        state.has_record |= is_news;
+        if number > 0 && number < state.wishes.len() {
+            // Nodes before the one that could not grant the better pairs hold them still; they are told at once.
+            state.wishes.drain(..number);
+            return self.ask(cx, index);
+        }
+        if is_news {
+            // Which of them take part is another question, and the first message asks as little as it can.
+            return self.ask(cx, index);
+        }
+        self.arm_loop(cx.now, index);
+    }
+
+    /// Somebody has refused.
+    fn refused<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        offer: Rates,
+    ) {
+        let state = self.loops.get_mut(index);
+        let reaction = state.reaction(offer);
+        let wanted = state.wishes.first().copied().unwrap_or_default();
+        let application = state.application;
+        cx.out.notify(Event::Refused { application, offer, reaction });
+        let back_to = state.granted.filter(|granted| *granted != wanted);
+        match (reaction, back_to) {
+            (OnRefusal::Retry, _) => self.arm_loop(cx.now, index),
+            (OnRefusal::TakeOffer, _) => {
+                state.wishes = [lesser(wanted, offer)].into();
+                state.is_vector = false;
+                self.ask(cx, index);
+            }
+            // What was granted before was not at issue; nodes that granted the change give it back.
+            (OnRefusal::Release, Some(granted)) => {
+                state.wishes = [granted].into();
+                state.is_vector = false;
+                self.ask(cx, index);
+            }
+            (OnRefusal::Release, None) => self.begin_release(cx, index),
+        }
+    }
+}
+
+impl Loop {
+    /// What is done about an offer. One that is nothing in a direction that was asked for cannot be taken, and one that is
+    /// all that was asked for can only be asked for again.
+    fn reaction(&self, offer: Rates) -> OnRefusal {
+        let wanted = self.wishes.first().copied().unwrap_or_default();
+        let enough = |wanted: u32, offer: u32| wanted == 0 || offer > 0;
+        let useful = enough(wanted.forward, offer.forward) && enough(wanted.reverse, offer.reverse);
+        match self.on_refusal {
+            OnRefusal::TakeOffer if !useful || offer == Rates::ZERO => OnRefusal::Release,
+            OnRefusal::TakeOffer if lesser(wanted, offer) == wanted => OnRefusal::Retry,
+            reaction => reaction,
+        }
+    }
+}
+
+fn lesser(a: Rates, b: Rates) -> Rates {
+    Rates { forward: a.forward.min(b.forward), reverse: a.reverse.min(b.reverse) }
+}

@@ -1,0 +1,101 @@
+//! Forwarding of a RESERVE: to the next node, or back to the peer as an answer (RFC 5974 section 5.4.1).
+//!
+//! What is new or has changed goes on; a refresh ends here unless it asks for an answer from the end. The last node answers who
+//! asks for that, and whoever refuses tells the peer.
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_wire::qos_nslp::iana::Success;
+use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome};
+
+use super::QosNslp;
+use super::admission::Refused;
+use super::api::Event;
+use super::reserve::Arrival;
+use super::rmf;
+use super::send::{Saying, said_here};
+use super::state::{Flags, Index};
+use crate::nslp::HandlerContext;
+
+impl QosNslp {
+    /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
+    pub(super) fn go_on(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+        success: Success,
+    ) {
+        let Arrival { message, reserve, .. } = *arrival;
+        let session = self.store.session(index);
+        if session.flags.has(Flags::ENDS_HERE) {
+            if let Some(rii) = reserve.rii {
+                let qspec = rmf::success(&session.qspec);
+                // The QNI shows its user whose word it is (RFC 5974 section 5.1.3.6).
+                let outcome = Outcome::Success(success);
+                let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+                self.respond(cx, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
+            } else if reserve.flags.ack_req {
+                self.acknowledge(cx, arrival);
+            }
+            if success == Success::Reservation {
+                self.arrived(cx, index);
+            }
+            return;
+        }
+        let saying = Saying {
+            full: true,
+            rii: reserve.rii,
+            // Whoever waits for the name further on still has to hear it.
+            binding: reserve.binding.filter(|binding| match binding {
+                MessageBinding::Id(_) => true,
+                MessageBinding::Bound(_) => !self.synchronizes(cx, arrival),
+            }),
+            info: reserve.info,
+            objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
+            ..Saying::default()
+        };
+        self.send_reserve(cx, index, &saying);
+        mark(Checkpoint::Forward);
+        let next = cx.now + self.refresh_wait();
+        self.store.session_mut(index).refresh_at = next;
+        self.rearm(index);
+        if reserve.flags.ack_req {
+            self.acknowledge(cx, arrival);
+        }
+    }
+
+    /// Tells the peer that its message was treated (ACK-REQ).
+    pub(super) fn acknowledge(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
+        let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
+        let answers = Some(Answers::Rsn(arrival.reserve.rsn));
+        self.respond(cx, arrival.message, answers, info, None);
+    }
+
+    /// Refuses a RESERVE. Of one that tears down nobody wants to hear (section 5.3.5).
+    pub(super) fn deny(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        refused: &Refused,
+    ) {
+        let Arrival { message, reserve, .. } = *arrival;
+        self.counters.refused += 1;
+        let Refused { fault, available } = refused;
+        let outcome = fault.outcome;
+        let (session, available) = (message.session, *available);
+        cx.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
+        if let Some(MessageBinding::Id(id)) = reserve.binding {
+            self.trigger_fails(cx, id);
+        }
+        if reserve.tear {
+            return;
+        }
+        let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
+        let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+        let returned = reserve
+            .qspec
+            .filter(|_| fault.object.is_some())
+            .map(|qspec| rmf::refusal(qspec, fault, available));
+        self.respond(cx, message, Some(answers), info, returned.as_deref());
+    }
+}

@@ -1,0 +1,199 @@
+//! Listeners: applications that wait for sessions of flows to this node, and what is answered for them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use earmark_core::Rate;
+use earmark_wire::gist::{Direction, PathCoupled};
+use earmark_wire::qos_nslp::iana::{BindingCode, MessageType};
+use earmark_wire::qos_nslp::{BoundSessionId, Query};
+
+use super::QosNslp;
+use super::admission::flow_of;
+use super::api::{Application, Event, Listen, Rejection, Request, ReservationRequest, Scope};
+use super::application::{Initiation, Role, tell};
+use super::path_extent;
+use super::request::qspec_of;
+use super::rmf::{self, Purpose};
+use super::send::Saying;
+use super::state::{Flags, Index};
+use crate::nslp::{HandlerContext, Received};
+
+impl QosNslp {
+    pub(super) fn listen(
+        &mut self,
+        application: Application,
+        listen: Listen,
+    ) -> Result<(), Rejection> {
+        self.is_free(application)?;
+        self.applications.insert(application, Role::Listener(listen, Vec::new()));
+        Ok(())
+    }
+
+    /// Who listens for a flow, and the most that is to be reserved for it. Applications are few.
+    pub(super) fn listener_for(&self, mri: &PathCoupled) -> Option<(Application, Rate)> {
+        self.applications.iter().find_map(|(&application, role)| {
+            let Role::Listener(listen, _) = role else { return None };
+            let fits = listen.destination.is_none_or(|address| address == mri.destination)
+                && listen.protocol.is_none_or(|protocol| mri.protocol == Some(protocol))
+                && listen.port.is_none_or(|port| mri.destination_port == Some(port));
+            fits.then(|| (application, listen.most.unwrap_or(Rate::MAX)))
+        })
+    }
+
+    /// A RESERVE that ends here has made or changed a session.
+    pub(super) fn arrived(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
+        if session.interface.is_none() && !cx.context.interfaces.is_local(mri.destination) {
+            // An aggregate ends here, and nobody waits for that.
+            return;
+        }
+        let application = session
+            .application()
+            .or_else(|| self.asker_of(id).map(|(application, _)| application))
+            .or_else(|| self.listener_for(&mri).map(|(application, _)| application));
+        let (Some(application), Some(flow)) = (application, flow_of(&mri, session.classifier))
+        else {
+            return;
+        };
+        let wanted = rmf::judge(&session.qspec, MessageType::Reserve);
+        let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
+        self.store.session_mut(index).extra().application = Some(application);
+        match self.applications.get_mut(&application) {
+            Some(Role::Asker(question)) => {
+                if let Some(timer) = question.timer.take() {
+                    self.waits.cancel(timer);
+                }
+            }
+            Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
+            _ => {}
+        }
+        let reach = Box::new(path_extent::arrived(&mri, breaks));
+        tell(cx, Event::Incoming { application, session: id, flow, rate, reach });
+        self.answer_in_reverse(cx, index, application);
+    }
+
+    /// A session that had come has ended.
+    pub(super) fn gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+        let session = self.store.session(index);
+        let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
+        let Some(application) = session.application() else { return };
+        match self.applications.get_mut(&application) {
+            Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
+            Some(Role::Asker(_)) => self.drop_question(application),
+            _ => {}
+        }
+        tell(cx, Event::Gone { application, session: id });
+        if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
+            self.release(cx, reverse);
+        }
+    }
+
+    /// Makes the session of the way back, bound to the one that has come (section 4.4).
+    fn answer_in_reverse(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        application: Application,
+    ) {
+        let session = self.store.session(index);
+        let (id, mri, attributes) = (session.id, session.mri, session.attributes);
+        let extra = session.extra.as_ref();
+        let Some(Role::Listener(listen, _)) = self.applications.get(&application) else { return };
+        let Some(wish) = listen.reverse.filter(|_| extra.is_none_or(|e| e.reverse.is_none()))
+        else {
+            return;
+        };
+        let named = extra.into_iter().flat_map(|extra| &extra.bound);
+        let named = named
+            .filter(|bound| bound.binding == BindingCode::Bidirectional)
+            .map(|bound| bound.session)
+            .find(|&session| self.store.find(session).is_none());
+        let back = PathCoupled {
+            source: mri.destination,
+            destination: mri.source,
+            source_prefix: mri.destination_prefix,
+            destination_prefix: mri.source_prefix,
+            source_port: mri.destination_port,
+            destination_port: mri.source_port,
+            ..mri
+        };
+        let (Some(flow), Ok(qspec)) = (flow_of(&back, None), qspec_of(&wish, Purpose::Reserve))
+        else {
+            return;
+        };
+        let session = match named {
+            Some(session) => session,
+            None => self.ids.draw(),
+        };
+        let Err(place) = self.store.look_up(session) else { return };
+        let binding = BindingCode::Bidirectional;
+        let request = Request {
+            bound: [BoundSessionId { binding, session: id }].into(),
+            attributes: Some(attributes),
+            ..Request::new(flow, wish)
+        };
+        let (qspec, classifier, breaks) = (&qspec[..], None, false);
+        let application = Some(application);
+        let initiation =
+            Initiation { application, session, mri: back, place, qspec, classifier, breaks };
+        if self.initiate(cx, &initiation, &request).is_ok() {
+            self.store.session_mut(index).extra().reverse = Some(session);
+        }
+    }
+
+    /// Answers a QUERY for a RESERVE; whether that could be done.
+    pub(super) fn reserve_back(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        message: &Received<'_>,
+        mri: &PathCoupled,
+        query: &Query<'_>,
+        application: Application,
+        most: Rate,
+    ) -> bool {
+        let place = match self.store.look_up(message.session) {
+            // A repetition; what is known is said again.
+            Ok(index) => {
+                if self.store.session(index).is_initiator() {
+                    let saying = Saying { full: true, ..Saying::default() };
+                    self.send_reserve(cx, index, &saying);
+                }
+                return true;
+            }
+            Err(place) => place,
+        };
+        let Some(qspec) = rmf::answer(query.qspec, most) else { return false };
+        let Some(flow) = flow_of(mri, query.classifier) else { return false };
+        let upstream = PathCoupled { direction: Direction::Upstream, ..*mri };
+        let request = Request {
+            bound: query.bound.iter().collect(),
+            attributes: Some(message.attributes),
+            scope: if query.flags.proxy { Scope::Proxy } else { Scope::Path },
+            ..Request::new(flow, ReservationRequest::of(Rate::ZERO))
+        };
+        let session = message.session;
+        let (qspec, classifier, breaks) = (&qspec[..], query.classifier, query.flags.breaks);
+        let initiator = Some(application);
+        let initiation = Initiation {
+            application: initiator,
+            session,
+            mri: upstream,
+            place,
+            qspec,
+            classifier,
+            breaks,
+        };
+        if self.initiate(cx, &initiation, &request).is_err() {
+            return false;
+        }
+        if let Some(Role::Listener(_, sessions)) = self.applications.get_mut(&application) {
+            sessions.push(session);
+        }
+        if let Some(index) = self.store.find(session) {
+            self.store.set_on(index, message.peer);
+        }
+        true
+    }
+}

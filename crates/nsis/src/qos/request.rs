@@ -1,0 +1,67 @@
+//! Requests of applications as messages have them: a flow as message routing information, a rate as a QSPEC.
+
+use alloc::vec::Vec;
+
+use earmark_core::{Flow, Rate};
+use earmark_wire::gist::{Direction, PathCoupled};
+
+use super::QosNslp;
+use super::admission::flow_of;
+use super::api::{Rejection, ReservationRequest};
+use super::rmf::{self, Purpose};
+use crate::nslp::HandlerContext;
+
+impl QosNslp {
+    /// The message routing information of a flow that begins here.
+    pub(super) fn mri_of(
+        &self,
+        cx: &HandlerContext<'_, '_>,
+        flow: &Flow,
+    ) -> Result<PathCoupled, Rejection> {
+        let interfaces = cx.context.interfaces;
+        let hop = cx.context.routes.lookup(flow.destination);
+        let source = match flow.source.filter(|source| !source.is_unspecified()) {
+            Some(source) => source,
+            None => {
+                let hop = hop.ok_or(Rejection::NoRoute)?;
+                let interface = interfaces.by_id(hop.interface);
+                hop.source
+                    .or_else(|| interface.and_then(|i| i.address_like(flow.destination)))
+                    .ok_or(Rejection::BadFlow)?
+            }
+        };
+        let bits = if source.is_ipv4() { 32 } else { 128 };
+        let port = |port: u16| (port != 0).then_some(port);
+        let mri = PathCoupled {
+            source,
+            destination: flow.destination,
+            source_prefix: bits - flow.source_open.min(bits),
+            destination_prefix: bits - flow.destination_open.min(bits),
+            protocol: (flow.protocol != 0).then_some(flow.protocol),
+            ds_field: None,
+            flow_label: (flow.flow_label != 0).then_some(flow.flow_label),
+            spi: None,
+            source_port: port(flow.source_port),
+            destination_port: port(flow.destination_port),
+            direction: Direction::Downstream,
+        };
+        let begins_here = flow.source_open > 0 || interfaces.is_local(source);
+        if !begins_here || flow_of(&mri, None).is_none() {
+            return Err(Rejection::BadFlow);
+        }
+        Ok(mri)
+    }
+}
+
+/// The QSPEC of a wish that makes sense.
+pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
+    let smallest = Rate::from_bps(8);
+    let sound = wish.rate >= smallest
+        && wish.burst > 0
+        && wish.max_packet > 0
+        && wish.peak.is_none_or(|peak| peak >= wish.rate)
+        && wish.minimum.is_none_or(|minimum| {
+            minimum <= wish.rate && (minimum == Rate::ZERO || minimum >= smallest)
+        });
+    sound.then(|| rmf::of_wish(wish, purpose)).flatten().ok_or(Rejection::BadWish)
+}

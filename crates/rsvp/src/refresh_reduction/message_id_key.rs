@@ -1,0 +1,178 @@
+//! Names of messages: MESSAGE_ID without its flags, how two of them compare, and which state block was named how.
+//!
+//! A neighbour counts its messages up, and begins anew at a random epoch when it restarts. Each state block keeps the
+//! name of the last message that said something new about it, so that a later one can be told from one that was
+//! overtaken, and so that a list of names can stand for the messages themselves.
+
+use earmark_core::hash::KeyedHash;
+use earmark_wire::rsvp::MessageId;
+use hashbrown::HashTable;
+
+use crate::state::{Block, Index};
+
+/// Epoch and Message_Identifier of a message; its maker is known from where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageIdKey {
+    /// 24 bits; [`Name::NONE`] has more.
+    pub(crate) epoch: u32,
+    pub(crate) id: u32,
+}
+
+impl MessageIdKey {
+    /// Of a message without MESSAGE_ID.
+    pub(crate) const NONE: MessageIdKey = MessageIdKey { epoch: u32::MAX, id: 0 };
+
+    pub(crate) fn is_some(self) -> bool {
+        self != MessageIdKey::NONE
+    }
+
+    /// Whether a message of this name was made before one named `other`. Names of different epochs have no order
+    /// (RFC 2961 section 4.5).
+    pub(crate) fn is_before(self, other: MessageIdKey) -> bool {
+        self.epoch == other.epoch && precedes(self.id, other.id)
+    }
+}
+
+impl From<MessageId> for MessageIdKey {
+    fn from(id: MessageId) -> MessageIdKey {
+        MessageIdKey { epoch: id.epoch, id: id.id }
+    }
+}
+
+/// Whether `a` comes before `b` on the circle of 32-bit numbers.
+pub(crate) fn precedes(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// A state block that a message named: its kind in the highest bit, its index in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedBlock(u32);
+
+impl NamedBlock {
+    const RESERVATION: u32 = 1 << 31;
+
+    pub(crate) fn new(block: Block, index: Index) -> NamedBlock {
+        match block {
+            Block::Sender => NamedBlock(index),
+            Block::Reservation => NamedBlock(index | NamedBlock::RESERVATION),
+        }
+    }
+
+    /// The block of the same kind behind it, if there is one.
+    pub(crate) fn next(self) -> NamedBlock {
+        NamedBlock(
+            self.0 & NamedBlock::RESERVATION | (self.0 & !NamedBlock::RESERVATION).wrapping_add(1),
+        )
+    }
+
+    pub(crate) fn block(self) -> (Block, Index) {
+        if self.0 & NamedBlock::RESERVATION == 0 {
+            (Block::Sender, self.0)
+        } else {
+            (Block::Reservation, self.0 & !NamedBlock::RESERVATION)
+        }
+    }
+}
+
+/// From (neighbour, name) to the block: one entry a block that has a name. Neighbours choose the keys, so they are hashed
+/// by a [`KeyedHash`]. The names themselves stand in the blocks; nothing here is ever walked.
+#[derive(Debug)]
+pub(crate) struct MessageIdIndex {
+    blocks: HashTable<NamedBlock>,
+    hash: KeyedHash,
+}
+
+impl MessageIdIndex {
+    pub(crate) fn new(hash: KeyedHash) -> MessageIdIndex {
+        MessageIdIndex { blocks: HashTable::new(), hash }
+    }
+
+    /// The block that `neighbor` named so; `name_of` tells the key of a block.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        neighbor: Index,
+        name: MessageIdKey,
+        name_of: impl Fn(NamedBlock) -> (Index, MessageIdKey),
+    ) -> Option<NamedBlock> {
+        let hash = hash(&self.hash, neighbor, name);
+        self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
+    }
+
+    /// Enters a block under the name that it has by now.
+    pub(crate) fn insert(
+        &mut self,
+        block: NamedBlock,
+        name_of: impl Fn(NamedBlock) -> (Index, MessageIdKey),
+    ) {
+        let key = &self.hash;
+        let of = |block: &NamedBlock| {
+            let (neighbor, name) = name_of(*block);
+            hash(key, neighbor, name)
+        };
+        self.blocks.insert_unique(of(&block), block, of);
+    }
+
+    /// Takes a block out that `neighbor` named so.
+    pub(crate) fn remove(&mut self, block: NamedBlock, neighbor: Index, name: MessageIdKey) {
+        let hash = hash(&self.hash, neighbor, name);
+        if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
+            entry.remove();
+        }
+    }
+}
+
+#[inline]
+fn hash(hash: &KeyedHash, neighbor: Index, name: MessageIdKey) -> u64 {
+    hash.of_two([u64::from(name.epoch) << 32 | u64::from(name.id), neighbor.into()])
+}
+
+#[cfg(test)]
+mod tests {
+    use earmark_core::random::RandomStreams;
+
+    use super::*;
+
+    /// The circle has no end: what follows the largest number is the smallest.
+    #[test]
+    fn numbers_are_compared_across_the_wrap() {
+        assert!(precedes(1, 2) && !precedes(2, 1) && !precedes(2, 2));
+        assert!(precedes(u32::MAX, 0) && precedes(u32::MAX - 5, 5));
+        assert!(!precedes(0, u32::MAX));
+        assert!(precedes(7, 7 + (1 << 31) - 1));
+    }
+
+    #[test]
+    fn names_of_different_epochs_have_no_order() {
+        let old = MessageIdKey { epoch: 1, id: 5 };
+        assert!(
+            old.is_before(MessageIdKey { id: 6, ..old })
+                && !MessageIdKey { id: 6, ..old }.is_before(old)
+        );
+        assert!(!old.is_before(MessageIdKey { epoch: 2, id: 6 }));
+        assert!(!old.is_before(MessageIdKey::NONE) && !MessageIdKey::NONE.is_before(old));
+    }
+
+    #[test]
+    fn a_block_is_found_by_its_name_and_its_neighbor_only() {
+        let names = [
+            (3, MessageIdKey { epoch: 1, id: 5 }),
+            (4, MessageIdKey { epoch: 1, id: 5 }),
+            (3, MessageIdKey { epoch: 2, id: 5 }),
+        ];
+        let name_of = |named: NamedBlock| names[named.block().1 as usize];
+        let mut index =
+            MessageIdIndex::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("names")));
+        for (block, _) in names.iter().enumerate() {
+            index.insert(NamedBlock::new(Block::Reservation, block as Index), name_of);
+        }
+        for (block, &(neighbor, name)) in names.iter().enumerate() {
+            let found = index.find(neighbor, name, name_of).map(NamedBlock::block);
+            assert_eq!(found, Some((Block::Reservation, block as Index)));
+        }
+        assert_eq!(index.find(4, names[2].1, name_of), None);
+        index.remove(NamedBlock::new(Block::Reservation, 0), 3, names[0].1);
+        assert_eq!(index.find(3, names[0].1, name_of), None);
+        assert_eq!(index.blocks.len(), 2);
+    }
+}

@@ -1,0 +1,195 @@
+//! Refresh reduction with all neighbours of a node (RFC 2961), and Hello (RFC 3209 section 5).
+//!
+//! # Sending
+//!
+//! A Path or Resv to a neighbour that supports refresh reduction carries a MESSAGE_ID. [`SentMessageIds`] keeps which state the
+//! identifier stands for. New information gets a new identifier and waits in the [`RetransmissionQueue`] until it is acknowledged.
+//! A retransmission is built anew from the state, since only the state is kept. Once acknowledged, the identifier is in the
+//! neighbour's [`SummaryRefreshList`](summary_refresh_list::SummaryRefreshList), the state is no longer refreshed by messages of its
+//! own, and in each refresh interval the list leaves in a few Srefresh messages. If a neighbour answers with a MESSAGE_ID NACK, or
+//! shows by a new epoch that it has restarted, it is sent the state again. State that was never acknowledged is refreshed as in
+//! RFC 2205.
+//!
+//! Tears, errors and confirmations have no state to be built from: a copy of each is kept until it is acknowledged.
+//!
+//! Messages that several inputs cause for one neighbour can leave in one datagram: see [`Bundler`].
+//!
+//! # Receiving
+//!
+//! State blocks keep the MESSAGE_ID of the neighbour's last message about them, and the
+//! [`MessageIdIndex`](message_id_key::MessageIdIndex) finds them by it. A message that a later one has overtaken is dropped. An
+//! identifier in an Srefresh counts like the message itself.
+//!
+//! # Odd cases
+//!
+//! - **The next hop** is known from the route. A Path to a next hop that has not been heard yet has no MESSAGE_ID, since a node
+//!   that does not know the class would refuse it. The first message from there shows what the node supports.
+//! - **A neighbour stops to support refresh reduction**: its state is sent once more, without MESSAGE_ID, and refreshed as in RFC 2205.
+//! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by itself until it is
+//!   accepted.
+//! - **A Resv for several senders** of a foreign node has one identifier for several states. The identifier is not kept, so the node
+//!   is asked for the whole message each time.
+//! - **Path messages to groups** have no MESSAGE_ID: which nodes would have to acknowledge them is not known (RFC 2961 section
+//!   4.7). Summary refreshes of foreign nodes that name them are understood.
+
+mod assign_message_id;
+mod bundle;
+mod hello;
+pub(crate) mod message_id_key;
+mod peer;
+mod receive;
+mod resend;
+mod retransmission;
+mod send;
+mod sent_message_ids;
+mod summary;
+mod summary_refresh_list;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_core::random::{RandomStreams, Stream};
+use earmark_core::timer::TimerId;
+use earmark_core::{Effects, InterfaceId, Interfaces, Neighbor, Outgoing, Time};
+
+use crate::config::{Config, Reduction};
+use crate::state::{Index, NONE};
+use crate::view::{NeighborView, ReductionView};
+pub use bundle::{Bundled, Bundler, Envelope};
+pub use hello::Liveness;
+use peer::Peers;
+pub(crate) use receive::unbundled;
+use retransmission::RetransmissionQueue;
+pub(crate) use send::{OutgoingMessage, Sending};
+use sent_message_ids::{DeliveryState, SentMessageIds};
+
+/// State of refresh reduction of one node with all its neighbours.
+#[derive(Debug)]
+pub(crate) struct RefreshReduction {
+    settings: Reduction,
+    sent: SentMessageIds,
+    peers: Peers,
+    retries: RetransmissionQueue,
+    /// Messages without state, by Message_Identifier, until they are acknowledged.
+    copies: BTreeMap<u32, Copy>,
+    /// Peers whose state is sent again.
+    peers_to_resend: Vec<Index>,
+    /// Peers that acknowledgements wait for.
+    peers_to_acknowledge: Vec<Index>,
+    answer_timer: Option<TimerId>,
+    retry_timer: Option<(TimerId, Time)>,
+    /// When the next burst of messages that are sent again may begin.
+    next_burst: Time,
+    /// Whether a message was sent that may travel with others, since Bundles were made last.
+    has_company: bool,
+    bundler: Bundler,
+    /// Spreads acknowledgements and summary refreshes.
+    jitter: Stream,
+    /// Instances of Hello.
+    instances: Stream,
+}
+
+/// A message as it was sent.
+#[derive(Debug)]
+struct Copy {
+    how: Outgoing,
+    octets: Box<[u8]>,
+}
+
+impl RefreshReduction {
+    /// Draws from the streams `rsvp/epoch`, `rsvp/exchange` and `rsvp/hello`.
+    pub(crate) fn new(config: &Config, random: &RandomStreams) -> RefreshReduction {
+        RefreshReduction {
+            settings: config.reduction.clone(),
+            sent: SentMessageIds::new(random.stream("rsvp/epoch").next_u64()),
+            peers: Peers::default(),
+            retries: RetransmissionQueue::new(&config.reduction.retransmission),
+            copies: BTreeMap::new(),
+            peers_to_resend: Vec::new(),
+            peers_to_acknowledge: Vec::new(),
+            answer_timer: None,
+            retry_timer: None,
+            next_burst: Time::ZERO,
+            has_company: false,
+            bundler: Bundler::default(),
+            jitter: random.stream("rsvp/exchange"),
+            instances: random.stream("rsvp/hello"),
+        }
+    }
+
+    /// Takes back what was told under an entry, for its state is gone or goes without number from now on.
+    pub(crate) fn forget(&mut self, entry: Index) {
+        if entry != NONE {
+            self.open(entry);
+            self.sent.remove(entry);
+        }
+    }
+
+    /// Whether what was told is acknowledged and part of summary refreshes, so that it needs no refresh of its own.
+    pub(crate) fn is_listed(&self, entry: Index) -> bool {
+        entry != NONE && matches!(self.sent.delivery_state(entry), DeliveryState::Listed { .. })
+    }
+
+    /// Returns what refresh reduction knows of a neighbour that has no state.
+    pub(crate) fn view(&self, interface: InterfaceId, address: IpAddr) -> NeighborView {
+        let peer = self.peers.find(interface, address).and_then(|i| self.peers.get(i));
+        NeighborView {
+            address,
+            interface,
+            senders: 0,
+            reservations: 0,
+            heard: peer.map_or(Time::ZERO, |peer| peer.heard),
+            reduction: peer.filter(|peer| peer.capable).map(|peer| ReductionView {
+                epoch: peer.epoch,
+                summarized: peer.summary_list.len(),
+                to_repeat: peer.to_resend.len(),
+                summaries_sent: peer.summaries.0,
+                summaries_received: peer.summaries.1,
+            }),
+            hello: peer.map_or(Liveness::Unknown, |peer| peer.hello.liveness()),
+        }
+    }
+
+    /// Where peers are.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (InterfaceId, IpAddr)> {
+        self.peers.addresses()
+    }
+
+    /// Our epoch, and how many messages wait for their acknowledgement.
+    pub(crate) fn outlook(&self) -> (u32, usize) {
+        (self.sent.epoch(), self.retries.len())
+    }
+
+    /// Makes Bundles of what was sent to peers.
+    pub(crate) fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) -> Bundled {
+        if !core::mem::take(&mut self.has_company) {
+            return Bundled::default();
+        }
+        let (peers, flags) = (&self.peers, self.settings.flags());
+        self.bundler.bundle(out, |Neighbor { interface, address }| {
+            // It may have ceased to be one since it was written to.
+            let peer = peers.find(interface, address).and_then(|index| peers.get(index));
+            let link = peer.filter(|peer| peer.capable).and(interfaces.by_id(interface))?;
+            Some(Envelope { source: link.address_like(address)?, flags, mtu: link.mtu })
+        })
+    }
+
+    /// Removes an entry from the summary refresh list that it is in.
+    fn open(&mut self, entry: Index) {
+        let DeliveryState::Listed { peer, place } = self.sent.delivery_state(entry) else {
+            return;
+        };
+        self.sent.set_delivery_state(entry, DeliveryState::Open);
+        let id = self.sent.id(entry);
+        let Some(list) = self.peers.get_mut(peer).map(|peer| &mut peer.summary_list) else {
+            return;
+        };
+        for (moved, place) in list.remove(id, place).into_iter().flatten() {
+            if let Some(entry) = self.sent.find(moved) {
+                self.sent.set_delivery_state(entry, DeliveryState::Listed { peer, place });
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! MESSAGE_IDs that this node has sent: one entry for each Path or Resv that a neighbour has.
+//!
+//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new identifier with each
+//! change of its state, so that an acknowledgement of the state before means nothing.
+
+use alloc::vec::Vec;
+
+use earmark_core::growth;
+use hashbrown::HashTable;
+
+use crate::state::{Index, NONE};
+
+/// The state that an entry's message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The Path of this sender.
+    Path(Index),
+    /// The Resv for this sender, in the fixed-filter style.
+    Resv(Index),
+    /// What this pool asks of one previous hop.
+    Shared(Index),
+}
+
+/// Whether the neighbour has acknowledged an entry's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeliveryState {
+    /// Not acknowledged; it is sent again, or was until there was no hope left.
+    Open,
+    /// Acknowledged by this peer, and in its summary refresh list.
+    Listed {
+        /// Who acknowledged it.
+        peer: Index,
+        /// Position in the list.
+        place: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// In a vacant entry the next vacant one.
+    id: u32,
+    /// A [`Subject`], the kind in the two highest bits.
+    subject: u32,
+    peer: Index,
+    /// Position in the peer's summary refresh list; [`OPEN`] in none, [`VACANT`] where this is no entry.
+    place: u32,
+}
+
+const OPEN: u32 = u32::MAX;
+const VACANT: u32 = u32::MAX - 1;
+/// Kinds of subject. Blocks take so much memory that no index ever needs these bits.
+const RESV: u32 = 1 << 30;
+const SHARED: u32 = 2 << 30;
+const KINDS: u32 = 3 << 30;
+
+/// All entries.
+#[derive(Debug)]
+pub(crate) struct SentMessageIds {
+    epoch: u32,
+    next: u32,
+    /// The first number that was given out.
+    first: u32,
+    /// Whether all numbers have been given out once, so that one may still be in use when it is its turn again.
+    has_wrapped: bool,
+    /// Entries and vacant ones; a slab's would be larger by half.
+    entries: Vec<Entry>,
+    /// First of the vacant ones.
+    vacant: Index,
+    /// From number to entry. We choose the numbers, so any spreading of them will do.
+    by_id: HashTable<Index>,
+}
+
+impl SentMessageIds {
+    /// A book of the epoch in the low 24 bits of `seed`, whose numbers begin with its high half.
+    pub(crate) fn new(seed: u64) -> SentMessageIds {
+        SentMessageIds {
+            epoch: seed as u32 & 0x00ff_ffff,
+            next: (seed >> 32) as u32,
+            first: (seed >> 32) as u32,
+            has_wrapped: false,
+            entries: Vec::new(),
+            vacant: NONE,
+            by_id: HashTable::new(),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// A number that was never used. After 2^32 of them they begin again; what still stands under one then is passed
+    /// over.
+    pub(crate) fn number(&mut self) -> u32 {
+        loop {
+            let id = self.next;
+            self.next = self.next.wrapping_add(1);
+            self.has_wrapped |= self.next == self.first;
+            if !self.has_wrapped || self.find(id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Enters news about `subject` under a new number.
+    pub(crate) fn insert(&mut self, subject: Subject) -> Index {
+        let id = self.number();
+        let subject = match subject {
+            Subject::Path(sender) => sender,
+            Subject::Resv(sender) => sender | RESV,
+            Subject::Shared(pool) => pool | SHARED,
+        };
+        let told = Entry { id, subject, peer: 0, place: OPEN };
+        let entry = match self.entries.get_mut(self.vacant as usize) {
+            Some(vacant) => {
+                let next = core::mem::replace(vacant, told).id;
+                core::mem::replace(&mut self.vacant, next)
+            }
+            None => {
+                growth::push(&mut self.entries, told);
+                (self.entries.len() - 1) as Index
+            }
+        };
+        self.index(entry, id);
+        entry
+    }
+
+    /// There is something new to say: the entry, which must be [`Standing::Open`], gets a new number.
+    pub(crate) fn renumber(&mut self, entry: Index) -> u32 {
+        let id = self.number();
+        self.unindex(entry);
+        self.entries[entry as usize].id = id;
+        self.index(entry, id);
+        id
+    }
+
+    /// Takes out an entry, which must be [`Standing::Open`].
+    pub(crate) fn remove(&mut self, entry: Index) {
+        self.unindex(entry);
+        let told = &mut self.entries[entry as usize];
+        debug_assert_eq!(told.place, OPEN, "the entry is open");
+        (told.id, told.place) = (self.vacant, VACANT);
+        self.vacant = entry;
+    }
+
+    /// The entry of this number.
+    pub(crate) fn find(&self, id: u32) -> Option<Index> {
+        self.by_id.find(spread(id), |&entry| self.id(entry) == id).copied()
+    }
+
+    pub(crate) fn id(&self, entry: Index) -> u32 {
+        self.entries[entry as usize].id
+    }
+
+    pub(crate) fn subject(&self, entry: Index) -> Subject {
+        let subject = self.entries[entry as usize].subject;
+        match subject & KINDS {
+            0 => Subject::Path(subject),
+            RESV => Subject::Resv(subject & !KINDS),
+            _ => Subject::Shared(subject & !KINDS),
+        }
+    }
+
+    pub(crate) fn delivery_state(&self, entry: Index) -> DeliveryState {
+        let Entry { peer, place, .. } = self.entries[entry as usize];
+        if place == OPEN { DeliveryState::Open } else { DeliveryState::Listed { peer, place } }
+    }
+
+    pub(crate) fn set_delivery_state(&mut self, entry: Index, standing: DeliveryState) {
+        let told = &mut self.entries[entry as usize];
+        match standing {
+            DeliveryState::Open => told.place = OPEN,
+            DeliveryState::Listed { peer, place } => (told.peer, told.place) = (peer, place),
+        }
+    }
+
+    fn index(&mut self, entry: Index, id: u32) {
+        let entries = &self.entries;
+        let _ = self
+            .by_id
+            .insert_unique(spread(id), entry, |&entry| spread(entries[entry as usize].id));
+    }
+
+    fn unindex(&mut self, entry: Index) {
+        let id = self.id(entry);
+        if let Ok(found) = self.by_id.find_entry(spread(id), |&other| other == entry) {
+            found.remove();
+        }
+    }
+}
+
+/// Numbers follow each other; the table wants them to differ in all bits, the highest above all.
+fn spread(id: u32) -> u64 {
+    u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_found_by_its_latest_number_only() {
+        let mut book = SentMessageIds::new(0xffff_fffe_0012_3456);
+        assert_eq!(book.epoch(), 0x12_3456);
+        let path = book.insert(Subject::Path(9));
+        let resv = book.insert(Subject::Resv(9));
+        let (first, second) = (book.id(path), book.id(resv));
+        assert_eq!((first, second), (0xffff_fffe, 0xffff_ffff));
+        assert_eq!(book.renumber(path), 0, "numbers wrap");
+        assert_eq!(
+            (book.find(first), book.find(second), book.find(0)),
+            (None, Some(resv), Some(path))
+        );
+        assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
+        book.remove(resv);
+        assert_eq!(book.find(second), None);
+        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.insert(subject));
+        assert_eq!(entries, [resv, 2], "what is vacant is used first");
+        assert_eq!(book.subject(resv), Subject::Shared(1));
+    }
+
+    #[test]
+    fn a_number_that_still_stands_is_passed_over() {
+        let mut book = SentMessageIds::new(5 << 32);
+        let entry = book.insert(Subject::Path(0));
+        assert_eq!(book.number(), 6);
+        book.next = 4; // after 2^32 of them
+        assert_eq!([book.number(), book.number()], [4, 6]);
+        assert_eq!(book.find(5), Some(entry));
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Entry>() <= 16);
+    }
+}

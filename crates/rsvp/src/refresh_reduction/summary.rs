@@ -1,0 +1,179 @@
+//! Summary refreshes: one short message says that all that was told still holds (RFC 2961 section 5).
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNames, Srefresh};
+
+use super::message_id_key::{MessageIdKey, NamedBlock};
+use super::send::OutgoingMessage;
+use crate::instance::{HandlerContext, Rsvp};
+use crate::refresh::to_neighbor;
+use crate::state::{Block, Index, Timer, TimerKind};
+
+/// IP header with options, RSVP headers, a signature and some acknowledgements, octets; the rest of a packet is names.
+const OVERHEAD: u32 = 256;
+
+impl Rsvp {
+    /// A peer has acknowledged something: it will be reminded of it, in the rounds that it is reminded in anyhow.
+    pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        if peer.summary.is_some() {
+            return;
+        }
+        let refresh = self.config.timing(peer.interface).refresh_ms();
+        peer.summary_list.begin_round(now, Duration::from_millis(refresh.into()));
+        let timer = Timer { kind: TimerKind::Summary, block: index };
+        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
+    }
+
+    /// The next summary refresh to a peer is due.
+    pub(crate) fn summary_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+        let now = cx.now;
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.summary = None;
+        if peer.summary_list.is_empty() {
+            return;
+        }
+        let (interface, address) = (peer.interface, peer.address);
+        let link = cx.context.interfaces.by_id(interface);
+        if peer.summary_list.round_is_over(now) {
+            let refresh = self.config.timing(interface).refresh_ms();
+            let refresh = Duration::from_millis(refresh.into());
+            // Never later than R after the last one, and not in step with others.
+            let length = self.refresh_reduction.jitter.uniform(refresh - refresh / 8, refresh);
+            peer.summary_list.begin_round(now, length);
+        }
+        let most = link.map_or(1, |link| (link.mtu.saturating_sub(OVERHEAD) / 4).max(1)) as usize;
+        if let Some(source) = link.and_then(|link| link.address_like(address)) {
+            // Taken out for as long as the message is written, which needs the rest of the exchange.
+            let mut list = core::mem::take(&mut peer.summary_list);
+            let ids = list.next_chunk(most);
+            if !ids.is_empty() {
+                peer.summaries.0 += 1;
+                self.counters.reduction.named += ids.len() as u64;
+                let names = RefreshNames::Messages(List::Items(ids));
+                let lists = [RefreshList { epoch: self.refresh_reduction.sent.epoch(), names }];
+                let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
+                let how = to_neighbor(source, address);
+                let message = OutgoingMessage::new(how).to(Some(index));
+                self.refresh_reduction.send(&mut self.counters, cx.out, message, &body);
+            }
+            if let Some(peer) = self.refresh_reduction.peers.get_mut(index) {
+                peer.summary_list = list;
+            }
+        }
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        let timer = Timer { kind: TimerKind::Summary, block: index };
+        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
+    }
+
+    /// A peer says that what it told still holds.
+    pub(crate) fn receive_srefresh<E>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        srefresh: &Srefresh<'_>,
+    ) {
+        let most = self.config.reduction.max_partners as usize;
+        let (interface, address) = (datagram.interface, datagram.source);
+        let Some(index) = self.refresh_reduction.peers.find_or_insert(interface, address, most)
+        else {
+            return;
+        };
+        let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
+        peer.summaries.1 += 1;
+        let timing = self.config.timing(interface);
+        let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
+        let expires_at = cx.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
+        let neighbor = self.store.find_neighbor(interface, address);
+        let mut reminder = Reminder { neighbor, expires_at, last: None };
+        for list in srefresh.lists {
+            let name = |id| MessageIdKey { epoch: list.epoch, id };
+            match list.names {
+                RefreshNames::Messages(ids) => {
+                    for id in ids {
+                        if !self.refresh_named(&mut reminder, name(id)) {
+                            self.nack(cx, index, name(id));
+                        }
+                    }
+                }
+                RefreshNames::Sources(items) => {
+                    for item in items {
+                        if !self.refresh_named(&mut reminder, name(item.id))
+                            && forwards(cx, interface, item.source, datagram.destination)
+                        {
+                            self.nack(cx, index, name(item.id));
+                        }
+                    }
+                }
+                RefreshNames::Multicast(items) => {
+                    for item in items {
+                        if !self.refresh_named(&mut reminder, name(item.id))
+                            && forwards(cx, interface, item.source, item.destination)
+                        {
+                            self.nack(cx, index, name(item.id));
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(neighbor) = neighbor.filter(|_| reminder.last.is_some()) {
+            self.store.neighbors[neighbor as usize].heard = cx.now;
+        }
+    }
+
+    /// Refreshes the state that a neighbour named so; gives whether there is any.
+    #[inline]
+    fn refresh_named(&mut self, reminder: &mut Reminder, name: MessageIdKey) -> bool {
+        let &mut Reminder { neighbor, expires_at, last } = reminder;
+        let named = neighbor.and_then(|neighbor| self.store.find_named_after(last, neighbor, name));
+        let Some(named) = named else {
+            self.counters.reduction.unknown += 1;
+            return false;
+        };
+        reminder.last = Some(named);
+        self.counters.reduction.refreshed += 1;
+        match named.block() {
+            (Block::Sender, index) => {
+                let ends = &mut self.store.psb_mut(index).expires_at;
+                *ends = expires_at.max(*ends);
+            }
+            (Block::Reservation, index) => {
+                let rsb = self.store.rsb_mut(index);
+                rsb.expires_at = expires_at.max(rsb.expires_at);
+                // A name stands for all filters of a request or for none.
+                for filter in rsb.extra.iter_mut().flat_map(|extra| &mut extra.filters) {
+                    filter.expires_at = expires_at.max(filter.expires_at);
+                }
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn nack<E>(&mut self, cx: &HandlerContext<'_, '_, E>, peer: Index, name: MessageIdKey) {
+        self.acknowledge(cx.now, peer, AcknowledgementKind::Nack, name);
+    }
+}
+
+/// What a summary does to the blocks that it names.
+struct Reminder {
+    /// Who sent it; `None` where no state hangs on the sender.
+    neighbor: Option<Index>,
+    expires_at: Time,
+    /// The block that was refreshed last.
+    last: Option<NamedBlock>,
+}
+
+/// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).
+fn forwards<E>(
+    cx: &HandlerContext<'_, '_, E>,
+    interface: InterfaceId,
+    source: IpAddr,
+    group: IpAddr,
+) -> bool {
+    let branches = cx.context.routes.multicast(source, group);
+    branches.is_some_and(|branches| branches.incoming == Some(interface))
+}

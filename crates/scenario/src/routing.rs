@@ -1,0 +1,155 @@
+//! The routes of a network in play: those of the topology, and others while links of it are down.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use earmark_core::{Hop, InterfaceId, Prefix, Route};
+use earmark_sim::{Network, NodeId};
+
+use crate::topology::{Paths, Topology};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    /// By node, what it is joined to.
+    ports: Vec<Vec<Port>>,
+    /// By node, the routes that it has besides those of its own links, in ascending order.
+    routes: Vec<Vec<Route>>,
+}
+
+/// One end of a link.
+#[derive(Debug)]
+struct Port {
+    link: usize,
+    /// As the topology calls it,
+    name: String,
+    /// and as the network does.
+    interface: InterfaceId,
+    /// Addresses of the link.
+    prefix: Prefix,
+    /// The node at the other end.
+    peer: usize,
+}
+
+impl Routing {
+    /// Enters the routes of a topology in its network, which has called the ends of the links, in their order, so.
+    pub(crate) fn enter(
+        topology: &Topology,
+        interfaces: &[[InterfaceId; 2]],
+        network: &mut Network,
+        nodes: &[NodeId],
+    ) -> Routing {
+        let mut ports: Vec<Vec<Port>> = nodes.iter().map(|_| Vec::new()).collect();
+        for (number, (link, ids)) in topology.links.iter().zip(interfaces).enumerate() {
+            for (side, (end, &interface)) in link.ends.iter().zip(ids).enumerate() {
+                ports[end.node].push(Port {
+                    link: number,
+                    name: end.interface.clone(),
+                    interface,
+                    prefix: link.prefix,
+                    peer: link.ends[1 - side].node,
+                });
+            }
+        }
+        let mut ways = Routing { ports, routes: vec![Vec::new(); nodes.len()] };
+        ways.lead_round(&BTreeSet::new(), network, nodes, topology);
+        ways
+    }
+
+    /// A node at an end of a link, and the interface there.
+    pub(crate) fn end_of(&self, link: usize) -> Option<(usize, InterfaceId)> {
+        let mut numbered = self.ports.iter().enumerate();
+        numbered.find_map(|(node, ports)| {
+            let port = ports.iter().find(|port| port.link == link)?;
+            Some((node, port.interface))
+        })
+    }
+
+    /// Changes the routes of all nodes to those that lead round the links that are down.
+    pub(crate) fn lead_round(
+        &mut self,
+        down: &BTreeSet<usize>,
+        network: &mut Network,
+        nodes: &[NodeId],
+        topology: &Topology,
+    ) {
+        let left = without(topology, down);
+        let paths = left.paths();
+        for (index, &node) in nodes.iter().enumerate() {
+            let routes = self.routes_of(index, &paths);
+            let old = std::mem::replace(&mut self.routes[index], routes);
+            let new = &self.routes[index];
+            // The new ones first, so that no destination is without a way in between.
+            for route in
+                new.iter().filter(|route| old.binary_search_by_key(&key(route), key).is_err())
+            {
+                network.add_route(node, *route);
+            }
+            for route in
+                old.iter().filter(|route| new.binary_search_by_key(&key(route), key).is_err())
+            {
+                network.remove_route(node, *route);
+            }
+        }
+    }
+
+    /// Each node that packets to a node pass, from another on, and the interface by which they leave it; `None` where they
+    /// do not arrive. Links that are down are passed over.
+    pub(crate) fn path(
+        &self,
+        topology: &Topology,
+        down: &BTreeSet<usize>,
+        from: usize,
+        to: usize,
+    ) -> Option<Vec<(usize, InterfaceId)>> {
+        let destination = IpAddr::from(topology.address(to)?);
+        let (mut at, mut path) = (from, Vec::new());
+        while at != to {
+            if path.len() > self.ports.len() {
+                return None; // in a circle
+            }
+            let port = self.port(down, at, destination)?;
+            path.push((at, port.interface));
+            at = port.peer;
+        }
+        Some(path)
+    }
+
+    /// Where packets leave a node.
+    fn port(&self, down: &BTreeSet<usize>, at: usize, destination: IpAddr) -> Option<&Port> {
+        let ports = &self.ports[at];
+        let near = |port: &&Port| port.prefix.contains(destination) && !down.contains(&port.link);
+        ports.iter().find(near).or_else(|| {
+            let routes = self.routes[at].iter().filter(|route| route.prefix.contains(destination));
+            let route = routes.max_by_key(|route| route.prefix.length())?;
+            ports.iter().find(|port| port.interface == route.hop.interface)
+        })
+    }
+
+    /// The routes of a node along these paths.
+    fn routes_of(&self, node: usize, paths: &Paths<'_>) -> Vec<Route> {
+        // Links have one address each in the simulator.
+        let routes = paths.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
+        let mut routes: Vec<Route> = routes
+            .filter_map(|route| {
+                let port = self.ports[node].iter().find(|port| port.name == route.interface)?;
+                let hop =
+                    Hop { interface: port.interface, gateway: Some(route.gateway), source: None };
+                Some(Route { prefix: route.prefix, metric: 0, hop })
+            })
+            .collect();
+        routes.sort_unstable_by_key(key);
+        routes
+    }
+}
+
+fn key(route: &Route) -> (Prefix, Hop) {
+    (route.prefix, route.hop)
+}
+
+/// The topology without the links that are down.
+fn without(topology: &Topology, down: &BTreeSet<usize>) -> Topology {
+    let numbered = topology.links.iter().enumerate();
+    let up = numbered.filter(|(number, _)| !down.contains(number));
+    Topology { links: up.map(|(_, link)| link.clone()).collect(), ..topology.clone() }
+}

@@ -1,0 +1,354 @@
+//! The sender's side: speaks RTCP for a plain RTP sender beside it, so that its stream is reserved.
+
+use alloc::boxed::Box;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use earmark_core::outcome::{self, Outcome};
+use earmark_core::{Datagram, InterfaceId, Time};
+use earmark_wire::rtcp::{
+    self, Application as App, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
+};
+use earmark_wire::udp;
+use earmark_wire::yessir::{
+    Auth, Command, Generic, LinkInfo, Message, NAME, Report, Style, VERSION,
+};
+
+use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
+use crate::forward::own_address;
+use crate::instance::{HandlerContext, Hint, Passing, Yessir};
+use crate::roles::{Role, Sender};
+use crate::state::{Index, Timer, TimerKind};
+
+/// Receivers whose answers are kept apart; those of more are told each time that they come.
+const MOST_RECEIVERS: usize = 256;
+/// Length of an APP packet in front of its data, octets.
+const APP_HEADER: usize = rtcp::HEADER + 8;
+
+impl Yessir {
+    /// Announces a stream of this host, from now on.
+    pub(crate) fn attach<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        application: Application,
+        attachment: Attachment,
+    ) -> Result<(), Rejection> {
+        let stream = self.check(cx, &attachment)?;
+        let port = (stream.source, report_port(stream.source_port, attachment.multiplexed));
+        let known = match self.roles.by_application.get(&application) {
+            Some(Role::Listener(_)) => return Err(Rejection::Busy),
+            Some(Role::Sender(known)) => Some(*known),
+            None => None,
+        };
+        if self.roles.by_port.get(&port).is_some_and(|other| Some(*other) != known) {
+            return Err(Rejection::Taken);
+        }
+        if let Some(index) = known {
+            let old = &self.roles.senders[index as usize];
+            if old.stream == stream && old.attachment.multiplexed == attachment.multiplexed {
+                let ssrc = attachment.ssrc.unwrap_or(old.ssrc);
+                let sender = &mut self.roles.senders[index as usize];
+                (sender.attachment, sender.ssrc) = (attachment, ssrc);
+                self.announce(cx, index, Announcement::Now);
+                return Ok(());
+            }
+            self.leave(cx, application)?;
+        } else if self.roles.by_application.len() >= self.config.limits.applications as usize {
+            return Err(Rejection::Limit);
+        }
+        let ssrc = attachment.ssrc.unwrap_or_else(|| self.ssrcs.next_u64() as u32);
+        let index = self.roles.senders.insert(Sender {
+            application,
+            attachment,
+            stream,
+            ssrc,
+            sent: SenderInfo::default(),
+            timer: None,
+            sequence: u64::from(self.config.auth.started) << 32,
+            answers: alloc::collections::BTreeMap::new(),
+        }) as Index;
+        self.roles.by_application.insert(application, Role::Sender(index));
+        self.roles.by_port.insert(port, index);
+        self.announce(cx, index, Announcement::Now);
+        Ok(())
+    }
+
+    /// The stream that an application means.
+    fn check<E>(
+        &self,
+        cx: &HandlerContext<'_, '_, E>,
+        attachment: &Attachment,
+    ) -> Result<Stream, Rejection> {
+        let mut stream = attachment.stream;
+        if !(1..=255).contains(&attachment.cname.len()) {
+            return Err(Rejection::Name);
+        }
+        for port in [stream.source_port, stream.destination_port] {
+            if port == 0 || (!attachment.multiplexed && port % 2 == 1) {
+                return Err(Rejection::Ports);
+            }
+        }
+        if stream.source.is_unspecified() {
+            stream.source =
+                own_address(cx.context, stream.destination).ok_or(Rejection::NoRoute)?;
+        }
+        if !cx.context.interfaces.is_local(stream.source) {
+            return Err(Rejection::NotOurAddress);
+        }
+        if stream.source.is_ipv4() != stream.destination.is_ipv4() {
+            return Err(Rejection::NoRoute);
+        }
+        let asked = self.config.requested_rate(Some(&attachment.flowspec), stream.source.is_ipv6());
+        if asked.is_err() || matches!(attachment.style, Style::Unknown(_)) {
+            return Err(Rejection::Flowspec);
+        }
+        let key_known = attachment.key.is_none_or(|key| self.config.auth.key(key).is_some());
+        if key_known { Ok(stream) } else { Err(Rejection::NoKey) }
+    }
+
+    /// An application tells how much it has sent.
+    pub(crate) fn statistics(
+        &mut self,
+        application: Application,
+        sent: SenderInfo,
+    ) -> Result<(), Rejection> {
+        match self.roles.by_application.get(&application) {
+            Some(Role::Sender(index)) => {
+                self.roles.senders[*index as usize].sent = sent;
+                Ok(())
+            }
+            _ => Err(Rejection::NoApplication),
+        }
+    }
+
+    /// A stream of this host ends: routers are told by a BYE.
+    pub(crate) fn detach<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        self.announce(cx, index, Announcement::Last);
+        let sender = self.roles.senders.remove(index as usize);
+        let port = report_port(sender.stream.source_port, sender.attachment.multiplexed);
+        self.roles.by_port.remove(&(sender.stream.source, port));
+    }
+
+    /// It is time for the next report.
+    pub(crate) fn report_is_due<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) {
+        self.roles.senders[index as usize].timer = None;
+        self.announce(cx, index, Announcement::Now);
+    }
+
+    /// The way to some destinations may have changed: streams that go there are announced again.
+    pub(crate) fn announce_anew<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        concerned: impl Fn(IpAddr) -> bool,
+    ) {
+        for index in 0..self.roles.senders.capacity() {
+            let sender = self.roles.senders.get(index);
+            if sender.is_some_and(|sender| concerned(sender.stream.destination)) {
+                self.announce(cx, index as Index, Announcement::Now);
+            }
+        }
+    }
+
+    /// Sends a report, which this host treats first as the routers on the way do, and arms the timer for the next one.
+    fn announce<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        announcement: Announcement,
+    ) {
+        let last = announcement == Announcement::Last;
+        let timer = self.roles.senders[index as usize].timer.take();
+        if let Some(timer) = timer {
+            self.store.timers.cancel(timer);
+        }
+        if !last {
+            let interval = self.interval_of(index);
+            let wait = self.jitter.uniform(interval * 7 / 10, interval * 13 / 10);
+            let timer = Timer { kind: TimerKind::Report, block: index };
+            let timer = self.store.timers.arm(cx.now + wait, timer);
+            self.roles.senders[index as usize].timer = Some(timer);
+        }
+        let mut octets = core::mem::take(&mut self.scratch);
+        octets.clear();
+        octets.resize(LONGEST, 0);
+        let written = self.compose(cx.now, index, last, &mut octets);
+        if let Some(length) = written {
+            octets.truncate(length);
+            self.pass_own(cx, index, &octets);
+        }
+        self.scratch = octets;
+    }
+
+    /// Treats a report of this host as if it came in from somewhere.
+    fn pass_own<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+        octets: &[u8],
+    ) {
+        let Sender { stream, ref attachment, .. } = self.roles.senders[index as usize];
+        let Ok(packet) = udp::Packet::parse(octets) else { return };
+        let Ok(report) = Report::parse(packet.payload) else { return };
+        let Some((message, places)) = &report.message else { return };
+        let datagram = Datagram {
+            interface: InterfaceId(0), // it came in nowhere
+            source: stream.source,
+            destination: stream.destination,
+            ttl: attachment.ttl,
+            router_alert: true,
+            encapsulated: false,
+            payload: octets,
+        };
+        let passing = Passing {
+            incoming: None,
+            datagram: &datagram,
+            packet,
+            checksum: udp::Checksum::Right,
+            hint: &Hint::default(),
+        };
+        let done = self.act(cx, &passing, &stream, &report, message, places, None);
+        if let Err(reason) = done {
+            *self.counters.ignored.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn interval_of(&self, index: Index) -> Duration {
+        let interval = match self.roles.senders[index as usize].attachment.interval {
+            0 => self.config.interval,
+            said => said,
+        };
+        Duration::from_secs(u64::from(interval.clamp(1, self.config.max_interval.max(1))))
+    }
+
+    /// Writes a report as a UDP packet: its length. `None` where the settings make one that cannot be.
+    fn compose(&mut self, now: Time, index: Index, last: bool, buffer: &mut [u8]) -> Option<usize> {
+        let interval = self.interval_of(index).as_secs() as u16; // it was one
+        let sender = &mut self.roles.senders[index as usize];
+        let Sender { stream, ssrc, sent, .. } = *sender;
+        let attachment = &sender.attachment;
+        let command = match (last, attachment.passive) {
+            (true, _) => Command::Release,
+            (false, true) => Command::Passive,
+            (false, false) => Command::Active,
+        };
+        let generic = Generic {
+            command,
+            style: attachment.style,
+            interval,
+            reservation: reservation_of(ssrc),
+            multiplexed: attachment.multiplexed,
+        };
+        let auth = attachment.key.map(|key| Auth { key, sequence: 0, digest: [0; 16] });
+        let mut message = Message {
+            ssrc,
+            generic,
+            flowspec: Some(attachment.flowspec),
+            link_info: Some(LinkInfo::unknown(attachment.ttl)),
+            failures: Default::default(),
+            auth,
+            others: &[],
+        };
+        let mut app = [0; APP_LONGEST];
+        let length = message.emit(&mut app).ok()?;
+        if let Some(auth) = &mut message.auth {
+            sender.sequence += 1;
+            let key = self.config.auth.key(auth.key)?;
+            let data = &app[APP_HEADER..length];
+            auth.sequence = sender.sequence;
+            auth.digest = key.digest(&stream, ssrc, data, auth.sequence);
+            message.emit(&mut app).ok()?;
+        }
+        let mut room = [0; CNAME_LEN];
+        let cname = sender.attachment.cname.as_bytes();
+        let sources = [ssrc.to_be_bytes()];
+        let packets = [
+            Packet::SenderReport(SenderReport {
+                ssrc,
+                sender: SenderInfo { ntp: ntp(now), ..sent },
+                blocks: &[],
+                extension: &[],
+            }),
+            Packet::SourceDescription(Chunks::cname(ssrc, cname, &mut room).ok()?),
+            Packet::Application(App {
+                subtype: VERSION,
+                ssrc,
+                name: NAME,
+                data: &app[APP_HEADER..length],
+            }),
+            Packet::Goodbye(Goodbye { sources: &sources, reason: None }),
+        ];
+        let packets = if last { &packets[..] } else { &packets[..3] };
+        let end = udp::HEADER + rtcp::emit(packets, buffer.get_mut(udp::HEADER..)?).ok()?;
+        let header = udp::Repr {
+            source: stream.source,
+            destination: stream.destination,
+            source_port: report_port(stream.source_port, sender.attachment.multiplexed),
+            destination_port: report_port(stream.destination_port, sender.attachment.multiplexed),
+        };
+        header.emit(buffer.get_mut(..end)?).ok()?;
+        Some(end)
+    }
+
+    /// A receiver has answered a stream of this host; `port` is where the answer went.
+    pub(crate) fn answered<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        passing: &Passing<'_>,
+        message: &Message<'_>,
+    ) -> bool {
+        let port = (passing.datagram.destination, passing.packet.destination_port);
+        let Some(index) = self.roles.by_port.get(&port) else { return false };
+        let sender = &mut self.roles.senders[*index as usize];
+        if message.generic.reservation != reservation_of(sender.ssrc) {
+            return false;
+        }
+        let receiver = passing.datagram.source;
+        let answer =
+            Answer { path: message.link_info, failures: message.failures.iter().collect() };
+        if sender.answers.get(&receiver) != Some(&answer) {
+            if sender.answers.len() < MOST_RECEIVERS || sender.answers.contains_key(&receiver) {
+                sender.answers.insert(receiver, answer.clone());
+            }
+            let application = sender.application;
+            let reach = answer.reach(&sender.stream, receiver, outcome::Message::ReceiverReport);
+            let reach = Box::new(Outcome { offer: sender.attachment.passive, ..reach });
+            cx.out.notify(Event::Answered { application, receiver, answer, reach });
+        }
+        true
+    }
+}
+
+/// Which report it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announcement {
+    Now,
+    Last,
+}
+
+/// Room for the APP packet of a sender: GENERIC 12, the largest flowspec 36, LINK_INFO 16, AUTH 32.
+const APP_LONGEST: usize = APP_HEADER + 12 + 36 + 16 + 32;
+/// Room for a report of a sender: UDP, SR 28, SDES, APP, BYE 8.
+const LONGEST: usize = udp::HEADER + 28 + 4 + CNAME_LEN + APP_LONGEST + 8;
+
+/// The port of reports about data with this port.
+pub(crate) fn report_port(port: u16, multiplexed: bool) -> u16 {
+    if multiplexed { port } else { port + 1 } // an even port is no more than 65 534
+}
+
+/// How a sender of this host names its reservation: receivers send it back, and the answer is known by it.
+fn reservation_of(ssrc: u32) -> u32 {
+    ssrc.rotate_left(16)
+}
+
+/// The time as an NTP timestamp. The origin is the engine's: only differences count (RFC 3550 section 4).
+fn ntp(now: Time) -> u64 {
+    ((u128::from(now.as_nanos()) << 32) / 1_000_000_000) as u64 // wraps after 136 years, as NTP does
+}

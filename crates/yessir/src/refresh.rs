@@ -1,0 +1,105 @@
+//! Refreshes: messages that repeat the last one, of a stream that has all it asks for.
+//!
+//! That is what nearly all messages are. It is recognised by its octets (see [`Usual`]), so that neither what it asks for
+//! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
+
+use core::hint::cold_path;
+
+use earmark_core::checkpoint::{Checkpoint, mark};
+use earmark_core::{Context, Datagram, Interface, Outgoing};
+use earmark_wire::udp::{self, Checksum};
+use earmark_wire::yessir::{Usual, amend};
+
+use crate::api::Event;
+use crate::forward::a_hop_further;
+use crate::instance::{HandlerContext, Hint, PROTOCOL, Yessir, stream_of};
+use crate::state::{Index, NONE};
+
+impl Yessir {
+    /// Treats a message that says nothing new; `false` where it is not known to be one, and what was found out so far.
+    #[inline]
+    pub(crate) fn refreshed<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        datagram: &Datagram<'_>,
+        packet: &udp::Packet<'_>,
+        usual: &Usual<'_>,
+        hint: &mut Hint,
+    ) -> bool {
+        let recognised = self.recognise(cx.context, datagram, packet, usual, hint);
+        let Some((index, interface)) = recognised else {
+            // Few take this way. Without being told, a compiler holds what comes behind so many conditions for rare.
+            cold_path();
+            return false;
+        };
+        let session = self.store.session_mut(index);
+        session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
+        self.counters.active += 1;
+        self.counters.refreshed += 1;
+        self.counters.forwarded += 1;
+        mark(Checkpoint::Refresh);
+        let next_hop = hint.stream.and_then(|stream| {
+            cx.context.next_hop(datagram.destination, interface.id, || {
+                (stream.flow(), Some(datagram.interface))
+            })
+        });
+        let how = Outgoing {
+            protocol: PROTOCOL,
+            interface: Some(interface.id),
+            source: datagram.source,
+            destination: datagram.destination,
+            ttl: datagram.ttl - 1,
+            router_alert: datagram.router_alert,
+            encapsulated: false,
+            neighbor: None,
+            next_hop,
+        };
+        let target = cx.out.send_copy(how, packet.octets());
+        if let Some(at) = usual.places().link_info() {
+            let further = |info: &_| a_hop_further(info, datagram.ttl, cx.context, interface);
+            let done = amend(target, at, further);
+            debug_assert!(done.is_ok(), "its place was read of this packet");
+        }
+        mark(Checkpoint::Forward);
+        true
+    }
+
+    /// The session that a message refreshes and does nothing else, and where it leaves.
+    #[inline]
+    fn recognise<'c>(
+        &self,
+        context: &Context<'c>,
+        datagram: &Datagram<'_>,
+        packet: &udp::Packet<'_>,
+        usual: &Usual<'_>,
+        hint: &mut Hint,
+    ) -> Option<(Index, &'c Interface)> {
+        hint.said = usual.fingerprint();
+        if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
+            return None;
+        }
+        mark(Checkpoint::Parse);
+        let (source, destination) = (datagram.source, datagram.destination);
+        let stream = stream_of(source, destination, packet, usual.multiplexed()).ok()?;
+        let stream = hint.stream.insert(stream);
+        let found = self.store.look_up(stream);
+        hint.found = Some(found);
+        let index = found.ok()?;
+        mark(Checkpoint::FindSession);
+        let session = self.store.session(index);
+        let same = !usual.goodbye()
+            && session.said == hint.said
+            && session.ssrc == usual.ssrc
+            && session.routes_version == self.routes_version
+            && session.pool == NONE;
+        let leg = self.store.legs.get(session.legs as usize).filter(|_| same)?;
+        let has_all = leg.full && !leg.failed && leg.next == NONE;
+        let came_by = context.interfaces.by_id(datagram.interface)?;
+        let interface = context.interfaces.by_id(leg.interface)?;
+        if !has_all || !came_by.takes_part() || destination.is_multicast() {
+            return None;
+        }
+        let checksum = packet.verify(source, destination);
+        matches!(checksum, Checksum::Right | Checksum::Absent).then_some((index, interface))
+    }
+}
