@@ -396,12 +396,12 @@ impl Play {
             }
             BoomerangFirst | BoomerangHosts | BoomerangStranger | BoomerangRange => {
                 let application = boomerang::Application(application);
-                let wish = boomerang::Wish { forward: rate, reverse: Rate::ZERO };
+                let rates = boomerang::ReservationRequest { forward: rate, reverse: Rate::ZERO };
                 let selector = Selector::of_flow(&flow);
-                let request = boomerang::Request::new(self.ends.destination, selector, wish);
+                let request = boomerang::Request::new(self.ends.destination, selector, rates);
                 vec![Command::Boomerang(match is_new {
                     true => boomerang::Command::Reserve { application, request },
-                    false => boomerang::Command::Modify { application, wishes: [wish].into() },
+                    false => boomerang::Command::Modify { application, wishes: [rates].into() },
                 })]
             }
             YessirAlone | YessirShared => {
@@ -433,12 +433,13 @@ impl Play {
             }
             NsisFirst | NsisSecond | NsisRange => {
                 let application = qos::Application(application);
-                let wish = qos::Wish { burst: BURST, ..qos::Wish::of(rate) };
+                let wanted =
+                    qos::ReservationRequest { burst: BURST, ..qos::ReservationRequest::of(rate) };
                 let on_refusal = qos::OnRefusal::Retry;
-                let request = qos::Request { on_refusal, ..qos::Request::new(flow, wish) };
+                let request = qos::Request { on_refusal, ..qos::Request::new(flow, wanted) };
                 let command = match is_new {
                     true => qos::Command::Reserve { application, request },
-                    false => qos::Command::Modify { application, wish },
+                    false => qos::Command::Modify { application, wish: wanted },
                 };
                 vec![Command::Nsis(NsisCommand::Qos(command))]
             }
