@@ -1,4 +1,4 @@
-//! What a Confirm says of the association that it comes over (RFC 5971 sections 4.4.1, 5.7.1 and 8.6).
+//! Checks of a Confirm against the association that carries it (RFC 5971 sections 4.4.1, 5.7.1 and 8.6).
 
 use core::time::Duration;
 
@@ -13,8 +13,8 @@ use super::state::{Arrival, Index};
 use crate::instance::Work;
 
 impl Gist {
-    /// Whether a Confirm came the way that its handshake asks for, and repeats what this node has proposed: otherwise somebody
-    /// on the way has made the proposal weaker (RFC 5971 sections 5.7.1 and 8.6).
+    /// Checks that a Confirm arrived over the transport that its handshake asks for, and that it repeats the stack
+    /// proposal of this node. A different proposal was weakened on the path (RFC 5971 sections 5.7.1 and 8.6).
     pub(super) fn check_encapsulation(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -51,8 +51,8 @@ impl Gist {
         Ok(())
     }
 
-    /// The first Confirm on an association says whose it is, and how long that one holds it; a later one must come from the
-    /// same.
+    /// Takes the peer and its MA-Hold-Time from the first Confirm on an association; a later Confirm must come from the
+    /// same peer.
     pub(super) fn name_association(
         &mut self,
         work: &mut Work<'_, '_>,

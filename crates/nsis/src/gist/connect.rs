@@ -1,5 +1,4 @@
-//! How associations come about: what is proposed, what is chosen, and what is kept alive (RFC 5971 sections 4.4.3, 4.4.5 and
-//! 5.7).
+//! Setup of associations: proposal, choice and keepalive (RFC 5971 sections 4.4.3, 4.4.5 and 5.7).
 
 use core::net::SocketAddr;
 
@@ -15,23 +14,23 @@ use super::transmit::own_address;
 use crate::instance::Work;
 use crate::nslp::Notification;
 
-/// TLS over TCP, and TCP alone.
+/// Protocols of the profiles: TLS over TCP, and TCP alone.
 const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
 const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
 
-/// As often as a peer can make this node say something.
+/// Lower bound of the MA-Hold-Time of a peer: limits the rate of MA-Hellos that a peer can cause.
 const SHORTEST_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
 
-/// What a Query offers where all needs can be served, where a secret one must be, and where TLS is not spoken here.
+/// Stack proposals of a Query: both profiles, only TLS for `Needs::Secure`, and only TCP if TLS is not supported.
 const BOTH: [Profile<'static>; 2] = [Profile(&TLS), Profile(&TCP)];
 
 impl Gist {
-    /// What every message needs, by the settings.
+    /// Returns the least needs of every message, by the settings.
     pub(super) fn least_needs(&self) -> Needs {
         super::data::needs(self.config.associations.require)
     }
 
-    /// Whether this node can have associations that serve a need.
+    /// Returns whether this node can have associations that serve `needs`.
     pub(super) fn can_serve(&self, needs: Needs) -> bool {
         let associations = &self.config.associations;
         match needs {
@@ -41,7 +40,8 @@ impl Gist {
         }
     }
 
-    /// The profiles that this node offers for a need, the most wanted first: all that serve it (RFC 5971 section 5.7.1).
+    /// Returns the profiles that this node offers for `needs`, most wanted first: all that serve them (RFC 5971 section
+    /// 5.7.1).
     pub(super) fn profiles(&self, needs: Needs) -> &'static [Profile<'static>] {
         let associations = &self.config.associations;
         let tcp = associations.tcp_port.is_some() && needs < Needs::Secure;
@@ -53,15 +53,15 @@ impl Gist {
         }
     }
 
-    /// The ports of [`Gist::proposal`]: for TLS, and for TCP alone.
+    /// Returns the ports of [`Gist::proposal`]: for TLS, and for TCP alone.
     pub(super) fn ports(&self) -> [[u8; 2]; 2] {
         let associations = &self.config.associations;
         [associations.tls_port, associations.tcp_port]
             .map(|port| port.unwrap_or_default().to_be_bytes())
     }
 
-    /// What a Response proposes, and for each profile the port. It depends on nothing but the settings, so that nobody on the
-    /// way can make it weaker by changing the Query (RFC 5971 section 8.6).
+    /// Returns the stack proposal of a Response, with the port of each profile. It depends only on the settings, so
+    /// that nobody on the path can weaken it by changing the Query (RFC 5971 section 8.6).
     pub(super) fn proposal<'p>(
         &self,
         [tls, tcp]: &'p [[u8; 2]; 2],
@@ -79,12 +79,12 @@ impl Gist {
         millis(self.config.associations.hold_time).max(1)
     }
 
-    /// Whether these are the profiles that this node proposes.
+    /// Returns whether these are the profiles that this node proposes.
     pub(super) fn is_own_proposal(&self, proposal: Profiles<'_>) -> bool {
         proposal == Profiles::new(self.profiles(self.least_needs()))
     }
 
-    /// The first profile of a Response that this node can use for a need, and the port.
+    /// Returns the first profile of a Response that this node can use for `needs`, and its port.
     pub(super) fn choose(&self, response: &Response<'_>, needs: Needs) -> Option<(Transport, u16)> {
         let stack = response.responder?.stack?;
         let offered = self.profiles(needs.max(self.least_needs()));
@@ -105,8 +105,8 @@ impl Gist {
         })
     }
 
-    /// An association with a peer that can be used for what a Query offers: as good as one of its profiles, and not weaker
-    /// than all that this node would propose (RFC 5971 section 5.7.1).
+    /// Returns an association with a peer that serves the offer of a Query: as good as one of its profiles, and no
+    /// weaker than the least needs of this node (RFC 5971 section 5.7.1).
     pub(super) fn reusable(&self, peer: Index, stack: &Stack<'_>) -> Option<Index> {
         let offers_tcp = stack.proposal.iter().any(|profile| profile == Profile(&TCP));
         let offers_tls = stack.proposal.iter().any(|profile| profile == Profile(&TLS));
@@ -120,8 +120,8 @@ impl Gist {
         is_open.then_some(index)
     }
 
-    /// A Response has come whose peer is to be reached over an association that is not there yet: it is asked for, or joined
-    /// if it is being opened already. What the Confirm needs is kept.
+    /// Opens the association that a Response needs, or joins it if it is being opened already. The data for the Confirm
+    /// are kept.
     pub(super) fn connect(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
         let Occasion::Response { arrival, response, peer } = occasion else { return };
         let half = self.store.half(at.place());
@@ -165,7 +165,7 @@ impl Gist {
         }
     }
 
-    /// Asks for an association with whoever has sent a Response.
+    /// Opens an association with the sender of a Response.
     fn open(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -215,15 +215,15 @@ impl Gist {
         Some(index)
     }
 
-    /// A half uses no association any more.
+    /// Releases the association of a half.
     pub(super) fn release(&mut self, at: &At) {
         if at.index != NONE {
             leave(&mut self.store, &mut self.associations, at.place());
         }
     }
 
-    /// When this node says something next, where it has nothing to say: between half and three quarters of the time that the
-    /// peer waits, from `since` on (RFC 5971 section 4.4.5).
+    /// Schedules the next MA-Hello of an idle association: between half and three quarters of the hold time of the peer
+    /// after `since` (RFC 5971 section 4.4.5).
     pub(super) fn schedule_hello(&mut self, now: Time, index: Index, since: Time) {
         let Some(association) = self.associations.get_mut(index) else { return };
         let time = association.hold_time.max(SHORTEST_HOLD_TIME);
@@ -231,7 +231,7 @@ impl Gist {
         self.arm_association(now, index);
     }
 
-    /// Something is due at an association.
+    /// Handles the timer of an association.
     pub(super) fn association_is_due(&mut self, work: &mut Work<'_, '_>, index: Index) {
         let own = self.config.associations.hold_time;
         let Some(association) = self.associations.get_mut(index) else { return };
@@ -247,11 +247,11 @@ impl Gist {
             Stage::Open if association.next_waiting != NONE => {
                 return self.tell_waiting(work, index);
             }
-            // The peer has not said that it wants the association, and this node does not: to_NoHello.
+            // to_NoHello: the peer sends no MA-Hello to keep the association, and no half of this node uses it.
             Stage::Open if association.uses == 0 && silence >= own => {
                 return self.end_association(work, index, CloseReason::Ended);
             }
-            // It does not even answer.
+            // The peer does not even answer MA-Hellos.
             Stage::Open if silence >= own.saturating_mul(3) => {
                 return self.end_association(work, index, CloseReason::TimedOut);
             }

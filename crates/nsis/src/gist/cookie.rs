@@ -1,16 +1,16 @@
-//! Cookies: what a message must bring back to show that its sender has seen the message before (RFC 5971 section 8.5).
+//! Cookies: octets that a peer must return to prove that it has received the message with them (RFC 5971 section 8.5).
 //!
 //! ```text
 //! Query-Cookie      number of the Query, 4      seal, 8
 //! Responder-Cookie  name of the secret, 4       interface, 4      seal, 8
 //! ```
 //!
-//! Both are sealed with SipHash-2-4, as TCP's SYN cookies and the cookies of DNS servers (RFC 9018) are: a keyed function made
-//! for short inputs. Its 64 bits must withstand guessing, message by message, for a minute. The seal of a Query-Cookie covers
-//! the routing state and the number, which is another one in each Query and begins at random for each routing state: nothing is drawn and nothing
-//! kept for a cookie beyond the last number. The seal of a Responder-Cookie covers who has asked (Peer-Identity and
-//! Interface-Address), MRI, SID, NSLPID, and the interface on which the Query came. Its secret changes from time to time;
-//! the name of a secret is drawn at random, so that most cookies that somebody makes up are refused by a comparison.
+//! Both have a SipHash-2-4 seal, as SYN cookies of TCP and cookies of DNS servers (RFC 9018) have: a keyed function for
+//! short inputs. Its 64 bits must withstand guessing, message by message, for a minute. The seal of a Query-Cookie
+//! covers the routing state and the number, which increases with each Query from a random start for each routing state:
+//! nothing but the last number is stored. The seal of a Responder-Cookie covers the querying node (Peer-Identity and
+//! Interface-Address), MRI, SID, NSLPID, and the incoming interface of the Query. Its secret is replaced periodically.
+//! The name of a secret is random, so that most forged cookies are refused by one comparison.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -23,28 +23,28 @@ use zeroize::Zeroize;
 
 use super::state::Key;
 
-/// Octets of a Query-Cookie.
+/// Length of a Query-Cookie, octets.
 pub(crate) const QUERY_COOKIE: usize = 12;
-/// Octets of a Responder-Cookie.
+/// Length of a Responder-Cookie, octets.
 pub(crate) const RESPONDER_COOKIE: usize = 16;
 
-/// How many Queries back a Response may be for.
+/// Number of latest Queries for which a Response is accepted.
 const WINDOW: u32 = 16;
 
-/// Makes cookies and knows its own.
+/// Creates and verifies the cookies of this node.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     dice: Stream,
     query: Secret,
-    /// The secret in use, and the one before.
+    /// The current secret, and the previous one.
     responder: [Secret; 2],
-    /// When the one in use is replaced.
+    /// When the current secret is replaced.
     until: Time,
-    /// How long each is in use.
+    /// Time that a secret is in use.
     lifetime: Duration,
 }
 
-/// A key, and the name that cookies know it by.
+/// A key, and its name in cookies.
 #[derive(Clone, Debug)]
 struct Secret {
     name: u32,
@@ -67,35 +67,35 @@ impl Drop for Secret {
     }
 }
 
-/// What a Responder-Cookie is bound to.
+/// The values that a Responder-Cookie is bound to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding<'a> {
     pub(crate) nli: &'a NetworkLayerInformation<'a>,
-    /// As the Query and the Confirm have it.
+    /// MRI as in the Query and the Confirm.
     pub(crate) mri: &'a Mri,
     pub(crate) session: SessionId,
     pub(crate) nslpid: u16,
 }
 
 impl Cookies {
-    /// Draws secrets from a stream that shows nothing else to the network.
+    /// Draws secrets from a stream of which nothing else is visible on the network.
     pub(crate) fn new(mut dice: Stream, lifetime: Duration) -> Cookies {
         let query = Secret::draw(&mut dice);
         let responder = [Secret::draw(&mut dice), Secret::draw(&mut dice)];
         Cookies { dice, query, responder, until: Time::ZERO + lifetime, lifetime }
     }
 
-    /// Secrets are in use for so long, from the next one on.
+    /// Sets how long a secret is in use, from the next one on.
     pub(crate) fn renew(&mut self, lifetime: Duration) {
         self.lifetime = lifetime;
     }
 
-    /// The number of the first Query of a routing state.
+    /// Returns the number of the first Query of a routing state.
     pub(crate) fn first_query(&mut self) -> u32 {
         (self.dice.next_u64() >> 32) as u32
     }
 
-    /// The cookie of the Query with this number.
+    /// Returns the cookie of the Query with this number.
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
         let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid, 0);
         sealed.put(number.into());
@@ -107,14 +107,14 @@ impl Cookies {
         cookie
     }
 
-    /// Whether a Response with this cookie is for one of the last Queries, of which `last` is the last.
+    /// Returns whether a Response with this cookie belongs to one of the latest Queries, up to the number `last`.
     pub(crate) fn is_query(&self, key: &Key, last: u32, cookie: &[u8]) -> bool {
         let Some(&number) = cookie.first_chunk() else { return false };
         let number = u32::from_be_bytes(number);
         last.wrapping_sub(number) < WINDOW && is_same(&self.query(key, number), cookie)
     }
 
-    /// The cookie of the Response to a Query that came in through `interface`.
+    /// Returns the cookie of the Response to a Query that arrived on `interface`.
     pub(crate) fn responder(
         &mut self,
         now: Time,
@@ -127,8 +127,8 @@ impl Cookies {
         seal(&self.responder[0], binding, interface)
     }
 
-    /// On which interface the Query came that a cookie is for; `None` where it is not this node's, too old, or was made for
-    /// somebody else or something else.
+    /// Returns the incoming interface of the Query that a cookie belongs to; `None` if the cookie is forged, expired,
+    /// or bound to other values.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl Cookies {
         is_same(&seal(secret, binding, interface), cookie).then_some(interface)
     }
 
-    /// Changes secrets; the one that was in use is still known for one lifetime.
+    /// Replaces the current secret; the old one stays valid for one lifetime.
     #[cold]
     fn rotate(&mut self, now: Time) {
         self.responder.swap(0, 1);
@@ -183,18 +183,18 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     cookie
 }
 
-/// The most words that are sealed: 8 for the routing state, 5 for who has asked and where.
+/// Limit of sealed words: 8 for the routing state, 5 for the querying node and its interface.
 const LONGEST: usize = 13;
 
-/// What is sealed: words, each field always in the same bits of the same one.
+/// Input of a seal: words, with each field at a fixed position.
 struct Sealed {
     words: [[u8; 8]; LONGEST],
     length: usize,
 }
 
 impl Sealed {
-    /// All that names a routing state; `more`, nine bits, has room in the first word.
-    #[inline(always)] // it is cheaper to make where it is used than to hand over
+    /// Starts with all fields that identify a routing state; `more`, nine bits, fits into the first word.
+    #[inline(always)] // cheaper to build in place than to return
     fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> Sealed {
         let mut sealed = Sealed { words: [[0; 8]; LONGEST], length: 0 };
         let (source, destination) = mri.addresses();
@@ -237,7 +237,7 @@ impl Sealed {
     }
 }
 
-/// A Peer-Identity as two words. One that is longer, as those of routers and of this node are not, is hashed to fit.
+/// Returns a Peer-Identity as two words. Identities longer than 16 octets, which routers do not use, are hashed.
 #[inline]
 fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
     let mut octets = [0; 16];
@@ -250,13 +250,14 @@ fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
     }
 }
 
-/// What an MRI has besides addresses and direction: selectors, and in bits 8 to 14 and 24 to 47 of the other word the rest.
+/// Returns the fields of an MRI besides addresses and direction: selectors, and bits 8 to 14 and 24 to 47 of the other
+/// word.
 #[inline]
 fn details(mri: &Mri) -> (u64, u64) {
     let Mri::PathCoupled(mri) = mri else { return (0, 0) };
     let ports = u32::from(mri.source_port.unwrap_or_default()) << 16
         | u32::from(mri.destination_port.unwrap_or_default());
-    // An SPI goes without ports, and the bits that say what is there tell both apart.
+    // An SPI excludes ports, and the presence bits tell both apart.
     let selector = ports ^ mri.spi.unwrap_or_default();
     let label = mri.flow_label.unwrap_or_default() & 0x000f_ffff;
     let present = [
@@ -287,7 +288,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in a time that does not depend on the position of a difference.
 fn is_same(expected: &[u8], cookie: &[u8]) -> bool {
     let differing = expected.iter().zip(cookie).fold(0, |bits, (a, b)| bits | (a ^ b));
     expected.len() == cookie.len() && differing == 0

@@ -1,4 +1,4 @@
-//! Messages of applications: sent, kept until their peer is found, and handed over (RFC 5971 sections 4.3.2, 4.3.3, 7.1.4).
+//! Messages of applications: sending, waiting for a peer, and delivery (RFC 5971 sections 4.3.2, 4.3.3, 7.1.4).
 
 use core::mem;
 use core::ops::Range;
@@ -17,11 +17,11 @@ use crate::nslp::{
     Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
 };
 
-/// The largest message that is kept for a datagram to a peer that nobody knows yet, octets.
+/// Largest message that may wait for a datagram to a still unknown peer, octets.
 const LARGEST_DATAGRAM: usize = 1_500 - 64;
 
 impl Gist {
-    /// Does what an application asks for.
+    /// Executes a request of an application.
     pub(crate) fn carry_out(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -48,7 +48,7 @@ impl Gist {
         }
     }
 
-    /// Sends a message, or keeps it until it can be sent.
+    /// Sends a message, or queues it until it can be sent.
     pub(super) fn send(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -92,7 +92,7 @@ impl Gist {
         let bad = state == State::EstablishedDownstream
             && half.is_some_and(|half| half.validity == Validity::Bad);
         if !self.can_serve(needs) || state == State::EstablishedUpstream && known && !exists {
-            // Only who has asked for the path may set an association up (RFC 5971 section 4.4.1).
+            // Only the querying node may set up an association (RFC 5971 section 4.4.1).
             return Err(SendFailure::NoAssociation);
         }
         let facts = Facts::default()
@@ -107,7 +107,7 @@ impl Gist {
         }
     }
 
-    /// What a message needs: what it asks for and the settings do, and an association where it is too large for a datagram.
+    /// Returns the needs of a message: by its attributes, by the settings, and an association if it exceeds a datagram.
     fn needs_of(
         &self,
         half: Option<&Half>,
@@ -116,7 +116,7 @@ impl Gist {
     ) -> Result<Needs, SendFailure> {
         let asked = needs(message.attributes).max(self.least_needs());
         let length = data.len() + self.overhead(&message.mri);
-        // As long as nobody knows the peer, it may be a neighbour.
+        // An unknown peer may be a neighbor.
         let known = half.filter(|half| half.peer != NONE);
         let room = known.map_or(LARGEST_DATAGRAM, |half| self.largest_datagram(half));
         match asked {
@@ -127,7 +127,7 @@ impl Gist {
         }
     }
 
-    /// Octets of a Data message without its data.
+    /// Returns the length of a Data message without its data, octets.
     fn overhead(&self, mri: &Mri) -> usize {
         // Common header, MRI, SID, NLI with an address of this family, the header of NSLP-Data.
         let address = if target(mri).is_ipv4() { 4 } else { 16 };
@@ -158,7 +158,7 @@ impl Gist {
         self.transmit_to(work, at.key.nslpid, message, data, peer, distance)
     }
 
-    /// To a peer that an application names, whatever the routing state says.
+    /// Sends to a peer that the application names, whatever the routing state.
     fn send_explicitly(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -180,7 +180,7 @@ impl Gist {
         if sent { Ok(()) } else { Err(SendFailure::Limit) }
     }
 
-    /// Over an association, in as many objects as it takes.
+    /// Sends over an association, in as many objects as needed.
     fn transmit_over(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -231,7 +231,7 @@ impl Gist {
         self.send_datagram(work, &way, &message(hops, nslpid, true, body))
     }
 
-    /// Gives a message back to its application.
+    /// Returns an undeliverable message to its application.
     pub(super) fn undelivered(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -246,7 +246,7 @@ impl Gist {
         });
     }
 
-    /// Data has come.
+    /// Handles Data. Data in several objects are joined.
     pub(super) fn data_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -265,7 +265,7 @@ impl Gist {
         self.assembly = whole;
     }
 
-    /// Likewise, all of them in one piece.
+    /// Handles Data in one piece.
     #[inline]
     fn whole_data_arrives(
         &mut self,
@@ -291,13 +291,13 @@ impl Gist {
         self.step(work, &mut at, Event::Data, facts, &occasion);
     }
 
-    /// Hands Data over, or what came in a Confirm, if it came from the peer.
+    /// Delivers Data, or the data of a Confirm, if they come from the peer.
     pub(super) fn deliver(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
         match occasion {
             Occasion::Data { arrival, data } => {
                 let half = self.store.half(at.place());
                 if let Some(association) = self.associations.get(arrival.association) {
-                    // Two peers may have opened one each at the same time.
+                    // Both peers may have opened an association at the same time.
                     if half.association == NONE || association.peer != half.peer {
                         self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
                         return self.ignore(work, arrival, DropReason::WrongAssociation);
@@ -324,7 +324,7 @@ impl Gist {
         }
     }
 
-    /// Hands a message over to its application.
+    /// Delivers a message to its application.
     pub(super) fn hand_over(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -367,7 +367,7 @@ impl Gist {
         work.call(arrival.nslpid, |application, cx| application.receive(cx, &received));
     }
 
-    /// Data has come for which there is no routing state.
+    /// Refuses Data without routing state.
     pub(super) fn refuse_data(&mut self, work: &mut Work<'_, '_>, occasion: &Occasion<'_>) {
         let Occasion::Data { arrival, .. } = occasion else { return };
         if !work.is_served(arrival.nslpid) {
@@ -378,7 +378,7 @@ impl Gist {
         self.ignore(work, arrival, DropReason::NoRoutingState);
     }
 
-    /// An application says how long it needs routing state.
+    /// Sets how long an application needs routing state.
     fn set_state_lifetime(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -401,7 +401,7 @@ impl Gist {
         }
     }
 
-    /// An application needs routing state no more, first of this direction, then of the other.
+    /// Releases routing state of an application in both directions, `direction` first.
     fn forget(&mut self, work: &mut Work<'_, '_>, key: Key, direction: Direction) {
         let mut at = self.at_again(key, direction);
         for direction in [direction, direction.inverted()] {
@@ -414,7 +414,7 @@ impl Gist {
     }
 }
 
-/// What attributes ask for.
+/// Returns the needs of attributes.
 pub(super) fn needs(attributes: Attributes) -> Needs {
     match attributes {
         Attributes { secure: true, .. } => Needs::Secure,

@@ -1,4 +1,4 @@
-//! Errors: told to whoever sent what is wrong, and taken note of where others send them (RFC 5971 sections 4.4.6 and 5.6).
+//! Errors: sent to the sender of a faulty message, and received from other nodes (RFC 5971 sections 4.4.6 and 5.6).
 
 use core::net::IpAddr;
 
@@ -20,7 +20,7 @@ use crate::api::Event as NsisEvent;
 use crate::instance::Work;
 
 impl Gist {
-    /// Refuses a message with an error that has nothing more to say.
+    /// Refuses a message with an error without additional information.
     pub(super) fn refuse(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -33,7 +33,7 @@ impl Gist {
         }
     }
 
-    /// Refuses one that is too large for the links behind.
+    /// Refuses a message that exceeds the MTU of the next links.
     pub(super) fn refuse_size(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>, mtu: u16) {
         let code = ErrorCode::MessageTooLarge;
         if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, 0) {
@@ -42,7 +42,7 @@ impl Gist {
         }
     }
 
-    /// Refuses one because of an object in it.
+    /// Refuses a message because of an object in it.
     pub(super) fn refuse_object(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -62,8 +62,8 @@ impl Gist {
         self.send_error(work, arrival, ErrorObject { infos: Infos::Few([info, None]), ..error });
     }
 
-    /// Sends an Error the way that the message came: to the address that it names, or where it names none to its IP source,
-    /// if that is its sender's.
+    /// Sends an Error to the origin of a message: to the address in its NLI, or without one to its IP source if that is
+    /// the sender.
     pub(super) fn send_error(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -79,7 +79,7 @@ impl Gist {
         let untranslated = error.code == ErrorCode::ObjectType && arrival.source_is_peer;
         let named = find_sender(arrival.octets).map(|nli| nli.interface_address);
         let source = arrival.source_is_peer.then_some(arrival.source);
-        // Behind a translator only the IP source leads back (RFC 5971 section 7.2.1).
+        // Behind a translator, only the IP source leads back (RFC 5971 section 7.2.1).
         let to = if untranslated { source } else { named.or(source) };
         let Some(destination) = to.filter(|to| can_be_told(*to)) else { return };
         let hash = self.hash_address(destination);
@@ -106,8 +106,8 @@ impl Gist {
         self.send_datagram(work, &way, &message(hops, 0, true, body));
     }
 
-    /// An Error has come. What it says is believed only of routing state whose session and flow it names, which nobody can
-    /// guess who is not on the path.
+    /// Handles an Error. It affects only routing state whose session and flow it names, which nobody off the path can
+    /// guess.
     pub(super) fn error_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -122,14 +122,14 @@ impl Gist {
         else {
             return;
         };
-        // The message at fault was this node's: its MRI leads to the peer.
+        // This node sent the faulty message: its MRI leads to the peer.
         let mut at = self.at(Key::new(original.nslpid, session, mri), mri.direction());
         let state = self.state(&at);
         if at.index == NONE || state == State::Idle {
             return self.ignore(work, arrival, DropReason::NoRoutingState);
         }
         if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
-            // Who has seen another address does not say which.
+            // The node that saw another address does not report it.
             let translation = Translation { named: arrival.destination, seen: None };
             work.call(original.nslpid, |application, cx| {
                 application.translated(cx, (session, mri), translation);
@@ -157,7 +157,7 @@ impl Gist {
         }
     }
 
-    /// Whether a message came from the peer of a half.
+    /// Returns whether a message came from the peer of a half.
     fn is_from_peer(&self, arrival: &Arrival<'_>, at: &At) -> bool {
         let half = self.store.half(at.place());
         match self.associations.get(arrival.association) {
@@ -166,7 +166,7 @@ impl Gist {
         }
     }
 
-    /// Something on the way to a peer takes only packets of this size.
+    /// Lowers the path MTU of a peer.
     fn note_mtu(&mut self, at: &At, error: &ErrorObject<'_>) {
         let peer = self.store.half(at.place()).peer;
         let mtu = error.infos.iter().find_map(|info| match info {
@@ -174,12 +174,12 @@ impl Gist {
             _ => None,
         });
         if let (Some(peer), Some(mtu)) = (self.peers.get_mut(peer), mtu) {
-            // No path is narrower (RFC 791).
+            // Every path carries 576 octets (RFC 791).
             peer.mtu = peer.mtu.min(mtu.max(576));
         }
     }
 
-    /// A hash of an address, for what is counted of each.
+    /// Returns a hash of an address, for rate limits per address.
     pub(super) fn hash_address(&self, address: IpAddr) -> u64 {
         let bits = match address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
@@ -193,7 +193,7 @@ fn mode(arrival: &Arrival<'_>) -> Mode {
     if arrival.association == NONE { Mode::D } else { Mode::C }
 }
 
-/// Whether an address is that of one node.
+/// Returns whether an address can belong to one node.
 fn can_be_told(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast)

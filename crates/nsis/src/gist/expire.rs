@@ -1,4 +1,4 @@
-//! Timers fire.
+//! Timers of GIST.
 
 use earmark_core::Time;
 
@@ -8,17 +8,17 @@ use super::state::{Due, Index, Place};
 use super::step::Occasion;
 use crate::instance::Work;
 
-/// Timers that one turn treats at most; the rest is due at once again.
+/// Limit of timers for one input; the rest is due again at once.
 const TIMERS_PER_TURN: usize = 256;
 
 impl Gist {
-    /// When something is due. O(1).
+    /// Returns when the next timer is due. O(1).
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let timer = self.store.timers.next_deadline();
         [timer, self.changes.deadline()].into_iter().flatten().min()
     }
 
-    /// What is due is done.
+    /// Handles the timers that are due.
     pub(crate) fn timers_expire(&mut self, work: &mut Work<'_, '_>) {
         if self.changes.deadline().is_some() {
             self.look_at_changes(work);
@@ -67,7 +67,7 @@ impl Gist {
         }
     }
 
-    /// A peer was not named for long.
+    /// Removes a peer that has had no routing state for its lifetime.
     fn peer_is_due(&mut self, index: Index) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.timer = None;

@@ -1,5 +1,5 @@
-//! The querying node: asks who is next on the path, and asks again before the answer is stale (RFC 5971 sections 4.4.1,
-//! 5.3.2, 5.8 and 6.2).
+//! The querying node: discovers the next node on the path, and refreshes the result before it expires (RFC 5971
+//! sections 4.4.1, 5.3.2, 5.8 and 6.2).
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
 use crate::route;
 
 impl Gist {
-    /// Whether a peer can be asked for in this direction (RFC 5971 section 5.8).
+    /// Returns the hop for a Query in this direction, or why none can be sent (RFC 5971 section 5.8).
     pub(super) fn may_query(&self, work: &Work<'_, '_>, mri: &Mri) -> Result<Hop, SendFailure> {
         let hop = route::hop(work.context, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
@@ -40,7 +40,7 @@ impl Gist {
         }
     }
 
-    /// Sends a Query, the first or one more, and waits for the Response.
+    /// Sends a Query, the first or a retransmission, and starts the timeout of the Response.
     pub(super) fn send_query(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -118,8 +118,8 @@ impl Gist {
         self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
     }
 
-    /// The addresses of a Query: downstream those of the flow, so that it goes where the flow goes (RFC 5971 sections
-    /// 5.8.1.2, 5.8.1.3, 5.8.2.2).
+    /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971
+    /// sections 5.8.1.2, 5.8.1.3, 5.8.2.2).
     fn way_of_query(
         &self,
         mri: &Mri,
@@ -143,7 +143,7 @@ impl Gist {
         }
     }
 
-    /// The address of this node that a peer behind a hop sees.
+    /// Returns the address of this node that a peer behind a hop sees.
     pub(super) fn own_address(
         &self,
         work: &Work<'_, '_>,
@@ -154,7 +154,8 @@ impl Gist {
         own_address(interface, like)
     }
 
-    /// A hop as a number. Two that share one, one pair in four thousand million, look alike until the next refresh.
+    /// Returns a hash of a hop. Two hops with the same hash, one pair in 2^32, are indistinguishable until the next
+    /// refresh.
     pub(super) fn fingerprint(&self, hop: &Hop) -> u32 {
         let gateway = match hop.gateway {
             None => 0,
@@ -165,7 +166,7 @@ impl Gist {
         (self.hash.of_six(words) >> 32) as u32
     }
 
-    /// A Response has come (RFC 5971 section 6.2).
+    /// Handles a Response (RFC 5971 section 6.2).
     pub(super) fn response_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -183,7 +184,7 @@ impl Gist {
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
-        // RFC 5971 section 7.2.1: the peer is behind a translator, and the addresses of the flow are wrong there.
+        // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
         if arrival.association == NONE && arrival.source != response.nli.interface_address {
             self.ignore(work, arrival, DropReason::Untranslated);
             let named = response.nli.interface_address;
@@ -199,7 +200,7 @@ impl Gist {
             return self.settle(work.now, peer);
         }
         let found = match self.associations.get(arrival.association) {
-            // Multiplexing: the responder has chosen (RFC 5971 section 4.4.3).
+            // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
             Some(association) if association.peer == peer && association.serves(needs) => {
                 Some(arrival.association)
             }
@@ -210,7 +211,7 @@ impl Gist {
             }
             None => self.open_association(peer, needs),
         };
-        // A Query without an offer, which left before anybody needed an association, is answered without one.
+        // The Response to a Query without a stack proposal, sent before an association was needed, has none either.
         let wanted = needs > Needs::Nothing && offered;
         if wanted && found.is_none() && self.choose(response, needs).is_none() {
             let occasion = Occasion::Nothing;
@@ -236,7 +237,7 @@ impl Gist {
         }
     }
 
-    /// The peer and what the Response says of it become routing state.
+    /// Installs the peer and the values of its Response as routing state.
     pub(super) fn install_response(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -256,7 +257,7 @@ impl Gist {
         }
     }
 
-    /// What a Response says of routing state that is there.
+    /// Refreshes routing state with the values of a Response.
     pub(super) fn refresh_response(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -268,10 +269,10 @@ impl Gist {
         self.refresh_half(work.now, at, response.nli.routing_state_validity, distance);
     }
 
-    /// Routing state is good for so long again.
+    /// Restarts the refresh timer of routing state.
     fn refresh_half(&mut self, now: Time, at: &At, validity_ms: u32, ip_distance: Option<u8>) {
         let validity = Duration::from_millis(validity_ms.into());
-        // RFC 5971 section 4.4.4: at random between half and three quarters of the time.
+        // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
         let half = self.store.half_mut(at.place());
         let was_due = due(half);
@@ -282,7 +283,7 @@ impl Gist {
         self.arm_if_earlier(at.place(), was_due);
     }
 
-    /// Messages to the peer go over an association from now on, if there is one and it is needed.
+    /// Uses an association for messages to the peer, if one exists and is needed.
     fn use_association(&mut self, at: &At, arrival: &Arrival<'_>, peer: Index) {
         let half = self.store.half(at.place());
         let needs = half.needs.max(self.least_needs());
@@ -295,14 +296,14 @@ impl Gist {
         }
     }
 
-    /// An association with a peer that stands and serves a need.
+    /// Returns an established association with a peer that serves `needs`.
     pub(super) fn open_association(&self, peer: Index, needs: Needs) -> Option<Index> {
         let index = self.associations.find(peer, needs)?;
         let is_open = self.associations.get(index).is_some_and(|one| one.stage == Stage::Open);
         (needs > Needs::Nothing && is_open).then_some(index)
     }
 
-    /// The association stands that was opened for a routing state.
+    /// Installs routing state after its association was established.
     pub(super) fn install_handshake(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -314,7 +315,7 @@ impl Gist {
         self.tell_good(work, at);
     }
 
-    /// A Confirm, where the Response asks for one. What has waited longest travels in it, if it may.
+    /// Sends a Confirm, if the Response requests it. It carries the oldest waiting message, if that fits.
     pub(super) fn send_confirm(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -365,7 +366,7 @@ impl Gist {
             returned,
             nslp_data: None,
         };
-        // The first Confirm on an association says how long this node holds it (RFC 5971 section 4.4.1).
+        // The first Confirm on an association has the MA-Hold-Time of this node (RFC 5971 section 4.4.1).
         let hold_time = self.hold_time_ms();
         if let Some(association) = self.associations.get_mut(association)
             && let Some(returned) = &mut confirm.returned
@@ -397,7 +398,7 @@ impl Gist {
         }
     }
 
-    /// What an association serves; nothing where there is none.
+    /// Returns the needs that an association serves; [`Needs::Nothing`] if there is none.
     pub(super) fn served_by(&self, association: Index) -> Needs {
         match self.associations.get(association).map(|association| association.transport) {
             Some(Transport::Tls) => Needs::Secure,
@@ -406,7 +407,7 @@ impl Gist {
         }
     }
 
-    /// Tells that routing state is right now, and whom it has led to before, if that was another one.
+    /// Notifies the application that routing state is good, and that the previous peer, if any, has left the path.
     pub(super) fn tell_installed(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -421,7 +422,7 @@ impl Gist {
         }
     }
 
-    /// Tells that routing state is right.
+    /// Notifies the application that routing state is good.
     pub(super) fn tell_good(&mut self, work: &mut Work<'_, '_>, at: &At) {
         let peer = self.peers.handle(self.store.half(at.place()).peer);
         let status = Validity::Good;
@@ -429,8 +430,9 @@ impl Gist {
     }
 }
 
-/// IP hops from whoever sent a message, by RFC 5971 section 5.2.2: downstream what is missing of the TTL that the packet
-/// began with, upstream what the peer has found out. A neighbour on the same link is one hop away; its packets miss nothing.
+/// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet has
+/// lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets lose no
+/// TTL.
 pub(super) fn ip_distance(arrival: &Arrival<'_>, direction: Direction, ip_ttl: u8) -> Option<u8> {
     match direction {
         _ if ip_ttl == 0 => None,
@@ -441,7 +443,7 @@ pub(super) fn ip_distance(arrival: &Arrival<'_>, direction: Direction, ip_ttl: u
     }
 }
 
-/// A time as state blocks have it.
+/// Returns a duration in milliseconds, as state blocks store it.
 pub(super) fn millis(time: Duration) -> u32 {
     let millis = time.as_secs().saturating_mul(1_000).saturating_add(time.subsec_millis().into());
     u32::try_from(millis).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Messages that wait for their peer to be found, or for an association with it: bounded in number, octets and time.
+//! Messages that wait for a peer, or for an association with it, with limits in number, octets and time.
 
 use alloc::collections::VecDeque;
 use core::mem;
@@ -13,14 +13,14 @@ use crate::instance::Work;
 use crate::nslp::SendFailure;
 
 impl Gist {
-    /// Keeps a message until the peer is found.
+    /// Queues a message until the peer is known.
     pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
         let Occasion::Send { message, data, needs, .. } = occasion else { return };
         let limits = self.config.limits;
         let index = self.obtain_queue(at);
         let half = self.store.half_mut(at.place());
         half.needs = half.needs.max(*needs);
-        let octets = data.len() as u32; // a limit keeps it below
+        let octets = data.len() as u32; // bounded by limits
         let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
         let fits = queue.messages.len() < limits.waiting_messages as usize
             && queue.octets + octets <= limits.waiting_octets
@@ -39,7 +39,7 @@ impl Gist {
         self.arm(at.place());
     }
 
-    /// The queue of a half, which may be new.
+    /// Returns the queue of a half; creates it if there is none.
     pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
         let half = self.store.half(at.place()).queue;
         if half != NONE {
@@ -51,7 +51,7 @@ impl Gist {
         queue
     }
 
-    /// Takes out what has waited longest, if it is no longer than `room` and needs no more than this.
+    /// Removes the oldest message, if it is no longer than `room` and needs no more than `served`.
     pub(super) fn take_first(
         &mut self,
         queue: Index,
@@ -75,7 +75,7 @@ impl Gist {
         Some(waiting)
     }
 
-    /// Sends all that waits. What needs more than there is brings a search for more about, and waits again.
+    /// Sends all waiting messages. A message that needs a better transport starts a new search, and waits again.
     pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
         let queue = self.store.half(at.place()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
@@ -89,7 +89,7 @@ impl Gist {
         }
     }
 
-    /// Gives back all that waits.
+    /// Returns all waiting messages to their application.
     pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
         let Some(half) = self.store.get(at.place()).filter(|half| half.queue != NONE) else {
             return;
@@ -106,7 +106,7 @@ impl Gist {
         self.store.queues.try_remove(queue as usize);
     }
 
-    /// Gives back what has waited for too long.
+    /// Returns messages past their timeout to their application.
     pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
         let queue = self.store.half(at.place()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };

@@ -1,9 +1,8 @@
-//! A message arrives: whether it is one, whether it is for this node, and who treats it (RFC 5971 sections 4.3.1, 4.3.4,
-//! 5.3).
+//! Receipt of datagrams: parsing, forwarding, and dispatch (RFC 5971 sections 4.3.1, 4.3.4, 5.3).
 //!
-//! A node with GIST is shown every datagram to port 270 that passes. What is not for it, it sends on itself: datagrams that
-//! are no GIST, messages between others, Queries of applications that are not here, and those that its own applications
-//! pass on.
+//! A node with GIST intercepts every datagram to port 270 that it forwards. It forwards by itself what it does not
+//! handle: datagrams that are not GIST, messages between other nodes, Queries of unknown applications, and Queries that
+//! its own applications pass on.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
@@ -23,11 +22,11 @@ use crate::instance::Work;
 use crate::nslp::Peering;
 use crate::route;
 
-/// The longest IP header with router alert, octets: that of IPv6.
+/// Longest IP header with router alert, octets: that of IPv6.
 const IP_HEADER: usize = 48;
 
 impl Gist {
-    /// A UDP packet has come that interception holds for GIST.
+    /// Handles a UDP packet that interception has taken for GIST.
     pub(crate) fn datagram_arrives(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) {
         let interfaces = work.context.interfaces;
         let is_local = interfaces.is_local(received.destination);
@@ -48,7 +47,7 @@ impl Gist {
         let header = Header::parse(octets);
         let context_free = header.is_ok_and(|header| header.flags.context_free);
         if !is_local && !context_free && header.is_ok() {
-            // Between two others: only what finds its way by its MRI may be taken up in transit.
+            // Only messages routed by MRI may be intercepted in transit.
             return self.relay(work, received, &packet);
         }
         let mut arrival = Arrival {
@@ -75,7 +74,7 @@ impl Gist {
                 return self.unserved_arrives(work, received, &packet, &arrival, is_local);
             }
         }
-        // What was read is large, and is looked at where it is.
+        // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
@@ -92,8 +91,8 @@ impl Gist {
         }
     }
 
-    /// Whether a message is for an application that is not here. Of Data without routing state that is looked at when they
-    /// are refused: with it there is one.
+    /// Returns whether no application serves a message. Data with routing state has an application; Data without is
+    /// checked when it is refused.
     fn is_without_application(&mut self, work: &mut Work<'_, '_>, header: &Header) -> bool {
         let is_asked = match header.message_type {
             MessageType::Query | MessageType::Response | MessageType::Confirm => true,
@@ -103,7 +102,7 @@ impl Gist {
         is_asked && !work.is_served(header.nslpid)
     }
 
-    /// A message has come for an application that is not here (RFC 5971 section 4.3.4).
+    /// Handles a message for an unknown application (RFC 5971 section 4.3.4).
     fn unserved_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -148,7 +147,7 @@ impl Gist {
         }
     }
 
-    /// Sends a Query on, for nodes further along the path, one GIST hop less in it; perhaps with other data.
+    /// Forwards a Query along the path, with the GIST hop count decremented and optionally with other data.
     fn pass_on(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -199,7 +198,7 @@ impl Gist {
         self.copy = copy;
     }
 
-    /// Sends a datagram on as it came, as a router does without GIST.
+    /// Forwards a datagram unchanged, like a router without GIST.
     fn relay(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -214,7 +213,8 @@ impl Gist {
         self.copy = copy;
     }
 
-    /// Sends octets on whose header is to be written: checksums that a kernel has left to hardware are made good so.
+    /// Sends a copied packet with a new UDP header. The header includes a new checksum, which a kernel may have left to
+    /// hardware.
     fn send_copy(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -234,7 +234,7 @@ impl Gist {
         }
     }
 
-    /// How a datagram goes on that is for somebody else.
+    /// Returns the route of a forwarded datagram.
     fn onward(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) -> Option<Outgoing> {
         if received.ttl <= 1 {
             self.ignore_datagram(work, received, DropReason::TtlExpired);
@@ -257,7 +257,7 @@ impl Gist {
         })
     }
 
-    /// Counts a message that is not acted on, and tells.
+    /// Counts an ignored message, and reports it.
     #[cold]
     pub(super) fn ignore(
         &mut self,
@@ -296,16 +296,16 @@ impl Gist {
     }
 }
 
-/// What becomes of the data in a Query that is passed on.
+/// Data of a forwarded Query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payload {
-    /// They stay.
+    /// The data stay.
     Untouched,
-    /// The application has written others.
+    /// The application has replaced the data.
     Answer,
 }
 
-/// Has a Query that goes on leave as the flow does that it is about.
+/// Sends a forwarded Query along the route of its flow.
 fn follow_flow(work: &Work<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
     if !work.context.routes.differs_by_flow(how.destination) {
         return;

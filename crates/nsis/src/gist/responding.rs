@@ -1,4 +1,4 @@
-//! The responding node: is asked whether it takes part, and keeps who has asked (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
+//! The responding node: answers Queries, and keeps the querying peer (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
 
 use core::mem;
 use core::net::IpAddr;
@@ -23,11 +23,11 @@ use super::transmit::{DatagramPath, message, own_address};
 use crate::instance::Work;
 use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
 
-/// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
+/// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
 
 impl Gist {
-    /// A Query has come for an application that is here.
+    /// Handles a Query for an application of this node.
     pub(super) fn query_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -48,7 +48,7 @@ impl Gist {
         let mut answer = mem::take(&mut self.scratch);
         answer.clear();
         let peering = self.ask_application(work, arrival, query, &mut answer);
-        // RFC 5971 section 4.3.2: behind its destination there is nobody else who could.
+        // RFC 5971 section 4.3.2: no node behind the destination could accept it.
         let accepts = is_local || peering == Some(Peering::Accept);
         if accepts {
             self.answer_query(work, arrival, query, &answer);
@@ -57,7 +57,7 @@ impl Gist {
         Some(if accepts { Peering::Accept } else { Peering::Pass })
     }
 
-    /// Who asks too often, from too far, or for what cannot be.
+    /// Checks the rate limits, the distance and the MRI of a Query.
     fn check_query(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -90,7 +90,7 @@ impl Gist {
             self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
-        // A Query that travels as the data do has the source of their flow.
+        // A downstream Query with the addresses of the flow must have the source of the flow.
         let source = query.mri.addresses().0;
         let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
         if as_data && arrival.source != source {
@@ -100,7 +100,7 @@ impl Gist {
         Ok(())
     }
 
-    /// Whether a flow could come this way (RFC 5971 sections 4.3.4 and 5.8.1.2).
+    /// Checks whether a flow can take this path (RFC 5971 sections 4.3.4 and 5.8.1.2).
     fn check_mri(&self, work: &Work<'_, '_>, arrival: &Arrival<'_>, mri: &Mri) -> Result<(), u8> {
         let (source, destination) = mri.addresses();
         if destination.is_ipv4() != arrival.destination.is_ipv4() {
@@ -156,8 +156,8 @@ impl Gist {
         let mut state = self.state(&at);
         if state.is_querying() {
             if direction == Direction::Downstream {
-                // RFC 5971 section 5.8.1.3: what a Query along the flow has found counts more. The peer is answered; what it
-                // confirms changes nothing here.
+                // RFC 5971 section 5.8.1.3: the result of a downstream Query takes precedence. The peer gets a
+                // Response; its Confirm changes nothing here.
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
                 let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
@@ -180,7 +180,7 @@ impl Gist {
             (false, None) => NONE,
         };
         let policy = self.config.installation;
-        // An association is wanted: is there one with this peer that serves, and does the half use it already?
+        // If an association is requested: does one that serves exist with this peer, and does the half already use it?
         let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
             && self.can_serve(Needs::Reliable);
         let found = query.stack.and_then(|stack| self.reusable(known, &stack));
@@ -215,7 +215,7 @@ impl Gist {
         self.settle(work.now, peer);
     }
 
-    /// A Response to a Query; it goes to the address that the Query names.
+    /// Sends the Response to a Query, to the address in the Query.
     pub(super) fn send_response(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -247,7 +247,7 @@ impl Gist {
             return;
         };
         let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
-        // A refresh that nobody has to confirm goes without one.
+        // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
             let binding = Binding {
                 nli: &query.nli,
@@ -277,7 +277,7 @@ impl Gist {
         };
     }
 
-    /// The way to whoever sent a message that is answered, by its NLI (RFC 5971 section 4.4.1).
+    /// Returns the path to the sender of a message, by its NLI (RFC 5971 section 4.4.1).
     pub(super) fn way_back(
         &self,
         work: &Work<'_, '_>,
@@ -296,13 +296,13 @@ impl Gist {
         })
     }
 
-    /// How long state is kept for somebody who proposes so much, milliseconds.
+    /// Returns the validity that is granted for a proposed one, milliseconds.
     fn granted_ms(&self, proposed: u32) -> u32 {
         let most = self.validity_ms();
         proposed.clamp(self.validities.shortest.clamp(1, most), most)
     }
 
-    /// A Confirm has come.
+    /// Handles a Confirm.
     pub(super) fn confirm_arrives(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -331,7 +331,7 @@ impl Gist {
                 self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
                 return self.ignore(work, arrival, DropReason::NoRoutingState);
             }
-            // Without a cookie it confirms what nobody has asked to be confirmed.
+            // A Confirm without cookie answers no request of this node.
             None => return self.ignore(work, arrival, DropReason::Unexpected),
         };
         if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
@@ -373,7 +373,7 @@ impl Gist {
         self.settle(work.now, peer);
     }
 
-    /// A cookie is not one of this node's. Whoever sent it is not told, unless somebody looks for an error (RFC 5971
+    /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
     /// section 8.5).
     fn refuse_cookie(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>) {
         if self.config.report_cookies {
@@ -383,7 +383,7 @@ impl Gist {
         self.ignore(work, arrival, DropReason::Cookie);
     }
 
-    /// Who has asked, or confirmed, becomes the peer.
+    /// Installs the querying node as the peer.
     pub(super) fn install_querier(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -396,7 +396,7 @@ impl Gist {
         let handle = self.peers.handle(before);
         self.name_peer(work.now, at, peer);
         match arrival.association {
-            // A refresh comes in a datagram, whatever the session uses.
+            // A refresh arrives in a datagram, whatever the session uses.
             NONE if before == peer => {}
             NONE => self.release(at),
             index => join(&mut self.store, &mut self.associations, at.place(), index),
@@ -417,7 +417,7 @@ impl Gist {
         }
     }
 
-    /// The peer that a message names, which may be new.
+    /// Returns the peer that a message names; creates it if it is new.
     pub(super) fn obtain_peer(
         &mut self,
         work: &Work<'_, '_>,
@@ -430,19 +430,19 @@ impl Gist {
         self.peers.obtain(nli, arrival.interface, port, mtu, limit)
     }
 
-    /// Whether a peer is named by as many routing states as it may be.
+    /// Returns whether a peer has reached its limit of routing states.
     pub(super) fn is_crowded(&self, peer: Index) -> bool {
         let limit = self.config.limits.states_per_peer;
         self.peers.get(peer).is_some_and(|peer| peer.uses >= limit)
     }
 
-    /// Whether there is no room for one more routing state, where one would be needed.
+    /// Returns whether a new routing state would exceed the limit.
     pub(super) fn is_full(&self, at: &At) -> bool {
         at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
     }
 }
 
-/// Tells the application of a message that it names another address than it comes from.
+/// Reports to the application that the address in a message differs from its source.
 pub(super) fn tell_of_translation(
     work: &mut Work<'_, '_>,
     arrival: &Arrival<'_>,

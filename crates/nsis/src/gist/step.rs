@@ -1,4 +1,4 @@
-//! Steps of the state machines: which facts hold, which row of [`super::machine`] is taken, and what its actions do.
+//! Steps of the state machines: selects the row of [`super::machine`], and performs its actions.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Hop, Time};
@@ -13,7 +13,7 @@ use crate::api::Event as NsisEvent;
 use crate::instance::Work;
 use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
 
-/// Which half of which routing state a step is about; the routing state need not be there.
+/// The half that a step is about; the routing state may be missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     pub(super) key: Key,
@@ -26,41 +26,41 @@ impl At {
         Place { index: self.index, direction: self.direction }
     }
 
-    /// The MRI that leads to the peer.
+    /// Returns the MRI that leads to the peer.
     pub(super) fn mri(&self) -> Mri {
         self.key.mri(self.direction)
     }
 }
 
-/// What an event brings with it.
+/// The data of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Occasion<'a> {
-    /// Nothing.
+    /// No data.
     Nothing,
-    /// A message of an application; where a peer must be asked for first, the hop that leads there.
+    /// A message of an application, and the hop of the Query if one is needed first.
     Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
-    /// A Query; the peer is entered where the state is installed at once.
+    /// A Query; the peer exists if the state is installed at once.
     Query {
         arrival: &'a Arrival<'a>,
         query: &'a Query<'a>,
         answer: &'a [u8],
         peer: Index,
         confirm: bool,
-        /// The association that the Response takes, if it takes one.
+        /// Association that carries the Response, if any.
         over: Index,
     },
-    /// A Response and who sent it.
+    /// A Response and its sender.
     Response { arrival: &'a Arrival<'a>, response: &'a Response<'a>, peer: Index },
-    /// A Confirm and who sent it.
+    /// A Confirm and its sender.
     Confirm { arrival: &'a Arrival<'a>, confirm: &'a Confirm<'a>, peer: Index },
-    /// The association stands that the Response made necessary.
+    /// The association that the Response needed is established.
     Established { handshake: &'a Handshake },
-    /// Data.
+    /// Received Data.
     Data { arrival: &'a Arrival<'a>, data: &'a Data<'a> },
 }
 
 impl Gist {
-    /// The half that a message is about, which leads where it came from.
+    /// Looks up the half of a message, in the direction that it came from.
     #[inline]
     pub(super) fn at(&mut self, key: Key, direction: Direction) -> At {
         let index = self.store.find(&key).unwrap_or(NONE);
@@ -68,7 +68,7 @@ impl Gist {
         At { key, direction, index }
     }
 
-    /// Likewise for what an application asks for, as a rule when it is handed a message.
+    /// Looks up the half of a request, which is usually the last one that was looked up.
     pub(super) fn at_again(&mut self, key: Key, direction: Direction) -> At {
         let index = self.store.find_again(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
@@ -83,13 +83,13 @@ impl Gist {
         }
     }
 
-    /// In which state a half is.
+    /// Returns the state of a half.
     pub(super) fn state(&self, at: &At) -> State {
         self.store.get(at.place()).map_or(State::Idle, |half| half.state)
     }
 
-    /// Takes a step; `None` where the event has no row. Where the row needs a routing state that is not there, it is
-    /// entered: the caller has seen to it that there is room.
+    /// Performs a transition; `None` if the event has no row. If the row needs a routing state, it is inserted: the
+    /// caller has checked the limit.
     pub(super) fn step(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -114,7 +114,7 @@ impl Gist {
         Some(row)
     }
 
-    #[inline(never)] // one action needs few of the registers that all of them would
+    #[inline(never)] // one action needs fewer registers than all of them
     fn perform(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -170,7 +170,7 @@ impl Gist {
         }
     }
 
-    /// Tells the application what has happened to its routing state.
+    /// Notifies the application of a change of its routing state.
     pub(super) fn tell(&mut self, work: &mut Work<'_, '_>, at: &At, what: Notification) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
         work.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
@@ -186,7 +186,7 @@ impl Gist {
         }
     }
 
-    /// Says that a half is no more, if it was of use.
+    /// Notifies the application that a half was removed, if its state was usable.
     fn tell_gone(&mut self, work: &mut Work<'_, '_>, at: &At, event: Event) {
         if event == Event::Expire {
             self.counters.expired += 1;
@@ -202,7 +202,7 @@ impl Gist {
         );
     }
 
-    /// Makes a half idle, and takes the routing state out if the other one is idle too.
+    /// Makes a half idle, and removes the routing state if the other half is idle too.
     fn delete(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
         if at.index == NONE {
             return;
@@ -229,7 +229,7 @@ impl Gist {
         }
     }
 
-    /// Names the peer of a half.
+    /// Sets the peer of a half.
     pub(super) fn name_peer(&mut self, now: Time, at: &At, peer: Index) {
         if self.store.half(at.place()).peer == peer {
             return;
@@ -243,7 +243,7 @@ impl Gist {
         }
     }
 
-    /// A half names no peer any more.
+    /// Clears the peer of a half.
     pub(super) fn leave_peer(&mut self, now: Time, at: &At) {
         let half = self.store.half_mut(at.place());
         let peer = core::mem::replace(&mut half.peer, NONE);
@@ -256,7 +256,7 @@ impl Gist {
         }
     }
 
-    /// A peer that nothing names is kept for a while.
+    /// Starts the lifetime of a peer that nothing uses.
     pub(super) fn settle(&mut self, now: Time, peer: Index) {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.uses == 0 && block.timer.is_none() {
@@ -265,14 +265,14 @@ impl Gist {
         }
     }
 
-    /// Starts T_Inactive_QNode or T_Expire_RNode anew. The timer itself is armed again when it fires too early.
+    /// Restarts T_Inactive_QNode or T_Expire_RNode. The timer itself is armed again when it fires too early.
     #[inline]
     pub(super) fn restart_expire(&mut self, now: Time, at: &At) {
         let half = self.store.half_mut(at.place());
         half.expires_at = now.after_millis(half.lifetime_ms.into());
     }
 
-    /// Sees to it that the timer of a half fires when something is due, or before.
+    /// Arms the timer of a half for its earliest deadline, or before.
     pub(super) fn arm(&mut self, place: Place) {
         let half = self.store.half(place);
         let waiting = self.store.queues.get(half.queue as usize);
@@ -289,8 +289,8 @@ impl Gist {
         }
     }
 
-    /// Likewise where times of a half have changed, of which the first was `before`. As a rule it has moved on, and then
-    /// nothing is to be done: the timer fires too early, and is armed again.
+    /// Arms the timer if the earliest deadline of a half is now earlier than `before`. Usually it is later, and nothing
+    /// is done: the timer fires too early, and is armed again.
     #[inline]
     pub(super) fn arm_if_earlier(&mut self, place: Place, before: Time) {
         if due(self.store.half(place)) < before {
@@ -299,13 +299,13 @@ impl Gist {
     }
 }
 
-/// When something is due at a half, but for what waits.
+/// Returns the earliest deadline of a half, except those of its queue.
 pub(super) fn due(half: &Half) -> Time {
     half.next_at.min(half.expires_at)
 }
 
 impl Gist {
-    /// Who has answered, asked or confirmed becomes the peer.
+    /// Installs the sender of a Query, Response or Confirm as the peer.
     fn install(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
         match occasion {
             Occasion::Response { arrival, response, peer } => {

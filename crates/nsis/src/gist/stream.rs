@@ -1,4 +1,5 @@
-//! What connections bring: associations that stand or end, and messages over them (RFC 5971 sections 5.4 and 6.4).
+//! Events of connections: associations that are established or closed, and messages over them (RFC 5971 sections 5.4
+//! and 6.4).
 
 use core::mem;
 use core::net::SocketAddr;
@@ -16,11 +17,11 @@ use super::transmit::message;
 use crate::PORT;
 use crate::instance::Work;
 
-/// Routing states that are told in one turn what became of their association; the others are told at once afterwards.
+/// Limit of routing states that are notified of their association for one input; the others follow at once.
 const TOLD_PER_TURN: usize = 256;
 
 impl Gist {
-    /// Something has happened to a connection.
+    /// Handles an event of a connection.
     pub(crate) fn stream(&mut self, work: &mut Work<'_, '_>, event: &StreamEvent<'_>) {
         match *event {
             StreamEvent::Open { connection, local, peer, transport } => {
@@ -42,7 +43,7 @@ impl Gist {
         }
     }
 
-    /// An association that this node has asked for stands: tg_Connected.
+    /// Handles the establishment of an association that this node has opened: tg_Connected.
     fn opened(&mut self, work: &mut Work<'_, '_>, index: Index) {
         let Some(association) = self.associations.get_mut(index) else { return };
         association.stage = Stage::Open;
@@ -53,7 +54,7 @@ impl Gist {
         self.tell_waiting(work, index);
     }
 
-    /// Some of the routing states that wait for an association are told that it stands.
+    /// Sends the Confirms of some of the routing states that wait for an association.
     pub(super) fn tell_waiting(&mut self, work: &mut Work<'_, '_>, index: Index) {
         for _ in 0..TOLD_PER_TURN {
             let Some(association) = self.associations.get_mut(index) else { return };
@@ -74,7 +75,7 @@ impl Gist {
         self.arm_association(work.now, index);
     }
 
-    /// A neighbour has opened a connection. It is half open until it says who it is.
+    /// Accepts a connection of a neighbor. The association is half open until its peer is known.
     fn accept(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -88,7 +89,7 @@ impl Gist {
         let of_same = self.associations.slab.iter().map(|(_, one)| one);
         let of_same = of_same.filter(|one| is_half_open(one) && one.remote.ip() == remote.ip());
         let too_weak = transport == Transport::Tcp && self.least_needs() == Needs::Secure;
-        // The last part of what may be half open is not for those who have some already.
+        // A quarter of the limit for each address keeps half-open associations available to other neighbors.
         let crowded = self.associations.half_open >= limits.half_open
             || self.associations.slab.len() >= limits.associations as usize
             || of_same.count() as u32 >= limits.half_open.div_ceil(4);
@@ -121,12 +122,12 @@ impl Gist {
         self.arm_association(work.now, index);
     }
 
-    /// Octets have come: perhaps the rest of a message, whole ones, and the beginning of one more.
+    /// Handles octets: the rest of a message, whole messages, and the beginning of another one, each possibly missing.
     fn octets_arrive(&mut self, work: &mut Work<'_, '_>, index: Index, octets: &[u8]) {
         let Some(association) = self.associations.get_mut(index) else { return };
         association.heard = work.now;
         let mut buffer = mem::take(&mut association.buffer);
-        // As a rule messages come whole.
+        // Usually messages arrive whole.
         let mut rest = if buffer.is_empty() {
             octets
         } else {
@@ -151,7 +152,7 @@ impl Gist {
                 }
                 Ok(_) => break,
                 Err(error) => {
-                    // Where the next message begins cannot be known any more.
+                    // The start of the next message is unknown now.
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                     let arrival = arrival(association, index, rest);
                     if let Some(answer) = error.answer(rest, Mode::C) {
@@ -172,7 +173,7 @@ impl Gist {
         };
     }
 
-    /// A whole message has come over an association.
+    /// Handles a whole message on an association.
     fn message_comes(&mut self, work: &mut Work<'_, '_>, index: Index, octets: &[u8]) {
         let Some(association) = self.associations.get(index) else { return };
         let half_open = matches!(association.stage, Stage::HalfOpen { .. });
@@ -219,7 +220,7 @@ impl Gist {
         }
     }
 
-    /// Writes a message into an association; `false` where it cannot be written.
+    /// Writes a message to an association; `false` if that is impossible.
     pub(super) fn write_message(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -244,7 +245,7 @@ impl Gist {
         self.write_message(work, index, &message(1, 0, true, Body::Hello(hello)));
     }
 
-    /// This node ends an association.
+    /// Closes an association.
     pub(super) fn end_association(
         &mut self,
         work: &mut Work<'_, '_>,
@@ -258,7 +259,7 @@ impl Gist {
         self.fail_association(work, index, reason);
     }
 
-    /// An association is no more: er_MAConnect, er_MAFailure.
+    /// Handles the end of an association: er_MAConnect, er_MAFailure.
     fn fail_association(&mut self, work: &mut Work<'_, '_>, index: Index, reason: CloseReason) {
         self.associations.hide(index);
         let Some(association) = self.associations.get_mut(index) else { return };
@@ -273,7 +274,7 @@ impl Gist {
         self.tell_closed(work, index);
     }
 
-    /// Some of the routing states that used an association are told that it is no more.
+    /// Notifies some of the routing states that used an association that it was closed.
     pub(super) fn tell_closed(&mut self, work: &mut Work<'_, '_>, index: Index) {
         for _ in 0..TOLD_PER_TURN {
             let Some(association) = self.associations.get(index) else { return };
@@ -283,7 +284,7 @@ impl Gist {
             let mut at = self.at_place(half);
             let occasion = Occasion::Nothing;
             self.step(work, &mut at, Event::AssociationError, Facts::default(), &occasion);
-            // Whatever the row said: nobody is left behind.
+            // Whatever the row did, no half may refer to the association.
             if self.store.get(half).is_some_and(|half| half.association == index) {
                 super::association::leave(&mut self.store, &mut self.associations, half);
             }
@@ -302,7 +303,7 @@ impl Gist {
         }
     }
 
-    /// Sees to it that the timer of an association fires when something is due.
+    /// Arms the timer of an association for its next deadline.
     pub(super) fn arm_association(&mut self, now: earmark_core::Time, index: Index) {
         let own = self.config.associations.hold_time;
         let Some(association) = self.associations.get_mut(index) else { return };
@@ -319,7 +320,7 @@ impl Gist {
     }
 }
 
-/// How a message has come that an association brings.
+/// Describes the receipt of a message on an association.
 fn arrival<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Arrival<'a> {
     Arrival {
         octets,
