@@ -1,4 +1,4 @@
-//! Applications of this node: what they ask for, and what comes of it.
+//! Applications of this node: their requests, and the results.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,19 +24,19 @@ use super::state::{Asking, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
 use crate::nslp::HandlerContext;
 
-/// What an application is to this node.
+/// Role of an application.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// It has asked for a session, of which this node is the QNI.
+    /// Has a session of which this node is the QNI.
     Initiator(SessionId),
-    /// It waits for the answer to a QUERY, or for the RESERVE that it has asked for.
+    /// Waits for the response to a QUERY, or for the RESERVE that it has asked for.
     Asker(Box<Question>),
-    /// It waits for sessions.
+    /// Listens for sessions.
     Listener(Listen, Vec<SessionId>),
 }
 /// Commands.
 impl QosNslp {
-    /// Carries out what an application asks for.
+    /// Executes a command of an application.
     pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         let (application, result) = match command {
             Command::Reserve { application, request } => {
@@ -108,7 +108,7 @@ impl QosNslp {
         }
     }
 
-    /// Makes a session of which this node is the QNI.
+    /// Creates a session of which this node is the QNI.
     pub(super) fn initiate(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -203,7 +203,7 @@ impl QosNslp {
         Ok(())
     }
 
-    /// Has a session of this node ask for something else from now on.
+    /// Changes the reservation of a session of this node.
     pub(super) fn ask_for(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -266,7 +266,7 @@ impl QosNslp {
                         if let Some(timer) = question.timer {
                             self.waits.cancel(timer);
                         }
-                        // What came of it is the receiver's to end.
+                        // The receiver ends the resulting session.
                         self.drop_sessions(cx, &[question.session]);
                     }
                     _ => {}
@@ -277,7 +277,7 @@ impl QosNslp {
         }
     }
 
-    /// Ends those sessions of a listener of which this node is the QNI. The others are not this node's to end.
+    /// Ends those sessions of a listener of which this node is the QNI; the QNIs of the others end them.
     fn drop_sessions(&mut self, cx: &mut HandlerContext<'_, '_>, sessions: &[SessionId]) {
         for &session in sessions {
             let Some(index) = self.store.find(session) else { continue };
@@ -291,7 +291,7 @@ impl QosNslp {
         }
     }
 
-    /// Tears a session of this node down, and waits for the answer to that.
+    /// Tears a session of this node down, and waits for the response.
     pub(super) fn release(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
             return;
@@ -304,29 +304,29 @@ impl QosNslp {
     }
 }
 
-/// What a session of this node is made of.
+/// Parameters of a session of this node.
 pub(super) struct Initiation<'a> {
-    /// None of an aggregate.
+    /// The application; `None` for an aggregate.
     pub(super) application: Option<Application>,
     pub(super) session: SessionId,
     pub(super) mri: PathCoupled,
     pub(super) place: Place,
     pub(super) qspec: &'a [u8],
-    /// As the QUERY that it answers has it.
+    /// Classifier of the QUERY that caused the session.
     pub(super) classifier: Option<PacketClassifier>,
-    /// Whether that has seen routers that do not take part.
+    /// Whether that QUERY has found routers that do not take part.
     pub(super) breaks: bool,
 }
 
-/// Why a session was not begun.
+/// Why a session was not created.
 pub(super) enum NotBegun {
     Rejected(Rejection),
     Refused(super::admission::Refused),
 }
 
-/// What comes of a session of this node.
+/// Results of requests of this node.
 impl QosNslp {
-    /// The answer to a request of this node has come.
+    /// Handles the response to a request of this node.
     pub(super) fn answered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -364,7 +364,7 @@ impl QosNslp {
         }
         session.trim();
         if !is_initiator {
-            // The repair of the way has failed (section 5.2.5.2): the QNI decides.
+            // The repair of the route has failed (section 5.2.5.2): the QNI decides.
             return self.notify_qni(cx, index, outcome);
         }
         if let Some(application) = application {
@@ -395,10 +395,10 @@ impl QosNslp {
         let reach = Box::new(reach);
         tell(cx, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
-            // Nodes in front of the narrowest one have more than is of use (RFC 5975 section 4.3.1).
+            // Nodes before the narrowest link hold more than is useful (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);
             if let Some(qspec) = resized {
-                // Less is always granted.
+                // A smaller rate is always granted.
                 let _ = self.ask_for(cx, index, &qspec);
             }
         }
@@ -421,7 +421,7 @@ impl QosNslp {
             (OnRefusal::Retry, _) => self.ask_later(cx, index),
             (OnRefusal::Release, None) => self.release(cx, index),
             (OnRefusal::Release, Some(before)) => {
-                // What it had less of this node has still; more of it may be gone.
+                // This node can always return to a smaller reservation; a larger one may be taken.
                 if self.ask_for(cx, index, &before).is_err() {
                     self.release(cx, index);
                 }
@@ -429,8 +429,8 @@ impl QosNslp {
         }
     }
 
-    /// Asks for the same once more after a refresh period, with a number of its own, since nodes that have given the
-    /// reservation back do not hear refreshes.
+    /// Repeats a request after a refresh period. The sequence number is increased, because nodes that have released the
+    /// reservation ignore refreshes.
     pub(super) fn ask_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let (rii, wait) = (self.draw_rii(), self.refresh_wait());
         let (at, wait_ms, _) = self.first_try(cx.now);
@@ -444,7 +444,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Nobody has answered; whether the session is still there.
+    /// Handles a request without response; returns whether the session still exists.
     pub(super) fn nobody_answers(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
         let session = self.store.session_mut(index);
         let application = session.application().filter(|_| session.is_initiator());
@@ -464,7 +464,7 @@ impl QosNslp {
         true
     }
 
-    /// A session of this node is torn down everywhere, or as far as can be known.
+    /// Handles the end of the release of a session of this node: torn down on the whole path, as far as known.
     pub(super) fn release_is_over(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, application) = (session.id, session.application());
@@ -479,7 +479,7 @@ impl QosNslp {
         }
     }
 
-    /// This node is the last one of a session of its own: nobody else is asked.
+    /// Completes a request of this node for a session of which it is also the last node.
     pub(super) fn nobody_is_asked(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {

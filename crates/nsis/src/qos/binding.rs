@@ -1,7 +1,7 @@
 //! Messages that wait for each other: MSG-ID and BOUND-MSG-ID (RFC 5974 section 4.6).
 //!
-//! Two lists in one, by the name of the message: RESERVEs that wait for the one of that name, with their octets, and names
-//! of those that have come already, with what became of them. Whatever waits does so for QOSNSLP_REQUEST_RETRY.
+//! One map by MSG-ID has two kinds of entries: RESERVEs that wait for the message with that MSG-ID, with their octets,
+//! and MSG-IDs of messages that have arrived, with their result. Entries expire after QOSNSLP_REQUEST_RETRY.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::reserve::{Arrival, refused};
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received};
 
-/// Names that something waits for, or that have come. Peers choose them, so the map is an ordered one.
+/// Entries by MSG-ID. Peers choose the keys, so the map is an ordered one.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     by_id: BTreeMap<[u8; 16], Binding>,
@@ -33,17 +33,17 @@ struct Binding {
 
 #[derive(Debug)]
 enum State {
-    /// Waits for its other half.
+    /// A RESERVE that waits for the other message.
     Waits(Box<Kept>),
-    /// The one with the MSG-ID has come; whether it was successful.
+    /// The message with the MSG-ID has arrived; whether it was successful.
     Came(bool),
 }
 
-/// A message that is kept.
+/// A message that waits.
 #[derive(Debug)]
 pub(super) struct Kept {
     data: Box<[u8]>,
-    /// Under which number it has come.
+    /// NSLPID of the message.
     nslpid: u16,
     pub(super) session: SessionId,
     mri: Mri,
@@ -53,7 +53,7 @@ pub(super) struct Kept {
     ip_distance: Option<u8>,
     hops: u8,
     interface: InterfaceId,
-    /// Whether it is the one with the MSG-ID.
+    /// Whether the message has the MSG-ID.
     triggers: bool,
 }
 
@@ -90,7 +90,7 @@ impl Kept {
 }
 
 impl QosNslp {
-    /// Whether a RESERVE has to wait for another, or must not go on at all. Then it has been seen to.
+    /// Returns whether a RESERVE must wait for another one, or is refused because of it. If so, it was handled.
     pub(super) fn is_held(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -128,13 +128,13 @@ impl QosNslp {
                 self.deny(cx, arrival, &refused(Outcome::TransientFailure(code)));
                 true
             }
-            // Both wait for each other, and both are here: first this one, then the other.
+            // Both wait for each other and have arrived: first this one, then the other.
             Some(State::Waits(kept)) if kept.triggers => {
                 self.reserve(cx, arrival);
                 self.resume(cx, &kept);
                 true
             }
-            // A repetition takes the place of what waits.
+            // A retransmission replaces the waiting message.
             _ => {
                 self.hold(cx, arrival.message, id, false);
                 true
@@ -142,7 +142,8 @@ impl QosNslp {
         }
     }
 
-    /// Whether this node is where the two are to meet: the end of a tunnel or aggregate, or of the session itself.
+    /// Returns whether this node synchronizes the two messages: as the end of a tunnel or aggregate, or of the session
+    /// itself.
     pub(super) fn synchronizes(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
         let is_inner = arrival
             .reserve
@@ -156,7 +157,7 @@ impl QosNslp {
         self.is_own_end(cx, &arrival.message.mri)
     }
 
-    /// A RESERVE with a MSG-ID was treated.
+    /// Resumes the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was handled.
     pub(super) fn triggers(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -181,7 +182,7 @@ impl QosNslp {
         }
     }
 
-    /// A RESERVE with a MSG-ID was refused here.
+    /// Refuses the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was refused.
     pub(super) fn trigger_fails(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
         match self.take(id) {
             Some(State::Waits(kept)) if !kept.triggers => self.give_up(cx, &kept),
@@ -218,7 +219,7 @@ impl QosNslp {
         Some(state)
     }
 
-    /// What waited goes on.
+    /// Handles a waiting RESERVE again.
     pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
         let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let message = kept.message();
@@ -228,14 +229,14 @@ impl QosNslp {
         cx.nslpid = called;
     }
 
-    /// It has waited long enough.
+    /// Handles the timeout of a waiting RESERVE.
     pub(super) fn binding_expires(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
         if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
             self.give_up(cx, &kept);
         }
     }
 
-    /// The other half did not come: the synchronization has failed.
+    /// Refuses a RESERVE whose other message did not arrive: the synchronization has failed.
     fn give_up(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
         let message = kept.message();
         self.ignore(cx, &message, DropReason::NotBound);

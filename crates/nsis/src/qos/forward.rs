@@ -1,7 +1,7 @@
-//! Forwarding of a RESERVE: to the next node, or back to the peer as an answer (RFC 5974 section 5.4.1).
+//! Forwarding of a RESERVE: to the next node, or back to the peer as a response (RFC 5974 section 5.4.1).
 //!
-//! What is new or has changed goes on; a refresh ends here unless it asks for an answer from the end. The last node answers who
-//! asks for that, and whoever refuses tells the peer.
+//! New and changed RESERVEs are forwarded; a refresh ends here unless it requests a response from the end. The last
+//! node sends the requested response, and a node that refuses responds to the peer.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::qos_nslp::iana::Success;
@@ -17,7 +17,7 @@ use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
-    /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
+    /// Forwards a RESERVE, or ends it if this is the last node.
     pub(super) fn go_on(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -30,7 +30,7 @@ impl QosNslp {
         if session.flags.has(Flags::ENDS_HERE) {
             if let Some(rii) = reserve.rii {
                 let qspec = rmf::success(&session.qspec);
-                // The QNI shows its user whose word it is (RFC 5974 section 5.1.3.6).
+                // The QNI reports the responding node to its user (RFC 5974 section 5.1.3.6).
                 let outcome = Outcome::Success(success);
                 let info = said_here(cx, Some(message.interface), &message.mri, outcome);
                 self.respond(cx, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
@@ -45,7 +45,7 @@ impl QosNslp {
         let saying = Saying {
             full: true,
             rii: reserve.rii,
-            // Whoever waits for the name further on still has to hear it.
+            // Nodes further along may still wait for the MSG-ID.
             binding: reserve.binding.filter(|binding| match binding {
                 MessageBinding::Id(_) => true,
                 MessageBinding::Bound(_) => !self.synchronizes(cx, arrival),
@@ -64,14 +64,14 @@ impl QosNslp {
         }
     }
 
-    /// Tells the peer that its message was treated (ACK-REQ).
+    /// Acknowledges a message to the peer (ACK-REQ).
     pub(super) fn acknowledge(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
         let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
         let answers = Some(Answers::Rsn(arrival.reserve.rsn));
         self.respond(cx, arrival.message, answers, info, None);
     }
 
-    /// Refuses a RESERVE. Of one that tears down nobody wants to hear (section 5.3.5).
+    /// Refuses a RESERVE. A refused tear has no response (section 5.3.5).
     pub(super) fn deny(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,

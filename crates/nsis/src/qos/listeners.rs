@@ -1,4 +1,4 @@
-//! Listeners: applications that wait for sessions of flows to this node, and what is answered for them.
+//! Listeners: applications that wait for sessions of flows to this node, and the responses for them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ impl QosNslp {
         Ok(())
     }
 
-    /// Who listens for a flow, and the most that is to be reserved for it. Applications are few.
+    /// Returns the listener of a flow, and its rate limit. Applications are few.
     pub(super) fn listener_for(&self, mri: &PathCoupled) -> Option<(Application, Rate)> {
         self.applications.iter().find_map(|(&application, role)| {
             let Role::Listener(listen, _) = role else { return None };
@@ -41,12 +41,12 @@ impl QosNslp {
         })
     }
 
-    /// A RESERVE that ends here has made or changed a session.
+    /// Reports a new or changed session that ends here to its application.
     pub(super) fn arrived(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
         if session.interface.is_none() && !cx.context.interfaces.is_local(mri.destination) {
-            // An aggregate ends here, and nobody waits for that.
+            // An aggregate ends here, and has no application.
             return;
         }
         let application = session
@@ -74,7 +74,7 @@ impl QosNslp {
         self.answer_in_reverse(cx, index, application);
     }
 
-    /// A session that had come has ended.
+    /// Reports the end of an incoming session.
     pub(super) fn gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
@@ -90,7 +90,7 @@ impl QosNslp {
         }
     }
 
-    /// Makes the session of the way back, bound to the one that has come (section 4.4).
+    /// Creates the session of the reverse direction, bound to the incoming one (section 4.4).
     fn answer_in_reverse(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -143,7 +143,7 @@ impl QosNslp {
         }
     }
 
-    /// Answers a QUERY for a RESERVE; whether that could be done.
+    /// Answers a QUERY with RESERVE-INIT; returns whether that was possible.
     pub(super) fn reserve_back(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -154,7 +154,7 @@ impl QosNslp {
         most: Rate,
     ) -> bool {
         let place = match self.store.look_up(message.session) {
-            // A repetition; what is known is said again.
+            // A retransmission: the RESERVE is sent again.
             Ok(index) => {
                 if self.store.session(index).is_initiator() {
                     let saying = Saying { full: true, ..Saying::default() };

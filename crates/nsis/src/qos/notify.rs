@@ -1,4 +1,4 @@
-//! NOTIFY: news that nobody has asked for (RFC 5974 section 5.4.4). It travels back to the QNI, which decides.
+//! NOTIFY: asynchronous reports (RFC 5974 section 5.4.4). They travel to the QNI, which decides.
 
 use earmark_wire::qos_nslp::iana::{Informational, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Message, Notify, Outcome};
@@ -12,7 +12,7 @@ use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received, Validity};
 
 impl QosNslp {
-    /// A NOTIFY has come.
+    /// Handles a NOTIFY.
     pub(super) fn notified(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -28,7 +28,7 @@ impl QosNslp {
         }
         let outcome = notify.info.outcome;
         if outcome == Outcome::Informational(Informational::RouteChange) {
-            // The next node has another one in front of it now: who comes next has to be found out anew (section 5.2.5.3).
+            // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3).
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
             let called = cx.nslpid;
             cx.nslpid = nslpid.unwrap_or(called);
@@ -44,7 +44,7 @@ impl QosNslp {
         self.send(cx, way, &Message::Notify(Notify { flags, ..*notify }));
     }
 
-    /// News of a QUERY, which leaves no state: on it goes to who has sent that.
+    /// Handles a NOTIFY about a QUERY, which has no state: forwards it to the sender of the QUERY.
     fn notified_of_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -59,7 +59,7 @@ impl QosNslp {
         }
     }
 
-    /// Tells the QNI of a session what has happened to it here.
+    /// Notifies the QNI of a session of a change at this node.
     pub(super) fn notify_qni(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -77,7 +77,7 @@ impl QosNslp {
         self.send(cx, way, &Message::Notify(notify));
     }
 
-    /// This node is the QNI of a session to which something has happened on the path.
+    /// Handles a NOTIFY at the QNI of a session.
     fn lost(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -96,7 +96,7 @@ impl QosNslp {
         let Some(application) = session.application() else { return };
         cx.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
         let on_refusal = session.extra.as_ref().map(|extra| extra.on_refusal);
-        // A neighbour that is silent may come back, or GIST finds another way.
+        // A silent neighbor may return, or GIST finds another path.
         if outcome == truncated {
             return;
         }

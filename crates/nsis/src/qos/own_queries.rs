@@ -1,4 +1,4 @@
-//! QUERYs of this node: asked again until they are answered (RFC 5974 sections 5.2.4 and 5.4.2).
+//! QUERYs of this node, repeated until a response (RFC 5974 sections 5.2.4 and 5.4.2).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ use super::rmf::{self, Purpose};
 use super::send::Addressing;
 use crate::nslp::HandlerContext;
 
-/// A QUERY of this node, until it is answered.
+/// A QUERY of this node without a response so far.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) session: SessionId,
@@ -37,14 +37,14 @@ pub(super) struct Question {
     pub(super) timer: Option<TimerId>,
 }
 
-/// What waits for something, beside the sessions.
+/// Timers besides those of the sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
-    /// A message for another.
+    /// A RESERVE waits for the message with this MSG-ID.
     Message([u8; 16]),
-    /// A QUERY of an application for its answer.
+    /// A QUERY of an application waits for its response.
     Question(Application),
-    /// An aggregate, by its place, for its flows to need it less.
+    /// An aggregate, by its number, waits to shrink.
     Aggregate(usize),
 }
 
@@ -110,7 +110,7 @@ impl QosNslp {
         }
     }
 
-    /// The question of an application is done with.
+    /// Ends the QUERY of an application.
     pub(super) fn drop_question(&mut self, application: Application) {
         if let Some(Role::Asker(question)) = self.applications.remove(&application) {
             self.questions.remove(&question.session);
@@ -120,7 +120,7 @@ impl QosNslp {
         }
     }
 
-    /// Whether a RESPONSE answers a QUERY of this node.
+    /// Handles a RESPONSE to a QUERY of this node; returns whether it was one.
     pub(super) fn query_is_answered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -154,7 +154,7 @@ impl QosNslp {
         true
     }
 
-    /// Whether it was a QUERY of this node that nobody further on can answer: then this node does.
+    /// Answers a QUERY of this node that no next node can answer; returns whether it was one.
     pub(super) fn own_query_ends(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -176,7 +176,7 @@ impl QosNslp {
         true
     }
 
-    /// Whether it was a request of this node for a RESERVE that goes no further.
+    /// Ends an own QUERY with RESERVE-INIT that no next node can answer; returns whether it was one.
     pub(super) fn own_invitation_ends(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -188,7 +188,7 @@ impl QosNslp {
         true
     }
 
-    /// Whether a NOTIFY is about a request of this node for a RESERVE.
+    /// Handles a NOTIFY about an own QUERY with RESERVE-INIT; returns whether it was one.
     pub(super) fn invitation_fails(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -205,7 +205,7 @@ impl QosNslp {
         true
     }
 
-    /// Repeats what waits for an answer, and gives up what has waited too long.
+    /// Retransmits QUERYs without response, and handles the other timers besides those of sessions.
     pub(super) fn waiting_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         while let Some((_, wait)) = self.waits.pop_due(cx.now) {
             match wait {

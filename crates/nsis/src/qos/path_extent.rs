@@ -1,7 +1,7 @@
-//! The part of the path that a reservation covers: what the last node of its path has answered, and what this node knows of its own links.
+//! The part of the path that a reservation covers, by the response of its last node and by the links of this node.
 //!
-//! BREAK says that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that see a gap between themselves set
-//! it; the last node sets it as well where more routers follow behind it, which nobody else can know.
+//! BREAK means that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that detect a gap between each
+//! other set it. The last node also sets it if more routers follow, which only that node can know.
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -19,7 +19,7 @@ use super::rmf;
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
-/// Whether the path ends at this node or on a link of it, so that no router follows.
+/// Returns whether the path ends at this node or on a link of it, so that no router follows.
 pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
     let (source, destination) = mri.addresses();
     cx.context.is_adjacent(match mri.direction() {
@@ -28,7 +28,7 @@ pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
     })
 }
 
-/// What the last node of a path has answered. The data goes the other way where the receiver has asked.
+/// Returns the extent by the response of the last node. In receiver-initiated sessions the data travel the other way.
 pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) -> Outcome {
     let last = match &source {
         Some(Source::Address(address)) => Some(*address),
@@ -43,13 +43,13 @@ pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) 
     between(outcome, mri, last)
 }
 
-/// What a RESERVE says that has come to this node, the last of its path.
+/// Returns the extent by a RESERVE that this node, the last one, has received.
 pub(super) fn arrived(mri: &PathCoupled, breaks: bool) -> Outcome {
     let outcome = Outcome::said(Kind::Whole, None, Message::Reserve).reaching(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 
-/// What this node knows where nobody else takes part.
+/// Returns the extent if no other node takes part.
 pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
     let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
@@ -60,8 +60,7 @@ pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     Outcome { from: Some(own), ..outcome }
 }
 
-/// Between which nodes it stands, in the direction of the data: the QNI is at one end of the flow, and `last` is the node
-/// that has answered.
+/// Adds the ends in the direction of the data: the QNI is at one end of the flow, and `last` is the responding node.
 fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome {
     match mri.direction {
         Direction::Downstream => Outcome { from: Some(mri.source), to: last, ..outcome },
@@ -70,8 +69,8 @@ fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome
 }
 
 impl QosNslp {
-    /// Addresses are translated on the way of a session. Behind the translator that is told to who listens for the flow
-    /// that the message names, although another one would arrive.
+    /// Reports address translation on the path of a session. Behind the translator the report goes to the listener for
+    /// the flow in the message, although the packets have other addresses.
     pub(super) fn tell_of_translation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -89,8 +88,8 @@ impl QosNslp {
         tell(cx, Event::Translated { application, session, translation });
     }
 
-    /// Nobody comes any more after this node, where somebody did: the QNI hears how little is left of the path
-    /// (RFC 5974 section 3.2.12.1), and so does its application.
+    /// Reports that this node has become the last one: to the QNI (RFC 5974 section 3.2.12.1), or at the QNI to the
+    /// application.
     pub(super) fn tell_of_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let block = self.store.session(index);
         if !block.is_initiator() {
@@ -102,7 +101,7 @@ impl QosNslp {
         }
         let asks = block.extra.as_ref().is_some_and(|extra| extra.request.is_some());
         let Some(application) = block.application() else { return };
-        // Who asks at this moment hears what comes of that.
+        // A pending request will report its own result.
         if asks || block.flags.has(Flags::TORN) || block.flags.has(Flags::REMOVED) {
             return;
         }

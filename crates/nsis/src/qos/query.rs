@@ -1,6 +1,6 @@
-//! QUERY: what is there along a path, or a request to the receiver to reserve (RFC 5974 section 5.4.2).
+//! QUERY: available resources along a path, or a request to the receiver to reserve (RFC 5974 section 5.4.2).
 //!
-//! Nodes on the way write into the QSPEC what they could give, and keep nothing. The last one answers.
+//! Nodes on the path write their available resources into the QSPEC, and keep no state. The last one responds.
 
 use earmark_core::Rate;
 use earmark_wire::gist::{Direction, Mri, PathCoupled};
@@ -17,7 +17,7 @@ use super::send::{Addressing, said_here};
 use crate::nslp::{HandlerContext, Received, SendMessage};
 
 impl QosNslp {
-    /// A QUERY has come.
+    /// Handles a QUERY.
     pub(super) fn query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -59,7 +59,7 @@ impl QosNslp {
         self.scratch = qspec;
     }
 
-    /// Writes into a QSPEC what this node could give to a flow.
+    /// Writes the available resources of this node into a QSPEC.
     fn write_offer(
         &self,
         cx: &HandlerContext<'_, '_>,
@@ -72,7 +72,7 @@ impl QosNslp {
         match way_out(cx, mri) {
             Ok(None) => {}
             Ok(Some(interface)) => {
-                // What the session holds already it need not ask others for.
+                // Resources that the session already holds are available to it.
                 let held = self
                     .store
                     .find(message.session)
@@ -91,7 +91,7 @@ impl QosNslp {
         rmf::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }
 
-    /// Answers a QUERY for resources, with the QSPEC as it has become.
+    /// Responds to a QUERY for resources, with the QSPEC as collected.
     pub(super) fn answer_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -124,8 +124,8 @@ impl QosNslp {
         self.turn_down(cx, self.back(message), query.rii, info, Some(&qspec));
     }
 
-    /// Says no to a QUERY: by a RESPONSE where it can be matched, otherwise by a NOTIFY, since a RESPONSE without RII goes
-    /// no further than the next node (section 5.4.3).
+    /// Refuses a QUERY: by a RESPONSE if it has an RII, otherwise by a NOTIFY, because a RESPONSE without RII only
+    /// reaches the next node (section 5.4.3).
     pub(super) fn turn_down(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -145,7 +145,7 @@ impl QosNslp {
         self.send(cx, way, &message);
     }
 
-    /// A QUERY that this node has sent goes no further: nobody comes after it.
+    /// Handles a QUERY of this node for which there is no next node.
     pub(super) fn query_ends(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -167,13 +167,13 @@ impl QosNslp {
         if self.own_invitation_ends(cx, session) {
             return;
         }
-        // Nobody here waits for such a request (section 5.4.2).
+        // No listener of this node accepts the request (section 5.4.2).
         let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let info = said_here(cx, None, &mri, outcome);
         self.turn_down(cx, way, query.rii, info, None);
     }
 
-    /// The receiver is asked to reserve.
+    /// Handles a QUERY with RESERVE-INIT at the receiver.
     fn invited(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,

@@ -1,4 +1,4 @@
-//! Where messages and news of GIST come in.
+//! Messages and notifications from GIST.
 
 use alloc::vec::Vec;
 
@@ -42,9 +42,9 @@ impl Nslp for QosNslp {
         _answer: &mut Vec<u8>,
     ) -> Peering {
         let takes_part = match query.mri {
-            // Loose ends are none of QoS NSLP's, but whoever tries is told so.
+            // QoS NSLP does not use loose ends, but a peer that does gets an error.
             Mri::LooseEnd(_) => true,
-            // Of the next level is what leaves a domain here.
+            // Messages of the next level are handled at the egress of the domain.
             Mri::PathCoupled(mri) if cx.nslpid != self.id() || self.is_deaggregator(cx, query) => {
                 self.ends_the_domain(cx, query.interface, &mri)
             }
@@ -64,7 +64,7 @@ impl Nslp for QosNslp {
         if message.data.is_empty() {
             return;
         }
-        // What was read is large, and is looked at where it is.
+        // The parsed message is large, and is used in place.
         let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
         match &parsed {
@@ -116,7 +116,7 @@ impl Nslp for QosNslp {
                 let info = said_here(cx, None, &way.mri, outcome_of(failure));
                 self.turn_down(cx, way, query.rii, info, None);
             }
-            // Whoever waits asks again.
+            // The requesting node retransmits.
             _ => {}
         }
     }
@@ -140,7 +140,7 @@ impl Nslp for QosNslp {
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
                 self.traffic_control_refuses(cx, *claim, *owner);
             }
-            // Routes are looked up with each refresh, and GIST tells of other next nodes.
+            // Routes are looked up with each refresh, and GIST reports changes of the next node.
             _ => {}
         }
         self.turn_ends(cx);
@@ -178,7 +178,7 @@ impl QosNslp {
         }
     }
 
-    /// A RESERVE that waits for no other.
+    /// Handles a RESERVE that does not wait for another message.
     pub(super) fn treat(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -198,7 +198,7 @@ impl QosNslp {
         self.reserve(cx, &Arrival { message, reserve, mri, peer });
     }
 
-    /// A message that cannot be read. A request is answered in the words of the protocol (RFC 5974 section 5.2.3).
+    /// Handles a malformed message. A request gets a response (RFC 5974 section 5.2.3).
     #[cold]
     fn malformed(
         &mut self,
@@ -223,7 +223,7 @@ impl QosNslp {
         self.respond(cx, message, answers, InfoSpec { source, ..told }, None);
     }
 
-    /// Counts a message that is not acted on, and tells.
+    /// Counts a dropped message, and reports it.
     #[cold]
     pub(super) fn ignore(
         &mut self,
@@ -236,13 +236,13 @@ impl QosNslp {
         cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
     }
 
-    /// Whether a peer may ask for one change more.
+    /// Returns whether a peer may request another change.
     pub(super) fn may_change(&mut self, now: Time, peer: PeerHandle) -> bool {
-        // Handles are GIST's, so nobody chooses with whom a peer shares a bucket.
+        // GIST chooses the handles, so no peer can choose to share the bucket of another one.
         self.throttle.admits(now, peer.slot.into(), self.config.limits.changes_per_second)
     }
 
-    /// A RESERVE of this node did not get to the next one.
+    /// Handles an undeliverable RESERVE of this node.
     fn reserve_undelivered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -252,7 +252,7 @@ impl QosNslp {
     ) {
         let Some(index) = self.store.find(sent.session) else { return };
         if failure == SendFailure::TooLarge && !sent.attributes.reliable {
-            // Over an association it fits.
+            // An association carries larger messages.
             self.store.session_mut(index).attributes.reliable = true;
             let (full, tear, rii) = (reserve.qspec.is_some(), reserve.tear, reserve.rii);
             return self.send_reserve(cx, index, &Saying { full, tear, rii, ..Saying::default() });
@@ -264,7 +264,7 @@ impl QosNslp {
             if failure == SendFailure::NoNextNode {
                 self.nobody_is_asked(cx, index);
             }
-            // Otherwise it is repeated, or given up in the end.
+            // Otherwise it is retransmitted, or abandoned in the end.
             return;
         }
         let Some(rii) = reserve.rii else { return };
@@ -278,7 +278,7 @@ impl QosNslp {
             return;
         }
         if is_own == Some(rii) {
-            // The way has changed, and it ends here now.
+            // The route has changed, and the path ends here now.
             let extra = self.store.session_mut(index).extra();
             extra.request = None;
             return self.give_up_old_branch(cx, index);
@@ -303,8 +303,8 @@ impl QosNslp {
         }
     }
 
-    /// How messages of a session travel that has come with a message: no worse than that did, so that what its QNI wants
-    /// holds for the whole path.
+    /// Returns the transport of messages of a session: no weaker than that of a received message, so that the
+    /// requirement of the QNI holds for the whole path.
     pub(super) fn attributes_of(&self, message: &Received<'_>) -> crate::nslp::Attributes {
         let (own, theirs) = (self.config.attributes, message.attributes);
         crate::nslp::Attributes {
@@ -314,13 +314,13 @@ impl QosNslp {
     }
 }
 
-/// The way back from where a message could not go on.
+/// Returns the addressing of a response to the originator of an undeliverable message.
 fn back(sent: &SendMessage) -> Addressing {
     let SendMessage { session, mri, attributes, .. } = *sent;
     Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
 }
 
-/// What a failure of GIST is to a QNI.
+/// Returns the outcome that a QNI gets for a failure of GIST.
 fn outcome_of(failure: SendFailure) -> Outcome {
     Outcome::TransientFailure(match failure {
         SendFailure::NoUpstreamState => TransientFailure::NoReversePath,

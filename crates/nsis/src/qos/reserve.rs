@@ -1,8 +1,7 @@
-//! RESERVE: makes, refreshes and changes a reservation (RFC 5974 section 5.4.1).
+//! RESERVE: creates, refreshes and changes a reservation (RFC 5974 section 5.4.1).
 //!
-//! What it does to a session that is known follows from the peer that it comes from and from its sequence number
-//! (section 5.3.1): an older one is left out of account, the same one refreshes, a newer one changes. Where it goes from here
-//! stands in [`onward`](super::onward).
+//! The effect on a known session depends on the sending peer and on the sequence number (section 5.3.1): an older one
+//! is ignored, the same one refreshes, a newer one changes. Forwarding is in [`forward`](super::forward).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,7 +23,7 @@ use super::state::{Extra, Flags, Index, NONE, Ring, Session};
 use super::store::Place;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
-/// A RESERVE, where it comes from, and what it is about.
+/// A received RESERVE with its peer and flow.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub(super) message: &'a Received<'a>,
@@ -33,7 +32,7 @@ pub(super) struct Arrival<'a> {
     pub(super) peer: PeerHandle,
 }
 
-/// A sequence number beside the one that is known (RFC 1982, RFC 5974 section 5.3.1).
+/// Order of a sequence number relative to the known one (RFC 1982, RFC 5974 section 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Older,
@@ -41,8 +40,8 @@ pub(super) enum Order {
     Newer,
 }
 
-/// Where a sequence number stands. Numbers of another epoch are newer; so is one that is half the circle away, of which
-/// RFC 1982 says nothing.
+/// Compares sequence numbers. Numbers of another epoch are newer, and so is a number at half the range, which RFC 1982
+/// leaves undefined.
 #[inline]
 pub(super) fn order(known: Rsn, new: Rsn) -> Order {
     if known == new {
@@ -53,13 +52,13 @@ pub(super) fn order(known: Rsn, new: Rsn) -> Order {
 }
 
 impl QosNslp {
-    /// A RESERVE has come.
+    /// Handles a RESERVE.
     pub(super) fn reserve(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
         let found = self.store.look_up(arrival.message.session);
         mark(Checkpoint::FindSession);
         match found {
             Ok(index) => self.known(cx, arrival, index),
-            // Whoever tears down knows no more of it than this node does (section 5.4.1).
+            // A tear for an unknown session has nothing to remove (section 5.4.1).
             Err(_) if arrival.reserve.tear => {
                 self.ignore(cx, arrival.message, DropReason::NoSession);
             }
@@ -97,9 +96,9 @@ impl QosNslp {
         }
     }
 
-    /// Whether a RESERVE of another peer than the one of the session is of the past: it was sent there by name, it tears
-    /// down (section 5.4.1), or it is a refresh of a peer that another has replaced not long ago (section 5.2.5.4). Who wants
-    /// an answer from the end of the path asks anew: the way is the former one again.
+    /// Returns whether a RESERVE from a peer other than that of the session is outdated: explicitly routed, a tear
+    /// (section 5.4.1), or a refresh of a recently replaced peer (section 5.2.5.4). A RESERVE with an RII is never
+    /// outdated for that reason: the old route is in use again.
     fn is_stale(&self, now: Time, index: Index, arrival: &Arrival<'_>) -> bool {
         let former = self.store.session(index).extra.as_ref().and_then(|extra| extra.former);
         arrival.reserve.tear
@@ -108,7 +107,7 @@ impl QosNslp {
                 && former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
     }
 
-    /// The peer before has torn down what it had: what it says from now on is news.
+    /// Accepts new messages from the former peer, which has torn down its state.
     fn forget_former(&mut self, index: Index, peer: PeerHandle) {
         let session = self.store.session_mut(index);
         if let Some(extra) = &mut session.extra {
@@ -117,7 +116,7 @@ impl QosNslp {
         }
     }
 
-    /// Says nothing new.
+    /// Handles a refresh.
     fn refreshed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, .. } = *arrival;
         let breaks = self.is_broken(cx, message, reserve);
@@ -145,7 +144,7 @@ impl QosNslp {
         }
     }
 
-    /// Makes a session.
+    /// Creates a session.
     fn unknown(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, place: Place) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let block = self.store.next_index();
@@ -207,7 +206,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Whether a new session may be made; its QSPEC.
+    /// Checks the limits for a new session; returns its QSPEC.
     fn check_new<'a>(
         &mut self,
         cx: &HandlerContext<'_, '_>,
@@ -225,7 +224,7 @@ impl QosNslp {
         Ok(qspec)
     }
 
-    /// Asks for something else, or comes along another way.
+    /// Changes the reservation, the flow or the peer of a session.
     fn changed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         if !self.may_change(cx.now, peer) {
@@ -301,7 +300,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// What admission is asked by a RESERVE.
+    /// Returns the request for admission of a RESERVE.
     fn asked<'a>(
         &self,
         cx: &HandlerContext<'_, '_>,
@@ -319,7 +318,7 @@ impl QosNslp {
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
         let interface = match way_out(cx, mri) {
-            // What an aggregate carries claims by itself beyond it.
+            // The flows of an aggregate have their own claims beyond the egress.
             Ok(_) if self.is_deaggregator(cx, message) => None,
             Ok(interface) => interface,
             Err(_) => return Err(refused(failure)),
@@ -338,7 +337,7 @@ impl QosNslp {
         })
     }
 
-    /// Whether messages of a session go no further than here, by what its flow or its first message says.
+    /// Returns whether a session ends at this node, by its flow or by its scope.
     fn ends_here(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
         let Arrival { reserve, mri, .. } = arrival;
         let end = match mri.direction {
@@ -351,7 +350,7 @@ impl QosNslp {
             || cx.context.interfaces.is_local(end)
     }
 
-    /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
+    /// Stores the bindings of a RESERVE, and unknown objects that belong into refreshes.
     fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
         let is_plain = reserve.bound.is_empty() && reserve.extra.is_empty();
         if !is_plain || self.store.session(index).extra.is_some() {
@@ -379,8 +378,8 @@ impl QosNslp {
         }
     }
 
-    /// Whether routers between this node and its peer, or before that, cannot provide QoS (section 3.3.5). What has come at the
-    /// next level has been in an aggregate there.
+    /// Returns whether routers before this node provide no QoS (section 3.3.5). Messages of the next level have crossed
+    /// a domain in an aggregate.
     #[inline]
     fn is_broken(
         &self,
@@ -393,19 +392,19 @@ impl QosNslp {
                 && cx.nslpid == self.number_of(false)
     }
 
-    /// How long until a refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
+    /// Returns the time until the next refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
     pub(super) fn refresh_wait(&mut self) -> Duration {
         let period = self.config.refresh;
         self.jitter.uniform(period / 2, period + period / 2)
     }
 }
 
-/// A refusal without more to say.
+/// Creates a refusal without additional information.
 pub(super) fn refused(outcome: Outcome) -> Refused {
     Refused::from(Fault { outcome, object: None, parameter: None })
 }
 
-/// Appends an unknown object as it stands on the wire, to be stored and refreshed (AB=11).
+/// Appends an unknown object in wire format, to be stored and refreshed (AB=11).
 fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
     let words = (value.len() / 4) as u16;
     kept.extend_from_slice(&(0xc000 | object_type).to_be_bytes());

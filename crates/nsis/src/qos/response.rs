@@ -1,7 +1,7 @@
-//! RESPONSE: what became of a RESERVE or a QUERY (RFC 5974 section 5.4.3).
+//! RESPONSE: the result of a RESERVE or a QUERY (RFC 5974 section 5.4.3).
 //!
-//! With an RII it travels back to the node that has drawn it. With an RSN it is between two neighbours; if it tells of an
-//! error, each of them passes it back under the number that its own peer knows.
+//! With an RII it travels back to the node that has drawn the RII. With an RSN it is between two neighbors; an error is
+//! passed back by each of them, under the RSN of its own peer.
 
 use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::iana::{ErrorClass, Informational, Success, TransientFailure};
@@ -14,13 +14,13 @@ use super::send::{Addressing, Saying};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 
-/// Whether it says that something has failed.
+/// Returns whether an outcome is a failure.
 pub(super) fn is_error(outcome: Outcome) -> bool {
     !matches!(outcome.class(), ErrorClass::Informational | ErrorClass::Success)
 }
 
 impl QosNslp {
-    /// A RESPONSE has come.
+    /// Handles a RESPONSE.
     pub(super) fn response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -37,14 +37,14 @@ impl QosNslp {
         };
         let session = self.store.session_mut(index);
         if message.mri.direction() == session.direction() {
-            // It goes where RESERVEs go: the answer to a QUERY of the other end.
+            // The direction of RESERVEs: a response to a QUERY of the other end.
             return self.pass_back(cx, message, response);
         }
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
             Some(Answers::Rii(rii)) => self.answers_rii(cx, message, response, index, rii),
             Some(Answers::Rsn(rsn)) => self.answers_rsn(cx, message, response, index, rsn),
-            // It goes no further, and nothing here waits for it (section 5.4.3).
+            // It stays between neighbors, and no request is pending here (section 5.4.3).
             None => self.ignore(cx, message, DropReason::Unasked),
         }
     }
@@ -126,7 +126,7 @@ impl QosNslp {
         }
     }
 
-    /// Sends all there is to say of a session to a node that lacks it.
+    /// Sends a full RESERVE to a node that lacks the session.
     fn tell_all(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) || session.flags.has(Flags::ENDS_HERE) {
@@ -137,8 +137,8 @@ impl QosNslp {
         self.send_reserve(cx, index, &Saying { full: true, rii, ..Saying::default() });
     }
 
-    /// What an outcome means for what this node has reserved: where a new reservation fails further on, it is of no use
-    /// here (RFC 5975 section 4.2.3); a change that fails leaves what there was, until the QNI says more.
+    /// Applies an outcome to the reservation of this node: a failed new reservation is released (RFC 5975 section
+    /// 4.2.3), a failed change leaves the old one until the QNI decides.
     fn note_outcome(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, outcome: Outcome) {
         let session = self.store.session_mut(index);
         let is_new = !session.flags.has(Flags::CONFIRMED) && session.own_rsn == 0;
@@ -153,7 +153,7 @@ impl QosNslp {
         }
     }
 
-    /// Passes a RESPONSE back to the peer that asks for the session.
+    /// Forwards a RESPONSE to the peer towards the QNI.
     fn send_back(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -167,7 +167,7 @@ impl QosNslp {
         self.send(cx, way, &message);
     }
 
-    /// Passes a RESPONSE back of which nothing is known here: QUERYs leave no state (section 4.2).
+    /// Forwards a RESPONSE without state of this node: QUERYs leave none (section 4.2).
     fn pass_back(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -180,7 +180,7 @@ impl QosNslp {
         self.send(cx, Addressing::on(message), &Message::Response(*response));
     }
 
-    /// Whether messages that go this way end here.
+    /// Returns whether messages in this direction end here.
     pub(super) fn is_own_end(&self, cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
         let (source, destination) = mri.addresses();
         cx.context.interfaces.is_local(match mri.direction() {
@@ -189,7 +189,7 @@ impl QosNslp {
         })
     }
 
-    /// Draws the name of a request that is new in its session.
+    /// Draws a new RII.
     pub(super) fn draw_rii(&mut self) -> u32 {
         self.riis.next_u64() as u32
     }

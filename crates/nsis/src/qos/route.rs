@@ -1,9 +1,9 @@
-//! Changes of route (RFC 5974 sections 3.2.12 and 5.2.5).
+//! Route changes (RFC 5974 sections 3.2.12 and 5.2.5).
 //!
-//! A peer is known by the handle that GIST gives it. Where another node comes next, the reservation is made there with a
-//! sequence number that is two more, and an answer is asked for; when that has come, the node before is told to tear down
-//! with the number between. Should both be the same node, it takes that for an old message. Where another node asks, the
-//! one before hears that the route has changed, so that it looks for the new way itself.
+//! A peer is known by its SII-Handle. If the next node changes, the session sends a RESERVE with a sequence number
+//! increased by two, and requests a response. After the response, the old next node gets a tear with the number
+//! between. If both are the same node, it ignores the tear as old. If the previous node changes, the old one gets a
+//! NOTIFY about the route change, so that it queries for the new path itself.
 
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Direction, PathCoupled};
@@ -22,11 +22,11 @@ use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, PeerHandle, Received, Validity,
 };
 
-/// Flows that may share a reservation.
+/// Limit of flows that share a reservation.
 const MOST_SHARING: usize = 8;
 
 impl QosNslp {
-    /// GIST has found out something about the neighbours of a session.
+    /// Handles a notification of GIST about the peers of a session.
     pub(super) fn routing_changes(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -48,7 +48,7 @@ impl QosNslp {
         }
     }
 
-    /// About the node that comes next.
+    /// Handles a notification about the next node.
     fn next_changes(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, what: Notification) {
         let session = self.store.session(index);
         let (on, was_last) = (session.on, session.flags.has(Flags::LAST));
@@ -65,7 +65,7 @@ impl QosNslp {
                 }
             }
             Notification::CommunicationFailure(peer) if on == Some(peer) => {
-                // What was said may be lost, so it is all said again.
+                // Messages may be lost, so a full RESERVE follows.
                 let session = self.store.session_mut(index);
                 session.flags.set(Flags::CONFIRMED, false);
                 session.refresh_at = cx.now + self.config.retry;
@@ -75,7 +75,7 @@ impl QosNslp {
         }
     }
 
-    /// Nobody comes after this node any more: path truncation (section 3.2.12.1). It goes on looking with each refresh.
+    /// Makes this node the last one: path truncation (section 3.2.12.1). Each refresh still looks for a next node.
     pub(super) fn becomes_last(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.flags.set(Flags::LAST, true);
@@ -91,7 +91,7 @@ impl QosNslp {
         self.tell_of_truncation(cx, index);
     }
 
-    /// Another node comes next.
+    /// Changes the next node.
     pub(super) fn next_is(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -122,7 +122,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// An answer shows who comes next.
+    /// Learns the next node from a response.
     pub(super) fn next_has_answered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -137,7 +137,8 @@ impl QosNslp {
             return;
         }
         if let Some(old) = old.filter(|_| session.flags.has(Flags::REPLACE)) {
-            // It was told before GIST knew, with a number that the branch before does not take for old.
+            // The RESERVE was sent before GIST knew the change, with a number that the old branch does not take for
+            // old.
             session.own_rsn = session.own_rsn.wrapping_add(2);
             session.extra().old_branch.get_or_insert(OldBranch { peer: old, mri });
             session.flags.set(Flags::CONFIRMED, false);
@@ -147,7 +148,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// The new way is confirmed, so the old one is given up.
+    /// Tears down the old branch after the new one was confirmed.
     pub(super) fn give_up_old_branch(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         let on = session.on;
@@ -160,8 +161,8 @@ impl QosNslp {
         }
     }
 
-    /// A RESERVE has come from another peer than before, which is the one of the session from now on. The one before is
-    /// not listened to for as long as its state could live (section 5.2.5.4).
+    /// Changes the previous node to the sender of a RESERVE. The old one is ignored for the lifetime of its state
+    /// (section 5.2.5.4).
     pub(super) fn asked_by_another(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -180,7 +181,7 @@ impl QosNslp {
         }
     }
 
-    /// GIST says that somebody else is on the side of the QNI now.
+    /// Handles a notification of GIST about a new peer towards the QNI.
     fn asker_changes(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -189,17 +190,18 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if direction == Direction::Downstream {
-            // The receiver asks, and the way to it has changed: the new one has to be shown to it (section 3.2.12).
+            // The receiver is the QNI, and the path to it has changed: a QUERY must show it the new path (section
+            // 3.2.12).
             return self.invite_again(cx, index);
         }
-        // This node's peer may be the only one who does not know (section 5.2.5.3).
+        // Only the old peer may be unaware of the change (section 5.2.5.3).
         let back = session.back;
         if back.is_some() {
             self.tell_of_route(cx, index, back);
         }
     }
 
-    /// A NOTIFY with "route change" for a peer, by name.
+    /// Sends a NOTIFY "route change" to a peer, explicitly routed.
     pub(super) fn tell_of_route(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -213,7 +215,7 @@ impl QosNslp {
         self.send(cx, way, &Message::Notify(notify));
     }
 
-    /// Sends a QUERY with RESERVE-INIT along the new way to the receiver, up to where it meets the old one.
+    /// Sends a QUERY with RESERVE-INIT along the new path to the receiver, up to where it joins the old one.
     fn invite_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let Some(qspec) = rmf::as_query(&session.qspec) else { return };
@@ -237,7 +239,7 @@ impl QosNslp {
         self.send_query(cx, way, query);
     }
 
-    /// The RESERVE that has come is for other packets than those before.
+    /// Handles a RESERVE for other packets than before.
     pub(super) fn flow_changed(&mut self, index: Index, old: PathCoupled, replace: bool) {
         let session = self.store.session_mut(index);
         let on = session.on;
@@ -251,12 +253,12 @@ impl QosNslp {
         if let Some(peer) = on {
             session.extra().old_branch.get_or_insert(OldBranch { peer, mri: old });
         }
-        // With another destination it may be another node.
+        // Another destination may have another next node.
         self.store.set_on(index, None);
     }
 
-    /// The packets leave through another interface, so the claim goes with them. What the new link has no room for is lost,
-    /// and the QNI hears of it.
+    /// Moves the claim to a new outgoing interface. A rate that the new link cannot admit is lost, and the QNI is
+    /// notified.
     pub(super) fn move_claim(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -299,7 +301,7 @@ impl QosNslp {
         (session.claim, session.interface) = (granted.claim, interface);
         session.rule = granted.rule;
         if session.flags.has(Flags::IN_AGGREGATE) != asked.aggregate.is_some() {
-            // The node that comes next has to be found anew, at the other level.
+            // The next node must be discovered again, at the other level.
             session.flags.set(Flags::IN_AGGREGATE, asked.aggregate.is_some());
             session.flags.set(Flags::CONFIRMED, false);
             self.store.set_on(index, None);
@@ -312,8 +314,8 @@ impl QosNslp {
         self.tell(cx, index, Change::Moved, demand.unwrap_or(super::admission::NOTHING));
     }
 
-    /// Whether a QUERY for a RESERVE meets a reservation here whose way towards the sender has changed: then this node
-    /// answers it (section 3.2.12).
+    /// Answers a QUERY with RESERVE-INIT at a node whose path towards the sender has changed (section 3.2.12); returns
+    /// whether this node is one.
     pub(super) fn meets_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,

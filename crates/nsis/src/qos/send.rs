@@ -1,4 +1,4 @@
-//! How messages leave: what each of them is made of, and to whom it goes.
+//! Transmission of messages: their objects and their addressing.
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ use super::counters::DropReason;
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage};
 
-/// What a RESERVE for the next node has besides what the session says.
+/// Optional parts of a RESERVE for the next node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Saying<'a> {
-    /// With the QSPEC.
+    /// Includes the QSPEC.
     pub(super) full: bool,
     pub(super) tear: bool,
     pub(super) rii: Option<u32>,
@@ -26,32 +26,32 @@ pub(super) struct Saying<'a> {
     pub(super) binding: Option<MessageBinding>,
     pub(super) info: Option<InfoSpec<'a>>,
     pub(super) summary: Option<Summary<'a>>,
-    /// Unknown objects that travel on.
+    /// Unknown objects that are forwarded.
     pub(super) objects: Option<Objects<'a>>,
 }
 
-/// How a message is addressed.
+/// Addressing of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addressing {
     pub(super) session: SessionId,
     pub(super) mri: Mri,
     pub(super) to: Option<PeerHandle>,
     pub(super) attributes: Attributes,
-    /// Under which number; the one that the node is called under where it is none.
+    /// NSLPID; `None` for that of the current call.
     pub(super) nslpid: Option<u16>,
 }
 
 impl Addressing {
-    /// On along the path, as a message has come.
+    /// Returns the addressing of a message that is forwarded.
     pub(super) fn on(message: &Received<'_>) -> Addressing {
         let Received { session, mri, attributes, .. } = *message;
         Addressing { session, mri, to: None, attributes, nslpid: None }
     }
 }
 
-/// The two ways from a node along the path of a session.
+/// The two directions along the path of a session.
 impl QosNslp {
-    /// Towards the QNR; by name, where a peer is given.
+    /// Addresses the node towards the QNR; with `to`, explicitly routed.
     pub(super) fn towards_qnr(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
         let nslpid = Some(self.number_of(session.flags.has(Flags::IN_AGGREGATE)));
@@ -59,7 +59,7 @@ impl QosNslp {
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
-    /// Towards the QNI; by name, where a peer is given.
+    /// Addresses the node towards the QNI; with `to`, explicitly routed.
     pub(super) fn towards_qni(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
         let nslpid = Some(self.number_of(session.flags.has(Flags::FROM_AGGREGATE)));
@@ -67,14 +67,14 @@ impl QosNslp {
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
-    /// The NSLPID of this node's level of aggregation, or of the next one (RFC 5974 section 6.6).
+    /// Returns the NSLPID of the aggregation level of this node, or of the next one (RFC 5974 section 6.6).
     pub(super) const fn number_of(&self, next_level: bool) -> u16 {
         NSLPID + self.config.level + next_level as u16
     }
 }
 
 impl QosNslp {
-    /// Tells the next node of a session, in the way of the routing state.
+    /// Sends a RESERVE to the next node, by routing state.
     pub(super) fn send_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -85,7 +85,7 @@ impl QosNslp {
         self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, saying);
     }
 
-    /// Tells a node of a session, wherever it is.
+    /// Sends a RESERVE to any node.
     pub(super) fn write_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -128,7 +128,8 @@ impl QosNslp {
         }
     }
 
-    /// Back to where a message has come from: against its way, and by name where routing state may know another peer.
+    /// Addresses the sender of a message: the opposite direction, and explicitly routed if routing state may have
+    /// another peer.
     pub(super) fn back(&self, message: &Received<'_>) -> Addressing {
         let known = self.store.find(message.session);
         let is_peer = known.is_none_or(|index| self.store.session(index).back == message.peer);
@@ -141,7 +142,7 @@ impl QosNslp {
         }
     }
 
-    /// Answers a message where it has come from.
+    /// Sends a RESPONSE to the sender of a message.
     pub(super) fn respond(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -156,7 +157,7 @@ impl QosNslp {
         self.send(cx, self.back(message), &Message::Response(response));
     }
 
-    /// The flags that all messages of a session have.
+    /// Returns the flags of all messages of a session.
     pub(super) fn flags_of(&self, session: SessionId) -> GenericFlags {
         let Some(index) = self.store.find(session) else { return GenericFlags::default() };
         let flags = self.store.session(index).flags;
@@ -181,7 +182,7 @@ impl QosNslp {
         }
     }
 
-    /// Sends a QUERY on its way.
+    /// Sends a QUERY.
     pub(super) fn send_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -192,10 +193,10 @@ impl QosNslp {
     }
 }
 
-/// The refresh period where none is said (RFC 5974 section 5.1.2.1).
+/// Default refresh period, milliseconds (RFC 5974 section 5.1.2.1).
 pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 
-/// Whether the message could be written.
+/// Writes a message; returns whether that was possible.
 fn write(
     cx: &mut HandlerContext<'_, '_>,
     way: Addressing,
@@ -215,7 +216,7 @@ fn write(
     is_written
 }
 
-/// An outcome that this node says, by its address on the interface.
+/// Creates the INFO-SPEC of an outcome at this node, with its address on the interface.
 pub(super) fn said_here(
     cx: &HandlerContext<'_, '_>,
     interface: Option<InterfaceId>,

@@ -1,8 +1,8 @@
 //! Many sessions in one message: SESSION-ID-LIST and RSN-LIST (RFC 5974 sections 3.2.6, 5.3.6 and 5.3.7).
 //!
-//! The sessions that go on to one peer hang in a ring. When one of them is refreshed, those behind it that are due within
-//! half a period come along, so that after some periods all of them travel together. Sessions that end together, because their
-//! peer is gone or has torn them down in one message, are torn down further on in one message, too.
+//! Sessions with the same next peer are in a ring. A refresh of one includes those after it that are due within half a
+//! period, so that after some periods all of them are refreshed together. Sessions that end together, because their
+//! peer is gone or has torn them down in one message, are torn down further along in one message, too.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,7 +23,7 @@ use super::state::{Flags, Index};
 use super::tear::forget_ways;
 use crate::nslp::{HandlerContext, PeerHandle};
 
-/// Sessions and numbers as they stand in the two lists.
+/// Sessions and sequence numbers in the format of the two lists.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     sessions: Vec<[u8; SessionId::LEN]>,
@@ -31,7 +31,7 @@ pub(super) struct Lists {
 }
 
 impl QosNslp {
-    /// Refreshes the sessions of a summary, and tells the peer of those that it cannot mean.
+    /// Refreshes the sessions of a summary, and reports unknown and mismatching ones to the peer.
     pub(super) fn summary_refreshes(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -65,7 +65,7 @@ impl QosNslp {
         self.complain(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
     }
 
-    /// Tears down the sessions of a summary. Those that are not known, or were changed since, are left out of account.
+    /// Tears down the sessions of a summary. Unknown sessions, and those changed since, are ignored.
     pub(super) fn summary_tears(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -121,7 +121,7 @@ impl QosNslp {
         self.send(cx, self.back(arrival.message), &Message::Response(response));
     }
 
-    /// Refreshes a session, and with it those behind it in its ring that are due soon.
+    /// Refreshes a session, together with those after it in its ring that are due soon.
     pub(super) fn summarize(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -161,7 +161,7 @@ impl QosNslp {
         self.lists = lists;
     }
 
-    /// Tells GIST that the way of a session is needed, which sends nothing of its own by which that could be seen.
+    /// Keeps the routing state of a summarized session, which sends no message of its own that GIST would see.
     fn keep_way(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
@@ -173,12 +173,12 @@ impl QosNslp {
     }
 }
 
-/// A session that has ended here, and whose next node has to hear of it.
+/// A session that has ended here, and whose next node must get a tear.
 #[derive(Debug)]
 pub(super) struct PendingTear {
     on: Addressing,
     back: Addressing,
-    /// The next node.
+    /// Next node.
     peer: PeerHandle,
     number: u32,
     flags: GenericFlags,
@@ -186,7 +186,7 @@ pub(super) struct PendingTear {
 }
 
 impl PendingTear {
-    /// Those that are the same here can go in one message.
+    /// Sort key: tears with the same key can share a message.
     fn leg(&self) -> (PeerHandle, Option<u16>, bool) {
         (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
     }
@@ -194,13 +194,13 @@ impl PendingTear {
 
 /// Summary tears.
 impl QosNslp {
-    /// Whether a session that ends can be torn down together with others: nothing has to be said of it but that.
+    /// Returns whether a session can be torn down together with others: it has no further objects.
     pub(super) fn can_join_summary_tear(&self, index: Index) -> bool {
         let session = self.store.session(index);
         self.config.summary > 0 && session.on.is_some() && session.extra.is_none()
     }
 
-    /// Forgets a session; the next node hears of it at the end of the turn.
+    /// Removes a session, and queues a tear for the next node until the end of the input.
     pub(super) fn queue_summary_tear(&mut self, index: Index) {
         let (on, back) = (self.towards_qnr(index, None), self.towards_qni(index, None));
         let flags = self.flags_of(on.session);
@@ -210,7 +210,7 @@ impl QosNslp {
         self.pending_tears.push(PendingTear { on, back, peer, number, flags, replace });
     }
 
-    /// Tears down further on what has ended in this turn.
+    /// Sends the queued tears.
     pub(super) fn send_summary_tears(&mut self, cx: &mut HandlerContext<'_, '_>) {
         if self.pending_tears.is_empty() {
             return;
@@ -225,7 +225,7 @@ impl QosNslp {
         self.pending_tears = farewells;
     }
 
-    /// Tears down some sessions that have gone on to the same node.
+    /// Sends one tear for sessions with the same next node.
     fn tear_some(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
         let Some((first, others)) = some.split_first() else { return };
         let mut lists = Lists::default();

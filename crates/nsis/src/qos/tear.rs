@@ -1,5 +1,4 @@
-//! How sessions end: by a RESERVE that tears down, because nobody refreshes them, or because one that they depend on ends
-//! (RFC 5974 section 5.4.1).
+//! End of sessions: by a tear, by expiry, or because a session that they depend on has ended (RFC 5974 section 5.4.1).
 
 use core::time::Duration;
 
@@ -18,7 +17,7 @@ use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
-    /// A RESERVE of the session's peer tears it down.
+    /// Handles a tear by the peer of a session.
     pub(super) fn tear(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -43,7 +42,8 @@ impl QosNslp {
         self.end(cx, index, Change::Released, reserve.rii);
     }
 
-    /// Ends a session here and further on. With an RII its state stays until that is answered, one refresh period at most.
+    /// Ends a session here and further along the path. With an RII its state stays until the response, one refresh
+    /// period at most.
     pub(super) fn end(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -81,8 +81,8 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Tells a node that packets do not pass any more, by name, with the number before the current one: if it is the next
-    /// one of the new way, too, it takes the message for an old one (section 5.2.5.2).
+    /// Sends a tear to an old next node, explicitly routed, with the number before the current one: if it is also the
+    /// new next node, it ignores the tear as old (section 5.2.5.2).
     pub(super) fn tear_branch(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -96,7 +96,7 @@ impl QosNslp {
         self.write_reserve(cx, index, way, rsn, &Saying { tear: true, ..Saying::default() });
     }
 
-    /// Forgets a session that holds nothing any more.
+    /// Removes a session without resources.
     pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let &Session { id, mri, flags, .. } = self.store.session(index);
         self.store.remove(index);
@@ -105,7 +105,7 @@ impl QosNslp {
         forget_ways(cx, id, Mri::PathCoupled(mri), (on, back));
     }
 
-    /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
+    /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).
     fn dependents_end(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let ended = self.store.session(index).id;
         for binder in self.store.bound_to(ended) {
@@ -126,7 +126,7 @@ impl QosNslp {
         }
     }
 
-    /// Ends a session whose QNI has not asked for that. At the QNI itself its application is told.
+    /// Ends a session without a request of its QNI. If this node is the QNI, the application gets an event.
     fn end_dependent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let application = session.application().filter(|_| session.is_initiator());
@@ -138,7 +138,7 @@ impl QosNslp {
     }
 }
 
-/// Tells GIST that a session is no more. Its ways on, which the MRI leads, and back may be at different levels of aggregation.
+/// Releases the GIST routing state of a session. Its two directions may be at different levels of aggregation.
 pub(super) fn forget_ways(
     cx: &mut HandlerContext<'_, '_>,
     session: SessionId,

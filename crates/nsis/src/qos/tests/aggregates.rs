@@ -30,7 +30,7 @@ fn domain() -> Net {
     Net::with(6, &config)
 }
 
-/// The session of this number, and its application.
+/// Reserves a session with this number, for an application with the same number.
 fn reserve(net: &mut Net, number: u8, rate: Rate) {
     let session = Some(SessionId([number; 16]));
     let mut request = Request { session, ..request(0, address(THERE), rate) };
@@ -51,7 +51,7 @@ fn is_reserved(events: &[Event], rate: Rate) -> bool {
     matches!(events, [Event::Reserved { rate: told, breaks: false, .. }] if *told == rate)
 }
 
-/// Figure 11, but that the aggregate comes first (section 4.6).
+/// Figure 11, except that the aggregate comes first (section 4.6).
 #[test]
 fn flows_cross_a_domain_in_one_reservation() {
     let mut net = domain();
@@ -73,7 +73,7 @@ fn flows_cross_a_domain_in_one_reservation() {
     ];
     assert_eq!(net.lines(), expected);
     assert!(is_reserved(&net.events(0), mbps(1)));
-    // The second finds room, and nobody inside hears of it.
+    // The second flow fits, so interior nodes get no message.
     reserve(&mut net, 2, mbps(1));
     let lines = net.lines();
     assert_eq!(lines[..2], ["0>1 RESERVE 0 qspec rii", "1>4 RESERVE 0 qspec rii bound"]);
@@ -92,12 +92,12 @@ fn flows_cross_a_domain_in_one_reservation() {
         let flow = net.nodes[edge].qos.session(SessionId([1; 16])).expect("the flow");
         assert_eq!(flow.bound, [bound]);
     }
-    // At the aggregator the flows are in traffic control, and the aggregate is not; inside it is the other way round.
+    // At the aggregator traffic control has the flows and not the aggregate; at interior nodes it has the aggregate.
     assert_eq!(net.nodes[1].control, ["install 2 1 Mbit/s", "install 2 1 Mbit/s"]);
     assert_eq!(net.nodes[2].control, ["install 2 2 Mbit/s"]);
 }
 
-/// By whole steps; it shrinks when one has been to spare for some time, and ends with its last flow.
+/// The aggregate grows by whole steps, shrinks when a step was unused for some time, and ends with its last flow.
 #[test]
 fn an_aggregate_grows_and_shrinks_by_steps() {
     let mut net = domain();
@@ -110,7 +110,7 @@ fn an_aggregate_grows_and_shrinks_by_steps() {
     assert_eq!(aggregate(&net).granted, mbps(6), "not at once");
     net.pass(Duration::from_secs(6));
     assert_eq!(net.all_held(), [4, 4, 4, 4, 4, 4]);
-    // What comes back in time moves nothing.
+    // A flow that replaces another one in time changes nothing.
     release(&mut net, 4);
     release(&mut net, 3);
     net.pass(Duration::from_secs(5));
@@ -126,7 +126,7 @@ fn an_aggregate_grows_and_shrinks_by_steps() {
     assert_eq!(aggregate(&net).session, None);
 }
 
-/// It lives as long as it is wanted, by its own refreshes.
+/// The aggregate is refreshed by messages of its own, independently of its flows.
 #[test]
 fn flows_and_aggregates_are_refreshed_apart() {
     let mut net = domain();
@@ -142,7 +142,7 @@ fn flows_and_aggregates_are_refreshed_apart() {
     assert!(net.nodes.iter().all(|node| node.qos.counters().expired == 0));
 }
 
-/// What the aggregate may not have is refused, and the others keep what they have.
+/// A flow beyond the limit of the aggregate is refused, and the others keep their reservations.
 #[test]
 fn more_than_the_most_is_refused() {
     let mut net = domain();
@@ -157,7 +157,7 @@ fn more_than_the_most_is_refused() {
     assert_eq!(net.all_held(), [5, 6, 6, 6, 5, 5]);
 }
 
-/// A node inside has no more room: the aggregate keeps what it had.
+/// An interior node has no bandwidth left: the aggregate keeps its rate.
 #[test]
 fn a_refusal_inside_leaves_what_there_was() {
     let mut net = domain();
@@ -170,7 +170,7 @@ fn a_refusal_inside_leaves_what_there_was() {
     assert!(matches!(events[..], [Event::Refused { .. }]), "{events:?}");
     assert_eq!(net.all_held(), [2, 2, 7, 2, 2, 2]);
     assert_eq!(aggregate(&net).granted, mbps(2));
-    // The first one that does not fit leaves nothing.
+    // A refused first flow leaves no state.
     release(&mut net, 1);
     net.pass(Duration::from_secs(11));
     reserve(&mut net, 3, mbps(4));
@@ -178,7 +178,7 @@ fn a_refusal_inside_leaves_what_there_was() {
     assert_eq!(aggregate(&net).session, None);
 }
 
-/// A node inside loses the aggregate to something more important: the QNIs of its flows hear of it.
+/// An interior node preempts the aggregate: the QNIs of its flows are notified.
 #[test]
 fn flows_hear_that_their_aggregate_is_lost() {
     let mut net = domain();
@@ -198,7 +198,7 @@ fn flows_hear_that_their_aggregate_is_lost() {
     assert_eq!(aggregate(&net).members, 0);
 }
 
-/// Another range, or the other direction, is not aggregated.
+/// Flows to another prefix, or in the other direction, are not aggregated.
 #[test]
 fn other_flows_go_one_by_one() {
     let mut net = domain();

@@ -1,5 +1,5 @@
-//! Messages that wait for each other (RFC 5974 section 4.6, figure 13): node 1 is the aggregator, node 2 the deaggregator,
-//! node 0 and node 3 are the ends of the flow.
+//! Messages that wait for each other (RFC 5974 section 4.6, figure 13): node 1 is the aggregator, node 2 the
+//! deaggregator, nodes 0 and 3 are the ends of the flow.
 
 use std::time::Duration;
 use std::vec;
@@ -15,7 +15,7 @@ use crate::qos::rmf::{self, Purpose};
 
 const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
 
-/// A RESERVE of node 1.
+/// Creates a RESERVE of node 1.
 fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
     let qspec = rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
     let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
@@ -46,7 +46,7 @@ const fn name(bidirectional: bool) -> MessageId {
     MessageId { bidirectional, id: [3; 16] }
 }
 
-/// Hands node 2 the RESERVE of the flow, which waits for that of the aggregate.
+/// Delivers the RESERVE of the flow to node 2, where it waits for that of the aggregate.
 fn bound_comes(net: &mut Net, bidirectional: bool) {
     let path = mri(0, of_node(3), Direction::Downstream);
     let octets = reserve(MessageBinding::Bound(name(bidirectional)), mbps(1));
@@ -54,7 +54,7 @@ fn bound_comes(net: &mut Net, bidirectional: bool) {
     net.run();
 }
 
-/// Hands node 2, where it ends, the RESERVE of the aggregate.
+/// Delivers the RESERVE of the aggregate to node 2, where it ends.
 fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
     let path = mri(1, of_node(2), Direction::Downstream);
     let octets = reserve(MessageBinding::Id(name(bidirectional)), rate);
@@ -95,7 +95,7 @@ fn what_waits_in_vain_is_answered() {
     let mut net = net();
     bound_comes(&mut net, false);
     net.pass(Duration::from_secs(1));
-    // A repetition waits anew.
+    // A retransmission restarts the wait.
     bound_comes(&mut net, false);
     net.pass(Duration::from_millis(1_500));
     assert!(net.lines().is_empty());
@@ -110,7 +110,7 @@ fn where_the_other_fails_it_fails_too() {
     let mut net = net();
     bound_comes(&mut net, false);
     let refusal = reserve(MessageBinding::Id(name(false)), mbps(1));
-    // Its QSPEC is cut off.
+    // The QSPEC is truncated.
     let mut octets = refusal.clone();
     let qspec = octets.len() - 36;
     octets[qspec + 4] = 0x10;
@@ -122,7 +122,7 @@ fn where_the_other_fails_it_fails_too() {
     assert_eq!(net.held(2, RIGHT), Rate::ZERO);
 }
 
-/// The flag is set: each of both waits for the other.
+/// The flag is set: each message waits for the other one.
 #[test]
 fn both_may_wait() {
     let mut net = net();
@@ -132,7 +132,7 @@ fn both_may_wait() {
     let lines = net.lines();
     assert_eq!(lines[..2], [GOES_ON, "2>1 lost RESPONSE reservation successful"]);
     assert_eq!(net.nodes[2].qos.session_count(), 2);
-    // The other way round.
+    // The opposite order.
     let mut net = self::net();
     bound_comes(&mut net, true);
     assert!(net.lines().is_empty());

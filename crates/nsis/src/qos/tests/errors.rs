@@ -1,4 +1,4 @@
-//! Messages that are wrong, out of order, or from the wrong side; and what they are answered.
+//! Malformed messages, messages out of order, and messages from the wrong side; and the responses to them.
 
 use std::vec;
 use std::vec::Vec;
@@ -12,7 +12,7 @@ use super::*;
 use crate::qos::DropReason;
 use crate::qos::rmf::{self, Purpose};
 
-/// A RESERVE of a peer, which counts for itself.
+/// Creates a RESERVE of a peer with its own sequence numbers.
 fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
     Reserve {
         flags: GenericFlags::default(),
@@ -42,14 +42,14 @@ fn qspec(rate: Rate) -> Vec<u8> {
     rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC")
 }
 
-/// The middle of three nodes, whose neighbours hear nothing; messages come from node 0.
+/// Returns the middle one of three nodes, whose neighbors receive nothing; messages come from node 0.
 fn middle() -> (Net, Mri) {
     let mut net = Net::of(3);
     net.deaf = [0, 2].into();
     (net, mri(0, of_node(2), Direction::Downstream))
 }
 
-/// What node 1 has sent, without the word that it was lost.
+/// Returns the messages of node 1, without the mark that they were lost.
 fn sent(net: &mut Net) -> Vec<String> {
     net.lines().iter().map(|line| line.replace("lost ", "")).collect()
 }
@@ -66,7 +66,7 @@ fn older_messages_change_nothing_and_newer_ones_do() {
     assert_eq!(net.nodes[1].qos.counters().refreshed, 1);
     net.hand(0, 1, mri, &octets(reserve(6, Some(&three))));
     assert_eq!(net.held(1, RIGHT), mbps(3));
-    // A neighbour that has started anew counts anew.
+    // A restarted neighbor has new sequence numbers.
     let again = Reserve { rsn: Rsn { number: 0, epoch: 2 }, ..reserve(0, Some(&two)) };
     net.hand(0, 1, mri, &octets(again));
     assert_eq!(net.held(1, RIGHT), mbps(2));
@@ -85,7 +85,7 @@ fn a_refresh_of_what_is_not_known_asks_for_the_qspec() {
     net.hand(0, 1, mri, &octets(reserve(6, None)));
     assert_eq!(sent(&mut net)[1..], ["1>0 RESPONSE full QSPEC required"]);
     assert_eq!(net.held(1, RIGHT), mbps(2));
-    // What tears down something unknown is not worth a word.
+    // A tear for an unknown session gets no response.
     let tear = Reserve { tear: true, ..reserve(0, None) };
     net.deliver((0, 1, NSLPID), SessionId([1; 16]), mri, &octets(tear), false);
     assert!(sent(&mut net).is_empty());
@@ -130,7 +130,7 @@ fn malformed_messages_are_answered_in_the_words_of_the_protocol() {
     }
     net.hand(0, 1, mri, &[9, 0, 0, 0]);
     assert_eq!(sent(&mut net), ["1>0 RESPONSE illegal message type"]);
-    // An answer to an answer would go on for ever.
+    // Responses to responses would never end.
     net.hand(0, 1, mri, &[3, 0, 0, 0]);
     assert!(sent(&mut net).is_empty());
     assert_eq!(net.nodes[1].qos.session_count(), 0);
@@ -147,7 +147,7 @@ fn only_paths_can_be_reserved() {
     assert_eq!(sent(&mut net), ["1>0 RESPONSE unknown MRI"]);
 }
 
-/// Section 5.4.1: who is not the peer of the session cannot tear it down.
+/// Section 5.4.1: only the peer of the session can tear it down.
 #[test]
 fn others_cannot_tear_down() {
     let (mut net, mri) = middle();
@@ -160,7 +160,7 @@ fn others_cannot_tear_down() {
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);
 }
 
-/// Answers that nobody has asked for go nowhere.
+/// Responses without a request are dropped.
 #[test]
 fn answers_to_nothing_are_dropped() {
     let mut net = Net::of(2);
@@ -208,7 +208,7 @@ fn limits_refuse_what_is_new_and_keep_what_is_old() {
     assert_eq!(net.all_held(), [1, 1, 0]);
 }
 
-/// Fields that the MRI has not, and those that no classifier here looks at.
+/// A classifier must not use fields that the MRI lacks, or that traffic control cannot match.
 #[test]
 fn classifiers_must_make_sense() {
     let (mut net, mri) = middle();

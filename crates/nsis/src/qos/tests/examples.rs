@@ -41,7 +41,7 @@ fn sender_initiated() {
     assert_eq!(net.events(3), [Event::Gone { application: PEER_APP, session: SESSION }]);
 }
 
-/// Section 4.2: each node writes down what it could give; nobody keeps anything.
+/// Section 4.2: each node writes its available resources, and keeps no state.
 #[test]
 fn a_query_for_resources() {
     let mut net = Net::of(4);
@@ -66,7 +66,7 @@ fn a_query_for_resources() {
     };
     assert_eq!(rate, mbps(3));
     assert_eq!(net.all_held(), [0, 0, 5, 0]);
-    // Where nobody answers for the receiver, the last node does.
+    // Where the receiver has no NSIS, the last node responds.
     net.command(0, Command::Query { application: APP, request: request(0, address(FAR), mbps(6)) });
     let events = net.events(0);
     assert!(matches!(events[..], [Event::Offered { latency_us: Some(400), .. }]), "{events:?}");
@@ -90,7 +90,7 @@ fn receiver_initiated() {
         "2>3 RESPONSE reservation successful",
     ];
     assert_eq!(net.lines(), expected);
-    // What is reserved is the same as if the sender had asked.
+    // The reservation equals that of a sender-initiated session.
     assert_eq!(net.all_held(), [2, 2, 2, 0]);
     assert!(matches!(net.events(0)[..], [Event::Incoming { application: APP, .. }]));
     let events = net.events(3);
@@ -103,7 +103,7 @@ fn receiver_initiated() {
     net.assert_nothing_left();
 }
 
-/// Section 5.4.2: nobody waits for it.
+/// Section 5.4.2: no listener accepts it.
 #[test]
 fn an_invitation_that_nobody_expects_is_turned_down() {
     let mut net = Net::of(3);
@@ -117,7 +117,7 @@ fn an_invitation_that_nobody_expects_is_turned_down() {
     net.assert_nothing_left();
 }
 
-/// A receiver that takes no more than it wants, of a sender that would take less.
+/// The receiver limits the rate, and the sender accepts less.
 #[test]
 fn a_receiver_decides_how_much() {
     let mut net = Net::of(3);
@@ -129,7 +129,7 @@ fn a_receiver_decides_how_much() {
 
 const WAY_BACK: SessionId = SessionId(*b"session number 2");
 
-/// Figure 9: two senders; the far end makes the second session, of the name that it was told.
+/// Figure 9: two senders; the far end creates the second session, with the identifier from the first one.
 #[test]
 fn bidirectional_by_two_senders() {
     let mut net = Net::of(4);
@@ -147,12 +147,12 @@ fn bidirectional_by_two_senders() {
     assert_eq!(back, [Rate::ZERO, mbps(1), mbps(1), mbps(1)]);
     let session = net.nodes[1].qos.session(WAY_BACK).expect("the way back");
     assert_eq!(session.bound, [BoundSessionId { binding, session: SESSION }]);
-    // Both end together.
+    // Both sessions end together.
     net.command(0, Command::Release { application: APP });
     net.assert_nothing_left();
 }
 
-/// Figure 10: node 0 reserves both, the way back after a QUERY of the far end.
+/// Figure 10: node 0 reserves both directions, the reverse one after a QUERY of the far end.
 #[test]
 fn bidirectional_by_sender_and_receiver() {
     let mut net = Net::of(4);

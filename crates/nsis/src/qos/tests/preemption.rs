@@ -1,4 +1,4 @@
-//! Reservations that are lost: preempted, or refused by traffic control.
+//! Lost reservations: preempted, or refused by traffic control.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::qos::OnRefusal;
 
 const PREEMPTED: Outcome = Outcome::TransientFailure(TransientFailure::Preempted);
 
-/// A reservation of 5 Mbit/s from end to end, and one from 1 to 2 that is more important and takes as much.
+/// Creates a reservation of 5 Mbit/s from end to end, and one from 1 to 2 with higher priority and the same rate.
 fn preempted(on_refusal: OnRefusal, partial: bool) -> Net {
     let mut net = Net::of(4);
     net.nodes[1].ledger.set_preemption(Some(PreemptionPolicy { partial }));
@@ -42,7 +42,7 @@ fn a_more_important_reservation_takes_the_place() {
     assert_eq!(net.all_held(), [0, 5, 0, 0]);
 }
 
-/// A QNI that does not tear down finds its refreshes unheard (section 5.4.1), and may ask for less.
+/// A QNI that does not tear down gets no response to refreshes (section 5.4.1), and may request less.
 #[test]
 fn whoever_was_preempted_may_ask_for_less() {
     let mut net = preempted(OnRefusal::Retry, false);
@@ -54,7 +54,7 @@ fn whoever_was_preempted_may_ask_for_less() {
     assert!(matches!(events.last(), Some(Event::Reserved { .. })), "{events:?}");
 }
 
-/// RFC 4495: what the more important one does not need is kept.
+/// RFC 4495: the reservation keeps the part that the one of higher priority does not need.
 #[test]
 fn a_part_may_be_kept() {
     let net = preempted(OnRefusal::Retry, true);
@@ -75,7 +75,7 @@ fn what_traffic_control_refuses_is_lost() {
     let system = Outcome::PermanentFailure(PermanentFailure::System);
     assert!(is_lost(&events, system), "{events:?}");
     net.assert_nothing_left();
-    // Claims of others, and those that are gone, are none of its business.
+    // Claims of other protocols, and those that are gone, are ignored.
     let owner = Owner { protocol: Protocol::Rsvp, block: 0 };
     net.host(1, HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
     assert!(net.lines().iter().all(|line| !line.starts_with("1>0 NOTIFY reservation")));

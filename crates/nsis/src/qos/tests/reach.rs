@@ -1,4 +1,4 @@
-//! How far a reservation reaches is told with it: by the last node, by a RESERVE that has come, or by this node alone.
+//! Extent of a reservation: reported by the last node, by a received RESERVE, or by this node alone.
 
 use std::vec;
 
@@ -7,7 +7,7 @@ use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
 use super::*;
 use crate::qos::Source;
 
-/// What the last event says of the reach.
+/// Returns the extent in the last event.
 fn reach(net: &mut Net, node: usize) -> Outcome {
     match net.events(node).pop() {
         Some(
@@ -19,7 +19,7 @@ fn reach(net: &mut Net, node: usize) -> Outcome {
     }
 }
 
-/// The address that a router has on its right.
+/// Returns the address of a router on its right link.
 fn right_of(node: usize) -> IpAddr {
     address(&format!("10.1.0.{}", node + 1))
 }
@@ -38,7 +38,7 @@ fn destination_that_answers_is_the_whole_path() {
     assert_eq!(told.by, response(of_node(3)));
 }
 
-/// h1 - r1 - r2 - h2, where h2 speaks no NSIS but is on a link of r2.
+/// h1 - r1 - r2 - h2, where h2 has no NSIS but is on a link of r2.
 #[test]
 fn last_router_on_the_link_of_the_destination_is_the_whole_path() {
     let mut net = Net::of(3);
@@ -47,7 +47,7 @@ fn last_router_on_the_link_of_the_destination_is_the_whole_path() {
     assert_eq!((told.kind, told.by), (Kind::Whole, response(right_of(2))));
 }
 
-/// h1 - r1 - r2 - h2, where the first router only speaks NSIS.
+/// h1 - r1 - r2 - h2, where only the first router has NSIS.
 #[test]
 fn last_router_with_more_routers_behind_it_is_part_of_the_path() {
     let mut net = Net::of(4);
@@ -72,7 +72,7 @@ fn routers_between_that_take_no_part_are_part_of_the_path() {
     assert_eq!(at_receiver.kind, Kind::Part, "{at_receiver:?}");
 }
 
-/// The found fault: eight Queries of GIST, no answer, and "reserved on the whole path".
+/// Regression: eight Queries of GIST, no answer, and "reserved on the whole path".
 #[test]
 fn node_that_nobody_answers_is_the_only_one() {
     let mut net = Net::of(4);
@@ -82,7 +82,7 @@ fn node_that_nobody_answers_is_the_only_one() {
     assert_eq!((told.kind, told.nodes), (Kind::OnlyHere, Some(0)));
     assert_eq!(told.by, Some(Word { node: None, message: Message::ThisNode }));
 
-    // Its own link is all of the path to a neighbour.
+    // The link of a node is the whole path to a neighbor.
     let mut net = Net::of(2);
     net.right[0] = None;
     net.reserve(0, request(0, of_node(1), mbps(2)));
@@ -104,7 +104,7 @@ fn query_that_nobody_answers_offers_this_node_only() {
     assert_eq!((told.kind, told.offer, told.by), (Kind::Part, true, response(of_node(1))));
 }
 
-/// What stood on the whole path stands on less of it when the next node is gone for good.
+/// A reservation on the whole path covers less of it after the loss of the next node.
 #[test]
 fn application_hears_that_its_path_is_truncated() {
     let mut net = Net::of(4);
@@ -144,7 +144,7 @@ fn receiver_that_reserves_hears_from_the_sender() {
     assert_eq!(at_sender.by, Some(Word { node: None, message: Message::Reserve }));
 }
 
-/// GIST makes no routing state behind a translator, and says why: to who has asked, or to who waits there.
+/// GIST creates no routing state behind a translator, and reports why to the requesting or the listening application.
 #[test]
 fn address_translation_is_told_to_whoever_it_concerns() {
     let translation = Translation { named: of_node(0), seen: Some(address("192.0.2.1")) };
@@ -162,7 +162,7 @@ fn address_translation_is_told_to_whoever_it_concerns() {
     assert_eq!(told(&mut net, 3), expected(Some(PEER_APP)));
     assert_eq!(told(&mut net, 2), expected(None), "a router tells its watchers");
 
-    // The application that asks hears in the end that nobody has answered.
+    // The requesting application finally gets a timeout.
     net.pass(Duration::from_secs(60));
     let events = net.events(0);
     assert!(events.contains(&Event::TimedOut { application: APP }), "{events:?}");

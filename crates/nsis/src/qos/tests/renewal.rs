@@ -1,17 +1,17 @@
-//! Settings that are replaced while reservations stand.
+//! Replacement of settings while reservations exist.
 
 use std::time::Duration;
 
 use super::*;
 use crate::qos::Rule;
 
-/// `number` takes these settings.
+/// Replaces the settings of node `number`.
 fn renew(net: &mut Net, number: usize, config: &Config) {
     let Node { qos, ledger, .. } = &mut net.nodes[number];
     qos.renew(ledger, config.clone());
 }
 
-/// What stands keeps what it has, and counts under the new rules; what is asked for from then on meets them.
+/// Existing reservations stay, and count under the new rules; new requests must match them.
 #[test]
 fn rules_are_replaced_and_reservations_stay() {
     let mut net = Net::of(3);
@@ -35,7 +35,7 @@ fn rules_are_replaced_and_reservations_stay() {
     assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
     assert_eq!(net.all_held(), [3, 3, 0]);
 
-    // What is given back is free again, under whichever rule it was granted.
+    // Released rates are available again, whatever rule granted them.
     net.command(0, Command::Release { application: APP });
     net.pass(Duration::from_secs(1));
     assert_eq!(net.all_held(), [1, 1, 0]);
@@ -44,14 +44,14 @@ fn rules_are_replaced_and_reservations_stay() {
     let events = again(&mut net, 23, mbps(3));
     assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
 
-    // A rule that refuses everything takes nothing away.
+    // A rule that refuses everything removes no reservation.
     let rule = Rule { refuse: true, ..Rule::default() };
     renew(&mut net, 1, &Config { policy: [rule].into(), ..Config::default() });
     net.pass(Duration::from_secs(600));
     assert_eq!(net.all_held(), [3, 3, 0]);
 }
 
-/// Where refreshes become rarer, the next node hears of it before the old lifetime is over, be they summaries or not.
+/// With a longer refresh period, the next node learns it before the old lifetime ends, with and without summaries.
 #[test]
 fn rarer_refreshes_lose_nothing() {
     for summary in [0, 50] {
@@ -76,7 +76,7 @@ fn rarer_refreshes_lose_nothing() {
     }
 }
 
-/// The level is what neighbours know this node by.
+/// Neighbors rely on the level.
 #[test]
 fn the_level_stays() {
     let mut net = Net::of(1);

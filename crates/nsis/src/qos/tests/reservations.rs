@@ -1,4 +1,4 @@
-//! Sender-initiated reservations: made, refreshed, changed, torn down, refused, forgotten.
+//! Sender-initiated reservations: created, refreshed, changed, torn down, refused, expired.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::qos::{OnRefusal, Rejection, Rule, Source};
 
 const NO_BANDWIDTH: Outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
 
-/// Reserved at this rate, and no router on the path takes no part.
+/// Returns whether an event reports this rate, and all routers on the path take part.
 fn is_reserved(event: &Event, told: Rate) -> bool {
     matches!(
         event,
@@ -29,7 +29,7 @@ fn every_node_holds_the_link_that_the_packets_leave_by() {
     assert_eq!(net.nodes[1].qos.session(SESSION).expect("known").role, "qne");
 }
 
-/// Refreshes go from neighbour to neighbour, without the QSPEC, which has arrived.
+/// Refreshes go from neighbor to neighbor, without the QSPEC, which was received.
 #[test]
 fn refreshes_keep_it_alive_and_say_no_more_than_they_must() {
     let mut net = Net::of(3);
@@ -87,7 +87,7 @@ fn whoever_is_not_refreshed_is_forgotten_and_says_so_further_on() {
     assert!(net.lines().contains(&"1>2 RESERVE 1 tear".into()));
     assert_eq!(net.nodes[1].qos.counters().expired, 1);
     assert_eq!(net.nodes[2].qos.session_count(), 0);
-    // The QNI goes on, is asked for the QSPEC, and all stands again.
+    // The QNI continues, is asked for the QSPEC, and all reservations exist again.
     net.deaf.clear();
     net.pass(Duration::from_secs(60));
     assert_eq!(net.all_held(), [2, 2, 0]);
@@ -129,7 +129,7 @@ fn what_there_is_no_room_for_is_refused_with_what_could_be_had() {
     assert_eq!(net.nodes[1].qos.session_count(), 0);
 }
 
-/// RFC 5975 section 4.3.1, case 3: what is there is taken, and nodes in front give back what they have too much.
+/// RFC 5975 section 4.3.1, case 3: the available rate is reserved, and nodes before release their excess.
 #[test]
 fn a_wish_with_a_minimum_takes_what_there_is() {
     let mut net = Net::of(4);
@@ -143,7 +143,7 @@ fn a_wish_with_a_minimum_takes_what_there_is() {
     assert!(rate.as_bps() > 2_999_000 && *rate <= mbps(3), "{rate}");
     let held: Vec<u64> = (0..3).map(|n| net.held(n, RIGHT).as_bps().div_ceil(1_000)).collect();
     assert_eq!(held, [3_000, 3_000, 8_000]);
-    // Less than the minimum is nothing.
+    // Less than the minimum is refused.
     let mut wish = Request { session: None, ..request(0, of_node(3), mbps(2)) };
     wish.wish.minimum = Some(mbps(1));
     net.command(0, Command::Reserve { application: Application(3), request: wish });
@@ -170,7 +170,7 @@ fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
     assert_eq!(net.all_held(), [1, 1, 3, 0]);
 }
 
-/// The receiver has no NSIS: the last node answers in its place (section 3.2.12.1).
+/// The receiver has no NSIS: the last node responds instead (section 3.2.12.1).
 #[test]
 fn the_last_node_that_takes_part_is_the_qnr() {
     let mut net = Net::of(3);
@@ -184,7 +184,7 @@ fn the_last_node_that_takes_part_is_the_qnr() {
     ];
     assert_eq!(net.lines(), expected);
     assert_eq!(net.all_held(), [2, 2, 2], "the last link counts too");
-    // It goes on looking for a next one (section 5.2.5.1).
+    // The last node keeps looking for a next one (section 5.2.5.1).
     net.pass(Duration::from_secs(100));
     assert!(net.lines().iter().any(|line| line == "2>- RESERVE 0 qspec"));
     net.command(0, Command::Release { application: APP });
@@ -202,7 +202,7 @@ fn a_host_alone_reserves_its_own_link() {
     net.assert_nothing_left();
 }
 
-/// Section 5.2.4: after 2, 4, 8 and 16 seconds, and no more after 30.
+/// Section 5.2.4: after 2, 4, 8 and 16 seconds, and none after 30.
 #[test]
 fn what_is_not_answered_is_repeated_with_longer_and_longer_waits() {
     let mut net = Net::of(2);
@@ -236,7 +236,7 @@ fn policy_says_who_may_have_how_much() {
     net.pass(Duration::from_secs(60));
     net.reserve(0, request(0, of_node(2), mbps(2)));
     assert_eq!(net.all_held(), [2, 2, 0]);
-    // From the other end nobody may have anything.
+    // The policy refuses everything in the other direction.
     let back = Request { session: None, ..request(2, of_node(0), mbps(1)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: back });
     let events = net.events(2);

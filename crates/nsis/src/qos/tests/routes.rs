@@ -1,10 +1,10 @@
-//! Changes of route (RFC 5974 sections 3.2.12 and 5.2.5): nodes 0, 1, 2 and 3 in a row, and 4 beside 1 or behind 3.
+//! Route changes (RFC 5974 sections 3.2.12 and 5.2.5): nodes 0, 1, 2 and 3 in a row, and 4 beside 1 or behind 3.
 
 use std::time::Duration;
 
 use super::*;
 
-/// A reservation from 0 over 1 and 2 to 3; node 4 is not part of it yet.
+/// Creates a reservation from 0 over 1 and 2 to 3; node 4 is not part of it yet.
 fn before() -> Net {
     let mut net = Net::of(5);
     net.right[3] = None;
@@ -18,7 +18,8 @@ fn path() -> Mri {
     mri(0, of_node(3), Direction::Downstream)
 }
 
-/// 0 now sees 4 in the place of 1; behind both comes 2. Packets of 4 leave to the left, since that is where it has 2.
+/// Node 4 replaces 1 as the next node of 0; node 2 follows both. Packets of 4 leave to the left, because that link
+/// leads to 2.
 #[test]
 fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
     let mut net = before();
@@ -27,7 +28,7 @@ fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
     let expected = [
         "0>4 RESERVE 2 qspec rii",
         "4>2 RESERVE 0 qspec rii",
-        // The one that asked before hears of it, and the message goes to the end because it wants an answer from there.
+        // The old previous node is notified, and the RESERVE goes to the end because it requests a response from there.
         "2>1! NOTIFY route change",
         "2>3 RESERVE 0 qspec rii",
         "1>0 NOTIFY route change",
@@ -48,8 +49,8 @@ fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
     assert_eq!(net.nodes[2].qos.session_count(), 1);
 }
 
-/// The way changes, and is the old one again a moment later, long before the state on the other would be over; be it that the
-/// old branch was torn down in between, or that this was lost.
+/// The route changes, and back again before the state on the other branch expires, with the tear of the old branch
+/// received or lost.
 #[test]
 fn the_way_goes_back_to_where_it_was() {
     for is_lost in [false, true] {
@@ -75,11 +76,12 @@ fn the_way_goes_back_to_where_it_was() {
     }
 }
 
-/// Figure 6 of RFC 5974: the handle is another one, the node is the same.
+/// Figure 6 of RFC 5974: the handle changes, the node is the same.
 #[test]
 fn a_change_that_is_none_tears_nothing_down() {
     let mut net = before();
-    // The same node by another name: the tear goes to the old name, and is older than what came by the new one.
+    // The same node under another handle: the tear goes to the old handle, and is older than the RESERVE under the new
+    // one.
     net.notify(0, path(), Net::good(4));
     let lines = net.lines();
     assert_eq!(lines[0], "0>1 RESERVE 2 qspec rii");
@@ -87,7 +89,7 @@ fn a_change_that_is_none_tears_nothing_down() {
     assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
 }
 
-/// Figure 4 of RFC 5974: the last node finds another one behind it.
+/// Figure 4 of RFC 5974: the last node finds a next one.
 #[test]
 fn a_path_grows_longer() {
     let mut net = Net::of(3);
@@ -106,7 +108,7 @@ fn a_path_grows_longer() {
     assert_eq!(net.all_held(), [2, 2, 2]);
 }
 
-/// Figure 5: the last node is not on the path any more.
+/// Figure 5: the last node leaves the path.
 #[test]
 fn a_path_grows_shorter() {
     let mut net = Net::of(3);
@@ -122,8 +124,8 @@ fn a_path_grows_shorter() {
     assert_eq!(net.all_held(), [2, 2, 0]);
 }
 
-/// Section 3.2.12: the sender's side shows the receiver's the new way by a QUERY, which is answered where it meets the
-/// reservation.
+/// Section 3.2.12: a QUERY of the sender's side shows the receiver's side the new path, and is answered where it joins
+/// the reservation.
 #[test]
 fn a_reservation_of_the_receiver_moves_too() {
     let mut net = Net::of(5);
@@ -162,12 +164,12 @@ fn a_reservation_of_the_receiver_moves_too() {
     );
 }
 
-/// Section 5.2.5.4: the nodes of the old branch go on refreshing for a while, and are not listened to.
+/// Section 5.2.5.4: the nodes of the old branch still refresh for a while, and are ignored.
 #[test]
 fn the_old_branch_is_not_taken_for_the_new_one() {
     let mut net = before();
     (net.right[0], net.right[4], net.left[4], net.left[2]) = (Some(4), Some(2), Some(0), Some(4));
-    // What tears the old branch down gets lost.
+    // The tear of the old branch is lost.
     net.deaf = [1].into();
     net.notify(0, path(), Net::good(4));
     net.deaf.clear();
@@ -180,7 +182,7 @@ fn the_old_branch_is_not_taken_for_the_new_one() {
     assert_eq!(net.nodes[2].qos.session_count(), 1);
 }
 
-/// Section 5.4.1: the same session with another flow replaces what there was, or shares it where it says so.
+/// Section 5.4.1: the same session with another flow replaces the old reservation, or shares it if REPLACE is not set.
 #[test]
 fn a_moved_host_takes_its_session_along() {
     for (replace, control) in [
@@ -200,7 +202,7 @@ fn a_moved_host_takes_its_session_along() {
     }
 }
 
-/// A link without room for what comes its way: the QNI hears of it.
+/// A new link without enough bandwidth: the QNI is notified.
 #[test]
 fn a_new_way_may_have_no_room() {
     let mut net = before();
