@@ -1,4 +1,4 @@
-//! The engine: takes an input to the part that treats it, and carries out what applications ask for.
+//! The engine: dispatches each input to the layer that handles it, and executes the requests of applications.
 
 use core::mem;
 
@@ -8,17 +8,17 @@ use crate::api::{Command, Event};
 use crate::instance::{Nsis, Output, Work};
 use crate::nslp::{HandlerContext, Nslp};
 
-/// Why the next deadline exists.
+/// The layer whose timer is due next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// Of GIST.
+    /// A timer of GIST.
     Gist,
-    /// Of an application.
+    /// A timer of an application.
     Application,
 }
 
-/// How often, for one input, applications may answer with requests to what became of their requests. Two that tell each
-/// other of every failure would go on for ever.
+/// Limit of rounds for one input in which applications may answer the results of their requests with new requests.
+/// Without it, two applications that report every failure to each other would never end.
 const ROUNDS: usize = 64;
 
 impl Engine for Nsis {
@@ -93,7 +93,7 @@ impl Nsis {
         }
     }
 
-    /// Does what applications have asked for, and what they ask for then.
+    /// Executes the requests of applications, and those that result from them.
     fn carry_out(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
         for _ in 0..ROUNDS {
             if self.requests.list.is_empty() {

@@ -1,7 +1,8 @@
-//! A line of nodes, each with a clock of its own, and instead of GIST a hand that brings messages to the next node:
+//! Tests of Ping NSLP on a line of nodes with separate clocks; a test driver carries messages between them instead of
+//! GIST:
 //!
 //! ```text
-//! n0 ---- n1 ---- n2 ---- ...      1 ms each; the links have 10, 20, 30, ... Mbit/s, all of which may be reserved
+//! n0 ---- n1 ---- n2 ---- ...      1 ms each; the links have 10, 20, 30, ... Mbit/s, all of it reservable
 //! ```
 
 use alloc::vec::Vec;
@@ -27,7 +28,7 @@ struct Node {
     interfaces: Interfaces,
     routes: RouteTable,
     ledger: Ledger,
-    /// How much earlier its clock began.
+    /// How much earlier the clock of this node began.
     ahead: Duration,
 }
 
@@ -36,7 +37,7 @@ struct Line {
     now: Time,
     v6: bool,
     events: Vec<Event>,
-    /// From this node on nobody takes part.
+    /// First node that does not take part.
     ends_at: usize,
 }
 
@@ -57,7 +58,7 @@ impl Line {
         line
     }
 
-    /// Interface 1 leads to the node before, 2 to the node behind.
+    /// Creates a node. Interface 1 leads to the previous node, 2 to the next one.
     fn node(&self, number: usize, length: usize, random: &RandomStreams) -> Node {
         let (mut interfaces, mut routes) = (Interfaces::default(), RouteTable::new());
         let mut ledger = Ledger::new();
@@ -103,12 +104,12 @@ impl Line {
         }
     }
 
-    /// The address of the last node.
+    /// Returns the address of the last node.
     fn end(&self) -> IpAddr {
         self.address(self.nodes.len() - 2, 2)
     }
 
-    /// Calls a node, and gives what it asks of GIST.
+    /// Calls a node, and returns its requests to GIST.
     fn call(
         &mut self,
         at: usize,
@@ -133,7 +134,7 @@ impl Line {
         (requests, effects.iter().map(event).collect())
     }
 
-    /// Calls a node, and carries what it sends from node to node until nobody sends any more.
+    /// Calls a node, and carries messages from node to node until none is sent.
     fn run(&mut self, at: usize, call: impl FnOnce(&mut PingNslp, &mut HandlerContext<'_, '_>)) {
         let mut at = at;
         let (mut requests, events) = self.call(at, call);
@@ -166,7 +167,7 @@ impl Line {
         });
     }
 
-    /// Lets time pass for the initiator, up to a time.
+    /// Advances the time of the initiator.
     fn wait(&mut self, until: Time) {
         while let Some(due) = self.nodes[0].ping.next_deadline().filter(|due| *due <= until) {
             self.now = due;
@@ -179,7 +180,7 @@ impl Line {
         mem::take(&mut self.events)
     }
 
-    /// The answer to the only message that was sent.
+    /// Returns the answer to the only message.
     fn pong(&mut self) -> (Duration, u16, Vec<Visit>) {
         match &self.events()[..] {
             [
@@ -194,7 +195,7 @@ impl Line {
     }
 }
 
-/// The message that was sent, if one was.
+/// Returns the message that was sent, if any.
 fn sent(requests: &Requests) -> Option<(SendMessage, Box<[u8]>)> {
     let mut messages = requests.list.iter().filter_map(|(_, request)| match request {
         Asked::Send(message, range) => Some((*message, requests.octets[range.clone()].into())),
@@ -224,7 +225,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Each node is as far away as it is, whatever its clock says.
+/// Distances do not depend on the clocks of the nodes.
 #[test]
 fn every_node_is_seen_with_its_distance() {
     for v6 in [false, true] {
@@ -252,7 +253,7 @@ fn every_node_is_seen_with_its_distance() {
     }
 }
 
-/// Of each link the node before it knows what is left for the flow, and the one behind it what is left the other way.
+/// For each link, the node before it reports the forward rate, and the node behind it the reverse rate.
 #[test]
 fn every_node_tells_what_it_could_still_reserve() {
     let mut line = Line::new(4, false);
@@ -263,7 +264,7 @@ fn every_node_tells_what_it_could_still_reserve() {
     assert_eq!(told, [(mbps(10), None), (mbps(20), mbps(10)), (mbps(30), mbps(20)), (None, None)]);
 }
 
-/// Where GIST finds no next node, the message turns round, with the record that the last node has given already.
+/// Where GIST finds no next node, the last node returns the message, which already has its record.
 #[test]
 fn the_last_node_need_not_be_the_destination() {
     let mut line = Line::new(4, false);
@@ -286,7 +287,7 @@ fn an_initiator_without_a_next_node_is_told_at_once() {
     assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
 }
 
-/// In version 1 there is room for nine records; the others are missing, and the nodes are counted all the same.
+/// Version 1 holds nine records; the hop count includes the nodes without one.
 #[test]
 fn version_one_shows_what_it_has_room_for() {
     let mut line = Line::new(8, false);
@@ -323,7 +324,7 @@ fn messages_are_sent_at_their_interval_and_in_one_session() {
     assert_eq!(line.nodes[0].ping.next_deadline(), None);
 }
 
-/// An answer that comes after its time is none.
+/// An answer after the timeout is not reported.
 #[test]
 fn what_does_not_come_back_in_time_is_lost() {
     let mut line = Line::new(3, false);
@@ -345,7 +346,7 @@ fn what_does_not_come_back_in_time_is_lost() {
     let late = received(&back, &data, InterfaceId(2));
     let (requests, events) = line.call(0, |ping, cx| ping.receive(cx, &late));
     assert_eq!(events, []);
-    // The session is not ours any more, so whose the message is GIST has to know.
+    // The session is not known here any more, so the message is forwarded; GIST must know its application.
     assert!(sent(&requests).is_some());
 }
 
@@ -412,7 +413,7 @@ fn what_cannot_be_asked_is_rejected() {
     assert_eq!(line.events(), [Event::Rejected { application: WHO, reason }]);
 }
 
-/// What is none is counted by what is wrong with it, and goes nowhere.
+/// A malformed message is counted by its kind of error, and is not forwarded.
 #[test]
 fn malformed_messages_go_nowhere() {
     let mut line = Line::new(3, false);
@@ -430,7 +431,7 @@ fn malformed_messages_go_nowhere() {
     assert_eq!(told, [("ping_version", 1)]);
 }
 
-/// What was sent reliably, and with so many hops left, goes on alike; the way back begins anew.
+/// Messages keep their transport and hop limit; the way back starts with a new hop limit.
 #[test]
 fn messages_go_on_as_they_came() {
     let mut line = Line::new(3, false);
