@@ -34,8 +34,8 @@ fn attributes(app: &Handle) -> Vec<(Vec<u8>, Attributes)> {
     app.told().into_iter().filter_map(received).collect()
 }
 
-/// The Response says where to connect; the Confirm goes over the new association, with the data in it, and says how long this
-/// node holds it. The second session finds the association there, and its Response comes over it.
+/// The Response has the address for the connection. The Confirm is sent over the new association, with the data and the
+/// MA-Hold-Time of this node. The second session finds the association, and its Response arrives over it.
 #[test]
 fn sessions_share_an_association() {
     let (mut network, apps) = with_tcp(2);
@@ -67,7 +67,7 @@ fn sessions_share_an_association() {
     assert_eq!(network.engine(1).gist().associations().count(), 1);
 }
 
-/// Refreshes go on in datagrams and over the association; none opens another one.
+/// Refreshes go in datagrams and over the association; none opens another one.
 #[test]
 fn routing_state_over_an_association_is_refreshed() {
     let (mut network, apps) = with_tcp(2);
@@ -96,7 +96,7 @@ fn only_tls_counts_as_secure() {
     assert!(network.seen.is_empty(), "this node has no TLS");
 }
 
-/// A peer that speaks TCP only is not good enough, however often it is asked.
+/// A peer without TLS does not suffice, whatever the number of Queries.
 #[test]
 fn no_common_stack_fails_the_messages_that_need_one() {
     let mut tls = Config::default();
@@ -119,7 +119,7 @@ fn a_setting_demands_associations_for_everything() {
     assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), SECURE)]);
 }
 
-/// Datagrams first, then an application wants more: the peer is asked again, with an offer.
+/// Datagrams come first, then an application needs more: the peer gets another Query, with a stack proposal.
 #[test]
 fn routing_state_moves_to_an_association_when_it_is_needed() {
     let (mut network, apps) = with_tls(2);
@@ -132,11 +132,11 @@ fn routing_state_moves_to_an_association_when_it_is_needed() {
     network.run(SECOND);
     let received = attributes(&apps[1]);
     assert_eq!(received[0], (b"one.".to_vec(), Attributes::default()));
-    // TLS is what this node likes best, and offers.
+    // This node prefers TLS, and offers it.
     assert_eq!(received[1..], [(b"two.".to_vec(), SECURE), (b"tri.".to_vec(), SECURE)]);
 }
 
-/// Both needs at once, while nobody is known: the second one has the peer asked again.
+/// Both needs arise while the peer is unknown: the second one causes another Query.
 #[test]
 fn what_waits_may_need_different_things() {
     let (mut network, apps) = with_tcp(2);
@@ -149,7 +149,7 @@ fn what_waits_may_need_different_things() {
     assert_eq!(received.len(), 2);
 }
 
-/// 100 kB go over an association, in seven objects; in a datagram they would not, and a node without associations says so.
+/// 100 kB need an association, in seven objects; a node without associations reports the message as too large.
 #[test]
 fn large_messages_take_an_association() {
     let large: Vec<u8> = (0..100_000_u32).map(|number| (number / 7) as u8).collect();
@@ -172,7 +172,7 @@ fn large_messages_take_an_association() {
     assert_eq!(apps[1].received(), [[1; 1_000]]);
 }
 
-/// Octets that come in any pieces are the same messages.
+/// Messages do not depend on the segmentation of the stream.
 #[test]
 fn a_stream_may_come_in_any_pieces() {
     let (mut network, apps) = with_tcp(2);
@@ -194,7 +194,7 @@ fn a_stream_may_come_in_any_pieces() {
     assert_eq!(apps[1].received().len(), 2);
 }
 
-/// Nobody says anything for long: MA-Hello keep the association up as long as routing states use it, and no longer.
+/// Without other messages, MA-Hellos keep an association while routing states use it, and no longer.
 #[test]
 fn an_association_lives_as_long_as_it_is_used() {
     let (mut network, apps) = with_tcp(2);
@@ -211,7 +211,8 @@ fn an_association_lives_as_long_as_it_is_used() {
     assert_eq!(network.engine(0).gist().counters().associations_opened, 1);
 }
 
-/// Nothing of a session comes, but the association is held by Hello, which is answered where the other side was silent.
+/// Without messages of the sessions, Hellos keep the association; a Hello asks for a reply if the other side was
+/// silent.
 #[test]
 fn hellos_are_sent_when_nothing_else_is() {
     let (mut network, apps) = line(2, |config| {
@@ -246,7 +247,7 @@ fn a_connection_that_cannot_be_opened_fails_what_waits_for_it() {
     }
 }
 
-/// One that breaks is reported, the peer is asked for anew, and messages go on over a new one.
+/// A broken association is reported, the peer gets another Query, and messages continue over a new association.
 #[test]
 fn a_broken_association_is_reported_and_replaced() {
     for reason in [CloseReason::Broken, CloseReason::Ended, CloseReason::Backlog] {
@@ -271,7 +272,7 @@ fn a_broken_association_is_reported_and_replaced() {
     }
 }
 
-/// Connections by the dozen on which nobody says who he is: a few at a time, and each for ten seconds.
+/// Dozens of connections without a Confirm: a few at a time, each for ten seconds.
 #[test]
 fn half_open_associations_are_few_and_short() {
     let (mut network, apps) = line(2, |config| config.limits.half_open = 8);
@@ -293,7 +294,8 @@ fn half_open_associations_are_few_and_short() {
     assert_eq!(apps[1].received(), [b"one."]);
 }
 
-/// Before the Confirm nothing else is taken, however well formed; a length that nobody needs ends it at once.
+/// Before the Confirm every other message is refused, even a well-formed one; an excessive length closes the connection
+/// at once.
 #[test]
 fn nothing_but_a_confirm_comes_first() {
     let (mut network, apps) = with_tcp(2);
@@ -316,8 +318,8 @@ fn nothing_but_a_confirm_comes_first() {
     assert!(!network.is_open(1, other), "another version: where the next message begins is lost");
 }
 
-/// Somebody takes TLS out of the Response. The Confirm repeats what it saw; the responder sees that this is not what it
-/// proposed, ends the association, and installs nothing.
+/// An attacker removes TLS from the Response. The Confirm repeats the received proposal; the responder sees the
+/// difference, closes the association, and installs nothing.
 #[test]
 fn a_proposal_that_was_made_weaker_is_found_out() {
     let (mut network, apps) = with_tls(2);
@@ -370,7 +372,7 @@ fn a_peer_that_is_not_let_in_gets_nothing() {
     assert!(apps[1].received().is_empty() && network.written.is_empty());
 }
 
-/// Both ends open an association at the same time, for flows that go opposite ways: both serve, and nothing is lost.
+/// Both ends open an association at the same time, for flows in opposite directions: both work, and no message is lost.
 #[test]
 fn associations_that_cross_serve_both() {
     let (mut network, apps) = with_tcp(2);
@@ -389,7 +391,7 @@ fn associations_that_cross_serve_both() {
     assert_eq!(apps[0].received().len() + apps[1].received().len(), 2);
 }
 
-/// A Confirm that repeats on an association installs nothing twice and delivers nothing twice.
+/// A repeated Confirm on an association installs nothing twice and delivers nothing twice.
 #[test]
 fn a_confirm_that_repeats_changes_nothing() {
     let (mut network, apps) = with_tcp(2);

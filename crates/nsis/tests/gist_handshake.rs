@@ -24,7 +24,7 @@ fn config(change: impl FnOnce(&mut earmark_nsis::gist::Config)) -> Place {
     Place::Aware(config)
 }
 
-/// Query, Response, Confirm with the data in it; then Data go straight to the peer, both ways.
+/// Query, Response, Confirm with the data; then Data go directly to the peer, in both directions.
 #[test]
 fn three_messages_set_up_routing_state_and_carry_data() {
     let (mut network, apps) = aware(2);
@@ -58,7 +58,7 @@ fn three_messages_set_up_routing_state_and_carry_data() {
     assert_eq!(apps[0].received(), [b"back"]);
 }
 
-/// A hop that is lost is sought again, and what is sent meanwhile waits for it.
+/// A lost Query is retransmitted, and messages sent meanwhile wait.
 #[test]
 fn lost_messages_are_repeated_with_backoff() {
     for lost in [1, 3] {
@@ -152,7 +152,7 @@ fn nodes_without_gist_are_passed_and_counted() {
     assert_eq!(views[0].1.ip_distance, Some(3));
 }
 
-/// An application that does not want to be a peer has the Query go on, with other data in it if it likes.
+/// An application that is no peer has the Query forwarded, optionally with other data.
 #[test]
 fn a_query_is_passed_on_with_new_data() {
     let (mut network, apps) = aware(3);
@@ -171,7 +171,7 @@ fn a_query_is_passed_on_with_new_data() {
     assert_eq!(apps[2].received().len(), 0, "it was told already");
 }
 
-/// A router that has no such application lets the Query pass; the end of the flow says that it has none.
+/// A router without the application forwards the Query; the end of the flow reports that it has none.
 #[test]
 fn nodes_without_the_application() {
     let mut network = Network::aware(3);
@@ -195,7 +195,7 @@ fn nodes_without_the_application() {
     assert!(matches!(told[1], Told::Notified { what: Notification::LastNode, .. }), "{told:?}");
 }
 
-/// Refreshes come between half and three quarters of the validity, and keep both sides alive.
+/// Refreshes are sent between half and three quarters of the validity, and keep the state of both sides.
 #[test]
 fn routing_state_is_refreshed_while_it_is_used() {
     let (mut network, apps) = aware(2);
@@ -255,7 +255,7 @@ fn an_application_ends_routing_state_and_says_how_long_it_lives() {
     assert!(states(&network, 1).is_empty(), "nobody refreshes it");
 }
 
-/// The responding node loses all it knew: the next Data are answered with an error, and the handshake begins anew.
+/// The responding node loses its state: the next Data cause an error, and the handshake is repeated.
 #[test]
 fn a_peer_that_forgot_is_found_again() {
     let (mut network, apps) = aware(2);
@@ -277,7 +277,7 @@ fn a_peer_that_forgot_is_found_again() {
     assert_eq!(apps[1].received(), [&b"one."[..], b"tri."]);
 }
 
-/// A Confirm that is lost with its data: the next Data find it out.
+/// A Confirm is lost with its data: the next Data reveal it.
 #[test]
 fn a_lost_confirm_is_found_out_by_data() {
     let (mut network, apps) = aware(2);
@@ -321,7 +321,7 @@ fn other_policies_of_installation() {
     assert!(states(&network, 1).is_empty());
 }
 
-/// Cookies that are replayed after their time, or from elsewhere, install nothing.
+/// Cookies that are replayed after their lifetime, or from another node, install nothing.
 #[test]
 fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
     let (mut network, apps) = aware(2);
@@ -341,7 +341,7 @@ fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
     assert_eq!(ignored.get(&DropReason::Cookie), Some(&1));
 }
 
-/// Section 8.5: whoever sends a cookie that is wrong may have done so under any address.
+/// Section 8.5: a wrong cookie may come from any spoofed address.
 #[test]
 fn a_wrong_cookie_is_told_only_to_look_for_errors() {
     for report_cookies in [false, true] {
@@ -367,7 +367,7 @@ fn a_wrong_cookie_is_told_only_to_look_for_errors() {
     }
 }
 
-/// Against the flow a peer is asked for only where the source is a neighbour.
+/// Upstream Queries are sent only if the source is a neighbor.
 #[test]
 fn upstream_queries_go_to_neighbours_only() {
     let (mut network, apps) = aware(3);

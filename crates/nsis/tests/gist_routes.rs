@@ -1,4 +1,4 @@
-//! Routes change (RFC 5971 section 7.1), from node to node in virtual time.
+//! Route changes (RFC 5971 section 7.1), from node to node in virtual time.
 //!
 //! ```text
 //!       +-- n1 --+
@@ -48,7 +48,7 @@ fn diamond() -> (Network, Vec<Handle>, Mri) {
     (network, handles, mri)
 }
 
-/// Sets a session up at n0, whose peer is n1; gives the peer's name.
+/// Sets up a session at n0, whose peer is n1; returns the handle of the peer.
 fn set_up(network: &mut Network, app: &Handle, mri: Mri, number: u8) -> PeerHandle {
     app.send(mri, session(number), b"one.");
     network.run(SECOND);
@@ -75,7 +75,7 @@ fn other_way(network: &mut Network) {
     network.host(0, HostEvent::RouteChanged("10.0.2.0/23".parse().expect("a prefix")));
 }
 
-/// The next hop is another one: doubt, a Query at once, the new peer, and the old one is off the path.
+/// The next hop changes: tentative state, a Query at once, the new peer, and the old one off the path.
 #[test]
 fn a_changed_route_finds_the_new_peer_at_once() {
     let (mut network, apps, mri) = diamond();
@@ -96,7 +96,7 @@ fn a_changed_route_finds_the_new_peer_at_once() {
     network.run(SECOND);
     assert_eq!(apps[2].received(), [b"two."]);
     assert_eq!(network.engine(0).gist().counters().rerouted, 1);
-    // The old peer can still be told.
+    // The old peer can still be reached.
     let bye = common::application::message(mri, session(1));
     let bye = earmark_nsis::nslp::SendMessage { to: Some(old), ..bye };
     apps[0].task(Do::Send(bye, b"bye.".to_vec()));
@@ -104,7 +104,7 @@ fn a_changed_route_finds_the_new_peer_at_once() {
     assert_eq!(apps[1].received().last().map(Vec::as_slice), Some(&b"bye."[..]));
 }
 
-/// A route that changes to what it was, or for others, asks nobody.
+/// A route that changes back, or for other destinations, causes no Query.
 #[test]
 fn what_has_not_changed_is_left_alone() {
     let (mut network, apps, mri) = diamond();
@@ -121,7 +121,7 @@ fn what_has_not_changed_is_left_alone() {
     assert!(statuses(&apps[0]).is_empty());
 }
 
-/// With an interface, routes are looked at when they are next used.
+/// After a change of an interface, routes are checked at the next use.
 #[test]
 fn a_changed_interface_is_noticed_with_the_next_message() {
     let (mut network, apps, mri) = diamond();
@@ -138,7 +138,7 @@ fn a_changed_interface_is_noticed_with_the_next_message() {
     assert_eq!(apps[2].received(), [b"tri."]);
 }
 
-/// Many sessions are looked at some at a time, and all of them in the end; of others none.
+/// All sessions of a changed range are checked, some at a time; others are not.
 #[test]
 fn all_sessions_of_a_range_follow() {
     let (mut network, apps, mri) = diamond();
@@ -155,14 +155,14 @@ fn all_sessions_of_a_range_follow() {
     let asked = |network: &Network| network.engine(0).gist().counters().query.sent;
     assert_eq!(asked(&network), 2_001);
     other_way(&mut network);
-    // Again before all are done: nothing is forgotten, and nothing asked for twice.
+    // A second change before all are checked: none is skipped, and none is queried twice.
     network.host(0, HostEvent::RouteChanged("10.0.0.0/8".parse().expect("a prefix")));
     network.run(SECOND);
     assert_eq!(asked(&network), 4_001);
     assert_eq!(network.engine(0).gist().counters().rerouted, 2_000);
 }
 
-/// An application doubts the next hop: nothing changes before it says that it is urgent; where it is wrong, messages wait.
+/// An application doubts the next hop: nothing changes until it is urgent; if the state is bad, messages wait.
 #[test]
 fn an_application_invalidates_routing_state() {
     let (mut network, apps, mri) = diamond();
@@ -190,14 +190,14 @@ fn an_application_invalidates_routing_state() {
     assert_eq!(apps[1].received(), [b"one.", b"two."]);
 }
 
-/// The responder sees the change too: the Query comes in elsewhere, from another node.
+/// The responder sees the change too: the Query arrives on another interface, from another node.
 #[test]
 fn the_responder_learns_of_its_new_peer_by_the_confirm() {
     let (mut network, apps, mri) = diamond();
     apps[1].send(mri, session(1), b"one.");
     network.run(SECOND);
     apps[3].told();
-    // n2 is on the path now; its Query says so, and its Confirm proves it.
+    // n2 is on the path now, as its Query shows and its Confirm proves.
     apps[2].send(mri, session(1), b"two.");
     network.run(SECOND);
     let told = apps[3].told();

@@ -1,4 +1,4 @@
-//! The state machines as tables: printed and compared with what was agreed, and held against RFC 5972 appendix A.
+//! The state machines as tables: printed and compared with the expected text, and checked against RFC 5972 appendix A.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ fn printed() -> String {
     text
 }
 
-/// `EARMARK_REWRITE=1` writes the file anew; the difference is to be read against the RFC.
+/// `EARMARK_REWRITE=1` rewrites the file; the difference must be checked against the RFC.
 #[test]
 fn the_tables_are_as_agreed() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gist_tables.txt");
@@ -47,7 +47,7 @@ fn the_tables_are_as_agreed() {
     assert_eq!(printed(), agreed);
 }
 
-/// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each is there, in each state that the appendix has it in.
+/// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each exists, in each state of the appendix.
 #[test]
 fn every_row_of_the_appendix_is_there() {
     use State::*;
@@ -75,7 +75,7 @@ fn every_row_of_the_appendix_is_there() {
     }
 }
 
-/// Every row is taken for some facts: none stands behind one that always comes first.
+/// Every row is taken for some facts: none is shadowed by an earlier one.
 #[test]
 fn no_row_is_dead() {
     for table in [&QUERYING, &RESPONDING] {
@@ -92,7 +92,7 @@ fn no_row_is_dead() {
     }
 }
 
-/// Whatever ends in Idle leaves nothing behind, and whatever leaves nothing behind ends there.
+/// Every transition to Idle deletes the state, and only such transitions do.
 #[test]
 fn what_ends_is_deleted() {
     let deletes = |row: &&Transition| row.actions.contains(&Action::Delete);
@@ -105,7 +105,7 @@ fn what_ends_is_deleted() {
     }
 }
 
-/// The Query that opens a handshake, and the answer to it, are the only things that can happen to nothing.
+/// Without state, only the Query that opens a handshake, and the answer to it, have transitions.
 #[test]
 fn nothing_comes_of_nothing() {
     let from_idle = |table: &'static Table| {
@@ -117,7 +117,7 @@ fn nothing_comes_of_nothing() {
     assert_eq!(from_idle(&RESPONDING), [Event::Query, Event::Confirm].into());
 }
 
-/// Rows of one state stand together, which a look-up relies on.
+/// Rows of one state are adjacent, which the lookup relies on.
 #[test]
 fn rows_of_a_state_stand_together() {
     for table in [&QUERYING, &RESPONDING] {

@@ -1,4 +1,4 @@
-//! Ping NSLP over GIST: who is seen, how far away, and what it takes.
+//! Ping NSLP over GIST: visited nodes, distances, and messages.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn ping(network: &mut Network, request: Request) {
     network.command(0, NodeCommand::Ping(command));
 }
 
-/// What the first node was told, and when.
+/// Returns the events of the first node, with their times.
 fn told(network: &Network) -> Vec<(Time, Event)> {
     let of_ping = |(at, event): &(Time, NodeEvent)| match event {
         NodeEvent::Ping(event) => Some((*at, event.clone())),
@@ -39,8 +39,8 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The first message finds the way, with a handshake at each hop; the second one goes it. Of distances only the handshakes
-/// that a message waited for beyond a node are no part.
+/// The first message discovers the path, with a handshake at each hop; the second one follows it. A distance excludes
+/// the handshakes that the message waited for beyond that node.
 #[test]
 fn all_nodes_of_a_path_are_seen_with_their_distances() {
     for end in ["10.0.2.2", "fd00:2::2"] {
@@ -61,7 +61,7 @@ fn all_nodes_of_a_path_are_seen_with_their_distances() {
     }
 }
 
-/// Routers that know nothing of signalling are not seen, and count by the time they take.
+/// Routers without NSIS are invisible, and only add delay.
 #[test]
 fn nodes_without_gist_are_passed() {
     let aware = || Place::Aware(Config::default());
@@ -75,7 +75,7 @@ fn nodes_without_gist_are_passed() {
     assert_eq!(seen, [far("10.0.0.1", 0), far("10.0.1.2", 4), far("10.0.3.2", 8)]);
 }
 
-/// A destination without GIST: the last node before it waits for a next one in vain once, and then knows.
+/// A destination without GIST: the last node before it waits once for a next one in vain, and then remembers it.
 #[test]
 fn the_last_node_that_takes_part_turns_messages_round() {
     let aware = || Place::Aware(Config::default());
@@ -107,7 +107,7 @@ fn where_nobody_takes_part_the_initiator_is_told() {
     assert!(matches!(failure, SendFailure::NoNextNode | SendFailure::TimedOut), "{failure:?}");
 }
 
-/// What is lost of discovery is repeated, what is lost of a message in a datagram is not.
+/// Lost messages of the discovery are retransmitted, a lost message in a datagram is not.
 #[test]
 fn one_lost_message_is_one_answer_less() {
     let mut network = Network::aware(3);
@@ -124,7 +124,7 @@ fn one_lost_message_is_one_answer_less() {
     assert_eq!(network.engine(0).ping().counters().lost, 1);
 }
 
-/// What a node could still reserve comes from its ledger, on the link that packets leave by, either way.
+/// The reservable rate of a node comes from its ledger, for the outgoing link in either direction.
 #[test]
 fn links_tell_what_is_left() {
     use earmark_core::admission::LinkCapacity;

@@ -26,7 +26,7 @@ fn mbps(mbps: u64) -> Rate {
     Rate::from_mbps(mbps)
 }
 
-/// A line of nodes whose links can be reserved.
+/// Creates a line of nodes with reservable links.
 fn line(places: &[Place]) -> Network {
     let mut network = Network::line(places);
     for node in &mut network.nodes {
@@ -43,7 +43,7 @@ fn aware(count: usize) -> Network {
     line(&vec![Place::Aware(Config::default()); count])
 }
 
-/// From the first node of a line to an address.
+/// Returns a request from the first node of a line to an address.
 fn request(to: IpAddr, rate: Rate) -> Request {
     let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
     let flow = Flow {
@@ -67,7 +67,7 @@ fn reserve(network: &mut Network, request: Request) {
     command(network, 0, Command::Reserve { application: APP, request });
 }
 
-/// What applications of a node have been told. An answer to a request that was repeated comes twice, and is dropped.
+/// Returns the events for applications of a node. A retransmitted request gets a second response, which is dropped.
 fn told(network: &Network, node: usize) -> Vec<Event> {
     let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
         earmark_nsis::Event::Qos(event) => Some(event.clone()),
@@ -78,7 +78,7 @@ fn told(network: &Network, node: usize) -> Vec<Event> {
     events.filter(is_told).collect()
 }
 
-/// What a node holds of all its links, Mbit/s.
+/// Returns the reserved rate of all links of a node, Mbit/s.
 fn held(network: &Network, node: usize) -> u64 {
     let links = network.nodes[node].ledger.links();
     links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
@@ -121,7 +121,7 @@ fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
     }
 }
 
-/// Over associations everything is the same.
+/// Associations change nothing in the result.
 #[test]
 fn reliable_messages_reserve_likewise() {
     let mut network = aware(4);
@@ -159,7 +159,7 @@ fn a_refusal_comes_back_with_what_could_be_had() {
     assert_eq!(all_held(&network), [0, 0, 0, 0]);
 }
 
-/// A router without NSIS in between is noticed; one behind the last node ends the signalling.
+/// A router without NSIS in between is detected; one behind the last node ends the signalling.
 #[test]
 fn routers_without_nsis() {
     let aware = Place::Aware(Config::default());
@@ -229,7 +229,7 @@ fn losses_are_made_good() {
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
 }
 
-/// Two ways from 0 to 3, over 1 and over 2; what goes over 1 moves to 2.
+/// Two paths from 0 to 3, over 1 and over 2; flows over 1 move to 2.
 ///
 /// ```text
 ///        n1
@@ -238,8 +238,8 @@ fn losses_are_made_good() {
 ///  net 2\  /net 3
 ///        n2
 /// ```
-/// Sessions that are refreshed in the summaries of others send nothing of their own; their ways are looked after all the
-/// same, since it is GIST that finds out when one changes.
+/// Sessions that are refreshed in the summaries of others send no messages of their own; their routing state is kept
+/// all the same, because GIST detects route changes.
 #[test]
 fn summaries_keep_the_ways_of_their_sessions() {
     let mut config = Config::default();
@@ -263,7 +263,7 @@ fn summaries_keep_the_ways_of_their_sessions() {
     network.run(900 * SECOND);
     let after = sent(&network);
     assert_eq!(all_held(&network), [5, 5, 0]);
-    // At most one message each 15 s, where five sessions by themselves have one each 6 s.
+    // At most one message each 15 s; five separate sessions have one each 6 s.
     let (refreshes, queries) = (after.0 - before.0, after.1 - before.1);
     assert!((20..60).contains(&refreshes), "{refreshes} refreshes are summaries");
     assert!(queries >= 5 * 5, "{queries}: each way is asked for before its 180 s are over");
@@ -367,7 +367,7 @@ fn flows_cross_a_domain_in_an_aggregate() {
         engine.qos().aggregates(&node.ledger).next().expect("one")
     };
     assert_eq!((view(&network).members, view(&network).granted), (3, mbps(4)));
-    // It lives, and so do they.
+    // The aggregate and its flows stay.
     network.run(900 * SECOND);
     assert_eq!(all_held(&network)[2..], [4, 4, 3, 0]);
     assert!((0..6).all(|node| network.engine(node).qos().counters().expired == 0));

@@ -1,4 +1,4 @@
-//! An application that notes what it is told, and does what a test puts before it.
+//! An application that records its calls, and executes the tasks of a test.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use earmark_wire::gist::{Mri, SessionId};
 /// NSLPID of the application: one for experiments.
 pub const TEST: u16 = 32_767;
 
-/// What the application was told.
+/// Calls that the application has received.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     Received {
@@ -45,7 +45,7 @@ pub enum Told {
     },
 }
 
-/// What a test wants done.
+/// Tasks of a test for the application.
 #[derive(Clone, Debug)]
 pub enum Do {
     Send(SendMessage, Vec<u8>),
@@ -53,35 +53,35 @@ pub enum Do {
     Invalidate(Mri, Validity, bool),
 }
 
-/// Both of it.
+/// Calls and tasks of the application.
 #[derive(Debug, Default)]
 pub struct State {
     pub told: Vec<(Time, Told)>,
     pub tasks: VecDeque<Do>,
-    /// Queries are passed on,
+    /// Whether Queries are forwarded.
     pub pass: bool,
-    /// with this in them; or answered with it.
+    /// Data for forwarded Queries, or for the Response.
     pub answer: Vec<u8>,
-    /// What comes is sent back the other way.
+    /// Whether received messages are returned in the opposite direction.
     pub echo: bool,
 }
 
-/// The handle of a test.
+/// The handle of a test to its application.
 #[derive(Clone, Debug, Default)]
 pub struct Handle(pub Rc<RefCell<State>>);
 
 impl Handle {
-    /// The application to be added to a node.
+    /// Creates the application for a node.
     pub fn application(&self) -> Box<dyn Nslp> {
         Box::new(Application { id: TEST, state: self.clone() })
     }
 
-    /// Likewise under another NSLPID.
+    /// Creates the application for a node, with another NSLPID.
     pub fn application_as(&self, id: u16) -> Box<dyn Nslp> {
         Box::new(Application { id, state: self.clone() })
     }
 
-    /// Has a message sent, when time goes on.
+    /// Sends a message when the time advances.
     pub fn send(&self, mri: Mri, session: SessionId, data: &[u8]) {
         self.send_with(mri, session, data, Attributes::default());
     }
@@ -94,12 +94,12 @@ impl Handle {
         self.0.borrow_mut().tasks.push_back(task);
     }
 
-    /// What was told since the last time.
+    /// Returns the calls since the last time.
     pub fn told(&self) -> Vec<Told> {
         self.0.borrow_mut().told.drain(..).map(|(_, told)| told).collect()
     }
 
-    /// The data that were received since the last time; the rest is forgotten.
+    /// Returns the data received since the last time, and drops the other calls.
     pub fn received(&self) -> Vec<Vec<u8>> {
         let data = |told| match told {
             Told::Received { data, .. } => Some(data),
@@ -108,7 +108,7 @@ impl Handle {
         self.told().into_iter().filter_map(data).collect()
     }
 
-    /// The failures that were told since the last time; the rest is forgotten.
+    /// Returns the failures since the last time, and drops the other calls.
     pub fn failures(&self) -> Vec<SendFailure> {
         let failure = |told| match told {
             Told::Failed { failure, .. } => Some(failure),
@@ -118,7 +118,7 @@ impl Handle {
     }
 }
 
-/// A message with a handle, which waits for ten seconds.
+/// Returns a message with a handle, and a timeout of ten seconds.
 pub fn message(mri: Mri, session: SessionId) -> SendMessage {
     SendMessage {
         handle: Some(MessageHandle(1)),

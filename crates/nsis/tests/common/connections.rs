@@ -1,4 +1,4 @@
-//! Connections of a network: opened, broken, and those of nobody that a test writes into.
+//! Connections of a network: opened, closed, and those without a node into which a test writes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use earmark_wire::gist::{Message, Mode};
 use super::{DELAY, Happening, Network};
 
 impl Network {
-    /// Ends a connection as if by one of its ends; the other one is told.
+    /// Closes a connection at one end; the other end gets an event.
     pub fn close(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         if let Some((node, connection)) = self.connections.remove(&(node, connection))
             && node != usize::MAX
@@ -19,7 +19,7 @@ impl Network {
         }
     }
 
-    /// Breaks a connection: both ends are told.
+    /// Breaks a connection: both ends get an event.
     pub fn break_connection(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         self.close(node, connection, CloseReason::Broken);
         self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
@@ -59,7 +59,7 @@ impl Network {
         self.later(2 * DELAY, Happening::Open { node, connection, local, peer, transport });
     }
 
-    /// A neighbour opens a connection, and is nobody: what is written into it comes from the test.
+    /// Opens a connection to a node from outside the network; the test writes into it.
     pub fn open(&mut self, node: usize, from: &str, transport: Transport) -> ConnectionId {
         let connection = ConnectionId(self.nodes[node].next_connection);
         self.nodes[node].next_connection += 2;
@@ -72,17 +72,17 @@ impl Network {
         connection
     }
 
-    /// Octets come through a connection.
+    /// Delivers octets on a connection.
     pub fn write(&mut self, node: usize, connection: ConnectionId, octets: &[u8]) {
         self.input(node, Input::Stream(StreamEvent::Data { connection, octets }));
     }
 
-    /// Whether a connection is there yet.
+    /// Returns whether a connection still exists.
     pub fn is_open(&self, node: usize, connection: ConnectionId) -> bool {
         self.connections.contains_key(&(node, connection))
     }
 
-    /// The messages that were written into connections since the `from`th, each as `n0 Confirm`.
+    /// Returns the messages that were written into connections since the `from`th, each as `n0 Confirm`.
     pub fn log_of_streams(&self, from: usize) -> Vec<String> {
         let name = |octets: &[u8]| {
             let message = Message::parse(octets, Mode::C).expect("a whole message");

@@ -1,8 +1,8 @@
-//! A network of nodes with NSIS in virtual time, hop by hop: links with a delay, routers without GIST in between, datagrams
-//! that get lost, connections.
+//! A network of nodes with NSIS in virtual time, hop by hop: links with a delay, routers without GIST in between, lost
+//! datagrams, connections.
 //!
-//! [`Network::line`] builds the usual one. Node `i` and node `i + 1` of a line are joined by network `10.0.i.0/24`, in which
-//! the left one has `.1` and the right one `.2`; of IPv6 `fd00:i::/64` likewise. Interfaces are numbered from 1, the left one
+//! [`Network::line`] creates the usual one. Network `10.0.i.0/24` joins nodes `i` and `i + 1` of a line; the left one
+//! has `.1` and the right one `.2`; the IPv6 network is `fd00:i::/64`. Interfaces are numbered from 1, the left one
 //! first.
 #![allow(dead_code, unreachable_pub)]
 
@@ -25,14 +25,14 @@ use earmark_nsis::{Command, Config, Event, Nsis, PORT};
 use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, PathCoupled, SessionId};
 use earmark_wire::udp;
 
-/// How long a link takes.
+/// Delay of a link.
 pub const DELAY: Duration = Duration::from_millis(1);
 
 pub fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A line of nodes with NSIS, set alike and with the application on each, which listen as their settings say.
+/// Creates a line of nodes with NSIS, the same settings and the test application, which listen by their settings.
 pub fn line(
     count: usize,
     change: impl Fn(&mut earmark_nsis::gist::Config),
@@ -42,7 +42,7 @@ pub fn line(
     line_of(&vec![config; count])
 }
 
-/// Likewise, each set in its own way.
+/// Creates a line of nodes with NSIS and the test application, each with its own settings.
 pub fn line_of(configs: &[Config]) -> (Network, Vec<Handle>) {
     let places: Vec<Place> = configs.iter().cloned().map(Place::Aware).collect();
     let (mut network, handles) = line_through(&places);
@@ -54,7 +54,7 @@ pub fn line_of(configs: &[Config]) -> (Network, Vec<Handle>) {
     (network, handles)
 }
 
-/// A line of nodes with the application on each that has NSIS; they listen nowhere.
+/// Creates a line of nodes, with the test application on each that has NSIS; they accept no connections.
 pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
     let mut network = Network::line(places);
     let handles: Vec<Handle> = places.iter().map(|_| Handle::default()).collect();
@@ -66,12 +66,12 @@ pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
     (network, handles)
 }
 
-/// The routing states of a node.
+/// Returns the routing states of a node.
 pub fn states(network: &Network, node: usize) -> Vec<State> {
     network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
 }
 
-/// A flow of UDP packets between two addresses, downstream.
+/// Returns a UDP flow between two addresses, downstream.
 pub fn flow(source: IpAddr, destination: IpAddr) -> Mri {
     let bits = if source.is_ipv4() { 32 } else { 128 };
     Mri::PathCoupled(PathCoupled {
@@ -93,27 +93,27 @@ pub fn session(number: u8) -> SessionId {
     SessionId([number; 16])
 }
 
-/// One node.
+/// A node of the network.
 pub struct Node {
     pub name: String,
-    /// `None`: it only forwards.
+    /// The engine; `None` for a router without NSIS.
     pub engine: Option<Nsis>,
     pub interfaces: Interfaces,
     pub routes: RouteTable,
     pub ledger: Ledger,
     pub effects: Effects<Event>,
-    /// What the engine has told, and when.
+    /// Events of the engine, with their times.
     pub events: Vec<(Time, Event)>,
-    /// Reservations and the like, in order.
+    /// Effects on reservations, in order.
     pub installed: Vec<Effect<Event>>,
-    /// It takes datagrams to GIST's port up even without router alert.
+    /// Whether datagrams to GIST's port are intercepted even without router alert.
     pub by_port: bool,
-    /// Where it accepts connections.
+    /// Ports on which connections are accepted.
     pub listens: Vec<(u16, Transport)>,
-    /// Who may connect with TLS; `false`: nobody.
+    /// Whether TLS peers can authenticate themselves.
     pub authentic: bool,
     next_connection: u64,
-    /// The deadline that is in the calendar.
+    /// Deadline in the calendar.
     armed: Option<Time>,
 }
 
@@ -125,20 +125,20 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The message of GIST in it.
+    /// Returns the GIST message of the packet.
     pub fn message(&self) -> Option<Message<'_>> {
         let packet = udp::Packet::parse(&self.octets).ok()?;
         Message::parse(gist::datagram(packet.payload)?, Mode::D).ok()
     }
 }
 
-/// A packet that was put onto a link, or octets written into a connection.
+/// A packet that was sent on a link, or octets written into a connection.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub at: Time,
-    /// By which node.
+    /// Sending node.
     pub node: usize,
-    /// Through which interface.
+    /// Outgoing interface.
     pub interface: InterfaceId,
     pub packet: Packet,
     pub lost: bool,
@@ -150,7 +150,7 @@ impl Seen {
     }
 }
 
-/// Something that will happen.
+/// A scheduled event.
 enum Happening {
     Packet {
         node: usize,
@@ -179,10 +179,10 @@ enum Happening {
     },
 }
 
-/// Changes a packet on its way.
+/// Changes a packet in transit.
 pub type Tamper = Box<dyn FnMut(&mut Seen)>;
 
-/// Decides whether a packet gets lost; it is told what was seen of it and how many were seen before.
+/// Decides whether a packet is lost, by the packet and the number of packets before it.
 pub type Loss = Box<dyn FnMut(&Seen, usize) -> bool>;
 
 pub struct Network {
@@ -198,19 +198,19 @@ pub struct Network {
     pub connections: BTreeMap<(usize, ConnectionId), (usize, ConnectionId)>,
     /// Octets that were written into connections, by node.
     pub written: Vec<(Time, usize, ConnectionId, Vec<u8>)>,
-    /// Connections that open in no time, and never.
+    /// Whether connections are never established.
     pub connections_hang: bool,
     calendar: BTreeMap<(Time, u64), Happening>,
     sequence: u64,
 }
 
 #[allow(clippy::large_enum_variant)] // there are few
-/// What stands at a place of a line.
+/// A position in a line.
 #[derive(Clone)]
 pub enum Place {
     /// A node with NSIS.
     Aware(Config),
-    /// A router without.
+    /// A router without NSIS.
     Plain,
 }
 
@@ -247,10 +247,10 @@ impl Network {
         self.input(node, Input::Host(event));
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
-        // What was put into an application from outside.
+        // A test may have added tasks to an application.
         for node in 0..self.nodes.len() {
             self.arm(node);
         }
@@ -294,7 +294,7 @@ impl Network {
         }
     }
 
-    /// Gives an engine an input and does what it wants done.
+    /// Passes an input to an engine, and applies its effects.
     pub fn input(&mut self, node: usize, input: Input<'_, Command>) {
         let Node { engine, interfaces, routes, ledger, effects, .. } = &mut self.nodes[node];
         let Some(engine) = engine else { return };
@@ -327,7 +327,7 @@ impl Network {
         self.arm(node);
     }
 
-    /// Puts a packet of a node onto a link.
+    /// Sends a packet of a node on a link.
     fn send(&mut self, node: usize, packet: Packet) {
         let hop = self.nodes[node].routes.lookup(packet.how.destination);
         let interface = packet.how.interface.or(hop.map(|hop| hop.interface));
@@ -378,7 +378,7 @@ impl Network {
         }
     }
 
-    /// A datagram arrives that nobody has sent.
+    /// Delivers a datagram from outside the network.
     pub fn inject(&mut self, node: usize, interface: u32, packet: Packet) {
         self.arrive(node, InterfaceId(interface), packet);
     }
@@ -399,7 +399,7 @@ impl Network {
         }
     }
 
-    /// What GIST messages were sent in datagrams since the `from`th, each as `n0 Query`.
+    /// Returns the GIST messages that were sent in datagrams since the `from`th, each as `n0 Query`.
     pub fn log(&self, from: usize) -> Vec<String> {
         self.seen[from..]
             .iter()
@@ -410,7 +410,7 @@ impl Network {
             .collect()
     }
 
-    /// The messages of a type that a node has sent, or passed on.
+    /// Returns the messages of a type that a node has sent or forwarded.
     pub fn sent(&self, node: usize, message_type: MessageType) -> Vec<&Seen> {
         self.seen
             .iter()

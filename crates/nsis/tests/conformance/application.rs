@@ -1,4 +1,4 @@
-//! The application of a story: does what is told, and notes what it hears.
+//! The application of a story: executes its tasks, and records its calls.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use earmark_wire::gist::{Mri, SessionId};
 
 use crate::message::{mri_text, text};
 
-/// Its NSLPID, one for experiments.
+/// NSLPID of the application, one for experiments.
 pub(crate) const NSLPID: u16 = 32_767;
 
-/// What a story wants done.
+/// Tasks of a story.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     Send(SendMessage, Vec<u8>),
@@ -28,9 +28,9 @@ pub(crate) enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) tasks: VecDeque<Task>,
-    /// What it has heard, as lines of a story.
+    /// Recorded calls, as lines of a story.
     pub(crate) heard: Vec<String>,
-    /// Queries are passed on.
+    /// Whether Queries are forwarded.
     pub(crate) pass: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Stories: what happens to a node, line by line, and after each line what the node does about it.
+//! Stories: inputs to a node, line by line, and after each line its effects.
 //!
-//! The grammar is told in `conformance/nsis/README.md`. Playing a story gives its text anew, with the effects that the node
-//! really had; a case holds where that is the text it was.
+//! `conformance/nsis/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
+//! passes if the text is unchanged.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ use crate::retelling::retell;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
-/// Plays a story: its text with the effects as they are.
+/// Plays a story; returns its text with the actual effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
+/// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
     retell(story, |line, body| player.step(line, body))
@@ -42,9 +42,9 @@ struct Player<'t> {
     now: Time,
     app: Rc<RefCell<State>>,
     cookies: Cookies,
-    /// The last message of the node, which errors are about.
+    /// Last message of the node, to which errors refer.
     sent: Vec<u8>,
-    /// Routing state as it was shown last.
+    /// Routing state as last shown.
     shown: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Lets time pass, timer by timer.
+    /// Advances the time, timer by timer.
     fn pass(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
@@ -237,7 +237,7 @@ impl<'t> Player<'t> {
         text
     }
 
-    /// An effect; objects of messages are lines of their own.
+    /// Returns the lines of an effect; objects of messages have their own lines.
     fn show(&mut self, effect: &Effect<Event>, effects: &Effects<Event>) -> Vec<String> {
         let message = |head: String, octets: &[u8], mode, cookies: &mut Cookies| {
             let Ok(message) = Message::parse(octets, mode) else {
@@ -279,7 +279,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Routing state that is another than it was.
+    /// Returns lines for changed routing state.
     fn changes(&mut self) -> Vec<String> {
         let states = self.engine.gist().routing_states(0).map(|(_, view)| {
             let (way, session) = (message::mri_text(&view.mri), view.session.0[15]);

@@ -1,7 +1,7 @@
-//! Stories: what happens to a node, line by line, and after each line what the node does about it.
+//! Stories: inputs to a node, line by line, and after each line its effects.
 //!
-//! The grammar is told in `conformance/qos-nslp/README.md`. Playing a story gives its text anew, with what the node really
-//! did; a case holds where that is the text it was.
+//! `conformance/qos-nslp/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
+//! passes if the text is unchanged.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 use crate::{message, show};
 
-/// Plays a story: its text with the effects as they are.
+/// Plays a story; returns its text with the actual effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
+/// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
     retell(story, |line, body| player.step(line, body))
@@ -44,11 +44,11 @@ struct Player<'t> {
     ledger: Ledger,
     now: Time,
     names: Names,
-    /// Claims by the order in which they came.
+    /// Claims in the order of creation.
     claims: BTreeMap<ClaimId, usize>,
-    /// What the node has sent last, which GIST may bring back.
+    /// Last message of the node, which GIST may return as undeliverable.
     sent: Option<(u16, SendMessage, Vec<u8>)>,
-    /// What it has sent of each kind in full, by its first line.
+    /// Messages already shown in full, by their first line.
     told: BTreeMap<String, Vec<String>>,
 }
 
@@ -91,7 +91,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Lets time pass, timer by timer.
+    /// Advances the time, timer by timer.
     fn pass(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some(at) = self.qos.next_deadline().filter(|at| *at <= end) {
@@ -234,7 +234,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Calls the application, and tells what comes of it, for those that had to give way as well.
+    /// Calls the application, and returns the effects, including those of preempted claims.
     fn call(
         &mut self,
         when: &str,
@@ -310,7 +310,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// A message that leaves; what was said before in the same words is said to be so.
+    /// Returns the line of a sent message; repeated contents are abbreviated.
     fn sends(&mut self, nslpid: u16, message: &SendMessage, data: &[u8]) -> String {
         let (name, flags, lines) = message::show(data, &mut self.names);
         let Mri::PathCoupled(mri) = message.mri else { return format!("send {name} nowhere") };
