@@ -5,7 +5,7 @@ use core::mem;
 use earmark_core::{Context, Effects, Engine, Input, Time};
 
 use crate::api::{Command, Event};
-use crate::instance::{Nsis, Output, Work};
+use crate::instance::{InputContext, Nsis, Output};
 use crate::nslp::{HandlerContext, Nslp};
 
 /// The layer whose timer is due next.
@@ -19,7 +19,7 @@ pub enum TimerKind {
 
 /// Limit of rounds for one input in which applications may answer the results of their requests with new requests.
 /// Without it, two applications that report every failure to each other would never end.
-const ROUNDS: usize = 64;
+const MAX_REQUEST_ROUNDS: usize = 64;
 
 impl Engine for Nsis {
     type Command = Command;
@@ -33,8 +33,8 @@ impl Engine for Nsis {
         context: &mut Context<'_>,
         out: &mut Effects<E>,
     ) {
-        self.treat(now, input, context, out);
-        self.carry_out(now, context, out);
+        self.dispatch(now, input, context, out);
+        self.execute_requests(now, context, out);
     }
 
     fn next_deadline(&self) -> Option<(Time, TimerKind)> {
@@ -45,7 +45,7 @@ impl Engine for Nsis {
 }
 
 impl Nsis {
-    fn treat(
+    fn dispatch(
         &mut self,
         now: Time,
         input: Input<'_, Command>,
@@ -65,20 +65,20 @@ impl Nsis {
                 applications.ping.command(&mut cx, command);
             }
             Input::Command(Command::Renew(new)) => {
-                gist.renew(new.gist);
-                applications.qos.renew(context.ledger, new.qos);
+                gist.reload(new.gist);
+                applications.qos.reload(context.ledger, new.qos);
             }
             Input::Datagram(datagram) => {
-                let mut work = Work { now, context, out, applications, requests };
-                gist.datagram_arrives(&mut work, &datagram);
+                let mut work = InputContext { now, context, out, applications, requests };
+                gist.receive_datagram(&mut work, &datagram);
             }
             Input::Stream(event) => {
-                let mut work = Work { now, context, out, applications, requests };
+                let mut work = InputContext { now, context, out, applications, requests };
                 gist.stream(&mut work, &event);
             }
             Input::Expire => {
-                let mut work = Work { now, context, out, applications, requests };
-                gist.timers_expire(&mut work);
+                let mut work = InputContext { now, context, out, applications, requests };
+                gist.expire_timers(&mut work);
                 work.call_all(|application, cx| {
                     if application.next_deadline().is_some_and(|at| at <= cx.now) {
                         application.expire(cx);
@@ -86,7 +86,7 @@ impl Nsis {
                 });
             }
             Input::Host(event) => {
-                let mut work = Work { now, context, out, applications, requests };
+                let mut work = InputContext { now, context, out, applications, requests };
                 gist.host_changes(now, &event);
                 work.call_all(|application, cx| application.host_changes(cx, &event));
             }
@@ -94,16 +94,16 @@ impl Nsis {
     }
 
     /// Executes the requests of applications, and those that result from them.
-    fn carry_out(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
-        for _ in 0..ROUNDS {
+    fn execute_requests(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
+        for _ in 0..MAX_REQUEST_ROUNDS {
             if self.requests.list.is_empty() {
                 return;
             }
             mem::swap(&mut self.requests, &mut self.round);
             let Nsis { gist, applications, requests, round } = self;
-            let mut work = Work { now, context, out, applications, requests };
+            let mut work = InputContext { now, context, out, applications, requests };
             for (nslpid, request) in &round.list {
-                gist.carry_out(&mut work, *nslpid, request, &round.octets);
+                gist.execute_request(&mut work, *nslpid, request, &round.octets);
             }
             round.clear();
         }

@@ -139,7 +139,7 @@ impl<E: From<Event>> Output for Effects<E> {
 }
 
 /// The context of one input: the time, the node, the applications, and the receiver of the effects.
-pub(crate) struct Work<'t, 'c> {
+pub(crate) struct InputContext<'t, 'c> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut dyn Output,
@@ -147,7 +147,7 @@ pub(crate) struct Work<'t, 'c> {
     pub(crate) requests: &'t mut Requests,
 }
 
-impl<'c> Work<'_, 'c> {
+impl<'c> InputContext<'_, 'c> {
     /// Calls the application that serves this NSLPID; `None` if there is none.
     pub(crate) fn call<R>(
         &mut self,

@@ -82,17 +82,17 @@ pub trait Nslp: fmt::Debug {
     /// section 7.2.1), which prevents routing state.
     fn translated(
         &mut self,
-        _turn: &mut HandlerContext<'_, '_>,
+        _cx: &mut HandlerContext<'_, '_>,
         _flow: (SessionId, Mri),
         _translation: Translation,
     ) {
     }
 
     /// Handles a change of the host: routes, interfaces, reservations.
-    fn host_changes(&mut self, _turn: &mut HandlerContext<'_, '_>, _event: &HostEvent) {}
+    fn host_changes(&mut self, _cx: &mut HandlerContext<'_, '_>, _event: &HostEvent) {}
 
     /// Handles the deadline of [`Nslp::next_deadline`]. The work is bounded; the rest is due again at once.
-    fn expire(&mut self, _turn: &mut HandlerContext<'_, '_>) {}
+    fn expire(&mut self, _cx: &mut HandlerContext<'_, '_>) {}
 
     /// Returns when [`Nslp::expire`] is due. O(1).
     fn next_deadline(&self) -> Option<Time> {

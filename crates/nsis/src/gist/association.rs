@@ -22,7 +22,7 @@ use earmark_wire::gist::{Profile, Profiles};
 use slab::Slab;
 
 use super::machine::State;
-use super::state::{Half, Index, NONE, Needs, Place};
+use super::state::{Half, HalfId, Index, NONE, Needs};
 use super::store::Store;
 
 /// An association.
@@ -41,7 +41,7 @@ pub(crate) struct Association {
     /// Whether this node has opened the association.
     pub(crate) is_ours: bool,
     /// Whether this node has sent its MA-Hold-Time on the association.
-    pub(crate) introduced: bool,
+    pub(crate) hold_time_sent: bool,
     /// First of the halves that use the association, as a code; see [`encode`].
     pub(crate) first_user: u32,
     /// Next of the halves that wait for the association; they are notified a few at a time.
@@ -51,9 +51,9 @@ pub(crate) struct Association {
     /// MA-Hold-Time of the peer: how long it waits for a message.
     pub(crate) hold_time: Duration,
     /// When the last message was received.
-    pub(crate) heard: Time,
+    pub(crate) last_received: Time,
     /// When the last message was sent.
-    pub(crate) said: Time,
+    pub(crate) last_sent: Time,
     /// When the next MA-Hello is due, if this node keeps the association.
     pub(crate) hello_at: Time,
     /// Octets of an incomplete message.
@@ -122,7 +122,7 @@ impl Associations {
     }
 
     /// Assigns the peer to an association that was half open.
-    pub(crate) fn name(&mut self, index: Index, peer: Index) {
+    pub(crate) fn set_peer(&mut self, index: Index, peer: Index) {
         let Some(association) = self.slab.get_mut(index as usize) else { return };
         self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
         association.stage = Stage::Open;
@@ -131,7 +131,7 @@ impl Associations {
     }
 
     /// Removes an association from the indices: no half can find it, and no input reaches it.
-    pub(crate) fn hide(&mut self, index: Index) {
+    pub(crate) fn unindex(&mut self, index: Index) {
         let Some(association) = self.slab.get(index as usize) else { return };
         self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
         self.by_connection.remove(&association.connection);
@@ -164,43 +164,52 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    pub(crate) fn keep_profiles(profiles: Profiles<'_>) -> Vec<Box<[u8]>> {
+    pub(crate) fn copy_profiles(profiles: Profiles<'_>) -> Vec<Box<[u8]>> {
         profiles.iter().map(|Profile(layers)| layers.into()).collect()
     }
 }
 
 /// Encodes a half as a number, for the list of users of an association; `NONE` is none.
 #[inline]
-pub(crate) fn code(place: Place) -> u32 {
+pub(crate) fn encode(place: HalfId) -> u32 {
     place.index << 1 | u32::from(place.direction == earmark_wire::gist::Direction::Upstream)
 }
 
 /// Returns the half that a number encodes.
 #[inline]
-pub(crate) fn place(code: u32) -> Option<Place> {
+pub(crate) fn decode(code: u32) -> Option<HalfId> {
     use earmark_wire::gist::Direction::{Downstream, Upstream};
     let direction = if code & 1 == 0 { Downstream } else { Upstream };
-    (code != NONE).then_some(Place { index: code >> 1, direction })
+    (code != NONE).then_some(HalfId { index: code >> 1, direction })
 }
 
 /// Adds a half to the list of users of an association.
-pub(crate) fn join(store: &mut Store, associations: &mut Associations, half: Place, index: Index) {
+pub(crate) fn link_user(
+    store: &mut Store,
+    associations: &mut Associations,
+    half: HalfId,
+    index: Index,
+) {
     if store.half(half).association == index {
         return;
     }
-    leave(store, associations, half);
+    unlink_user(store, associations, half);
     let Some(association) = associations.get_mut(index) else { return };
-    let first = core::mem::replace(&mut association.first_user, code(half));
+    let first = core::mem::replace(&mut association.first_user, encode(half));
     association.uses += 1;
     let Half { association, next_user, previous_user, .. } = store.half_mut(half);
     (*association, *next_user, *previous_user) = (index, first, NONE);
-    if let Some(first) = place(first) {
-        store.half_mut(first).previous_user = code(half);
+    if let Some(first) = decode(first) {
+        store.half_mut(first).previous_user = encode(half);
     }
 }
 
 /// Removes a half from the list of users of its association; returns the association.
-pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Place) -> Index {
+pub(crate) fn unlink_user(
+    store: &mut Store,
+    associations: &mut Associations,
+    half: HalfId,
+) -> Index {
     if store.half(half).association == NONE {
         return NONE;
     }
@@ -212,13 +221,13 @@ pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Pl
     );
     let Some(association) = associations.get_mut(index) else { return NONE };
     association.uses -= 1;
-    if association.next_waiting == code(half) {
+    if association.next_waiting == encode(half) {
         association.next_waiting = next;
     }
-    if let Some(next) = place(next) {
+    if let Some(next) = decode(next) {
         store.half_mut(next).previous_user = previous;
     }
-    match place(previous) {
+    match decode(previous) {
         Some(previous) => store.half_mut(previous).next_user = next,
         None => association.first_user = next,
     }
@@ -226,6 +235,6 @@ pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Pl
 }
 
 /// Returns whether a half waits for its association.
-pub(crate) fn waits(half: &Half) -> bool {
+pub(crate) fn awaits_association(half: &Half) -> bool {
     half.state == State::WaitAssociation
 }

@@ -14,15 +14,15 @@ use earmark_wire::gist::{Direction, Mri};
 use super::Gist;
 use super::machine::{Event, Facts, State};
 use super::state::{Index, NONE};
-use super::step::{At, Occasion};
-use crate::instance::Work;
+use super::step::{At, EventData};
+use crate::instance::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
 
 /// Limit of routing states that are checked for one input; the rest is due again at once.
-const LOOKS_PER_TURN: usize = 256;
+const MAX_CHECKS_PER_INPUT: usize = 256;
 /// Limit of changed ranges that are kept; above it all destinations count as changed.
-const MOST_CHANGES: usize = 1_024;
+const MAX_CHANGED_RANGES: usize = 1_024;
 
 /// Ranges of destinations whose routing states must be checked.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Gist {
     /// Handles a change of the host.
     pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
         match *event {
-            HostEvent::RouteChanged(prefix) => self.range_changes(now, prefix),
+            HostEvent::RouteChanged(prefix) => self.add_changed_range(now, prefix),
             HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
             // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
@@ -56,7 +56,7 @@ impl Gist {
         }
     }
 
-    fn range_changes(&mut self, now: Time, prefix: Prefix) {
+    fn add_changed_range(&mut self, now: Time, prefix: Prefix) {
         let changes = &mut self.changes;
         if changes.since.is_none() {
             changes.next = NONE;
@@ -64,7 +64,7 @@ impl Gist {
         if changes.ranges.iter().skip(1).any(|range| range.covers(prefix)) {
             return;
         }
-        if changes.ranges.len() >= MOST_CHANGES {
+        if changes.ranges.len() >= MAX_CHANGED_RANGES {
             changes.ranges.clear();
             (changes.done, changes.next) = (None, NONE);
             let all = |text: [u16; 8], is_v4| match is_v4 {
@@ -80,20 +80,20 @@ impl Gist {
     }
 
     /// Checks some of the routing states in changed ranges.
-    pub(super) fn look_at_changes(&mut self, work: &mut Work<'_, '_>) {
-        for _ in 0..LOOKS_PER_TURN {
-            let Some(index) = self.next_change() else {
+    pub(super) fn check_changed_ranges(&mut self, work: &mut InputContext<'_, '_>) {
+        for _ in 0..MAX_CHECKS_PER_INPUT {
+            let Some(index) = self.next_changed_state() else {
                 self.changes.since = None;
                 return;
             };
             let key = self.store.state(index).key;
             let mut at = At { key, direction: Direction::Downstream, index };
-            self.look_at_route(work, &mut at);
+            self.check_route(work, &mut at);
         }
     }
 
     /// Returns the next routing state to be checked.
-    fn next_change(&mut self) -> Option<Index> {
+    fn next_changed_state(&mut self) -> Option<Index> {
         loop {
             if self.changes.next != NONE {
                 let index = self.changes.next;
@@ -115,7 +115,7 @@ impl Gist {
     }
 
     /// Skips a routing state that is being removed.
-    pub(super) fn forget_change(&mut self, index: Index) {
+    pub(super) fn skip_removed_state(&mut self, index: Index) {
         if self.changes.next == index {
             self.changes.next = self.store.state(index).next;
         }
@@ -123,38 +123,38 @@ impl Gist {
 
     /// Checks whether the next hop of a half has changed; if so, queries for the peer again. Until the Response,
     /// messages go to the old peer.
-    pub(super) fn look_at_route(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+    pub(super) fn check_route(&mut self, work: &mut InputContext<'_, '_>, at: &mut At) {
         let state = self.state(at);
         if !state.is_querying() {
             return;
         }
-        self.store.half_mut(at.place()).epoch = self.epoch;
+        self.store.half_mut(at.half_id()).epoch = self.epoch;
         let hop = route::hop(work.context, &at.mri());
         let now = hop.map(|hop| self.fingerprint(&hop));
-        if now == Some(self.store.half(at.place()).hop) || state != State::EstablishedDownstream {
+        if now == Some(self.store.half(at.half_id()).hop) || state != State::EstablishedDownstream {
             return;
         }
-        self.doubt(work, at, Validity::Tentative);
+        self.lower_validity(work, at, Validity::Tentative);
         if now.is_some() {
-            self.step(work, at, Event::Refresh, Facts::default(), &Occasion::Nothing);
+            self.step(work, at, Event::Refresh, Facts::default(), &EventData::Nothing);
         }
     }
 
     /// Lowers the validity of good routing state.
-    fn doubt(&mut self, work: &mut Work<'_, '_>, at: &At, status: Validity) {
-        let half = self.store.half_mut(at.place());
+    fn lower_validity(&mut self, work: &mut InputContext<'_, '_>, at: &At, status: Validity) {
+        let half = self.store.half_mut(at.half_id());
         if half.validity != Validity::Good {
             return;
         }
         half.validity = status;
-        self.tell(work, at, Notification::RoutingStatusChange { status, peer: None });
+        self.notify_application(work, at, Notification::RoutingStatusChange { status, peer: None });
     }
 
     /// Handles the report of an application that the next hop of a flow may have changed. All its sessions of this flow
     /// are found among those of its destination.
     pub(super) fn invalidate(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         mri: &Mri,
         status: Validity,
@@ -175,14 +175,14 @@ impl Gist {
             }
             let mut at = At { key, direction, index };
             // No notification: the change came from the application (RFC 5971 section 7.1.3).
-            self.store.half_mut(at.place()).validity = status;
+            self.store.half_mut(at.half_id()).validity = status;
             let event = match status {
                 Validity::Good => continue,
                 Validity::Tentative => Event::Refresh,
                 Validity::Bad => Event::Invalidate,
             };
             if urgent {
-                self.step(work, &mut at, event, Facts::default(), &Occasion::Nothing);
+                self.step(work, &mut at, event, Facts::default(), &EventData::Nothing);
             }
         }
     }

@@ -10,14 +10,14 @@ use super::Gist;
 use super::association::Stage;
 use super::counters::DropReason;
 use super::state::{Arrival, Index};
-use crate::instance::Work;
+use crate::instance::InputContext;
 
 impl Gist {
     /// Checks that a Confirm arrived over the transport that its handshake asks for, and that it repeats the stack
     /// proposal of this node. A different proposal was weakened on the path (RFC 5971 sections 5.7.1 and 8.6).
     pub(super) fn check_encapsulation(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         confirm: &Confirm<'_>,
     ) -> Result<(), DropReason> {
@@ -53,9 +53,9 @@ impl Gist {
 
     /// Takes the peer and its MA-Hold-Time from the first Confirm on an association; a later Confirm must come from the
     /// same peer.
-    pub(super) fn name_association(
+    pub(super) fn set_association_peer(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         confirm: &Confirm<'_>,
         peer: Index,
@@ -70,7 +70,7 @@ impl Gist {
         if let Some(configuration) = configuration {
             association.hold_time = Duration::from_millis(configuration.hold_time.into());
         }
-        self.associations.name(index, peer);
+        self.associations.set_peer(index, peer);
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.uses += 1;
             if let Some(timer) = peer.timer.take() {

@@ -6,12 +6,12 @@ use earmark_core::{CloseReason, Connect, ConnectionId, Time, Transport};
 use earmark_wire::gist::{Hello, Profile, Profiles, ProtocolId, ProtocolOptions, Response, Stack};
 
 use super::Gist;
-use super::association::{Association, Handshake, Stage, join, leave};
+use super::association::{Association, Handshake, Stage, link_user, unlink_user};
 use super::querying::{ip_distance, millis};
 use super::state::{Arrival, Index, NONE, Needs};
-use super::step::{At, Occasion};
+use super::step::{At, EventData};
 use super::transmit::own_address;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::Notification;
 
 /// Protocols of the profiles: TLS over TCP, and TCP alone.
@@ -19,7 +19,7 @@ const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
 const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
 
 /// Lower bound of the MA-Hold-Time of a peer: limits the rate of MA-Hellos that a peer can cause.
-const SHORTEST_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+const MIN_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
 
 /// Stack proposals of a Query: both profiles, only TLS for `Needs::Secure`, and only TCP if TLS is not supported.
 const BOTH: [Profile<'static>; 2] = [Profile(&TLS), Profile(&TCP)];
@@ -122,39 +122,44 @@ impl Gist {
 
     /// Opens the association that a Response needs, or joins it if it is being opened already. The data for the Confirm
     /// are kept.
-    pub(super) fn connect(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Response { arrival, response, peer } = occasion else { return };
-        let half = self.store.half(at.place());
+    pub(super) fn connect(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Response { arrival, response, peer } = event_data else { return };
+        let half = self.store.half(at.half_id());
         let (before, needs) = (half.peer, half.needs.max(self.least_needs()));
         if before != NONE
             && before != *peer
             && let Some(old) = self.peers.handle(before)
         {
             self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.notify_application(work, at, Notification::RouteDeletion(old));
         }
-        self.name_peer(work.now, at, *peer);
-        self.keep_handshake(at, arrival, response);
+        self.set_peer(work.now, at, *peer);
+        self.store_handshake(at, arrival, response);
         let until = work.now + self.config.associations.connect_timeout;
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         half.unanswered = 0;
         half.next_at = until;
-        self.arm(at.place());
+        self.arm(at.half_id());
         let found = self.associations.find(*peer, needs);
         let opened = found.or_else(|| self.open(work, arrival, response, *peer, needs, until));
         if let Some(index) = opened {
-            join(&mut self.store, &mut self.associations, at.place(), index);
+            link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
-    fn keep_handshake(&mut self, at: &At, arrival: &Arrival<'_>, response: &Response<'_>) {
+    fn store_handshake(&mut self, at: &At, arrival: &Arrival<'_>, response: &Response<'_>) {
         let queue = self.obtain_queue(at);
         let responder = response.responder;
         let stack = responder.and_then(|responder| responder.stack);
         let handshake = Handshake {
             cookie: responder.map_or(&[][..], |responder| responder.cookie).into(),
             profiles: stack
-                .map(|stack| Handshake::keep_profiles(stack.proposal))
+                .map(|stack| Handshake::copy_profiles(stack.proposal))
                 .unwrap_or_default(),
             validity_ms: response.nli.routing_state_validity,
             ip_distance: ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl),
@@ -168,7 +173,7 @@ impl Gist {
     /// Opens an association with the sender of a Response.
     fn open(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         response: &Response<'_>,
         peer: Index,
@@ -197,13 +202,13 @@ impl Gist {
             remote: destination,
             interface: arrival.interface,
             is_ours: true,
-            introduced: false,
+            hold_time_sent: false,
             first_user: NONE,
             next_waiting: NONE,
             uses: 0,
             hold_time: core::time::Duration::from_millis(hold_time.into()),
-            heard: work.now,
-            said: work.now,
+            last_received: work.now,
+            last_sent: work.now,
             hello_at: Time::MAX,
             buffer: alloc::vec::Vec::new(),
             timer: None,
@@ -218,7 +223,7 @@ impl Gist {
     /// Releases the association of a half.
     pub(super) fn release(&mut self, at: &At) {
         if at.index != NONE {
-            leave(&mut self.store, &mut self.associations, at.place());
+            unlink_user(&mut self.store, &mut self.associations, at.half_id());
         }
     }
 
@@ -226,26 +231,30 @@ impl Gist {
     /// after `since` (RFC 5971 section 4.4.5).
     pub(super) fn schedule_hello(&mut self, now: Time, index: Index, since: Time) {
         let Some(association) = self.associations.get_mut(index) else { return };
-        let time = association.hold_time.max(SHORTEST_HOLD_TIME);
+        let time = association.hold_time.max(MIN_HOLD_TIME);
         association.hello_at = since + self.jitter.uniform(time / 2, time * 3 / 4);
         self.arm_association(now, index);
     }
 
     /// Handles the timer of an association.
-    pub(super) fn association_is_due(&mut self, work: &mut Work<'_, '_>, index: Index) {
+    pub(super) fn handle_association_timer(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        index: Index,
+    ) {
         let own = self.config.associations.hold_time;
         let Some(association) = self.associations.get_mut(index) else { return };
         association.timer = None;
-        let silence = work.now.since(association.heard);
+        let silence = work.now.since(association.last_received);
         match association.stage {
-            Stage::Closed(_) => return self.tell_closed(work, index),
+            Stage::Closed(_) => return self.notify_closed(work, index),
             Stage::Opening { until } | Stage::HalfOpen { until } => {
                 if until <= work.now {
                     return self.end_association(work, index, CloseReason::TimedOut);
                 }
             }
             Stage::Open if association.next_waiting != NONE => {
-                return self.tell_waiting(work, index);
+                return self.confirm_waiting(work, index);
             }
             // to_NoHello: the peer sends no MA-Hello to keep the association, and no half of this node uses it.
             Stage::Open if association.uses == 0 && silence >= own => {
@@ -256,16 +265,16 @@ impl Gist {
                 return self.end_association(work, index, CloseReason::TimedOut);
             }
             Stage::Open if association.hello_at <= work.now => {
-                let (said, is_wanted) = (association.said, association.uses > 0);
-                let time = association.hold_time.max(SHORTEST_HOLD_TIME);
-                let is_quiet = work.now.since(said) >= time / 2;
+                let (last_sent, is_wanted) = (association.last_sent, association.uses > 0);
+                let time = association.hold_time.max(MIN_HOLD_TIME);
+                let is_quiet = work.now.since(last_sent) >= time / 2;
                 if is_quiet && is_wanted {
                     self.hello_number = self.hello_number.wrapping_add(1).max(1);
                     let reply_requested = silence >= own / 2;
                     let id = if reply_requested { self.hello_number } else { 0 };
                     self.send_hello(work, index, Hello { id, reply_requested });
                 }
-                let since = if is_quiet { work.now } else { said };
+                let since = if is_quiet { work.now } else { last_sent };
                 return self.schedule_hello(work.now, index, since);
             }
             Stage::Open => {}

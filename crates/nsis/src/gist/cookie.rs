@@ -34,7 +34,7 @@ const WINDOW: u32 = 16;
 /// Creates and verifies the cookies of this node.
 #[derive(Debug)]
 pub(crate) struct Cookies {
-    dice: Stream,
+    random: Stream,
     query: Secret,
     /// The current secret, and the previous one.
     responder: [Secret; 2],
@@ -52,12 +52,12 @@ struct Secret {
 }
 
 impl Secret {
-    fn draw(dice: &mut Stream) -> Secret {
+    fn draw(random: &mut Stream) -> Secret {
         let mut key = [0; 16];
         let (first, second) = key.split_at_mut(8);
-        first.copy_from_slice(&dice.next_u64().to_be_bytes());
-        second.copy_from_slice(&dice.next_u64().to_be_bytes());
-        Secret { name: (dice.next_u64() >> 32) as u32, key }
+        first.copy_from_slice(&random.next_u64().to_be_bytes());
+        second.copy_from_slice(&random.next_u64().to_be_bytes());
+        Secret { name: (random.next_u64() >> 32) as u32, key }
     }
 }
 
@@ -79,25 +79,25 @@ pub(crate) struct Binding<'a> {
 
 impl Cookies {
     /// Draws secrets from a stream of which nothing else is visible on the network.
-    pub(crate) fn new(mut dice: Stream, lifetime: Duration) -> Cookies {
-        let query = Secret::draw(&mut dice);
-        let responder = [Secret::draw(&mut dice), Secret::draw(&mut dice)];
-        Cookies { dice, query, responder, until: Time::ZERO + lifetime, lifetime }
+    pub(crate) fn new(mut random: Stream, lifetime: Duration) -> Cookies {
+        let query = Secret::draw(&mut random);
+        let responder = [Secret::draw(&mut random), Secret::draw(&mut random)];
+        Cookies { random, query, responder, until: Time::ZERO + lifetime, lifetime }
     }
 
     /// Sets how long a secret is in use, from the next one on.
-    pub(crate) fn renew(&mut self, lifetime: Duration) {
+    pub(crate) fn reload(&mut self, lifetime: Duration) {
         self.lifetime = lifetime;
     }
 
     /// Returns the number of the first Query of a routing state.
     pub(crate) fn first_query(&mut self) -> u32 {
-        (self.dice.next_u64() >> 32) as u32
+        (self.random.next_u64() >> 32) as u32
     }
 
     /// Returns the cookie of the Query with this number.
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
-        let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid, 0);
+        let mut sealed = SealInput::new(&key.mri, key.session, key.nslpid, 0);
         sealed.put(number.into());
         let seal = sealed.seal(&self.query.key);
         let mut cookie = [0; QUERY_COOKIE];
@@ -149,9 +149,9 @@ impl Cookies {
     #[cold]
     fn rotate(&mut self, now: Time) {
         self.responder.swap(0, 1);
-        self.responder[0] = Secret::draw(&mut self.dice);
+        self.responder[0] = Secret::draw(&mut self.random);
         if now >= self.until + self.lifetime {
-            self.responder[1] = Secret::draw(&mut self.dice);
+            self.responder[1] = Secret::draw(&mut self.random);
         }
         self.until = now + self.lifetime;
     }
@@ -161,7 +161,7 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     let NetworkLayerInformation { interface_address, peer_identity, .. } = *binding.nli;
     let length = peer_identity.len() as u64; // at most 255
     let more = length << 1 | u64::from(interface_address.is_ipv6());
-    let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid, more);
+    let mut sealed = SealInput::new(binding.mri, binding.session, binding.nslpid, more);
     match interface_address {
         IpAddr::V4(address) => {
             sealed.put(u64::from(interface.0) << 32 | u64::from(address.to_bits()));
@@ -184,19 +184,19 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
 }
 
 /// Limit of sealed words: 8 for the routing state, 5 for the querying node and its interface.
-const LONGEST: usize = 13;
+const MAX_SEALED_WORDS: usize = 13;
 
 /// Input of a seal: words, with each field at a fixed position.
-struct Sealed {
-    words: [[u8; 8]; LONGEST],
+struct SealInput {
+    words: [[u8; 8]; MAX_SEALED_WORDS],
     length: usize,
 }
 
-impl Sealed {
+impl SealInput {
     /// Starts with all fields that identify a routing state; `more`, nine bits, fits into the first word.
     #[inline(always)] // cheaper to build in place than to return
-    fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> Sealed {
-        let mut sealed = Sealed { words: [[0; 8]; LONGEST], length: 0 };
+    fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> SealInput {
+        let mut sealed = SealInput { words: [[0; 8]; MAX_SEALED_WORDS], length: 0 };
         let (source, destination) = mri.addresses();
         let session = u128::from_be_bytes(session.0);
         let (selectors, kind) = details(mri);

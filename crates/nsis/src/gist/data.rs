@@ -10,9 +10,9 @@ use super::Gist;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::state::{Arrival, Half, Index, Key, NONE, Needs};
-use super::step::{At, Occasion};
+use super::step::{At, EventData};
 use super::transmit::{Identity, message, target};
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{
     Attributes, Notification, Received, Request, SendFailure, SendMessage, Validity,
 };
@@ -22,9 +22,9 @@ const LARGEST_DATAGRAM: usize = 1_500 - 64;
 
 impl Gist {
     /// Executes a request of an application.
-    pub(crate) fn carry_out(
+    pub(crate) fn execute_request(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         request: &Request,
         octets: &[u8],
@@ -51,7 +51,7 @@ impl Gist {
     /// Sends a message, or queues it until it can be sent.
     pub(super) fn send(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
@@ -67,9 +67,9 @@ impl Gist {
             return self.send_explicitly(work, nslpid, message, data, peer);
         }
         let mri = message.mri;
-        let mut at = self.at_again(Key::new(nslpid, message.session, mri), mri.direction());
+        let mut at = self.at_recent(Key::new(nslpid, message.session, mri), mri.direction());
         if work.context.interfaces.is_local(target(&mri)) {
-            self.tell(work, &at, Notification::LastNode);
+            self.notify_application(work, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
         }
         let mut state = self.state(&at);
@@ -80,12 +80,13 @@ impl Gist {
                 return Err(SendFailure::Limit);
             }
         }
-        if state == State::EstablishedDownstream && self.store.half(at.place()).epoch != self.epoch
+        if state == State::EstablishedDownstream
+            && self.store.half(at.half_id()).epoch != self.epoch
         {
-            self.look_at_route(work, &mut at);
+            self.check_route(work, &mut at);
             state = self.state(&at);
         }
-        let half = self.store.get(at.place());
+        let half = self.store.get(at.half_id());
         let needs = self.needs_of(half, message, data)?;
         let known = half.is_some_and(|half| half.peer != NONE);
         let exists = half.is_some_and(|half| self.served_by(half.association) >= needs);
@@ -100,8 +101,8 @@ impl Gist {
             .with(Fact::AssociationExists, exists)
             .with(Fact::PeerKnown, known)
             .with(Fact::Bad, bad);
-        let occasion = Occasion::Send { message, data, needs, hop };
-        match self.step(work, &mut at, Event::SendMessage, facts, &occasion) {
+        let event_data = EventData::Send { message, data, needs, hop };
+        match self.step(work, &mut at, Event::SendMessage, facts, &event_data) {
             Some(_) => Ok(()),
             None => Err(SendFailure::NoUpstreamState),
         }
@@ -136,8 +137,13 @@ impl Gist {
     }
 
     /// Sends Data to the peer of a half.
-    pub(super) fn send_data(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, .. } = occasion else { return };
+    pub(super) fn send_data(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Send { message, data, .. } = event_data else { return };
         if !self.transmit_data(work, at, message, data) {
             self.undelivered(work, at.key.nslpid, message, data, SendFailure::Limit);
         }
@@ -145,12 +151,12 @@ impl Gist {
 
     fn transmit_data(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         message: &SendMessage,
         data: &[u8],
     ) -> bool {
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
         if over != NONE {
             return self.transmit_over(work, at.key.nslpid, message, data, over);
@@ -161,7 +167,7 @@ impl Gist {
     /// Sends to a peer that the application names, whatever the routing state.
     fn send_explicitly(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
@@ -183,7 +189,7 @@ impl Gist {
     /// Sends over an association, in as many objects as needed.
     fn transmit_over(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         sent: &SendMessage,
         data: &[u8],
@@ -206,17 +212,17 @@ impl Gist {
 
     fn transmit_to(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         sent: &SendMessage,
         data: &[u8],
         peer: Index,
         ip_distance: u8,
     ) -> bool {
-        let Some(way) = self.way_to(work, peer) else { return false };
+        let Some(path) = self.path_to(work, peer) else { return false };
         let identity: Identity = self.identity;
         let validity = self.validity_ms();
-        let nli = self.nli(&identity, way.source, sent.mri.direction(), ip_distance, validity);
+        let nli = self.nli(&identity, path.source, sent.mri.direction(), ip_distance, validity);
         let body = Body::Data(Data {
             nat_traversal: None,
             mri: sent.mri,
@@ -228,13 +234,13 @@ impl Gist {
             explicitly_routed: sent.to.is_some(),
         });
         let hops = sent.hops.unwrap_or(self.config.hops);
-        self.send_datagram(work, &way, &message(hops, nslpid, true, body))
+        self.send_datagram(work, &path, &message(hops, nslpid, true, body))
     }
 
     /// Returns an undeliverable message to its application.
     pub(super) fn undelivered(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
@@ -247,29 +253,29 @@ impl Gist {
     }
 
     /// Handles Data. Data in several objects are joined.
-    pub(super) fn data_arrives(
+    pub(super) fn receive_data(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         data: &Data<'_>,
     ) {
         if data.continuation.is_empty() {
-            return self.whole_data_arrives(work, arrival, data);
+            return self.receive_whole_data(work, arrival, data);
         }
         let mut whole = mem::take(&mut self.assembly);
         whole.clear();
         whole.extend_from_slice(data.nslp_data);
         data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
         let data = Data { nslp_data: &whole, continuation: Continuation::NONE, ..*data };
-        self.whole_data_arrives(work, arrival, &data);
+        self.receive_whole_data(work, arrival, &data);
         self.assembly = whole;
     }
 
     /// Handles Data in one piece.
     #[inline]
-    fn whole_data_arrives(
+    fn receive_whole_data(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         data: &Data<'_>,
     ) {
@@ -278,31 +284,58 @@ impl Gist {
         if data.explicitly_routed {
             let peer = data.nli.and_then(|nli| self.peers.find(&nli, arrival.interface));
             let at = At { key, direction, index: NONE };
-            return self.hand_over_from(work, &at, arrival, data.mri, data.nslp_data, true, peer);
+            return self.deliver_from_peer(
+                work,
+                &at,
+                arrival,
+                data.mri,
+                data.nslp_data,
+                true,
+                peer,
+            );
         }
         let mut at = self.at(key, direction);
         let state = self.state(&at);
         if state == State::Idle && data.context_free && self.config.stateless_data {
-            return self.hand_over(work, &at, arrival, data.mri, data.nslp_data, false);
+            return self.deliver_to_application(
+                work,
+                &at,
+                arrival,
+                data.mri,
+                data.nslp_data,
+                false,
+            );
         }
-        let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let facts = Facts::default().with(Fact::PeerKnown, peer != NONE);
-        let occasion = Occasion::Data { arrival, data };
-        self.step(work, &mut at, Event::Data, facts, &occasion);
+        let event_data = EventData::Data { arrival, data };
+        self.step(work, &mut at, Event::Data, facts, &event_data);
     }
 
     /// Delivers Data, or the data of a Confirm, if they come from the peer.
-    pub(super) fn deliver(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        match occasion {
-            Occasion::Data { arrival, data } => {
-                let half = self.store.half(at.place());
+    pub(super) fn deliver(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        event_data: &EventData<'_>,
+    ) {
+        match event_data {
+            EventData::Data { arrival, data } => {
+                let half = self.store.half(at.half_id());
                 if let Some(association) = self.associations.get(arrival.association) {
                     // Both peers may have opened an association at the same time.
                     if half.association == NONE || association.peer != half.peer {
                         self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
                         return self.ignore(work, arrival, DropReason::WrongAssociation);
                     }
-                    return self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
+                    return self.deliver_to_application(
+                        work,
+                        at,
+                        arrival,
+                        data.mri,
+                        data.nslp_data,
+                        false,
+                    );
                 }
                 let is_peer = match (self.peers.get(half.peer), &data.nli) {
                     (Some(peer), Some(nli)) => {
@@ -313,11 +346,11 @@ impl Gist {
                 if !is_peer {
                     return self.ignore(work, arrival, DropReason::WrongPeer);
                 }
-                self.hand_over(work, at, arrival, data.mri, data.nslp_data, false);
+                self.deliver_to_application(work, at, arrival, data.mri, data.nslp_data, false);
             }
-            Occasion::Confirm { arrival, confirm, .. } => {
+            EventData::Confirm { arrival, confirm, .. } => {
                 if let Some(data) = confirm.nslp_data {
-                    self.hand_over(work, at, arrival, confirm.mri, data, false);
+                    self.deliver_to_application(work, at, arrival, confirm.mri, data, false);
                 }
             }
             _ => {}
@@ -325,23 +358,23 @@ impl Gist {
     }
 
     /// Delivers a message to its application.
-    pub(super) fn hand_over(
+    pub(super) fn deliver_to_application(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         arrival: &Arrival<'_>,
         mri: Mri,
         data: &[u8],
         explicitly_routed: bool,
     ) {
-        let peer = self.store.get(at.place()).map(|half| half.peer);
-        self.hand_over_from(work, at, arrival, mri, data, explicitly_routed, peer);
+        let peer = self.store.get(at.half_id()).map(|half| half.peer);
+        self.deliver_from_peer(work, at, arrival, mri, data, explicitly_routed, peer);
     }
 
     #[allow(clippy::too_many_arguments)] // one message, taken apart
-    fn hand_over_from(
+    fn deliver_from_peer(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         arrival: &Arrival<'_>,
         mri: Mri,
@@ -349,7 +382,7 @@ impl Gist {
         explicitly_routed: bool,
         peer: Option<Index>,
     ) {
-        let distance = self.store.get(at.place()).map(|half| half.ip_distance);
+        let distance = self.store.get(at.half_id()).map(|half| half.ip_distance);
         let received = Received {
             data,
             session: at.key.session,
@@ -368,8 +401,12 @@ impl Gist {
     }
 
     /// Refuses Data without routing state.
-    pub(super) fn refuse_data(&mut self, work: &mut Work<'_, '_>, occasion: &Occasion<'_>) {
-        let Occasion::Data { arrival, .. } = occasion else { return };
+    pub(super) fn refuse_data(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Data { arrival, .. } = event_data else { return };
         if !work.is_served(arrival.nslpid) {
             self.refuse(work, arrival, ErrorCode::UnknownNslpid, 0);
             return self.ignore(work, arrival, DropReason::UnknownApplication);
@@ -381,34 +418,34 @@ impl Gist {
     /// Sets how long an application needs routing state.
     fn set_state_lifetime(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         key: Key,
         mri: &Mri,
         lifetime: Duration,
     ) {
-        let mut at = self.at_again(key, mri.direction());
+        let mut at = self.at_recent(key, mri.direction());
         let state = self.state(&at);
         if state == State::Idle {
             return;
         }
         if lifetime.is_zero() {
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+            let event_data = EventData::Nothing;
+            self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
         } else if state.is_querying() {
-            self.store.half_mut(at.place()).lifetime_ms = super::querying::millis(lifetime);
+            self.store.half_mut(at.half_id()).lifetime_ms = super::querying::millis(lifetime);
             self.restart_expire(work.now, &at);
-            self.arm(at.place());
+            self.arm(at.half_id());
         }
     }
 
     /// Releases routing state of an application in both directions, `direction` first.
-    fn forget(&mut self, work: &mut Work<'_, '_>, key: Key, direction: Direction) {
-        let mut at = self.at_again(key, direction);
+    fn forget(&mut self, work: &mut InputContext<'_, '_>, key: Key, direction: Direction) {
+        let mut at = self.at_recent(key, direction);
         for direction in [direction, direction.inverted()] {
             at.direction = direction;
             if self.state(&at) != State::Idle {
-                let occasion = Occasion::Nothing;
-                self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+                let event_data = EventData::Nothing;
+                self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
             }
         }
     }

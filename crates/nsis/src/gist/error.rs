@@ -10,20 +10,20 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::api::Event as Told;
+use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::machine::{Event, Facts, State};
 use super::state::{Arrival, Key, NONE};
-use super::step::{At, Occasion};
+use super::step::{At, EventData};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::api::Event as NsisEvent;
-use crate::instance::Work;
+use crate::instance::InputContext;
 
 impl Gist {
     /// Refuses a message with an error without additional information.
     pub(super) fn refuse(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         code: ErrorCode,
         subcode: u8,
@@ -34,7 +34,12 @@ impl Gist {
     }
 
     /// Refuses a message that exceeds the MTU of the next links.
-    pub(super) fn refuse_size(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>, mtu: u16) {
+    pub(super) fn refuse_size(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        mtu: u16,
+    ) {
         let code = ErrorCode::MessageTooLarge;
         if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
@@ -45,7 +50,7 @@ impl Gist {
     /// Refuses a message because of an object in it.
     pub(super) fn refuse_object(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         code: ErrorCode,
         subcode: u8,
@@ -66,7 +71,7 @@ impl Gist {
     /// the sender.
     pub(super) fn send_error(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         error: ErrorObject<'_>,
     ) {
@@ -81,7 +86,7 @@ impl Gist {
         let source = arrival.source_is_peer.then_some(arrival.source);
         // Behind a translator, only the IP source leads back (RFC 5971 section 7.2.1).
         let to = if untranslated { source } else { named.or(source) };
-        let Some(destination) = to.filter(|to| can_be_told(*to)) else { return };
+        let Some(destination) = to.filter(|to| is_unicast(*to)) else { return };
         let hash = self.hash_address(destination);
         if !self.errors.admits(work.now, hash, self.config.limits.errors_per_second) {
             self.counters.held_back += 1;
@@ -89,7 +94,7 @@ impl Gist {
         }
         let Some(interface) = work.context.interfaces.by_id(arrival.interface) else { return };
         let Some(own) = own_address(interface, destination) else { return };
-        let way = DatagramPath {
+        let path = DatagramPath {
             source: own,
             destination,
             port: arrival.source_port,
@@ -103,20 +108,20 @@ impl Gist {
         let nli = self.nli(&identity, own, direction, 0, self.validity_ms());
         let body = Body::Error(Error { nat_traversal: None, nli: Some(nli), error });
         let hops = self.config.hops;
-        self.send_datagram(work, &way, &message(hops, 0, true, body));
+        self.send_datagram(work, &path, &message(hops, 0, true, body));
     }
 
     /// Handles an Error. It affects only routing state whose session and flow it names, which nobody off the path can
     /// guess.
-    pub(super) fn error_arrives(
+    pub(super) fn receive_error(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         error: &Error<'_>,
     ) {
         let error = &error.error;
-        let told = Told::error_received(arrival.source, error.code, error.subcode);
-        work.out.notify(NsisEvent::Gist(told));
+        let event = GistEvent::error_received(arrival.source, error.code, error.subcode);
+        work.out.notify(NsisEvent::Gist(event));
         let (Some(original), Some(session), Some(mri)) =
             (error.original_header(), error.session, error.mri)
         else {
@@ -136,22 +141,22 @@ impl Gist {
             });
         }
         let is_query = original.message_type == MessageType::Query;
-        let unanswered = self.store.half(at.place()).unanswered > 0;
+        let unanswered = self.store.half(at.half_id()).unanswered > 0;
         match error.code {
             ErrorCode::NoRoutingState if self.is_from_peer(arrival, &at) => {
-                let occasion = Occasion::Nothing;
-                self.step(work, &mut at, Event::NoRoutingState, Facts::default(), &occasion);
+                let event_data = EventData::Nothing;
+                self.step(work, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
             }
             ErrorCode::EndpointFound | ErrorCode::UnknownNslpid if is_query && unanswered => {
-                let occasion = Occasion::Nothing;
-                self.step(work, &mut at, Event::EndpointFound, Facts::default(), &occasion);
+                let event_data = EventData::Nothing;
+                self.step(work, &mut at, Event::EndpointFound, Facts::default(), &event_data);
             }
-            ErrorCode::MessageTooLarge => self.note_mtu(&at, error),
+            ErrorCode::MessageTooLarge => self.update_mtu(&at, error),
             ErrorCode::ObjectType | ErrorCode::MriValidation | ErrorCode::InvalidTtl
                 if is_query && unanswered =>
             {
-                let occasion = Occasion::Nothing;
-                self.step(work, &mut at, Event::Error, Facts::default(), &occasion);
+                let event_data = EventData::Nothing;
+                self.step(work, &mut at, Event::Error, Facts::default(), &event_data);
             }
             _ => {}
         }
@@ -159,7 +164,7 @@ impl Gist {
 
     /// Returns whether a message came from the peer of a half.
     fn is_from_peer(&self, arrival: &Arrival<'_>, at: &At) -> bool {
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         match self.associations.get(arrival.association) {
             Some(association) => association.peer == half.peer && half.peer != NONE,
             None => self.peers.get(half.peer).is_some_and(|peer| peer.address == arrival.source),
@@ -167,8 +172,8 @@ impl Gist {
     }
 
     /// Lowers the path MTU of a peer.
-    fn note_mtu(&mut self, at: &At, error: &ErrorObject<'_>) {
-        let peer = self.store.half(at.place()).peer;
+    fn update_mtu(&mut self, at: &At, error: &ErrorObject<'_>) {
+        let peer = self.store.half(at.half_id()).peer;
         let mtu = error.infos.iter().find_map(|info| match info {
             Info::Mtu(mtu) => Some(u32::from(mtu)),
             _ => None,
@@ -194,7 +199,7 @@ fn mode(arrival: &Arrival<'_>) -> Mode {
 }
 
 /// Returns whether an address can belong to one node.
-fn can_be_told(address: IpAddr) -> bool {
+fn is_unicast(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || broadcast)
 }

@@ -4,12 +4,12 @@ use earmark_core::Time;
 
 use super::Gist;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Due, Index, Place};
-use super::step::Occasion;
-use crate::instance::Work;
+use super::state::{Due, HalfId, Index};
+use super::step::EventData;
+use crate::instance::InputContext;
 
 /// Limit of timers for one input; the rest is due again at once.
-const TIMERS_PER_TURN: usize = 256;
+const MAX_TIMERS_PER_INPUT: usize = 256;
 
 impl Gist {
     /// Returns when the next timer is due. O(1).
@@ -19,29 +19,29 @@ impl Gist {
     }
 
     /// Handles the timers that are due.
-    pub(crate) fn timers_expire(&mut self, work: &mut Work<'_, '_>) {
+    pub(crate) fn expire_timers(&mut self, work: &mut InputContext<'_, '_>) {
         if self.changes.deadline().is_some() {
-            self.look_at_changes(work);
+            self.check_changed_ranges(work);
         }
-        for _ in 0..TIMERS_PER_TURN {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, timer)) = self.store.timers.pop_due(work.now) else { return };
             match timer.due() {
-                Due::Half(place) => self.half_is_due(work, place),
-                Due::Peer(peer) => self.peer_is_due(peer),
-                Due::Association(association) => self.association_is_due(work, association),
+                Due::Half(half_id) => self.handle_half_timer(work, half_id),
+                Due::Peer(peer) => self.handle_peer_timer(peer),
+                Due::Association(association) => self.handle_association_timer(work, association),
             }
         }
     }
 
-    fn half_is_due(&mut self, work: &mut Work<'_, '_>, place: Place) {
-        if self.store.get(place).is_none() {
+    fn handle_half_timer(&mut self, work: &mut InputContext<'_, '_>, half_id: HalfId) {
+        if self.store.get(half_id).is_none() {
             debug_assert!(false, "a timer without its block");
             return;
         }
-        self.store.half_mut(place).timer = None;
-        let mut at = self.at_place(place);
+        self.store.half_mut(half_id).timer = None;
+        let mut at = self.at_place(half_id);
         self.fail_overdue(work, &at);
-        let half = self.store.half(place);
+        let half = self.store.half(half_id);
         let is_last = half.unanswered >= self.config.queries;
         let event = if half.expires_at <= work.now {
             Some(Event::Expire)
@@ -59,16 +59,16 @@ impl Gist {
         };
         if let Some(event) = event {
             let facts = Facts::default().with(Fact::MaxRetry, is_last);
-            self.step(work, &mut at, event, facts, &Occasion::Nothing);
+            self.step(work, &mut at, event, facts, &EventData::Nothing);
         }
-        let half = self.store.get(at.place()).filter(|half| half.state != State::Idle);
+        let half = self.store.get(at.half_id()).filter(|half| half.state != State::Idle);
         if half.is_some_and(|half| half.timer.is_none()) {
-            self.arm(at.place());
+            self.arm(at.half_id());
         }
     }
 
     /// Removes a peer that has had no routing state for its lifetime.
-    fn peer_is_due(&mut self, index: Index) {
+    fn handle_peer_timer(&mut self, index: Index) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.timer = None;
         if peer.uses == 0 {

@@ -146,10 +146,10 @@ impl Gist {
     }
 
     /// Replaces the settings: see [`Config::renewed`].
-    pub(crate) fn renew(&mut self, new: Config) {
+    pub(crate) fn reload(&mut self, new: Config) {
         self.config = self.config.renewed(new);
         self.validities = Validities::of(&self.config);
-        self.cookies.renew(self.config.secret_lifetime);
+        self.cookies.reload(self.config.secret_lifetime);
     }
 
     /// Returns the counters.

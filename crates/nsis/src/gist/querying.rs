@@ -10,22 +10,26 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::{Handshake, Stage, join, waits};
+use super::association::{Handshake, Stage, awaits_association, link_user};
 use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::responding::tell_of_translation;
+use super::responding::report_translation;
 use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion, due};
+use super::step::{At, EventData, due};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
 use crate::route;
 
 impl Gist {
     /// Returns the hop for a Query in this direction, or why none can be sent (RFC 5971 section 5.8).
-    pub(super) fn may_query(&self, work: &Work<'_, '_>, mri: &Mri) -> Result<Hop, SendFailure> {
+    pub(super) fn may_query(
+        &self,
+        work: &InputContext<'_, '_>,
+        mri: &Mri,
+    ) -> Result<Hop, SendFailure> {
         let hop = route::hop(work.context, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
             (_, Direction::Downstream, _)
@@ -43,16 +47,16 @@ impl Gist {
     /// Sends a Query, the first or a retransmission, and starts the timeout of the Response.
     pub(super) fn send_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         event: Event,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
-        let is_new = self.store.half(at.place()).peer == NONE && event == Event::SendMessage;
+        let is_new = self.store.half(at.half_id()).peer == NONE && event == Event::SendMessage;
         let first = if is_new { self.cookies.first_query() } else { 0 };
         let epoch = self.epoch;
         let inactivity = millis(self.config.inactivity);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         if is_new {
             half.query = first;
             half.lifetime_ms = inactivity;
@@ -63,7 +67,7 @@ impl Gist {
         let again = event == Event::NoResponse;
         half.unanswered = if again { half.unanswered.saturating_add(1) } else { 1 };
         half.epoch = epoch;
-        if let Occasion::Send { needs, .. } = occasion {
+        if let EventData::Send { needs, .. } = event_data {
             half.needs = half.needs.max(*needs);
         }
         // Binary exponential backoff (RFC 5971 section 5.3.3).
@@ -74,16 +78,16 @@ impl Gist {
         let needs = half.needs;
         half.offered = needs > Needs::Nothing;
         self.counters.repeated += u64::from(again);
-        self.arm(at.place());
+        self.arm(at.half_id());
         let mri = at.mri();
-        let hop = match occasion {
-            Occasion::Send { hop: Some(hop), .. } => *hop,
+        let hop = match event_data {
+            EventData::Send { hop: Some(hop), .. } => *hop,
             _ => match self.may_query(work, &mri) {
                 Ok(hop) => hop,
                 Err(_) => return,
             },
         };
-        self.store.half_mut(at.place()).hop = self.fingerprint(&hop);
+        self.store.half_mut(at.half_id()).hop = self.fingerprint(&hop);
         let Some(own) = self.own_address(work, &hop, target(&mri)) else { return };
         let cookie = self.cookies.query(&at.key, number);
         let identity = self.identity;
@@ -99,12 +103,12 @@ impl Gist {
             nslp_data: None,
         };
         let next_hop = route::next_hop(work.context, &mri, &hop);
-        let way = DatagramPath { next_hop, ..self.way_of_query(&mri, &hop, own, unanswered) };
+        let path = DatagramPath { next_hop, ..self.query_path(&mri, &hop, own, unanswered) };
         let hops = self.config.hops;
-        let is_peer = way.source == own;
+        let is_peer = path.source == own;
         let nslpid = at.key.nslpid;
         if needs == Needs::Nothing {
-            self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
+            self.send_datagram(work, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
             return;
         }
         let profiles = self.profiles(needs);
@@ -115,12 +119,12 @@ impl Gist {
         };
         let proposal = Profiles::new(profiles);
         query.stack = (!profiles.is_empty()).then_some(Stack { proposal, configuration });
-        self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
+        self.send_datagram(work, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
     }
 
     /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971
     /// sections 5.8.1.2, 5.8.1.3, 5.8.2.2).
-    fn way_of_query(
+    fn query_path(
         &self,
         mri: &Mri,
         hop: &Hop,
@@ -146,7 +150,7 @@ impl Gist {
     /// Returns the address of this node that a peer behind a hop sees.
     pub(super) fn own_address(
         &self,
-        work: &Work<'_, '_>,
+        work: &InputContext<'_, '_>,
         hop: &Hop,
         like: core::net::IpAddr,
     ) -> Option<core::net::IpAddr> {
@@ -167,16 +171,17 @@ impl Gist {
     }
 
     /// Handles a Response (RFC 5971 section 6.2).
-    pub(super) fn response_arrives(
+    pub(super) fn receive_response(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         response: &Response<'_>,
     ) {
         let direction = response.mri.direction().inverted();
         let key = Key::new(arrival.nslpid, response.session, response.mri);
         let mut at = self.at(key, direction);
-        let Some(half) = self.store.get(at.place()).filter(|half| half.state.is_querying()) else {
+        let Some(half) = self.store.get(at.half_id()).filter(|half| half.state.is_querying())
+        else {
             return self.ignore(work, arrival, DropReason::Unexpected);
         };
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
@@ -188,16 +193,16 @@ impl Gist {
         if arrival.association == NONE && arrival.source != response.nli.interface_address {
             self.ignore(work, arrival, DropReason::Untranslated);
             let named = response.nli.interface_address;
-            tell_of_translation(work, arrival, (response.session, response.mri), named);
-            self.step(work, &mut at, Event::Error, Facts::default(), &Occasion::Nothing);
+            report_translation(work, arrival, (response.session, response.mri), named);
+            self.step(work, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
             return;
         }
         let Some(peer) = self.obtain_peer(work, arrival, &response.nli) else {
             return self.ignore(work, arrival, DropReason::Limit);
         };
-        if self.is_crowded(peer) && before != peer {
+        if self.exceeds_peer_limit(peer) && before != peer {
             self.ignore(work, arrival, DropReason::Limit);
-            return self.settle(work.now, peer);
+            return self.start_peer_lifetime(work.now, peer);
         }
         let found = match self.associations.get(arrival.association) {
             // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
@@ -207,60 +212,64 @@ impl Gist {
             Some(_) => {
                 self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
                 self.ignore(work, arrival, DropReason::WrongAssociation);
-                return self.settle(work.now, peer);
+                return self.start_peer_lifetime(work.now, peer);
             }
             None => self.open_association(peer, needs),
         };
         // The Response to a Query without a stack proposal, sent before an association was needed, has none either.
         let wanted = needs > Needs::Nothing && offered;
         if wanted && found.is_none() && self.choose(response, needs).is_none() {
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::NoCommonStack, Facts::default(), &occasion);
-            return self.settle(work.now, peer);
+            let event_data = EventData::Nothing;
+            self.step(work, &mut at, Event::NoCommonStack, Facts::default(), &event_data);
+            return self.start_peer_lifetime(work.now, peer);
         }
         let facts = Facts::default()
             .with(Fact::NewPeer, before != NONE && before != peer)
             .with(Fact::PeerLostState, unanswered == 0 && response.confirm_requested)
             .with(Fact::NeedsAssociation, wanted)
             .with(Fact::AssociationExists, found.is_some());
-        let occasion = Occasion::Response { arrival, response, peer };
-        self.step(work, &mut at, Event::Response, facts, &occasion);
-        self.settle(work.now, peer);
-        if self.store.get(at.place()).is_some_and(|half| waits(half) && half.association == NONE) {
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::AssociationError, Facts::default(), &occasion);
+        let event_data = EventData::Response { arrival, response, peer };
+        self.step(work, &mut at, Event::Response, facts, &event_data);
+        self.start_peer_lifetime(work.now, peer);
+        if self
+            .store
+            .get(at.half_id())
+            .is_some_and(|half| awaits_association(half) && half.association == NONE)
+        {
+            let event_data = EventData::Nothing;
+            self.step(work, &mut at, Event::AssociationError, Facts::default(), &event_data);
         }
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
-            self.hand_over(work, &at, arrival, response.mri, data, false);
+            self.deliver_to_application(work, &at, arrival, response.mri, data, false);
         }
     }
 
     /// Installs the peer and the values of its Response as routing state.
     pub(super) fn install_response(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         arrival: &Arrival<'_>,
         response: &Response<'_>,
         peer: u32,
     ) {
-        let before = self.store.half(at.place()).peer;
+        let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
-        let was_good = self.store.half(at.place()).validity == Validity::Good;
-        self.name_peer(work.now, at, peer);
+        let was_good = self.store.half(at.half_id()).validity == Validity::Good;
+        self.set_peer(work.now, at, peer);
         self.use_association(at, arrival, peer);
         self.refresh_response(work, at, arrival, response);
         if before != peer || !was_good {
-            self.tell_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(work, at, handle.filter(|_| before != peer));
         }
     }
 
     /// Refreshes routing state with the values of a Response.
     pub(super) fn refresh_response(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         arrival: &Arrival<'_>,
         response: &Response<'_>,
@@ -274,25 +283,25 @@ impl Gist {
         let validity = Duration::from_millis(validity_ms.into());
         // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         let was_due = due(half);
         half.unanswered = 0;
         half.validity = Validity::Good;
         half.next_at = now + next;
         half.ip_distance = ip_distance.unwrap_or(half.ip_distance);
-        self.arm_if_earlier(at.place(), was_due);
+        self.arm_if_earlier(at.half_id(), was_due);
     }
 
     /// Uses an association for messages to the peer, if one exists and is needed.
     fn use_association(&mut self, at: &At, arrival: &Arrival<'_>, peer: Index) {
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let needs = half.needs.max(self.least_needs());
         if needs == Needs::Nothing || !half.offered {
             return;
         }
         let came = (arrival.association != NONE).then_some(arrival.association);
         if let Some(index) = came.or_else(|| self.open_association(peer, needs)) {
-            join(&mut self.store, &mut self.associations, at.place(), index);
+            link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
@@ -306,24 +315,24 @@ impl Gist {
     /// Installs routing state after its association was established.
     pub(super) fn install_handshake(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         handshake: &Handshake,
     ) {
         self.refresh_half(work.now, at, handshake.validity_ms, handshake.ip_distance);
         self.counters.established += 1;
-        self.tell_good(work, at);
+        self.notify_good(work, at);
     }
 
     /// Sends a Confirm, if the Response requests it. It carries the oldest waiting message, if that fits.
     pub(super) fn send_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
-        match occasion {
-            Occasion::Response { response, .. } if response.confirm_requested => {
+        match event_data {
+            EventData::Response { response, .. } if response.confirm_requested => {
                 let returned = response.responder.map(|responder| Returned {
                     cookie: responder.cookie,
                     proposal: responder.stack.map(|stack| stack.proposal),
@@ -332,7 +341,7 @@ impl Gist {
                 let validity = response.nli.routing_state_validity;
                 self.transmit_confirm(work, at, returned, validity);
             }
-            Occasion::Established { handshake } if handshake.confirm_requested => {
+            EventData::Established { handshake } if handshake.confirm_requested => {
                 let profiles = handshake.profiles.iter().map(|layers| Profile(layers));
                 let profiles: alloc::vec::Vec<Profile<'_>> = profiles.collect();
                 let returned = Returned {
@@ -348,21 +357,21 @@ impl Gist {
 
     fn transmit_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         returned: Option<Returned<'_>>,
         validity_ms: u32,
     ) {
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let (queue, ip_distance, peer) = (half.queue, half.ip_distance, half.peer);
         let (association, room) = (half.association, self.largest_datagram(half));
-        let Some(way) = self.way_to(work, peer) else { return };
+        let Some(path) = self.path_to(work, peer) else { return };
         let mri = at.mri();
         let identity = self.identity;
         let mut confirm = Confirm {
             mri,
             session: at.key.session,
-            nli: self.nli(&identity, way.source, mri.direction(), ip_distance, validity_ms),
+            nli: self.nli(&identity, path.source, mri.direction(), ip_distance, validity_ms),
             returned,
             nslp_data: None,
         };
@@ -371,7 +380,7 @@ impl Gist {
         if let Some(association) = self.associations.get_mut(association)
             && let Some(returned) = &mut confirm.returned
             && returned.proposal.is_some()
-            && !core::mem::replace(&mut association.introduced, true)
+            && !core::mem::replace(&mut association.hold_time_sent, true)
         {
             let options = ProtocolOptionsList::NONE;
             returned.configuration = Some(StackConfiguration { hold_time, options });
@@ -389,7 +398,7 @@ impl Gist {
         }
         let confirm = message(hops, at.key.nslpid, true, Body::Confirm(confirm));
         let sent = match association {
-            NONE => self.send_datagram(work, &way, &confirm),
+            NONE => self.send_datagram(work, &path, &confirm),
             _ => self.write_message(work, association, &confirm),
         };
         if !sent && let Some(waiting) = taken {
@@ -408,25 +417,25 @@ impl Gist {
     }
 
     /// Notifies the application that routing state is good, and that the previous peer, if any, has left the path.
-    pub(super) fn tell_installed(
+    pub(super) fn notify_installed(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         old: Option<PeerHandle>,
     ) {
         self.counters.established += 1;
-        self.tell_good(work, at);
+        self.notify_good(work, at);
         if let Some(old) = old {
             self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.notify_application(work, at, Notification::RouteDeletion(old));
         }
     }
 
     /// Notifies the application that routing state is good.
-    pub(super) fn tell_good(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let peer = self.peers.handle(self.store.half(at.place()).peer);
+    pub(super) fn notify_good(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+        let peer = self.peers.handle(self.store.half(at.half_id()).peer);
         let status = Validity::Good;
-        self.tell(work, at, Notification::RoutingStatusChange { status, peer });
+        self.notify_application(work, at, Notification::RoutingStatusChange { status, peer });
     }
 }
 

@@ -8,17 +8,22 @@ use earmark_core::Time;
 use super::Gist;
 use super::data::needs;
 use super::state::{Index, NONE, Needs, Queue, Waiting};
-use super::step::{At, Occasion};
-use crate::instance::Work;
+use super::step::{At, EventData};
+use crate::instance::InputContext;
 use crate::nslp::SendFailure;
 
 impl Gist {
     /// Queues a message until the peer is known.
-    pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, needs, .. } = occasion else { return };
+    pub(super) fn queue(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Send { message, data, needs, .. } = event_data else { return };
         let limits = self.config.limits;
         let index = self.obtain_queue(at);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         half.needs = half.needs.max(*needs);
         let octets = data.len() as u32; // bounded by limits
         let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
@@ -36,18 +41,18 @@ impl Gist {
         self.waiting_octets += u64::from(octets);
         let data = (*data).into();
         queue.messages.push_back(Waiting { message: **message, data, deadline });
-        self.arm(at.place());
+        self.arm(at.half_id());
     }
 
     /// Returns the queue of a half; creates it if there is none.
     pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
-        let half = self.store.half(at.place()).queue;
+        let half = self.store.half(at.half_id()).queue;
         if half != NONE {
             return half;
         }
         let queue = Queue { deadline: Time::MAX, ..Queue::default() };
         let queue = self.store.queues.insert(queue) as Index;
-        self.store.half_mut(at.place()).queue = queue;
+        self.store.half_mut(at.half_id()).queue = queue;
         queue
     }
 
@@ -76,8 +81,8 @@ impl Gist {
     }
 
     /// Sends all waiting messages. A message that needs a better transport starts a new search, and waits again.
-    pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
+    pub(super) fn send_queued(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+        let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         let messages = mem::take(&mut block.messages);
         self.waiting_octets -= u64::from(mem::take(&mut block.octets));
@@ -90,8 +95,13 @@ impl Gist {
     }
 
     /// Returns all waiting messages to their application.
-    pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
-        let Some(half) = self.store.get(at.place()).filter(|half| half.queue != NONE) else {
+    pub(super) fn fail_queued(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        failure: SendFailure,
+    ) {
+        let Some(half) = self.store.get(at.half_id()).filter(|half| half.queue != NONE) else {
             return;
         };
         let queue = half.queue;
@@ -102,13 +112,13 @@ impl Gist {
     }
 
     fn drop_queue(&mut self, at: &At) {
-        let queue = mem::replace(&mut self.store.half_mut(at.place()).queue, NONE);
+        let queue = mem::replace(&mut self.store.half_mut(at.half_id()).queue, NONE);
         self.store.queues.try_remove(queue as usize);
     }
 
     /// Returns messages past their timeout to their application.
-    pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
+    pub(super) fn fail_overdue(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+        let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         if block.deadline > work.now {
             return;

@@ -13,12 +13,12 @@ use earmark_wire::gist::{
 use earmark_wire::udp;
 
 use super::Gist;
-use super::api::Event as Told;
+use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::state::{Arrival, NONE};
 use crate::PORT;
 use crate::api::Event;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::Peering;
 use crate::route;
 
@@ -27,7 +27,11 @@ const IP_HEADER: usize = 48;
 
 impl Gist {
     /// Handles a UDP packet that interception has taken for GIST.
-    pub(crate) fn datagram_arrives(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) {
+    pub(crate) fn receive_datagram(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        received: &Datagram<'_>,
+    ) {
         let interfaces = work.context.interfaces;
         let is_local = interfaces.is_local(received.destination);
         let Ok(packet) = udp::Packet::parse(received.payload) else {
@@ -38,7 +42,7 @@ impl Gist {
         let Some(octets) = octets.filter(|_| takes_part) else {
             return match is_local {
                 true => self.ignore_datagram(work, received, DropReason::NotGist),
-                false => self.relay(work, received, &packet),
+                false => self.forward_unchanged(work, received, &packet),
             };
         };
         if packet.verify(received.source, received.destination) == udp::Checksum::Wrong {
@@ -48,7 +52,7 @@ impl Gist {
         let context_free = header.is_ok_and(|header| header.flags.context_free);
         if !is_local && !context_free && header.is_ok() {
             // Only messages routed by MRI may be intercepted in transit.
-            return self.relay(work, received, &packet);
+            return self.forward_unchanged(work, received, &packet);
         }
         let mut arrival = Arrival {
             octets,
@@ -71,14 +75,14 @@ impl Gist {
             };
             arrival.hops = hops;
             if self.is_without_application(work, &header) {
-                return self.unserved_arrives(work, received, &packet, &arrival, is_local);
+                return self.receive_unserved(work, received, &packet, &arrival, is_local);
             }
         }
         // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.message_arrives(work, received, &packet, &arrival, message, is_local);
+                self.receive_message(work, received, &packet, &arrival, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
@@ -93,7 +97,7 @@ impl Gist {
 
     /// Returns whether no application serves a message. Data with routing state has an application; Data without is
     /// checked when it is refused.
-    fn is_without_application(&mut self, work: &mut Work<'_, '_>, header: &Header) -> bool {
+    fn is_without_application(&mut self, work: &mut InputContext<'_, '_>, header: &Header) -> bool {
         let is_asked = match header.message_type {
             MessageType::Query | MessageType::Response | MessageType::Confirm => true,
             MessageType::Data => header.flags.context_free,
@@ -103,9 +107,9 @@ impl Gist {
     }
 
     /// Handles a message for an unknown application (RFC 5971 section 4.3.4).
-    fn unserved_arrives(
+    fn receive_unserved(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         arrival: &Arrival<'_>,
@@ -114,16 +118,16 @@ impl Gist {
         let is_query = Header::parse(arrival.octets)
             .is_ok_and(|header| header.message_type == MessageType::Query);
         if !is_local {
-            return self.pass_on(work, received, packet, arrival, Payload::Untouched);
+            return self.forward_query(work, received, packet, arrival, Payload::Untouched);
         }
         self.ignore(work, arrival, DropReason::UnknownApplication);
         let code = if is_query { ErrorCode::EndpointFound } else { ErrorCode::UnknownNslpid };
         self.refuse(work, arrival, code, 0);
     }
 
-    fn message_arrives(
+    fn receive_message(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         arrival: &Arrival<'_>,
@@ -133,24 +137,24 @@ impl Gist {
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {
-                if self.query_arrives(work, arrival, query, is_local) == Some(Peering::Pass) {
+                if self.receive_query(work, arrival, query, is_local) == Some(Peering::Pass) {
                     let payload =
                         if self.scratch.is_empty() { Payload::Untouched } else { Payload::Answer };
-                    self.pass_on(work, received, packet, arrival, payload);
+                    self.forward_query(work, received, packet, arrival, payload);
                 }
             }
-            Body::Response(response) => self.response_arrives(work, arrival, response),
-            Body::Confirm(confirm) => self.confirm_arrives(work, arrival, confirm),
-            Body::Data(data) => self.data_arrives(work, arrival, data),
-            Body::Error(error) => self.error_arrives(work, arrival, error),
+            Body::Response(response) => self.receive_response(work, arrival, response),
+            Body::Confirm(confirm) => self.receive_confirm(work, arrival, confirm),
+            Body::Data(data) => self.receive_data(work, arrival, data),
+            Body::Error(error) => self.receive_error(work, arrival, error),
             Body::Hello(_) => {}
         }
     }
 
     /// Forwards a Query along the path, with the GIST hop count decremented and optionally with other data.
-    fn pass_on(
+    fn forward_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         arrival: &Arrival<'_>,
@@ -160,8 +164,8 @@ impl Gist {
             self.refuse(work, arrival, ErrorCode::HopLimitExceeded, 0);
             return self.ignore(work, arrival, DropReason::HopLimit);
         }
-        let Some(mut how) = self.onward(work, received) else { return };
-        follow_flow(work, arrival, &mut how);
+        let Some(mut how) = self.forwarding_route(work, received) else { return };
+        route_by_flow(work, arrival, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
@@ -199,13 +203,13 @@ impl Gist {
     }
 
     /// Forwards a datagram unchanged, like a router without GIST.
-    fn relay(
+    fn forward_unchanged(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
     ) {
-        let Some(how) = self.onward(work, received) else { return };
+        let Some(how) = self.forwarding_route(work, received) else { return };
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.extend_from_slice(packet.octets());
@@ -217,7 +221,7 @@ impl Gist {
     /// hardware.
     fn send_copy(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         how: Outgoing,
         packet: &udp::Packet<'_>,
         copy: &mut [u8],
@@ -235,7 +239,11 @@ impl Gist {
     }
 
     /// Returns the route of a forwarded datagram.
-    fn onward(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) -> Option<Outgoing> {
+    fn forwarding_route(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        received: &Datagram<'_>,
+    ) -> Option<Outgoing> {
         if received.ttl <= 1 {
             self.ignore_datagram(work, received, DropReason::TtlExpired);
             return None;
@@ -261,32 +269,32 @@ impl Gist {
     #[cold]
     pub(super) fn ignore(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let interface = (arrival.association == NONE).then_some(arrival.interface);
         let source = arrival.source;
-        work.out.notify(Event::Gist(Told::Ignored { reason, interface, source }));
+        work.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     #[cold]
     fn ignore_datagram(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let (interface, source) = (Some(received.interface), received.source);
-        work.out.notify(Event::Gist(Told::Ignored { reason, interface, source }));
+        work.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     /// Refuses a message because of its MRI.
     pub(super) fn refuse_mri(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         code: ErrorCode,
         subcode: u8,
@@ -306,7 +314,7 @@ enum Payload {
 }
 
 /// Sends a forwarded Query along the route of its flow.
-fn follow_flow(work: &Work<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
+fn route_by_flow(work: &InputContext<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
     if !work.context.routes.differs_by_flow(how.destination) {
         return;
     }

@@ -11,16 +11,16 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::join;
+use super::association::link_user;
 use super::config::Installation;
 use super::cookie::Binding;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::querying::ip_distance;
 use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion, due};
+use super::step::{At, EventData, due};
 use super::transmit::{DatagramPath, message, own_address};
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
 
 /// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
@@ -28,9 +28,9 @@ const NEIGHBOUR_TTL: u8 = 254;
 
 impl Gist {
     /// Handles a Query for an application of this node.
-    pub(super) fn query_arrives(
+    pub(super) fn receive_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         query: &Query<'_>,
         is_local: bool,
@@ -60,7 +60,7 @@ impl Gist {
     /// Checks the rate limits, the distance and the MRI of a Query.
     fn check_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         query: &Query<'_>,
     ) -> Result<(), DropReason> {
@@ -77,7 +77,7 @@ impl Gist {
             let subcode = subcode::object_type::UNTRANSLATED;
             self.refuse_mri(work, arrival, code, subcode);
             let named = query.nli.interface_address;
-            tell_of_translation(work, arrival, (query.session, query.mri), named);
+            report_translation(work, arrival, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
@@ -94,14 +94,19 @@ impl Gist {
         let source = query.mri.addresses().0;
         let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
         if as_data && arrival.source != source {
-            tell_of_translation(work, arrival, (query.session, query.mri), source);
+            report_translation(work, arrival, (query.session, query.mri), source);
             return Err(DropReason::Untranslated);
         }
         Ok(())
     }
 
     /// Checks whether a flow can take this path (RFC 5971 sections 4.3.4 and 5.8.1.2).
-    fn check_mri(&self, work: &Work<'_, '_>, arrival: &Arrival<'_>, mri: &Mri) -> Result<(), u8> {
+    fn check_mri(
+        &self,
+        work: &InputContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        mri: &Mri,
+    ) -> Result<(), u8> {
         let (source, destination) = mri.addresses();
         if destination.is_ipv4() != arrival.destination.is_ipv4() {
             return Err(subcode::mri::IP_VERSION_MISMATCH);
@@ -125,7 +130,7 @@ impl Gist {
 
     fn ask_application(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         query: &Query<'_>,
         answer: &mut alloc::vec::Vec<u8>,
@@ -146,7 +151,7 @@ impl Gist {
 
     fn answer_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         query: &Query<'_>,
         answer: &[u8],
@@ -160,15 +165,15 @@ impl Gist {
                 // Response; its Confirm changes nothing here.
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
-                let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
-                return self.send_response(work, &at, &occasion);
+                let event_data = EventData::Query { arrival, query, answer, peer, confirm, over };
+                return self.send_response(work, &at, &event_data);
             }
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+            let event_data = EventData::Nothing;
+            self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
             at = self.at(at.key, direction);
             state = State::Idle;
         }
-        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let is_same = self
             .peers
             .get(before)
@@ -184,7 +189,7 @@ impl Gist {
         let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
             && self.can_serve(Needs::Reliable);
         let found = query.stack.and_then(|stack| self.reusable(known, &stack));
-        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
+        let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
         let needs_association = wanted && (found.is_none() || found != Some(used));
         let confirm = needs_association
             || policy != Installation::Immediate
@@ -196,12 +201,12 @@ impl Gist {
                 false => self.obtain_peer(work, arrival, &query.nli),
             };
             peer = match obtained {
-                Some(peer) if before == peer || !self.is_crowded(peer) => peer,
+                Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
                 _ => return self.ignore(work, arrival, DropReason::Limit),
             };
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
-            self.settle(work.now, peer);
+            self.start_peer_lifetime(work.now, peer);
             return self.ignore(work, arrival, DropReason::Limit);
         }
         let facts = Facts::default()
@@ -210,21 +215,21 @@ impl Gist {
             .with(Fact::NewPeer, is_new)
             .with(Fact::NeedsAssociation, needs_association);
         let over = found.filter(|_| wanted).unwrap_or(NONE);
-        let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
-        self.step(work, &mut at, Event::Query, facts, &occasion);
-        self.settle(work.now, peer);
+        let event_data = EventData::Query { arrival, query, answer, peer, confirm, over };
+        self.step(work, &mut at, Event::Query, facts, &event_data);
+        self.start_peer_lifetime(work.now, peer);
     }
 
     /// Sends the Response to a Query, to the address in the Query.
     pub(super) fn send_response(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
-        let Occasion::Query { query, over, .. } = occasion else { return };
+        let EventData::Query { query, over, .. } = event_data else { return };
         if query.stack.is_none() || *over != NONE {
-            return self.respond(work, at, occasion, None);
+            return self.respond(work, at, event_data, None);
         }
         let ports = self.ports();
         let (profiles, options) = self.proposal(&ports);
@@ -233,20 +238,20 @@ impl Gist {
             options: ProtocolOptionsList::new(&options[..profiles.len()]),
         };
         let stack = Stack { proposal: Profiles::new(profiles), configuration };
-        self.respond(work, at, occasion, (!profiles.is_empty()).then_some(stack));
+        self.respond(work, at, event_data, (!profiles.is_empty()).then_some(stack));
     }
 
     fn respond(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
         stack: Option<Stack<'_>>,
     ) {
-        let Occasion::Query { arrival, query, answer, confirm, over, .. } = occasion else {
+        let EventData::Query { arrival, query, answer, confirm, over, .. } = event_data else {
             return;
         };
-        let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
+        let Some(path) = self.path_back(work, arrival, &query.nli) else { return };
         // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
             let binding = Binding {
@@ -264,7 +269,7 @@ impl Gist {
             nat_traversal: query.nat_traversal,
             mri: at.mri(),
             session: query.session,
-            nli: self.nli(&identity, way.source, at.direction, distance, validity),
+            nli: self.nli(&identity, path.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,
             responder: cookie.as_ref().map(|cookie| ResponderPart { cookie, stack }),
             confirm_requested: *confirm,
@@ -272,15 +277,15 @@ impl Gist {
         };
         let response = message(self.config.hops, arrival.nslpid, true, Body::Response(response));
         match *over {
-            NONE => self.send_datagram(work, &way, &response),
+            NONE => self.send_datagram(work, &path, &response),
             over => self.write_message(work, over, &response),
         };
     }
 
     /// Returns the path to the sender of a message, by its NLI (RFC 5971 section 4.4.1).
-    pub(super) fn way_back(
+    pub(super) fn path_back(
         &self,
-        work: &Work<'_, '_>,
+        work: &InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<DatagramPath> {
@@ -303,9 +308,9 @@ impl Gist {
     }
 
     /// Handles a Confirm.
-    pub(super) fn confirm_arrives(
+    pub(super) fn receive_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         confirm: &Confirm<'_>,
     ) {
@@ -336,7 +341,7 @@ impl Gist {
         };
         if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
             let named = confirm.nli.interface_address;
-            tell_of_translation(work, arrival, (confirm.session, confirm.mri), named);
+            report_translation(work, arrival, (confirm.session, confirm.mri), named);
             return self.ignore(work, arrival, DropReason::Untranslated);
         }
         if let Err(reason) = self.check_encapsulation(work, arrival, confirm) {
@@ -348,19 +353,19 @@ impl Gist {
             return self.ignore(work, arrival, reason);
         }
         let arrival = &Arrival { interface, ..*arrival };
-        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
-        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
+        let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let peer = match self.obtain_peer(work, arrival, &confirm.nli) {
-            Some(peer) if before == peer || !self.is_crowded(peer) => peer,
+            Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
             Some(peer) => {
-                self.settle(work.now, peer);
+                self.start_peer_lifetime(work.now, peer);
                 return self.ignore(work, arrival, DropReason::Limit);
             }
             None => return self.ignore(work, arrival, DropReason::Limit),
         };
-        if let Err(reason) = self.name_association(work, arrival, confirm, peer) {
+        if let Err(reason) = self.set_association_peer(work, arrival, confirm, peer) {
             self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
-            self.settle(work.now, peer);
+            self.start_peer_lifetime(work.now, peer);
             return self.ignore(work, arrival, reason);
         }
         let facts = Facts::default()
@@ -368,14 +373,14 @@ impl Gist {
             .with(Fact::NewPeer, before != peer)
             .with(Fact::NeedsAssociation, arrival.association != used)
             .with(Fact::PeerKnown, before != NONE);
-        let occasion = Occasion::Confirm { arrival, confirm, peer };
-        self.step(work, &mut at, Event::Confirm, facts, &occasion);
-        self.settle(work.now, peer);
+        let event_data = EventData::Confirm { arrival, confirm, peer };
+        self.step(work, &mut at, Event::Confirm, facts, &event_data);
+        self.start_peer_lifetime(work.now, peer);
     }
 
     /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
     /// section 8.5).
-    fn refuse_cookie(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>) {
+    fn refuse_cookie(&mut self, work: &mut InputContext<'_, '_>, arrival: &Arrival<'_>) {
         if self.config.report_cookies {
             let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
             self.refuse_object(work, arrival, code, subcode, ObjectType::ResponderCookie);
@@ -386,41 +391,41 @@ impl Gist {
     /// Installs the querying node as the peer.
     pub(super) fn install_querier(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &At,
         arrival: &Arrival<'_>,
         nli: &NetworkLayerInformation<'_>,
         peer: Index,
     ) {
-        let before = self.store.half(at.place()).peer;
+        let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
-        self.name_peer(work.now, at, peer);
+        self.set_peer(work.now, at, peer);
         match arrival.association {
             // A refresh arrives in a datagram, whatever the session uses.
             NONE if before == peer => {}
             NONE => self.release(at),
-            index => join(&mut self.store, &mut self.associations, at.place(), index),
+            index => link_user(&mut self.store, &mut self.associations, at.half_id(), index),
         }
         let validity = self.granted_ms(nli.routing_state_validity);
         let direction = at.direction.inverted();
         let distance = ip_distance(arrival, direction, nli.ip_ttl);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         let was_due = due(half);
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
         half.expires_at = work.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
         half.ip_distance = distance.unwrap_or(half.ip_distance);
-        self.arm_if_earlier(at.place(), was_due);
+        self.arm_if_earlier(at.half_id(), was_due);
         if before != peer || !was_good {
-            self.tell_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(work, at, handle.filter(|_| before != peer));
         }
     }
 
     /// Returns the peer that a message names; creates it if it is new.
     pub(super) fn obtain_peer(
         &mut self,
-        work: &Work<'_, '_>,
+        work: &InputContext<'_, '_>,
         arrival: &Arrival<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
@@ -431,7 +436,7 @@ impl Gist {
     }
 
     /// Returns whether a peer has reached its limit of routing states.
-    pub(super) fn is_crowded(&self, peer: Index) -> bool {
+    pub(super) fn exceeds_peer_limit(&self, peer: Index) -> bool {
         let limit = self.config.limits.states_per_peer;
         self.peers.get(peer).is_some_and(|peer| peer.uses >= limit)
     }
@@ -443,8 +448,8 @@ impl Gist {
 }
 
 /// Reports to the application that the address in a message differs from its source.
-pub(super) fn tell_of_translation(
-    work: &mut Work<'_, '_>,
+pub(super) fn report_translation(
+    work: &mut InputContext<'_, '_>,
     arrival: &Arrival<'_>,
     flow: (SessionId, Mri),
     named: IpAddr,

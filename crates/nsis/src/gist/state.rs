@@ -168,7 +168,7 @@ pub(crate) enum Needs {
 
 /// Names a half of a routing state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HalfId {
     pub(crate) index: Index,
     /// Direction of the half.
     pub(crate) direction: Direction,
@@ -202,7 +202,7 @@ pub(crate) struct Timer(u32);
 /// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    Half(Place),
+    Half(HalfId),
     Peer(Index),
     Association(Index),
 }
@@ -210,8 +210,8 @@ pub(crate) enum Due {
 impl Timer {
     pub(crate) fn new(due: Due) -> Timer {
         let (index, tag) = match due {
-            Due::Half(Place { index, direction: Direction::Downstream }) => (index, 0),
-            Due::Half(Place { index, direction: Direction::Upstream }) => (index, 1),
+            Due::Half(HalfId { index, direction: Direction::Downstream }) => (index, 0),
+            Due::Half(HalfId { index, direction: Direction::Upstream }) => (index, 1),
             Due::Peer(index) => (index, 2),
             Due::Association(index) => (index, 3),
         };
@@ -222,8 +222,8 @@ impl Timer {
     pub(crate) fn due(self) -> Due {
         let index = self.0 >> 2;
         match self.0 & 3 {
-            0 => Due::Half(Place { index, direction: Direction::Downstream }),
-            1 => Due::Half(Place { index, direction: Direction::Upstream }),
+            0 => Due::Half(HalfId { index, direction: Direction::Downstream }),
+            1 => Due::Half(HalfId { index, direction: Direction::Upstream }),
             2 => Due::Peer(index),
             _ => Due::Association(index),
         }
@@ -270,7 +270,7 @@ mod tests {
     fn a_timer_knows_what_it_is_for() {
         for index in [0, 1, (1 << 30) - 1] {
             for direction in [Direction::Downstream, Direction::Upstream] {
-                let due = Due::Half(Place { index, direction });
+                let due = Due::Half(HalfId { index, direction });
                 assert_eq!(Timer::new(due).due(), due);
             }
             assert_eq!(Timer::new(Due::Peer(index)).due(), Due::Peer(index));

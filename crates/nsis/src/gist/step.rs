@@ -5,12 +5,12 @@ use earmark_core::{Hop, Time};
 use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 
 use super::Gist;
-use super::api::Event as Told;
+use super::api::Event as GistEvent;
 use super::association::Handshake;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
-use super::state::{Arrival, Due, Half, Index, Key, NONE, Needs, Place, Timer};
+use super::state::{Arrival, Due, Half, HalfId, Index, Key, NONE, Needs, Timer};
 use crate::api::Event as NsisEvent;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
 
 /// The half that a step is about; the routing state may be missing.
@@ -22,8 +22,8 @@ pub(super) struct At {
 }
 
 impl At {
-    pub(super) fn place(&self) -> Place {
-        Place { index: self.index, direction: self.direction }
+    pub(super) fn half_id(&self) -> HalfId {
+        HalfId { index: self.index, direction: self.direction }
     }
 
     /// Returns the MRI that leads to the peer.
@@ -34,7 +34,7 @@ impl At {
 
 /// The data of an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Occasion<'a> {
+pub(super) enum EventData<'a> {
     /// No data.
     Nothing,
     /// A message of an application, and the hop of the Query if one is needed first.
@@ -69,34 +69,34 @@ impl Gist {
     }
 
     /// Looks up the half of a request, which is usually the last one that was looked up.
-    pub(super) fn at_again(&mut self, key: Key, direction: Direction) -> At {
-        let index = self.store.find_again(&key).unwrap_or(NONE);
+    pub(super) fn at_recent(&mut self, key: Key, direction: Direction) -> At {
+        let index = self.store.find_recent(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
         At { key, direction, index }
     }
 
-    pub(super) fn at_place(&self, place: Place) -> At {
+    pub(super) fn at_place(&self, half_id: HalfId) -> At {
         At {
-            key: self.store.state(place.index).key,
-            direction: place.direction,
-            index: place.index,
+            key: self.store.state(half_id.index).key,
+            direction: half_id.direction,
+            index: half_id.index,
         }
     }
 
     /// Returns the state of a half.
     pub(super) fn state(&self, at: &At) -> State {
-        self.store.get(at.place()).map_or(State::Idle, |half| half.state)
+        self.store.get(at.half_id()).map_or(State::Idle, |half| half.state)
     }
 
     /// Performs a transition; `None` if the event has no row. If the row needs a routing state, it is inserted: the
     /// caller has checked the limit.
     pub(super) fn step(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &mut At,
         event: Event,
         facts: Facts,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) -> Option<&'static Transition> {
         let state = self.state(at);
         let asks = state.is_querying() || state == State::Idle && event == Event::SendMessage;
@@ -106,10 +106,10 @@ impl Gist {
             at.index = self.store.insert(at.key);
         }
         if at.index != NONE && row.to != State::Idle {
-            self.store.half_mut(at.place()).state = row.to;
+            self.store.half_mut(at.half_id()).state = row.to;
         }
         for action in row.actions {
-            self.perform(work, at, *action, row, occasion);
+            self.perform(work, at, *action, row, event_data);
         }
         Some(row)
     }
@@ -117,21 +117,21 @@ impl Gist {
     #[inline(never)] // one action needs fewer registers than all of them
     fn perform(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         at: &mut At,
         action: Action,
         row: &Transition,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
         match action {
-            Action::SendQuery => self.send_query(work, at, row.event, occasion),
-            Action::SendResponse => self.send_response(work, at, occasion),
-            Action::SendConfirm => self.send_confirm(work, at, occasion),
-            Action::SendData => self.send_data(work, at, occasion),
+            Action::SendQuery => self.send_query(work, at, row.event, event_data),
+            Action::SendResponse => self.send_response(work, at, event_data),
+            Action::SendConfirm => self.send_confirm(work, at, event_data),
+            Action::SendData => self.send_data(work, at, event_data),
             Action::SendQueued => self.send_queued(work, at),
-            Action::RefuseData => self.refuse_data(work, occasion),
-            Action::Queue => self.queue(work, at, occasion),
-            Action::Deliver => self.deliver(work, at, occasion),
+            Action::RefuseData => self.refuse_data(work, event_data),
+            Action::Queue => self.queue(work, at, event_data),
+            Action::Deliver => self.deliver(work, at, event_data),
             Action::FailQueued => {
                 let failure = match (row.from, row.event) {
                     (State::WaitAssociation, Event::NoResponse)
@@ -143,27 +143,27 @@ impl Gist {
                 };
                 self.fail_queued(work, at, failure);
             }
-            Action::Install => self.install(work, at, occasion),
-            Action::Refresh => self.refresh(work, at, occasion),
+            Action::Install => self.install(work, at, event_data),
+            Action::Refresh => self.refresh(work, at, event_data),
             Action::RestartExpire => self.restart_expire(work.now, at),
             Action::StartNoConfirm => {
                 let next_at = work.now + self.config.confirm_timeout;
-                let half = self.store.half_mut(at.place());
+                let half = self.store.half_mut(at.half_id());
                 half.next_at = next_at;
-                self.arm(at.place());
+                self.arm(at.half_id());
             }
-            Action::Connect => self.connect(work, at, occasion),
-            Action::ForgetPeer => self.leave_peer(work.now, at),
+            Action::Connect => self.connect(work, at, event_data),
+            Action::ForgetPeer => self.clear_peer(work.now, at),
             Action::Release => self.release(at),
             Action::TellLastNode => {
                 self.counters.last_node += 1;
-                self.tell(work, at, Notification::LastNode);
+                self.notify_application(work, at, Notification::LastNode);
             }
-            Action::TellGone => self.tell_gone(work, at, row.event),
+            Action::TellGone => self.notify_removed(work, at, row.event),
             Action::TellFailure => {
-                let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+                let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
                 if let Some(peer) = self.peers.handle(peer) {
-                    self.tell(work, at, Notification::CommunicationFailure(peer));
+                    self.notify_application(work, at, Notification::CommunicationFailure(peer));
                 }
             }
             Action::Delete => self.delete(work, at),
@@ -171,12 +171,17 @@ impl Gist {
     }
 
     /// Notifies the application of a change of its routing state.
-    pub(super) fn tell(&mut self, work: &mut Work<'_, '_>, at: &At, what: Notification) {
+    pub(super) fn notify_application(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &At,
+        what: Notification,
+    ) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
         work.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
         if let Notification::RoutingStatusChange { status, .. } = what {
-            let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
-            work.out.notify(NsisEvent::Gist(Told::RoutingState {
+            let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
+            work.out.notify(NsisEvent::Gist(GistEvent::RoutingState {
                 nslpid: at.key.nslpid,
                 session: at.key.session,
                 mri: at.mri(),
@@ -187,15 +192,15 @@ impl Gist {
     }
 
     /// Notifies the application that a half was removed, if its state was usable.
-    fn tell_gone(&mut self, work: &mut Work<'_, '_>, at: &At, event: Event) {
+    fn notify_removed(&mut self, work: &mut InputContext<'_, '_>, at: &At, event: Event) {
         if event == Event::Expire {
             self.counters.expired += 1;
         }
-        let Some(half) = self.store.get(at.place()) else { return };
+        let Some(half) = self.store.get(at.half_id()) else { return };
         if half.validity == Validity::Bad {
             return;
         }
-        self.tell(
+        self.notify_application(
             work,
             at,
             Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
@@ -203,11 +208,11 @@ impl Gist {
     }
 
     /// Makes a half idle, and removes the routing state if the other half is idle too.
-    fn delete(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+    fn delete(&mut self, work: &mut InputContext<'_, '_>, at: &mut At) {
         if at.index == NONE {
             return;
         }
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let (has_queue, is_joined) = (half.queue != NONE, half.association != NONE);
         if has_queue {
             self.fail_queued(work, at, SendFailure::Refused);
@@ -215,27 +220,27 @@ impl Gist {
         if is_joined {
             self.release(at);
         }
-        self.leave_peer(work.now, at);
-        if let Some(timer) = self.store.half(at.place()).timer {
+        self.clear_peer(work.now, at);
+        if let Some(timer) = self.store.half(at.half_id()).timer {
             self.store.timers.cancel(timer);
         }
-        let other = Place { direction: at.direction.inverted(), ..at.place() };
+        let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
         if self.store.half(other).state == State::Idle {
-            self.forget_change(at.index);
+            self.skip_removed_state(at.index);
             self.store.remove(at.index);
             at.index = NONE;
         } else {
-            *self.store.half_mut(at.place()) = Half::default();
+            *self.store.half_mut(at.half_id()) = Half::default();
         }
     }
 
     /// Sets the peer of a half.
-    pub(super) fn name_peer(&mut self, now: Time, at: &At, peer: Index) {
-        if self.store.half(at.place()).peer == peer {
+    pub(super) fn set_peer(&mut self, now: Time, at: &At, peer: Index) {
+        if self.store.half(at.half_id()).peer == peer {
             return;
         }
-        self.leave_peer(now, at);
-        self.store.half_mut(at.place()).peer = peer;
+        self.clear_peer(now, at);
+        self.store.half_mut(at.half_id()).peer = peer;
         let Some(block) = self.peers.get_mut(peer) else { return };
         block.uses += 1;
         if let Some(timer) = block.timer.take() {
@@ -244,20 +249,20 @@ impl Gist {
     }
 
     /// Clears the peer of a half.
-    pub(super) fn leave_peer(&mut self, now: Time, at: &At) {
-        let half = self.store.half_mut(at.place());
+    pub(super) fn clear_peer(&mut self, now: Time, at: &At) {
+        let half = self.store.half_mut(at.half_id());
         let peer = core::mem::replace(&mut half.peer, NONE);
         half.validity = Validity::Bad;
         if let Some(block) = self.peers.get_mut(peer) {
             block.uses -= 1;
             if block.uses == 0 {
-                self.settle(now, peer);
+                self.start_peer_lifetime(now, peer);
             }
         }
     }
 
     /// Starts the lifetime of a peer that nothing uses.
-    pub(super) fn settle(&mut self, now: Time, peer: Index) {
+    pub(super) fn start_peer_lifetime(&mut self, now: Time, peer: Index) {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.uses == 0 && block.timer.is_none() {
             let until = now + self.config.peer_lifetime;
@@ -268,13 +273,13 @@ impl Gist {
     /// Restarts T_Inactive_QNode or T_Expire_RNode. The timer itself is armed again when it fires too early.
     #[inline]
     pub(super) fn restart_expire(&mut self, now: Time, at: &At) {
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         half.expires_at = now.after_millis(half.lifetime_ms.into());
     }
 
     /// Arms the timer of a half for its earliest deadline, or before.
-    pub(super) fn arm(&mut self, place: Place) {
-        let half = self.store.half(place);
+    pub(super) fn arm(&mut self, half_id: HalfId) {
+        let half = self.store.half(half_id);
         let waiting = self.store.queues.get(half.queue as usize);
         let due = due(half).min(waiting.map_or(Time::MAX, |queue| queue.deadline));
         let armed = half.timer;
@@ -283,8 +288,8 @@ impl Gist {
             Some(timer) if timers.deadline(timer).is_some_and(|at| at <= due) => {}
             Some(timer) if timers.rearm(timer, due) => {}
             _ => {
-                let timer = timers.arm(due, Timer::new(Due::Half(place)));
-                self.store.half_mut(place).timer = Some(timer);
+                let timer = timers.arm(due, Timer::new(Due::Half(half_id)));
+                self.store.half_mut(half_id).timer = Some(timer);
             }
         }
     }
@@ -292,9 +297,9 @@ impl Gist {
     /// Arms the timer if the earliest deadline of a half is now earlier than `before`. Usually it is later, and nothing
     /// is done: the timer fires too early, and is armed again.
     #[inline]
-    pub(super) fn arm_if_earlier(&mut self, place: Place, before: Time) {
-        if due(self.store.half(place)) < before {
-            self.arm(place);
+    pub(super) fn arm_if_earlier(&mut self, half_id: HalfId, before: Time) {
+        if due(self.store.half(half_id)) < before {
+            self.arm(half_id);
         }
     }
 }
@@ -306,28 +311,28 @@ pub(super) fn due(half: &Half) -> Time {
 
 impl Gist {
     /// Installs the sender of a Query, Response or Confirm as the peer.
-    fn install(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        match occasion {
-            Occasion::Response { arrival, response, peer } => {
+    fn install(&mut self, work: &mut InputContext<'_, '_>, at: &At, event_data: &EventData<'_>) {
+        match event_data {
+            EventData::Response { arrival, response, peer } => {
                 self.install_response(work, at, arrival, response, *peer);
             }
-            Occasion::Query { arrival, query, peer, .. } => {
+            EventData::Query { arrival, query, peer, .. } => {
                 self.install_querier(work, at, arrival, &query.nli, *peer);
             }
-            Occasion::Confirm { arrival, confirm, peer } => {
+            EventData::Confirm { arrival, confirm, peer } => {
                 self.install_querier(work, at, arrival, &confirm.nli, *peer);
             }
-            Occasion::Established { handshake } => self.install_handshake(work, at, handshake),
+            EventData::Established { handshake } => self.install_handshake(work, at, handshake),
             _ => {}
         }
     }
 
-    fn refresh(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Response { arrival, response, .. } = occasion else { return };
-        let was_good = self.store.half(at.place()).validity == Validity::Good;
+    fn refresh(&mut self, work: &mut InputContext<'_, '_>, at: &At, event_data: &EventData<'_>) {
+        let EventData::Response { arrival, response, .. } = event_data else { return };
+        let was_good = self.store.half(at.half_id()).validity == Validity::Good;
         self.refresh_response(work, at, arrival, response);
         if !was_good {
-            self.tell_good(work, at);
+            self.notify_good(work, at);
         }
     }
 }

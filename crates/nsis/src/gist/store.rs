@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::destinations::Destinations;
-use super::state::{Half, Index, Key, NONE, Place, Queue, RoutingState, Timer};
+use super::state::{Half, HalfId, Index, Key, NONE, Queue, RoutingState, Timer};
 
 /// All routing states.
 #[derive(Debug)]
@@ -50,17 +50,17 @@ impl Store {
     }
 
     #[inline]
-    pub(crate) fn half(&self, place: Place) -> &Half {
+    pub(crate) fn half(&self, place: HalfId) -> &Half {
         self.state(place.index).half(place.direction)
     }
 
     #[inline]
-    pub(crate) fn half_mut(&mut self, place: Place) -> &mut Half {
+    pub(crate) fn half_mut(&mut self, place: HalfId) -> &mut Half {
         self.states[place.index as usize].half_mut(place.direction)
     }
 
     /// Returns a half, if its routing state exists.
-    pub(crate) fn get(&self, place: Place) -> Option<&Half> {
+    pub(crate) fn get(&self, place: HalfId) -> Option<&Half> {
         self.states.get(place.index as usize).map(|state| state.half(place.direction))
     }
 
@@ -75,7 +75,7 @@ impl Store {
 
     /// Returns the routing state with this key; fast if it is that of the last lookup.
     #[inline]
-    pub(crate) fn find_again(&mut self, key: &Key) -> Option<Index> {
+    pub(crate) fn find_recent(&mut self, key: &Key) -> Option<Index> {
         match self.states.get(self.recent as usize) {
             Some(state) if state.key == *key => Some(self.recent),
             _ => self.find(key),

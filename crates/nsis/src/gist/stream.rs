@@ -8,31 +8,31 @@ use earmark_core::{CloseReason, ConnectionId, InterfaceId, StreamEvent, Transpor
 use earmark_wire::gist::{Body, ErrorCode, Header, Hello, Message, MessageType, Mode, message_len};
 
 use super::Gist;
-use super::association::{Association, Stage, place, waits};
+use super::association::{Association, Stage, awaits_association, decode};
 use super::counters::DropReason;
 use super::machine::{Event, Facts};
 use super::state::{Arrival, Due, Index, NONE, Needs, Timer};
-use super::step::Occasion;
+use super::step::EventData;
 use super::transmit::message;
 use crate::PORT;
-use crate::instance::Work;
+use crate::instance::InputContext;
 
 /// Limit of routing states that are notified of their association for one input; the others follow at once.
-const TOLD_PER_TURN: usize = 256;
+const MAX_NOTIFIED_PER_INPUT: usize = 256;
 
 impl Gist {
     /// Handles an event of a connection.
-    pub(crate) fn stream(&mut self, work: &mut Work<'_, '_>, event: &StreamEvent<'_>) {
+    pub(crate) fn stream(&mut self, work: &mut InputContext<'_, '_>, event: &StreamEvent<'_>) {
         match *event {
             StreamEvent::Open { connection, local, peer, transport } => {
                 match self.associations.by_connection.get(&connection).copied() {
-                    Some(index) => self.opened(work, index),
+                    Some(index) => self.association_opened(work, index),
                     None => self.accept(work, connection, local, peer, transport),
                 }
             }
             StreamEvent::Data { connection, octets } => {
                 if let Some(&index) = self.associations.by_connection.get(&connection) {
-                    self.octets_arrive(work, index, octets);
+                    self.receive_octets(work, index, octets);
                 }
             }
             StreamEvent::Closed { connection, reason } => {
@@ -44,33 +44,33 @@ impl Gist {
     }
 
     /// Handles the establishment of an association that this node has opened: tg_Connected.
-    fn opened(&mut self, work: &mut Work<'_, '_>, index: Index) {
+    fn association_opened(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
         let Some(association) = self.associations.get_mut(index) else { return };
         association.stage = Stage::Open;
-        (association.heard, association.said) = (work.now, work.now);
+        (association.last_received, association.last_sent) = (work.now, work.now);
         association.next_waiting = association.first_user;
         self.counters.associations_opened += 1;
         self.schedule_hello(work.now, index, work.now);
-        self.tell_waiting(work, index);
+        self.confirm_waiting(work, index);
     }
 
     /// Sends the Confirms of some of the routing states that wait for an association.
-    pub(super) fn tell_waiting(&mut self, work: &mut Work<'_, '_>, index: Index) {
-        for _ in 0..TOLD_PER_TURN {
+    pub(super) fn confirm_waiting(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+        for _ in 0..MAX_NOTIFIED_PER_INPUT {
             let Some(association) = self.associations.get_mut(index) else { return };
-            let Some(half) = place(association.next_waiting) else {
+            let Some(half) = decode(association.next_waiting) else {
                 return self.arm_association(work.now, index);
             };
             association.next_waiting = self.store.half(half).next_user;
-            if !waits(self.store.half(half)) {
+            if !awaits_association(self.store.half(half)) {
                 continue;
             }
             let mut at = self.at_place(half);
             let queue = self.store.half(half).queue;
             let queue = self.store.queues.get_mut(queue as usize);
             let Some(handshake) = queue.and_then(|queue| queue.handshake.take()) else { continue };
-            let occasion = Occasion::Established { handshake: &handshake };
-            self.step(work, &mut at, Event::AssociationEstablished, Facts::default(), &occasion);
+            let event_data = EventData::Established { handshake: &handshake };
+            self.step(work, &mut at, Event::AssociationEstablished, Facts::default(), &event_data);
         }
         self.arm_association(work.now, index);
     }
@@ -78,7 +78,7 @@ impl Gist {
     /// Accepts a connection of a neighbor. The association is half open until its peer is known.
     fn accept(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         connection: ConnectionId,
         local: SocketAddr,
         remote: SocketAddr,
@@ -108,13 +108,13 @@ impl Gist {
             remote,
             interface,
             is_ours: false,
-            introduced: true,
+            hold_time_sent: true,
             first_user: NONE,
             next_waiting: NONE,
             uses: 0,
             hold_time: self.config.associations.hold_time,
-            heard: work.now,
-            said: work.now,
+            last_received: work.now,
+            last_sent: work.now,
             hello_at: earmark_core::Time::MAX,
             buffer: alloc::vec::Vec::new(),
             timer: None,
@@ -123,9 +123,9 @@ impl Gist {
     }
 
     /// Handles octets: the rest of a message, whole messages, and the beginning of another one, each possibly missing.
-    fn octets_arrive(&mut self, work: &mut Work<'_, '_>, index: Index, octets: &[u8]) {
+    fn receive_octets(&mut self, work: &mut InputContext<'_, '_>, index: Index, octets: &[u8]) {
         let Some(association) = self.associations.get_mut(index) else { return };
-        association.heard = work.now;
+        association.last_received = work.now;
         let mut buffer = mem::take(&mut association.buffer);
         // Usually messages arrive whole.
         let mut rest = if buffer.is_empty() {
@@ -148,7 +148,7 @@ impl Gist {
                 Ok(Some(length)) if length <= rest.len() => {
                     let (message, behind) = rest.split_at(length);
                     rest = behind;
-                    self.message_comes(work, index, message);
+                    self.receive_stream_message(work, index, message);
                 }
                 Ok(_) => break,
                 Err(error) => {
@@ -174,7 +174,12 @@ impl Gist {
     }
 
     /// Handles a whole message on an association.
-    fn message_comes(&mut self, work: &mut Work<'_, '_>, index: Index, octets: &[u8]) {
+    fn receive_stream_message(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        index: Index,
+        octets: &[u8],
+    ) {
         let Some(association) = self.associations.get(index) else { return };
         let half_open = matches!(association.stage, Stage::HalfOpen { .. });
         let mut arrival = arrival(association, index, octets);
@@ -207,10 +212,10 @@ impl Gist {
             return self.ignore(work, &arrival, DropReason::WrongAssociation);
         }
         match &parsed.body {
-            Body::Response(response) => self.response_arrives(work, &arrival, response),
-            Body::Confirm(confirm) => self.confirm_arrives(work, &arrival, confirm),
-            Body::Data(data) => self.data_arrives(work, &arrival, data),
-            Body::Error(error) => self.error_arrives(work, &arrival, error),
+            Body::Response(response) => self.receive_response(work, &arrival, response),
+            Body::Confirm(confirm) => self.receive_confirm(work, &arrival, confirm),
+            Body::Data(data) => self.receive_data(work, &arrival, data),
+            Body::Error(error) => self.receive_error(work, &arrival, error),
             Body::Hello(hello) => {
                 if hello.reply_requested && !half_open {
                     self.send_hello(work, index, Hello { reply_requested: false, ..*hello });
@@ -223,7 +228,7 @@ impl Gist {
     /// Writes a message to an association; `false` if that is impossible.
     pub(super) fn write_message(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         index: Index,
         message: &Message<'_>,
     ) -> bool {
@@ -231,7 +236,7 @@ impl Gist {
         if matches!(association.stage, Stage::Closed(_) | Stage::Opening { .. }) {
             return false;
         }
-        association.said = work.now;
+        association.last_sent = work.now;
         let room = work.out.write(association.connection, message.buffer_len());
         if message.emit(room).is_err() {
             work.out.take_back();
@@ -241,14 +246,19 @@ impl Gist {
         true
     }
 
-    pub(super) fn send_hello(&mut self, work: &mut Work<'_, '_>, index: Index, hello: Hello) {
+    pub(super) fn send_hello(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        index: Index,
+        hello: Hello,
+    ) {
         self.write_message(work, index, &message(1, 0, true, Body::Hello(hello)));
     }
 
     /// Closes an association.
     pub(super) fn end_association(
         &mut self,
-        work: &mut Work<'_, '_>,
+        work: &mut InputContext<'_, '_>,
         index: Index,
         reason: CloseReason,
     ) {
@@ -260,46 +270,51 @@ impl Gist {
     }
 
     /// Handles the end of an association: er_MAConnect, er_MAFailure.
-    fn fail_association(&mut self, work: &mut Work<'_, '_>, index: Index, reason: CloseReason) {
-        self.associations.hide(index);
+    fn fail_association(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        index: Index,
+        reason: CloseReason,
+    ) {
+        self.associations.unindex(index);
         let Some(association) = self.associations.get_mut(index) else { return };
         association.stage = Stage::Closed(reason);
         association.buffer = alloc::vec::Vec::new();
         let (remote, peer) = (association.remote, association.peer);
         self.counters.associations_closed += 1;
         if peer != NONE {
-            let told = super::api::Event::AssociationClosed { remote, reason };
-            work.out.notify(crate::api::Event::Gist(told));
+            let event = super::api::Event::AssociationClosed { remote, reason };
+            work.out.notify(crate::api::Event::Gist(event));
         }
-        self.tell_closed(work, index);
+        self.notify_closed(work, index);
     }
 
     /// Notifies some of the routing states that used an association that it was closed.
-    pub(super) fn tell_closed(&mut self, work: &mut Work<'_, '_>, index: Index) {
-        for _ in 0..TOLD_PER_TURN {
+    pub(super) fn notify_closed(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+        for _ in 0..MAX_NOTIFIED_PER_INPUT {
             let Some(association) = self.associations.get(index) else { return };
-            let Some(half) = place(association.first_user) else {
+            let Some(half) = decode(association.first_user) else {
                 return self.remove_association(work, index);
             };
             let mut at = self.at_place(half);
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::AssociationError, Facts::default(), &occasion);
+            let event_data = EventData::Nothing;
+            self.step(work, &mut at, Event::AssociationError, Facts::default(), &event_data);
             // Whatever the row did, no half may refer to the association.
             if self.store.get(half).is_some_and(|half| half.association == index) {
-                super::association::leave(&mut self.store, &mut self.associations, half);
+                super::association::unlink_user(&mut self.store, &mut self.associations, half);
             }
         }
         self.arm_association(work.now, index);
     }
 
-    fn remove_association(&mut self, work: &mut Work<'_, '_>, index: Index) {
+    fn remove_association(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
         let Some(association) = self.associations.slab.try_remove(index as usize) else { return };
         if let Some(timer) = association.timer {
             self.store.timers.cancel(timer);
         }
         if let Some(peer) = self.peers.get_mut(association.peer) {
             peer.uses -= 1;
-            self.settle(work.now, association.peer);
+            self.start_peer_lifetime(work.now, association.peer);
         }
     }
 
@@ -311,7 +326,9 @@ impl Gist {
             Stage::Opening { until } | Stage::HalfOpen { until } => until,
             Stage::Closed(_) => now,
             Stage::Open if association.next_waiting != NONE => now,
-            Stage::Open => association.hello_at.min((association.heard + own).max(now + own / 4)),
+            Stage::Open => {
+                association.hello_at.min((association.last_received + own).max(now + own / 4))
+            }
         };
         let timers = &mut self.store.timers;
         if association.timer.is_none_or(|timer| !timers.rearm(timer, at)) {

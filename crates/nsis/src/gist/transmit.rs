@@ -14,7 +14,7 @@ use super::Gist;
 use super::counters::Messages;
 use super::state::{Half, Index};
 use crate::PORT;
-use crate::instance::Work;
+use crate::instance::InputContext;
 
 /// Octets that IP and the layers below may add to a message (RFC 5971 section 4.3.3).
 const ALLOWANCE: usize = 64;
@@ -61,8 +61,8 @@ impl Gist {
     /// Sends a message in a datagram; `false` if the rate limit is reached, or if it cannot be written.
     pub(super) fn send_datagram(
         &mut self,
-        work: &mut Work<'_, '_>,
-        way: &DatagramPath,
+        work: &mut InputContext<'_, '_>,
+        path: &DatagramPath,
         message: &Message<'_>,
     ) -> bool {
         if !self.totals.admits(work.now, 0, self.config.limits.datagrams_per_second) {
@@ -71,29 +71,29 @@ impl Gist {
         }
         let how = Outgoing {
             protocol: udp::PROTOCOL,
-            interface: way.interface,
-            source: way.source,
-            destination: way.destination,
-            ttl: way.ttl,
-            router_alert: way.router_alert,
+            interface: path.interface,
+            source: path.source,
+            destination: path.destination,
+            ttl: path.ttl,
+            router_alert: path.router_alert,
             encapsulated: false,
             neighbor: None,
-            next_hop: way.next_hop,
+            next_hop: path.next_hop,
         };
         let header = udp::Repr {
-            source: way.source,
-            destination: way.destination,
+            source: path.source,
+            destination: path.destination,
             source_port: PORT,
-            destination_port: way.port,
+            destination_port: path.port,
         };
         // Writing to a buffer and copying costs less than computing the length first.
-        let Some(length) = write_aside(&mut self.copy, message) else {
-            debug_assert!(false, "{message:?} to {way:?}");
+        let Some(length) = write_to_buffer(&mut self.copy, message) else {
+            debug_assert!(false, "{message:?} to {path:?}");
             return false;
         };
         let packet = work.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
         if header.emit(packet).is_err() {
-            debug_assert!(false, "{message:?} to {way:?}");
+            debug_assert!(false, "{message:?} to {path:?}");
             work.out.take_back();
             return false;
         }
@@ -115,7 +115,7 @@ impl Gist {
     }
 
     /// Returns the path to a known peer, and the address of this node that it sees.
-    pub(super) fn way_to(&self, work: &Work<'_, '_>, peer: Index) -> Option<DatagramPath> {
+    pub(super) fn path_to(&self, work: &InputContext<'_, '_>, peer: Index) -> Option<DatagramPath> {
         let peer = self.peers.get(peer)?;
         let interface = work.context.interfaces.by_id(peer.interface)?;
         Some(DatagramPath {
@@ -169,23 +169,23 @@ impl Gist {
 }
 
 /// Longest message that is written without measuring it first, octets.
-const USUAL: usize = 2_048;
+const BUFFER_LEN: usize = 2_048;
 
 /// Writes a message after space for a UDP header, and returns the length of both.
 #[inline]
-fn write_aside(aside: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
-    const IN_FRONT: usize = udp::HEADER + MAGIC_LEN;
-    if aside.len() < USUAL {
-        aside.resize(USUAL, 0);
+fn write_to_buffer(buffer: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
+    const PREFIX: usize = udp::HEADER + MAGIC_LEN;
+    if buffer.len() < BUFFER_LEN {
+        buffer.resize(BUFFER_LEN, 0);
     }
-    let write = |aside: &mut Vec<u8>| -> Option<usize> {
-        let room = emit_magic(aside.get_mut(udp::HEADER..)?).ok()?;
-        Some(IN_FRONT + message.emit(room).ok()?)
+    let write = |buffer: &mut Vec<u8>| -> Option<usize> {
+        let room = emit_magic(buffer.get_mut(udp::HEADER..)?).ok()?;
+        Some(PREFIX + message.emit(room).ok()?)
     };
-    write(aside).or_else(|| {
-        let length = IN_FRONT + message.buffer_len();
-        aside.resize(length.max(USUAL), 0);
-        write(aside)
+    write(buffer).or_else(|| {
+        let length = PREFIX + message.buffer_len();
+        buffer.resize(length.max(BUFFER_LEN), 0);
+        write(buffer)
     })
 }
 

@@ -94,10 +94,13 @@ impl Gist {
         places
             .filter(|&place| self.store.states.contains(place))
             .flat_map(|place| {
-                [Direction::Downstream, Direction::Upstream].map(|way| (place as Index, way))
+                [Direction::Downstream, Direction::Upstream]
+                    .map(|direction| (place as Index, direction))
             })
-            .filter(|&(place, way)| self.store.state(place).half(way).state != State::Idle)
-            .map(|(place, way)| (place, self.half_view(place, way)))
+            .filter(|&(place, direction)| {
+                self.store.state(place).half(direction).state != State::Idle
+            })
+            .map(|(place, direction)| (place, self.half_view(place, direction)))
     }
 
     fn half_view(&self, place: Index, direction: Direction) -> RoutingStateView {
@@ -137,8 +140,8 @@ impl Gist {
             local: association.local,
             remote: association.remote,
             uses: association.uses,
-            heard: association.heard,
-            said: association.said,
+            heard: association.last_received,
+            said: association.last_sent,
         })
     }
 

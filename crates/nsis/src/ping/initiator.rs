@@ -18,7 +18,7 @@ use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 use crate::session::SessionIds;
 
 /// Limit of timers for one call of [`Initiator::expire`].
-const BATCH: usize = 64;
+const MAX_TIMERS_PER_CALL: usize = 64;
 
 /// Requests of this node.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Initiator {
         if request.interval < self.config.shortest_interval || request.count == Some(0) {
             return Err(Rejection::Interval);
         }
-        let mri = self.way_to(cx, request.destination)?;
+        let mri = self.mri_to(cx, request.destination)?;
         let session = self.ids.draw();
         self.sessions.insert(session, application);
         let asked = PendingQuery {
@@ -128,7 +128,7 @@ impl Initiator {
     }
 
     /// Returns the MRI of all packets from this node to a destination.
-    fn way_to(&self, cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
+    fn mri_to(&self, cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
         let interfaces = cx.context.interfaces;
         if destination.is_multicast()
             || destination.is_unspecified()
@@ -215,7 +215,7 @@ impl Initiator {
 
     /// Handles due timers.
     pub(super) fn expire(&mut self, cx: &mut HandlerContext<'_, '_>, counters: &mut Counters) {
-        for _ in 0..BATCH {
+        for _ in 0..MAX_TIMERS_PER_CALL {
             match self.timers.pop_due(cx.now) {
                 None => break,
                 Some((_, Due::Next(application))) => self.send_next(cx, counters, application),

@@ -75,7 +75,7 @@ impl PingNslp {
 
     /// Forwards a message with the record of this node to the next node in the direction of `mri`: the same flow,
     /// either direction.
-    fn send_on(
+    fn forward(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -83,7 +83,7 @@ impl PingNslp {
         mri: Mri,
     ) {
         let visit = visit(cx, message);
-        let going_on = SendMessage {
+        let forwarded = SendMessage {
             handle: None,
             session: message.session,
             mri,
@@ -94,7 +94,7 @@ impl PingNslp {
             hops: (mri == message.mri).then_some(message.hops),
         };
         // GIST carries whole words.
-        let room = cx.send(going_on, ping.appended_len().next_multiple_of(4));
+        let room = cx.send(forwarded, ping.appended_len().next_multiple_of(4));
         room.fill(0);
         let length = ping.buffer_len();
         if let (Some(start), Some(came)) = (room.get_mut(..length), message.data.get(..length)) {
@@ -114,7 +114,7 @@ impl Nslp for PingNslp {
     /// Every node on the path takes part.
     fn may_peer(
         &mut self,
-        _turn: &mut HandlerContext<'_, '_>,
+        _cx: &mut HandlerContext<'_, '_>,
         _query: &Received<'_>,
         _answer: &mut Vec<u8>,
     ) -> Peering {
@@ -130,14 +130,14 @@ impl Nslp for PingNslp {
         match message.mri.direction() {
             Direction::Downstream if cx.context.interfaces.is_local(destination) => {
                 self.counters.turned_round += 1;
-                self.send_on(cx, message, &ping, message.mri.inverted());
+                self.forward(cx, message, &ping, message.mri.inverted());
             }
             Direction::Upstream if self.initiator.knows(message.session) => {
                 self.initiator.answered(cx, &mut self.counters, message.session, &ping);
             }
             Direction::Downstream | Direction::Upstream => {
                 self.counters.passed_on += 1;
-                self.send_on(cx, message, &ping, message.mri);
+                self.forward(cx, message, &ping, message.mri);
             }
         }
     }

@@ -67,12 +67,12 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         asked: &AdmissionRequest<'_>,
     ) -> Result<Granted, Refused> {
-        let wanted = rmf::judge(asked.qspec, MessageType::Reserve)?;
+        let wanted = rmf::evaluate(asked.qspec, MessageType::Reserve)?;
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
         let verdict = self
             .policy
-            .judge(&asked.flow, asked.attributes, (asked.rule, held_rate))
+            .evaluate(&asked.flow, asked.attributes, (asked.rule, held_rate))
             .ok_or(Refused {
                 fault: Fault {
                     outcome: Outcome::PermanentFailure(PermanentFailure::Authorization),
@@ -192,7 +192,7 @@ impl QosNslp {
     }
 
     /// Releases the resources of a session; the session stays.
-    pub(super) fn give_back(
+    pub(super) fn release_claim(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -202,25 +202,29 @@ impl QosNslp {
         let rule = session.rule.take();
         session.flags.set(Flags::REMOVED, true);
         let Some(claim) = session.claim.take() else { return };
-        let demand = cx.context.ledger.demand(claim).unwrap_or(NOTHING);
+        let demand = cx.context.ledger.demand(claim).unwrap_or(NO_DEMAND);
         cx.context.ledger.release(claim);
         self.uninstall(cx, index, claim);
         self.policy.account(rule, demand.rate, Rate::ZERO);
-        self.tell(cx, index, change, demand);
+        self.report_change(cx, index, change, demand);
     }
 
     /// Handles a claim that was preempted, at least in part (RFC 5975 section 4.3.5): the QNI is notified.
-    pub(super) fn gives_way(&mut self, cx: &mut HandlerContext<'_, '_>, displaced: &Displaced) {
-        let Some(index) = self.holder(displaced.claim, displaced.owner) else { return };
+    pub(super) fn handle_preemption(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        displaced: &Displaced,
+    ) {
+        let Some(index) = self.session_of_claim(displaced.claim, displaced.owner) else { return };
         self.counters.preempted += 1;
         let rule = self.store.session(index).rule;
-        let was = self.held_before(index);
+        let was = self.granted_rate(index);
         if displaced.kept > Rate::ZERO
             && let Some(demand) = cx.context.ledger.demand(displaced.claim)
         {
             self.install(cx, index, false);
             self.policy.account(rule, was, demand.rate);
-            self.tell(cx, index, Change::Preempted, demand);
+            self.report_change(cx, index, Change::Preempted, demand);
         } else {
             // The ledger has already removed the claim.
             let session = self.store.session_mut(index);
@@ -229,38 +233,38 @@ impl QosNslp {
             session.flags.set(Flags::REMOVED, true);
             self.uninstall(cx, index, displaced.claim);
             self.policy.account(rule, was, Rate::ZERO);
-            self.tell(cx, index, Change::Preempted, NOTHING);
+            self.report_change(cx, index, Change::Preempted, NO_DEMAND);
         }
         let outcome = Outcome::TransientFailure(TransientFailure::Preempted);
         self.notify_qni(cx, index, outcome);
     }
 
     /// Handles a failure of traffic control to install a claim, or the loss of its link.
-    pub(super) fn traffic_control_refuses(
+    pub(super) fn handle_control_failure(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         claim: ClaimId,
         owner: Owner,
     ) {
-        let Some(index) = self.holder(claim, owner) else { return };
-        self.give_back(cx, index, Change::Failed);
+        let Some(index) = self.session_of_claim(claim, owner) else { return };
+        self.release_claim(cx, index, Change::Failed);
         self.notify_qni(cx, index, Outcome::PermanentFailure(PermanentFailure::System));
     }
 
     /// Returns the session of a claim, if it is one of NSIS and still exists.
-    fn holder(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+    fn session_of_claim(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let session = self.store.sessions.get(owner.block as usize)?;
         (owner.protocol == Protocol::Nsis && session.claim == Some(claim)).then_some(owner.block)
     }
 
     /// Returns the rate of the granted QSPEC, which was held until preemption.
-    fn held_before(&self, index: Index) -> Rate {
+    fn granted_rate(&self, index: Index) -> Rate {
         let qspec = &self.store.session(index).qspec;
-        rmf::judge(qspec, MessageType::Reserve).map_or(Rate::ZERO, |wanted| wanted.demand.rate)
+        rmf::evaluate(qspec, MessageType::Reserve).map_or(Rate::ZERO, |wanted| wanted.demand.rate)
     }
 
     /// Reports a change of a session as an event.
-    pub(super) fn tell(
+    pub(super) fn report_change(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -269,12 +273,12 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if let Some(flow) = packets_of(&session.mri, session.classifier) {
-            self.tell_of_flow(cx, index, change, demand, flow);
+            self.report_flow_change(cx, index, change, demand, flow);
         }
     }
 
     /// Reports a change of a session whose flow is known.
-    pub(super) fn tell_of_flow(
+    pub(super) fn report_flow_change(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -291,7 +295,7 @@ impl QosNslp {
 }
 
 /// Demand of a session without resources.
-pub(super) const NOTHING: Demand =
+pub(super) const NO_DEMAND: Demand =
     Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
 
 /// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, by SPI,
@@ -344,7 +348,7 @@ pub(super) fn is_foreign(mri: &PathCoupled, classifier: PacketClassifier) -> boo
 pub(super) struct NoRoute;
 
 /// Returns the outgoing interface of a flow; `Err` without a route, `Ok(None)` if the packets end here.
-pub(super) fn way_out(
+pub(super) fn outgoing_interface(
     cx: &HandlerContext<'_, '_>,
     mri: &PathCoupled,
 ) -> Result<Option<InterfaceId>, NoRoute> {

@@ -63,7 +63,7 @@ struct Aggregate {
     /// RESERVEs that wait for the aggregate to grow, each with the rate that it needs in addition.
     waiting: Vec<(Rate, Kept)>,
     /// Runs while the aggregate is wider than needed.
-    shrinks: Option<TimerId>,
+    shrink_timer: Option<TimerId>,
 }
 
 /// State of an aggregate, for listings.
@@ -93,7 +93,7 @@ impl Aggregates {
             granted: Rate::ZERO,
             asked: None,
             waiting: Vec::new(),
-            shrinks: None,
+            shrink_timer: None,
         };
         Aggregates { list: rules.iter().zip(lanes).map(aggregate).collect(), is_resuming: false }
     }
@@ -129,7 +129,7 @@ impl QosNslp {
     }
 
     /// Returns whether messages of the next level that arrived on an interface end here, at the egress of a domain.
-    pub(super) fn ends_the_domain(
+    pub(super) fn ends_domain(
         &self,
         cx: &HandlerContext<'_, '_>,
         interface: InterfaceId,
@@ -154,7 +154,7 @@ impl QosNslp {
         message: &Received<'_>,
     ) -> bool {
         let earmark_wire::gist::Mri::PathCoupled(mri) = &message.mri else { return false };
-        is_range(mri) && self.ends_the_domain(cx, message.interface, mri)
+        is_range(mri) && self.ends_domain(cx, message.interface, mri)
     }
 
     /// Returns the aggregate that carries a flow.
@@ -210,7 +210,7 @@ fn is_range(mri: &PathCoupled) -> bool {
 /// Growing and shrinking of aggregates.
 impl QosNslp {
     /// Returns whether a RESERVE must wait until its aggregate has grown. If so, it was queued.
-    pub(super) fn waits_for_room(
+    pub(super) fn waits_for_growth(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -219,10 +219,10 @@ impl QosNslp {
         let Some(number) = asked.aggregate.filter(|_| !self.aggregates.is_resuming) else {
             return false;
         };
-        let Ok(wanted) = rmf::judge(asked.qspec, MessageType::Reserve) else { return false };
+        let Ok(wanted) = rmf::evaluate(asked.qspec, MessageType::Reserve) else { return false };
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held = held.map_or(Rate::ZERO, |held| held.rate);
-        let verdict = self.policy.judge(&asked.flow, asked.attributes, (asked.rule, held));
+        let verdict = self.policy.evaluate(&asked.flow, asked.attributes, (asked.rule, held));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         let more = wanted.demand.rate.min(most).saturating_sub(held);
         let aggregate = &mut self.aggregates.list[number];
@@ -249,13 +249,13 @@ impl QosNslp {
         let waiting = aggregate.waiting.iter().map(|(more, _)| *more);
         let need = waiting.fold(held, Rate::saturating_add);
         let width = aggregate.rule.width_for(need);
-        if width <= aggregate.granted || !self.ask_for_width(cx, number, width) {
+        if width <= aggregate.granted || !self.request_width(cx, number, width) {
             self.resume_all(cx, number);
         }
     }
 
     /// Sends a RESERVE with this rate for an aggregate; returns whether that was possible.
-    fn ask_for_width(
+    fn request_width(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         number: usize,
@@ -268,10 +268,10 @@ impl QosNslp {
         self.aggregates.list[number].asked = Some(width);
         let session = self.aggregates.list[number].session.and_then(|id| self.store.find(id));
         let asked = match session {
-            None => self.begin_aggregate(cx, number, &qspec, wish),
+            None => self.create_aggregate(cx, number, &qspec, wish),
             Some(index) => {
                 let before = self.store.session(index).qspec.clone();
-                let asked = self.ask_for(cx, index, &qspec).is_ok();
+                let asked = self.change_reservation(cx, index, &qspec).is_ok();
                 if asked {
                     self.store.session_mut(index).extra().before.get_or_insert(before);
                 }
@@ -285,7 +285,7 @@ impl QosNslp {
     }
 
     /// Creates the session of an aggregate: of all packets from this node to its prefix.
-    fn begin_aggregate(
+    fn create_aggregate(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         number: usize,
@@ -325,7 +325,7 @@ impl QosNslp {
     }
 
     /// Handles the response to the RESERVE of an aggregate, or its timeout.
-    pub(super) fn aggregate_is_answered(
+    pub(super) fn handle_aggregate_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -340,20 +340,21 @@ impl QosNslp {
             (Some(width), true) => self.set_width(cx, number, width),
             (None, true) => {}
             // The rate granted before is lost as well.
-            (None, false) => return self.aggregate_is_lost(cx, index),
+            (None, false) => return self.handle_aggregate_loss(cx, index),
             (Some(_), false) if aggregate.granted == Rate::ZERO => {
                 aggregate.session = None;
                 self.release(cx, index);
             }
             (Some(_), false) => {
-                let back = before.is_some_and(|qspec| self.ask_for(cx, index, &qspec).is_ok());
+                let back =
+                    before.is_some_and(|qspec| self.change_reservation(cx, index, &qspec).is_ok());
                 if !back {
-                    return self.aggregate_is_lost(cx, index);
+                    return self.handle_aggregate_loss(cx, index);
                 }
             }
         }
         self.resume_all(cx, number);
-        self.look_at_aggregates(cx);
+        self.check_aggregates(cx);
     }
 
     fn set_width(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize, width: Rate) {
@@ -378,24 +379,24 @@ impl QosNslp {
     }
 
     /// Completes the handling of one input: checks the aggregates, and sends summary tears.
-    pub(super) fn turn_ends(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        self.look_at_aggregates(cx);
+    pub(super) fn finish_input(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        self.check_aggregates(cx);
         self.send_summary_tears(cx);
     }
 
     /// Starts or stops the shrink timers of the aggregates; a few comparisons for each.
-    pub(super) fn look_at_aggregates(&mut self, cx: &HandlerContext<'_, '_>) {
+    pub(super) fn check_aggregates(&mut self, cx: &HandlerContext<'_, '_>) {
         for number in 0..self.aggregates.list.len() {
             let spare = self.spare(cx, number);
             let aggregate = &mut self.aggregates.list[number];
-            match (aggregate.shrinks, spare) {
+            match (aggregate.shrink_timer, spare) {
                 (None, Some(_)) => {
                     let at = cx.now + self.config.shrink_after;
-                    aggregate.shrinks = Some(self.waits.arm(at, Wait::Aggregate(number)));
+                    aggregate.shrink_timer = Some(self.waits.arm(at, Wait::Aggregate(number)));
                 }
                 (Some(timer), None) => {
                     self.waits.cancel(timer);
-                    aggregate.shrinks = None;
+                    aggregate.shrink_timer = None;
                 }
                 _ => {}
             }
@@ -415,12 +416,12 @@ impl QosNslp {
 
     /// Shrinks an aggregate that was wider than needed for long enough. This node stops using the rate before it
     /// releases it.
-    pub(super) fn aggregate_shrinks(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
-        self.aggregates.list[number].shrinks = None;
+    pub(super) fn shrink_aggregate(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
+        self.aggregates.list[number].shrink_timer = None;
         let Some(width) = self.spare(cx, number) else { return };
         self.set_width(cx, number, width);
         if width > Rate::ZERO {
-            self.ask_for_width(cx, number, width);
+            self.request_width(cx, number, width);
             return;
         }
         let session = self.aggregates.list[number].session.take();
@@ -430,7 +431,7 @@ impl QosNslp {
     }
 
     /// Handles the loss of an aggregate: its flows have lost their reservations, and their QNIs are notified.
-    pub(super) fn aggregate_is_lost(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn handle_aggregate_loss(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let id = self.store.session(index).id;
         let Some(number) = self.aggregates.of_session(id) else { return };
         let aggregate = &mut self.aggregates.list[number];
@@ -444,7 +445,7 @@ impl QosNslp {
             self.store.unbind(member);
             self.store.session_mut(member).extra().bound.retain(|bound| bound.session != id);
             self.store.bind(member);
-            self.give_back(cx, member, Change::Failed);
+            self.release_claim(cx, member, Change::Failed);
             self.notify_qni(cx, member, failure);
         }
         self.release(cx, index);

@@ -9,19 +9,19 @@ use earmark_wire::qos_nslp::iana::{MessageType, Success};
 use earmark_wire::qos_nslp::{Outcome, PacketClassifier, Response, Rsn};
 
 use super::QosNslp;
-use super::admission::{AdmissionRequest, flow_of, way_out};
+use super::admission::{AdmissionRequest, flow_of, outgoing_interface};
 use super::api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
     Scope, Source,
 };
-use super::own_queries::Question;
+use super::own_queries::OwnQuery;
 use super::path_extent;
 use super::request::qspec_of;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
-use super::send::Saying;
-use super::state::{Asking, Flags, Index, NONE, Ring, Session};
-use super::store::Place;
+use super::send::ReserveOptions;
+use super::state::{Flags, Index, NONE, PendingRequest, Ring, Session};
+use super::store::VacantEntry;
 use crate::nslp::HandlerContext;
 
 /// Role of an application.
@@ -30,7 +30,7 @@ pub(super) enum Role {
     /// Has a session of which this node is the QNI.
     Initiator(SessionId),
     /// Waits for the response to a QUERY, or for the RESERVE that it has asked for.
-    Asker(Box<Question>),
+    Querier(Box<OwnQuery>),
     /// Listens for sessions.
     Listener(Listen, Vec<SessionId>),
 }
@@ -40,26 +40,28 @@ impl QosNslp {
     pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         let (application, result) = match command {
             Command::Reserve { application, request } => {
-                (application, self.begin(cx, application, &request))
+                (application, self.start_reservation(cx, application, &request))
             }
             Command::Modify { application, wish } => {
                 (application, self.modify(cx, application, &wish))
             }
-            Command::Release { application } => (application, self.leave(cx, application)),
+            Command::Release { application } => {
+                (application, self.release_application(cx, application))
+            }
             Command::Query { application, request } => {
-                (application, self.ask(cx, application, request, Purpose::Query))
+                (application, self.start_query(cx, application, request, Purpose::Query))
             }
             Command::Invite { application, request } => {
-                (application, self.ask(cx, application, request, Purpose::Invite))
+                (application, self.start_query(cx, application, request, Purpose::Invite))
             }
             Command::Listen { application, listen } => {
                 (application, self.listen(application, listen))
             }
         };
         if let Err(reason) = result {
-            tell(cx, Event::Rejected { application, reason });
+            report(cx, Event::Rejected { application, reason });
         }
-        self.turn_ends(cx);
+        self.finish_input(cx);
     }
 
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {
@@ -69,7 +71,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn begin(
+    fn start_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -98,11 +100,11 @@ impl QosNslp {
         let Err(refused) = self.initiate(cx, &initiation, request) else { return Ok(()) };
         self.applications.remove(&application);
         match refused {
-            NotBegun::Rejected(reason) => Err(reason),
-            NotBegun::Refused(refused) => {
+            InitiationError::Rejected(reason) => Err(reason),
+            InitiationError::Refused(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(cx, Event::Refused { application, outcome, source, available, reaction });
+                report(cx, Event::Refused { application, outcome, source, available, reaction });
                 Ok(())
             }
         }
@@ -114,24 +116,26 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         initiation: &Initiation<'_>,
         request: &Request,
-    ) -> Result<(), NotBegun> {
+    ) -> Result<(), InitiationError> {
         let Initiation { application, session, mri, place, qspec, classifier, breaks } =
             *initiation;
         if self.store.sessions.len() >= self.config.limits.sessions as usize {
-            return Err(NotBegun::Rejected(Rejection::TooMany));
+            return Err(InitiationError::Rejected(Rejection::TooMany));
         }
-        let flow = flow_of(&mri, classifier).ok_or(NotBegun::Rejected(Rejection::BadFlow))?;
-        let interface = way_out(cx, &mri).map_err(|_| NotBegun::Rejected(Rejection::NoRoute))?;
+        let flow =
+            flow_of(&mri, classifier).ok_or(InitiationError::Rejected(Rejection::BadFlow))?;
+        let interface = outgoing_interface(cx, &mri)
+            .map_err(|_| InitiationError::Rejected(Rejection::NoRoute))?;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let block = self.store.next_index();
         let (held, rule) = (None, None);
         let aggregate = None;
         let asked =
             AdmissionRequest { block, flow, interface, aggregate, attributes, held, rule, qspec };
-        let granted = self.admit(cx, &asked).map_err(NotBegun::Refused)?;
+        let granted = self.admit(cx, &asked).map_err(InitiationError::Refused)?;
         let rii = self.draw_rii();
         let wait = self.refresh_wait();
-        let (at, wait_ms, until) = self.first_try(cx.now);
+        let (at, wait_ms, until) = self.first_retry(cx.now);
         let mut block = Session {
             id: session,
             mri,
@@ -162,15 +166,19 @@ impl QosNslp {
         extra.application = application;
         extra.bound.clone_from(&request.bound);
         extra.on_refusal = request.on_refusal;
-        extra.request = Some(Asking { rii, at, wait_ms, until });
+        extra.request = Some(PendingRequest { rii, at, wait_ms, until });
         let index = self.store.insert(block, place);
         self.counters.created += 1;
         self.store.bind(index);
         self.install(cx, index, false);
         if let Some(demand) = granted.claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, Change::Created, demand);
+            self.report_change(cx, index, Change::Created, demand);
         }
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         self.rearm(index);
         Ok(())
     }
@@ -190,21 +198,21 @@ impl QosNslp {
         }
         let qspec = qspec_of(wish, Purpose::Reserve)?;
         let before = self.store.session(index).qspec.clone();
-        match self.ask_for(cx, index, &qspec) {
+        match self.change_reservation(cx, index, &qspec) {
             Ok(()) => {
                 self.store.session_mut(index).extra().before.get_or_insert(before);
             }
             Err(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(cx, Event::Refused { application, outcome, source, available, reaction });
+                report(cx, Event::Refused { application, outcome, source, available, reaction });
             }
         }
         Ok(())
     }
 
     /// Changes the reservation of a session of this node.
-    pub(super) fn ask_for(
+    pub(super) fn change_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -231,22 +239,26 @@ impl QosNslp {
             session.qspec = granted.qspec.into();
         }
         let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_try(cx.now);
+        let (at, wait_ms, until) = self.first_retry(cx.now);
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
         session.flags.set(Flags::REMOVED, false);
-        session.extra().request = Some(Asking { rii, at, wait_ms, until });
+        session.extra().request = Some(PendingRequest { rii, at, wait_ms, until });
         let claim = session.claim;
         self.install(cx, index, false);
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, Change::Changed, demand);
+            self.report_change(cx, index, Change::Changed, demand);
         }
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         self.rearm(index);
         Ok(())
     }
 
-    fn leave(
+    fn release_application(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -258,20 +270,20 @@ impl QosNslp {
                 self.release(cx, index);
                 Ok(())
             }
-            Some(Role::Asker(_) | Role::Listener(..)) => {
+            Some(Role::Querier(_) | Role::Listener(..)) => {
                 match self.applications.remove(&application) {
                     Some(Role::Listener(_, sessions)) => self.drop_sessions(cx, &sessions),
-                    Some(Role::Asker(question)) => {
-                        self.questions.remove(&question.session);
-                        if let Some(timer) = question.timer {
+                    Some(Role::Querier(own_query)) => {
+                        self.own_queries_by_session.remove(&own_query.session);
+                        if let Some(timer) = own_query.timer {
                             self.waits.cancel(timer);
                         }
                         // The receiver ends the resulting session.
-                        self.drop_sessions(cx, &[question.session]);
+                        self.drop_sessions(cx, &[own_query.session]);
                     }
                     _ => {}
                 }
-                tell(cx, Event::Released { application });
+                report(cx, Event::Released { application });
                 Ok(())
             }
         }
@@ -298,7 +310,7 @@ impl QosNslp {
         }
         self.counters.released += 1;
         let rii = self.draw_rii();
-        let request = Asking { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
+        let request = PendingRequest { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
         self.store.session_mut(index).extra().request = Some(request);
         self.end(cx, index, Change::Released, Some(rii));
     }
@@ -310,7 +322,7 @@ pub(super) struct Initiation<'a> {
     pub(super) application: Option<Application>,
     pub(super) session: SessionId,
     pub(super) mri: PathCoupled,
-    pub(super) place: Place,
+    pub(super) place: VacantEntry,
     pub(super) qspec: &'a [u8],
     /// Classifier of the QUERY that caused the session.
     pub(super) classifier: Option<PacketClassifier>,
@@ -319,7 +331,7 @@ pub(super) struct Initiation<'a> {
 }
 
 /// Why a session was not created.
-pub(super) enum NotBegun {
+pub(super) enum InitiationError {
     Rejected(Rejection),
     Refused(super::admission::Refused),
 }
@@ -327,7 +339,7 @@ pub(super) enum NotBegun {
 /// Results of requests of this node.
 impl QosNslp {
     /// Handles the response to a request of this node.
-    pub(super) fn answered(
+    pub(super) fn handle_request_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -335,7 +347,7 @@ impl QosNslp {
     ) {
         let outcome = response.info.outcome;
         if outcome == Outcome::Success(Success::Teardown) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
@@ -347,18 +359,18 @@ impl QosNslp {
         if session.flags.has(Flags::AGGREGATE) {
             let granted = !is_error(outcome);
             if granted {
-                self.give_up_old_branch(cx, index);
+                self.tear_old_branch(cx, index);
             }
-            return self.aggregate_is_answered(cx, index, granted);
+            return self.handle_aggregate_response(cx, index, granted);
         }
         if !is_error(outcome) {
             if let Some(extra) = &mut session.extra {
                 extra.before = None;
             }
             session.trim();
-            self.give_up_old_branch(cx, index);
+            self.tear_old_branch(cx, index);
             if let Some(application) = application.filter(|_| is_initiator) {
-                self.is_reserved(cx, index, application, Some(response));
+                self.report_reserved(cx, index, application, Some(response));
             }
             return;
         }
@@ -368,11 +380,11 @@ impl QosNslp {
             return self.notify_qni(cx, index, outcome);
         }
         if let Some(application) = application {
-            self.is_refused(cx, index, application, response);
+            self.handle_refusal(cx, index, application, response);
         }
     }
 
-    fn is_reserved(
+    fn report_reserved(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -381,30 +393,33 @@ impl QosNslp {
     ) {
         let block = self.store.session(index);
         let session = block.id;
-        let own = rmf::judge(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
+        let own =
+            rmf::evaluate(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
         let own = own.unwrap_or(Rate::ZERO);
         let qspec = response.and_then(|response| response.qspec);
-        let rate = rmf::told(qspec).reserved.unwrap_or(own);
+        let rate = rmf::response_values(qspec).reserved.unwrap_or(own);
         let breaks = block.flags.has(Flags::BREAK);
         let reach = match response {
-            Some(response) => {
-                path_extent::answered(&block.mri, breaks, response.info.source.and_then(Source::of))
-            }
-            None => path_extent::alone(cx, &block.mri),
+            Some(response) => path_extent::by_response(
+                &block.mri,
+                breaks,
+                response.info.source.and_then(Source::of),
+            ),
+            None => path_extent::only_here(cx, &block.mri),
         };
         let reach = Box::new(reach);
-        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
+        report(cx, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
             // Nodes before the narrowest link hold more than is useful (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);
             if let Some(qspec) = resized {
                 // A smaller rate is always granted.
-                let _ = self.ask_for(cx, index, &qspec);
+                let _ = self.change_reservation(cx, index, &qspec);
             }
         }
     }
 
-    fn is_refused(
+    fn handle_refusal(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -413,16 +428,16 @@ impl QosNslp {
     ) {
         let outcome = response.info.outcome;
         let source = response.info.source.and_then(Source::of);
-        let available = rmf::told(response.qspec).available;
+        let available = rmf::response_values(response.qspec).available;
         let extra = self.store.session_mut(index).extra();
         let (reaction, before) = (extra.on_refusal, extra.before.take());
-        tell(cx, Event::Refused { application, outcome, source, available, reaction });
+        report(cx, Event::Refused { application, outcome, source, available, reaction });
         match (reaction, before) {
-            (OnRefusal::Retry, _) => self.ask_later(cx, index),
+            (OnRefusal::Retry, _) => self.retry_later(cx, index),
             (OnRefusal::Release, None) => self.release(cx, index),
             (OnRefusal::Release, Some(before)) => {
                 // This node can always return to a smaller reservation; a larger one may be taken.
-                if self.ask_for(cx, index, &before).is_err() {
+                if self.change_reservation(cx, index, &before).is_err() {
                     self.release(cx, index);
                 }
             }
@@ -431,11 +446,12 @@ impl QosNslp {
 
     /// Repeats a request after a refresh period. The sequence number is increased, because nodes that have released the
     /// reservation ignore refreshes.
-    pub(super) fn ask_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn retry_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let (rii, wait) = (self.draw_rii(), self.refresh_wait());
-        let (at, wait_ms, _) = self.first_try(cx.now);
+        let (at, wait_ms, _) = self.first_retry(cx.now);
         let later = at + wait;
-        let request = Asking { rii, at: later, wait_ms, until: later + self.config.give_up };
+        let request =
+            PendingRequest { rii, at: later, wait_ms, until: later + self.config.give_up };
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
         session.flags.set(Flags::CONFIRMED, false);
@@ -445,18 +461,22 @@ impl QosNslp {
     }
 
     /// Handles a request without response; returns whether the session still exists.
-    pub(super) fn nobody_answers(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
+    pub(super) fn handle_request_timeout(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+    ) -> bool {
         let session = self.store.session_mut(index);
         let application = session.application().filter(|_| session.is_initiator());
         let reaction = session.extra().on_refusal;
         session.extra().request = None;
         session.trim();
         if session.flags.has(Flags::AGGREGATE) {
-            self.aggregate_is_answered(cx, index, false);
+            self.handle_aggregate_response(cx, index, false);
             return true;
         }
         if let Some(application) = application {
-            tell(cx, Event::TimedOut { application });
+            report(cx, Event::TimedOut { application });
             if reaction == OnRefusal::Release {
                 self.release(cx, index);
             }
@@ -465,7 +485,7 @@ impl QosNslp {
     }
 
     /// Handles the end of the release of a session of this node: torn down on the whole path, as far as known.
-    pub(super) fn release_is_over(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn finish_release(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, application) = (session.id, session.application());
         let Some(application) = application.filter(|_| session.is_initiator()) else { return };
@@ -473,33 +493,33 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
             Some(Role::Initiator(session)) if *session == id => {
                 self.applications.remove(&application);
-                tell(cx, Event::Released { application });
+                report(cx, Event::Released { application });
             }
             _ => {}
         }
     }
 
     /// Completes a request of this node for a session of which it is also the last node.
-    pub(super) fn nobody_is_asked(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn complete_locally(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         if session.flags.has(Flags::AGGREGATE) {
             self.store.session_mut(index).extra().request = None;
-            return self.aggregate_is_answered(cx, index, true);
+            return self.handle_aggregate_response(cx, index, true);
         }
         let Some(application) = session.application() else { return };
         let asked = session.extra.as_ref().is_some_and(|extra| extra.request.is_some());
         if asked {
             let extra = self.store.session_mut(index).extra();
             (extra.request, extra.before) = (None, None);
-            self.is_reserved(cx, index, application, None);
+            self.report_reserved(cx, index, application, None);
         }
     }
 }
 
-pub(super) fn tell(cx: &mut HandlerContext<'_, '_>, event: Event) {
+pub(super) fn report(cx: &mut HandlerContext<'_, '_>, event: Event) {
     cx.out.notify(crate::Event::Qos(event));
 }

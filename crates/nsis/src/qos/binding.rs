@@ -54,11 +54,11 @@ pub(super) struct Kept {
     hops: u8,
     interface: InterfaceId,
     /// Whether the message has the MSG-ID.
-    triggers: bool,
+    has_message_id: bool,
 }
 
 impl Kept {
-    pub(super) fn of(message: &Received<'_>, nslpid: u16, triggers: bool) -> Kept {
+    pub(super) fn of(message: &Received<'_>, nslpid: u16, has_message_id: bool) -> Kept {
         Kept {
             nslpid,
             data: message.data.into(),
@@ -70,7 +70,7 @@ impl Kept {
             ip_distance: message.ip_distance,
             hops: message.hops,
             interface: message.interface,
-            triggers,
+            has_message_id,
         }
     }
 
@@ -91,7 +91,7 @@ impl Kept {
 
 impl QosNslp {
     /// Returns whether a RESERVE must wait for another one, or is refused because of it. If so, it was handled.
-    pub(super) fn is_held(
+    pub(super) fn must_wait(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -99,15 +99,15 @@ impl QosNslp {
         let Some(binding) = arrival.reserve.binding else { return false };
         match binding {
             MessageBinding::Bound(id) if self.synchronizes(cx, arrival) => {
-                self.bound_has_come(cx, arrival, id)
+                self.receive_bound(cx, arrival, id)
             }
             MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, arrival) => {
                 let waits = matches!(
                     self.bindings.by_id.get(&id.id),
-                    Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers
+                    Some(Binding { state: State::Waits(kept), .. }) if !kept.has_message_id
                 );
                 if !waits {
-                    self.hold(cx, arrival.message, id, true);
+                    self.store_waiting(cx, arrival.message, id, true);
                 }
                 !waits
             }
@@ -115,7 +115,7 @@ impl QosNslp {
         }
     }
 
-    fn bound_has_come(
+    fn receive_bound(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -129,14 +129,14 @@ impl QosNslp {
                 true
             }
             // Both wait for each other and have arrived: first this one, then the other.
-            Some(State::Waits(kept)) if kept.triggers => {
-                self.reserve(cx, arrival);
+            Some(State::Waits(kept)) if kept.has_message_id => {
+                self.receive_reserve(cx, arrival);
                 self.resume(cx, &kept);
                 true
             }
             // A retransmission replaces the waiting message.
             _ => {
-                self.hold(cx, arrival.message, id, false);
+                self.store_waiting(cx, arrival.message, id, false);
                 true
             }
         }
@@ -158,14 +158,14 @@ impl QosNslp {
     }
 
     /// Resumes the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was handled.
-    pub(super) fn triggers(
+    pub(super) fn resume_bound(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         id: MessageId,
     ) {
         match self.bindings.by_id.get(&id.id) {
-            Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers => {
+            Some(Binding { state: State::Waits(kept), .. }) if !kept.has_message_id => {
                 if let Some(State::Waits(kept)) = self.take(id) {
                     self.resume(cx, &kept);
                 }
@@ -176,39 +176,39 @@ impl QosNslp {
                 .get(index as usize)
                 .is_some_and(|session| session.flags.has(Flags::ENDS_HERE)) =>
             {
-                self.note(cx, id, true);
+                self.record_result(cx, id, true);
             }
             _ => {}
         }
     }
 
     /// Refuses the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was refused.
-    pub(super) fn trigger_fails(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
+    pub(super) fn fail_bound(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
         match self.take(id) {
-            Some(State::Waits(kept)) if !kept.triggers => self.give_up(cx, &kept),
-            _ => self.note(cx, id, false),
+            Some(State::Waits(kept)) if !kept.has_message_id => self.fail_waiting(cx, &kept),
+            _ => self.record_result(cx, id, false),
         }
     }
 
-    fn note(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
+    fn record_result(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
         if self.bindings.by_id.len() < self.config.limits.waiting as usize {
             let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
             self.bindings.by_id.insert(id.id, Binding { state: State::Came(success), timer });
         }
     }
 
-    fn hold(
+    fn store_waiting(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         id: MessageId,
-        triggers: bool,
+        has_message_id: bool,
     ) {
         self.take(id);
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(cx, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(Kept::of(message, cx.nslpid, triggers)));
+        let state = State::Waits(Box::new(Kept::of(message, cx.nslpid, has_message_id)));
         let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
@@ -224,20 +224,20 @@ impl QosNslp {
         let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let message = kept.message();
         if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
-            self.treat(cx, &message, &reserve);
+            self.handle_reserve(cx, &message, &reserve);
         }
         cx.nslpid = called;
     }
 
     /// Handles the timeout of a waiting RESERVE.
-    pub(super) fn binding_expires(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
+    pub(super) fn expire_binding(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
         if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
-            self.give_up(cx, &kept);
+            self.fail_waiting(cx, &kept);
         }
     }
 
     /// Refuses a RESERVE whose other message did not arrive: the synchronization has failed.
-    fn give_up(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
+    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
         let message = kept.message();
         self.ignore(cx, &message, DropReason::NotBound);
         let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };

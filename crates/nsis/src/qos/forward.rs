@@ -12,13 +12,13 @@ use super::admission::Refused;
 use super::api::Event;
 use super::reserve::Arrival;
 use super::rmf;
-use super::send::{Saying, said_here};
+use super::send::{ReserveOptions, info_here};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
     /// Forwards a RESERVE, or ends it if this is the last node.
-    pub(super) fn go_on(
+    pub(super) fn forward_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -32,17 +32,17 @@ impl QosNslp {
                 let qspec = rmf::success(&session.qspec);
                 // The QNI reports the responding node to its user (RFC 5974 section 5.1.3.6).
                 let outcome = Outcome::Success(success);
-                let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+                let info = info_here(cx, Some(message.interface), &message.mri, outcome);
                 self.respond(cx, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
             } else if reserve.flags.ack_req {
                 self.acknowledge(cx, arrival);
             }
             if success == Success::Reservation {
-                self.arrived(cx, index);
+                self.report_incoming(cx, index);
             }
             return;
         }
-        let saying = Saying {
+        let options = ReserveOptions {
             full: true,
             rii: reserve.rii,
             // Nodes further along may still wait for the MSG-ID.
@@ -52,9 +52,9 @@ impl QosNslp {
             }),
             info: reserve.info,
             objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
-            ..Saying::default()
+            ..ReserveOptions::default()
         };
-        self.send_reserve(cx, index, &saying);
+        self.send_reserve(cx, index, &options);
         mark(Checkpoint::Forward);
         let next = cx.now + self.refresh_wait();
         self.store.session_mut(index).refresh_at = next;
@@ -85,13 +85,13 @@ impl QosNslp {
         let (session, available) = (message.session, *available);
         cx.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.trigger_fails(cx, id);
+            self.fail_bound(cx, id);
         }
         if reserve.tear {
             return;
         }
         let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
-        let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+        let info = info_here(cx, Some(message.interface), &message.mri, outcome);
         let returned = reserve
             .qspec
             .filter(|_| fault.object.is_some())

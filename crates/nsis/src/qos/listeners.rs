@@ -11,11 +11,11 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 use super::QosNslp;
 use super::admission::flow_of;
 use super::api::{Application, Event, Listen, Rejection, Request, ReservationRequest, Scope};
-use super::application::{Initiation, Role, tell};
+use super::application::{Initiation, Role, report};
 use super::path_extent;
 use super::request::qspec_of;
 use super::rmf::{self, Purpose};
-use super::send::Saying;
+use super::send::ReserveOptions;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 
@@ -42,7 +42,7 @@ impl QosNslp {
     }
 
     /// Reports a new or changed session that ends here to its application.
-    pub(super) fn arrived(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn report_incoming(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
         if session.interface.is_none() && !cx.context.interfaces.is_local(mri.destination) {
@@ -51,47 +51,47 @@ impl QosNslp {
         }
         let application = session
             .application()
-            .or_else(|| self.asker_of(id).map(|(application, _)| application))
+            .or_else(|| self.querier_of(id).map(|(application, _)| application))
             .or_else(|| self.listener_for(&mri).map(|(application, _)| application));
         let (Some(application), Some(flow)) = (application, flow_of(&mri, session.classifier))
         else {
             return;
         };
-        let wanted = rmf::judge(&session.qspec, MessageType::Reserve);
+        let wanted = rmf::evaluate(&session.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
         self.store.session_mut(index).extra().application = Some(application);
         match self.applications.get_mut(&application) {
-            Some(Role::Asker(question)) => {
-                if let Some(timer) = question.timer.take() {
+            Some(Role::Querier(own_query)) => {
+                if let Some(timer) = own_query.timer.take() {
                     self.waits.cancel(timer);
                 }
             }
             Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
             _ => {}
         }
-        let reach = Box::new(path_extent::arrived(&mri, breaks));
-        tell(cx, Event::Incoming { application, session: id, flow, rate, reach });
-        self.answer_in_reverse(cx, index, application);
+        let reach = Box::new(path_extent::by_reserve(&mri, breaks));
+        report(cx, Event::Incoming { application, session: id, flow, rate, reach });
+        self.create_reverse_session(cx, index, application);
     }
 
     /// Reports the end of an incoming session.
-    pub(super) fn gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn report_gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
         let Some(application) = session.application() else { return };
         match self.applications.get_mut(&application) {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
-            Some(Role::Asker(_)) => self.drop_question(application),
+            Some(Role::Querier(_)) => self.drop_own_query(application),
             _ => {}
         }
-        tell(cx, Event::Gone { application, session: id });
+        report(cx, Event::Gone { application, session: id });
         if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
             self.release(cx, reverse);
         }
     }
 
     /// Creates the session of the reverse direction, bound to the incoming one (section 4.4).
-    fn answer_in_reverse(
+    fn create_reverse_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -144,7 +144,7 @@ impl QosNslp {
     }
 
     /// Answers a QUERY with RESERVE-INIT; returns whether that was possible.
-    pub(super) fn reserve_back(
+    pub(super) fn answer_invitation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -157,8 +157,8 @@ impl QosNslp {
             // A retransmission: the RESERVE is sent again.
             Ok(index) => {
                 if self.store.session(index).is_initiator() {
-                    let saying = Saying { full: true, ..Saying::default() };
-                    self.send_reserve(cx, index, &saying);
+                    let options = ReserveOptions { full: true, ..ReserveOptions::default() };
+                    self.send_reserve(cx, index, &options);
                 }
                 return true;
             }

@@ -102,7 +102,7 @@ pub struct QosNslp {
     /// Applications of this node, in order.
     applications: BTreeMap<Application, Role>,
     /// Applications with a QUERY, by session.
-    questions: BTreeMap<SessionId, Application>,
+    own_queries_by_session: BTreeMap<SessionId, Application>,
     bindings: Bindings,
     /// Timers besides those of the sessions.
     waits: TimingWheel<Wait>,
@@ -132,7 +132,7 @@ impl QosNslp {
         QosNslp {
             store: Store::new(KeyedHash::draw(&mut random.stream("nsis/qos/hash"))),
             applications: BTreeMap::new(),
-            questions: BTreeMap::new(),
+            own_queries_by_session: BTreeMap::new(),
             bindings: Bindings::default(),
             waits: TimingWheel::new(),
             policy: Policy::new(config.policy.clone()),

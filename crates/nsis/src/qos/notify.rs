@@ -7,20 +7,20 @@ use super::QosNslp;
 use super::api::{Event, OnRefusal, Source};
 use super::counters::DropReason;
 use super::response::is_error;
-use super::send::{Addressing, said_here};
+use super::send::{Addressing, info_here};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received, Validity};
 
 impl QosNslp {
     /// Handles a NOTIFY.
-    pub(super) fn notified(
+    pub(super) fn receive_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         notify: &Notify<'_>,
     ) {
         let Some(index) = self.store.find(message.session) else {
-            return self.notified_of_query(cx, message, notify);
+            return self.receive_query_notify(cx, message, notify);
         };
         let session = self.store.session(index);
         if message.mri.direction() == session.direction() {
@@ -37,24 +37,24 @@ impl QosNslp {
         }
         if self.store.session(index).is_initiator() {
             let source = notify.info.source.and_then(Source::of);
-            return self.lost(cx, index, outcome, source);
+            return self.handle_loss(cx, index, outcome, source);
         }
-        let way = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None);
         let flags = self.flags_of(message.session);
-        self.send(cx, way, &Message::Notify(Notify { flags, ..*notify }));
+        self.send(cx, addressing, &Message::Notify(Notify { flags, ..*notify }));
     }
 
     /// Handles a NOTIFY about a QUERY, which has no state: forwards it to the sender of the QUERY.
-    fn notified_of_query(
+    fn receive_query_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         notify: &Notify<'_>,
     ) {
         if !self.is_own_end(cx, &message.mri) {
-            return self.send(cx, Addressing::on(message), &Message::Notify(*notify));
+            return self.send(cx, Addressing::forwarding(message), &Message::Notify(*notify));
         }
-        if !self.invitation_fails(cx, message.session, notify) {
+        if !self.receive_invitation_notify(cx, message.session, notify) {
             self.ignore(cx, message, DropReason::Unasked);
         }
     }
@@ -68,17 +68,17 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if session.is_initiator() {
-            return self.lost(cx, index, outcome, None);
+            return self.handle_loss(cx, index, outcome, None);
         }
-        let way = self.towards_qni(index, None);
-        let info = said_here(cx, session.interface, &session.towards_qni(), outcome);
+        let addressing = self.towards_qni(index, None);
+        let info = info_here(cx, session.interface, &session.towards_qni(), outcome);
         let flags = self.flags_of(session.id);
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
-        self.send(cx, way, &Message::Notify(notify));
+        self.send(cx, addressing, &Message::Notify(notify));
     }
 
     /// Handles a NOTIFY at the QNI of a session.
-    fn lost(
+    fn handle_loss(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -91,7 +91,7 @@ impl QosNslp {
         }
         let session = self.store.session(index);
         if session.flags.has(Flags::AGGREGATE) && outcome != truncated {
-            return self.aggregate_is_lost(cx, index);
+            return self.handle_aggregate_loss(cx, index);
         }
         let Some(application) = session.application() else { return };
         cx.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
@@ -101,7 +101,7 @@ impl QosNslp {
             return;
         }
         match on_refusal {
-            Some(OnRefusal::Retry) => self.ask_later(cx, index),
+            Some(OnRefusal::Retry) => self.retry_later(cx, index),
             _ => self.release(cx, index),
         }
     }

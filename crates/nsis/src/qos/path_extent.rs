@@ -14,7 +14,7 @@ use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
 
 use super::QosNslp;
 use super::api::{Event, Source};
-use super::application::tell;
+use super::application::report;
 use super::rmf;
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
@@ -29,7 +29,7 @@ pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
 }
 
 /// Returns the extent by the response of the last node. In receiver-initiated sessions the data travel the other way.
-pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) -> Outcome {
+pub(super) fn by_response(mri: &PathCoupled, breaks: bool, source: Option<Source>) -> Outcome {
     let last = match &source {
         Some(Source::Address(address)) => Some(*address),
         _ => None,
@@ -40,17 +40,17 @@ pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) 
     });
     let by = Some(Word { node, message: Message::Response });
     let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.reaching(!breaks);
-    between(outcome, mri, last)
+    with_ends(outcome, mri, last)
 }
 
 /// Returns the extent by a RESERVE that this node, the last one, has received.
-pub(super) fn arrived(mri: &PathCoupled, breaks: bool) -> Outcome {
+pub(super) fn by_reserve(mri: &PathCoupled, breaks: bool) -> Outcome {
     let outcome = Outcome::said(Kind::Whole, None, Message::Reserve).reaching(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 
 /// Returns the extent if no other node takes part.
-pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
+pub(super) fn only_here(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
     let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
     let own = match mri.direction {
@@ -61,7 +61,7 @@ pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
 }
 
 /// Adds the ends in the direction of the data: the QNI is at one end of the flow, and `last` is the responding node.
-fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome {
+fn with_ends(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome {
     match mri.direction {
         Direction::Downstream => Outcome { from: Some(mri.source), to: last, ..outcome },
         Direction::Upstream => Outcome { from: last, to: Some(mri.destination), ..outcome },
@@ -71,7 +71,7 @@ fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome
 impl QosNslp {
     /// Reports address translation on the path of a session. Behind the translator the report goes to the listener for
     /// the flow in the message, although the packets have other addresses.
-    pub(super) fn tell_of_translation(
+    pub(super) fn report_translation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         (session, mri): (SessionId, Mri),
@@ -79,18 +79,18 @@ impl QosNslp {
     ) {
         let own = self.store.find(session);
         let own = own.and_then(|index| self.store.session(index).application());
-        let asker = || self.asker_of(session).map(|(application, _)| application);
+        let querier = || self.querier_of(session).map(|(application, _)| application);
         let listener = || match mri {
             Mri::PathCoupled(mri) => self.listener_for(&mri).map(|(application, _)| application),
             Mri::LooseEnd(_) => None,
         };
-        let application = own.or_else(asker).or_else(listener);
-        tell(cx, Event::Translated { application, session, translation });
+        let application = own.or_else(querier).or_else(listener);
+        report(cx, Event::Translated { application, session, translation });
     }
 
     /// Reports that this node has become the last one: to the QNI (RFC 5974 section 3.2.12.1), or at the QNI to the
     /// application.
-    pub(super) fn tell_of_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn report_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let block = self.store.session(index);
         if !block.is_initiator() {
             if !ends_near(cx, &block.towards_qnr()) {
@@ -106,9 +106,9 @@ impl QosNslp {
             return;
         }
         let (session, mri) = (block.id, block.mri);
-        let wanted = rmf::judge(&block.qspec, MessageType::Reserve);
+        let wanted = rmf::evaluate(&block.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
-        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(alone(cx, &mri)));
-        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
+        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(only_here(cx, &mri)));
+        report(cx, Event::Reserved { application, session, rate, breaks, reach });
     }
 }

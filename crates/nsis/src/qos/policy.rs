@@ -31,7 +31,7 @@ impl Policy {
     }
 
     /// Returns the limit of a flow that already holds `held` under `rule`; `None` to refuse it.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &self,
         flow: &Flow,
         attributes: Attributes,
@@ -113,20 +113,20 @@ mod tests {
         let plain = Attributes::default();
         let secure = Attributes { reliable: true, secure: true };
         let none = (None, Rate::ZERO);
-        assert_eq!(policy.judge(&flow("10.1.2.3"), secure, none), None);
+        assert_eq!(policy.evaluate(&flow("10.1.2.3"), secure, none), None);
         let verdict = |most| Some(Verdict { rule: Some(1), most });
-        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, none), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.3"), plain, none), verdict(mbps(4)));
         policy.account(Some(1), Rate::ZERO, mbps(4));
-        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(2)));
-        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, (Some(1), mbps(4))), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.4"), plain, none), verdict(mbps(2)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.3"), plain, (Some(1), mbps(4))), verdict(mbps(4)));
         policy.account(Some(1), mbps(4), Rate::ZERO);
-        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.4"), plain, none), verdict(mbps(4)));
         let most = Rate::MAX;
         let third = Some(Verdict { rule: Some(2), most });
-        assert_eq!(policy.judge(&flow("192.0.2.1"), secure, none), third);
-        assert_eq!(policy.judge(&flow("192.0.2.1"), plain, none), None);
+        assert_eq!(policy.evaluate(&flow("192.0.2.1"), secure, none), third);
+        assert_eq!(policy.evaluate(&flow("192.0.2.1"), plain, none), None);
         assert_eq!(
-            Policy::default().judge(&flow("192.0.2.1"), plain, none),
+            Policy::default().evaluate(&flow("192.0.2.1"), plain, none),
             Some(Verdict { rule: None, most })
         );
     }

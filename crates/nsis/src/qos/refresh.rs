@@ -11,41 +11,41 @@ use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 use super::QosNslp;
-use super::admission::way_out;
+use super::admission::outgoing_interface;
 use super::api::Change;
-use super::send::{DEFAULT_REFRESH_MS, Saying};
+use super::send::{DEFAULT_REFRESH_MS, ReserveOptions};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
 /// Limit of timers for one input.
-const TIMERS_PER_TURN: usize = 64;
+const MAX_TIMERS_PER_INPUT: usize = 64;
 
 impl QosNslp {
     /// Handles due timers, up to the limit.
-    pub(super) fn timers_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        for _ in 0..TIMERS_PER_TURN {
+    pub(super) fn expire_timers(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, index)) = self.store.timers.pop_due(cx.now) else { break };
             self.store.session_mut(index).timer = None;
-            self.is_due(cx, index);
+            self.handle_timer(cx, index);
         }
         mark(Checkpoint::Timers);
-        self.waiting_expire(cx);
+        self.expire_waiting(cx);
     }
 
-    fn is_due(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn handle_timer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let now = cx.now;
         let session = self.store.session(index);
         if session.expires_at <= now {
-            return self.expired(cx, index);
+            return self.handle_expiry(cx, index);
         }
         if let Some(extra) = &session.extra {
             let asks = extra.request.is_some_and(|request| request.at <= now);
-            let unheard = extra.acknowledged_by.is_some_and(|at| at <= now);
-            if asks && !self.ask_again(cx, index) {
+            let is_overdue = extra.acknowledged_by.is_some_and(|at| at <= now);
+            if asks && !self.retry_request(cx, index) {
                 return;
             }
-            if unheard {
-                self.next_is_silent(cx, index);
+            if is_overdue {
+                self.handle_missing_acknowledgement(cx, index);
             }
         }
         if self.store.session(index).refresh_at <= now {
@@ -73,9 +73,9 @@ impl QosNslp {
     }
 
     /// Ends a session that was not refreshed, or whose tear had no response.
-    fn expired(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn handle_expiry(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         self.counters.expired += 1;
@@ -109,39 +109,40 @@ impl QosNslp {
         if reduced && self.config.summary > 0 && session.on.is_some() {
             return self.summarize(cx, index, acknowledge);
         }
-        let saying = Saying { full: !reduced, acknowledge, ..Saying::default() };
-        self.send_reserve(cx, index, &saying);
+        let options = ReserveOptions { full: !reduced, acknowledge, ..ReserveOptions::default() };
+        self.send_reserve(cx, index, &options);
     }
 
     /// Moves the claim if the outgoing interface of the flow has changed.
     pub(super) fn follow_route(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let Ok(now) = way_out(cx, &session.mri) else { return };
+        let Ok(now) = outgoing_interface(cx, &session.mri) else { return };
         if now != session.interface {
             self.move_claim(cx, index, now);
         }
     }
 
     /// Retransmits or abandons a request; returns whether the session still exists.
-    fn ask_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
+    fn retry_request(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
         let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
             return true;
         };
         if cx.now >= request.until {
-            return self.nobody_answers(cx, index);
+            return self.handle_request_timeout(cx, index);
         }
-        let (at, wait_ms) = next_try(cx.now, request.wait_ms, request.until);
+        let (at, wait_ms) = next_retry(cx.now, request.wait_ms, request.until);
         if let Some(request) = &mut self.store.session_mut(index).extra().request {
             (request.at, request.wait_ms) = (at, wait_ms);
         }
         self.counters.repeated += 1;
-        let saying = Saying { full: true, rii: Some(request.rii), ..Saying::default() };
-        self.send_reserve(cx, index, &saying);
+        let options =
+            ReserveOptions { full: true, rii: Some(request.rii), ..ReserveOptions::default() };
+        self.send_reserve(cx, index, &options);
         true
     }
 
     /// Handles missing acknowledgements of the next node (section 5.4.1).
-    fn next_is_silent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn handle_missing_acknowledgement(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.extra().acknowledged_by = None;
         session.flags.set(Flags::CONFIRMED, false);
@@ -152,7 +153,7 @@ impl QosNslp {
 
     /// Returns the first retransmission of a request, the wait before it in milliseconds, and the time when it is
     /// abandoned.
-    pub(super) fn first_try(&self, now: Time) -> (Time, u32, Time) {
+    pub(super) fn first_retry(&self, now: Time) -> (Time, u32, Time) {
         // Zero would stay zero when doubled.
         let wait = self.config.retry.max(Duration::from_millis(1));
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
@@ -162,7 +163,7 @@ impl QosNslp {
 
 /// Returns the next retransmission of a request, and the wait before it in milliseconds: twice the previous one
 /// (section 5.2.4).
-pub(super) fn next_try(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
+pub(super) fn next_retry(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
     let wait_ms = wait_ms.saturating_mul(2);
     ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
 }

@@ -12,10 +12,10 @@ use super::state::Flags;
 
 impl QosNslp {
     /// Replaces the settings: see [`Config::renewed`].
-    pub(crate) fn renew(&mut self, ledger: &Ledger, new: Config) {
+    pub(crate) fn reload(&mut self, ledger: &Ledger, new: Config) {
         let new = self.config.renewed(new);
         if self.config.policy != new.policy {
-            self.judge_anew(ledger, &new.policy);
+            self.reaccount(ledger, &new.policy);
         }
         if self.config.refresh != new.refresh {
             // A summary has no lifetimes of the listed sessions, so each session sends a full RESERVE once.
@@ -27,7 +27,7 @@ impl QosNslp {
     }
 
     /// Accounts all reservations under new rules.
-    fn judge_anew(&mut self, ledger: &Ledger, rules: &[Rule]) {
+    fn reaccount(&mut self, ledger: &Ledger, rules: &[Rule]) {
         self.policy = Policy::new(rules.to_vec());
         for (_, session) in &mut self.store.sessions {
             session.rule = None;

@@ -14,13 +14,15 @@ use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, Tra
 use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve, Rsn};
 
 use super::QosNslp;
-use super::admission::{AdmissionRequest, Granted, Refused, flow_of, is_foreign, way_out};
+use super::admission::{
+    AdmissionRequest, Granted, Refused, flow_of, is_foreign, outgoing_interface,
+};
 use super::api::Change;
 use super::counters::DropReason;
 use super::refresh::lifetime_ms;
 use super::rmf::Fault;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
-use super::store::Place;
+use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 /// A received RESERVE with its peer and flow.
@@ -53,20 +55,29 @@ pub(super) fn order(known: Rsn, new: Rsn) -> Order {
 
 impl QosNslp {
     /// Handles a RESERVE.
-    pub(super) fn reserve(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
+    pub(super) fn receive_reserve(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+    ) {
         let found = self.store.look_up(arrival.message.session);
         mark(Checkpoint::FindSession);
         match found {
-            Ok(index) => self.known(cx, arrival, index),
+            Ok(index) => self.receive_known(cx, arrival, index),
             // A tear for an unknown session has nothing to remove (section 5.4.1).
             Err(_) if arrival.reserve.tear => {
                 self.ignore(cx, arrival.message, DropReason::NoSession);
             }
-            Err(place) => self.unknown(cx, arrival, place),
+            Err(place) => self.create_session(cx, arrival, place),
         }
     }
 
-    fn known(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn receive_known(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+    ) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let session = self.store.session(index);
         if session.direction() != mri.direction {
@@ -76,7 +87,7 @@ impl QosNslp {
         let is_same_peer = session.back == Some(peer);
         if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, arrival) {
             if reserve.tear {
-                self.forget_former(index, peer);
+                self.accept_former_peer(index, peer);
             }
             return self.ignore(cx, message, DropReason::OtherPeer);
         }
@@ -86,13 +97,13 @@ impl QosNslp {
         match order(session.rsn, reserve.rsn) {
             Order::Older => self.ignore(cx, message, DropReason::OldRsn),
             Order::Same if is_same_peer && session.mri == mri => {
-                self.refreshed(cx, arrival, index);
+                self.refresh_session(cx, arrival, index);
             }
             _ if reserve.qspec.is_none() => {
                 let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
                 self.deny(cx, arrival, &refused(outcome));
             }
-            _ => self.changed(cx, arrival, index),
+            _ => self.change_session(cx, arrival, index),
         }
     }
 
@@ -108,7 +119,7 @@ impl QosNslp {
     }
 
     /// Accepts new messages from the former peer, which has torn down its state.
-    fn forget_former(&mut self, index: Index, peer: PeerHandle) {
+    fn accept_former_peer(&mut self, index: Index, peer: PeerHandle) {
         let session = self.store.session_mut(index);
         if let Some(extra) = &mut session.extra {
             extra.former.take_if(|(former, _)| *former == peer);
@@ -117,9 +128,14 @@ impl QosNslp {
     }
 
     /// Handles a refresh.
-    fn refreshed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn refresh_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+    ) {
         let Arrival { message, reserve, .. } = *arrival;
-        let breaks = self.is_broken(cx, message, reserve);
+        let breaks = self.has_break(cx, message, reserve);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
             return self.ignore(cx, message, DropReason::NoReservation);
@@ -132,25 +148,30 @@ impl QosNslp {
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
-            self.summary_refreshes(cx, arrival, &summary);
+            self.refresh_summary(cx, arrival, &summary);
         }
         if reserve.rii.is_some() {
-            self.go_on(cx, arrival, index, Success::Refresh);
+            self.forward_reserve(cx, arrival, index, Success::Refresh);
         } else if reserve.flags.ack_req {
             self.acknowledge(cx, arrival);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
     }
 
     /// Creates a session.
-    fn unknown(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, place: Place) {
+    fn create_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        place: VacantEntry,
+    ) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         let block = self.store.next_index();
         let checked = self.check_new(cx, arrival);
-        let asked = checked.and_then(|qspec| self.asked(cx, arrival, block, qspec));
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
+        let asked = checked.and_then(|qspec| self.admission_request(cx, arrival, block, qspec));
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, arrival, asked)) {
             return;
         }
         let granted = asked.and_then(|asked| {
@@ -186,22 +207,22 @@ impl QosNslp {
                 .with(Flags::ENDS_HERE, ends_here)
                 .with(Flags::PROXY, reserve.flags.proxy)
                 .with(Flags::REPLACE, reserve.replace)
-                .with(Flags::BREAK, self.is_broken(cx, message, reserve))
+                .with(Flags::BREAK, self.has_break(cx, message, reserve))
                 .with(Flags::IN_AGGREGATE, aggregate.is_some())
-                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.number_of(true)),
+                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.nslpid_of_level(true)),
             extra: None,
         };
         let index = self.store.insert(session, place);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
-        self.note_objects(index, reserve, aggregate);
+        self.store_objects(index, reserve, aggregate);
         self.install_flow(cx, index, flow, false);
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell_of_flow(cx, index, Change::Created, demand, flow);
+            self.report_flow_change(cx, index, Change::Created, demand, flow);
         }
-        self.go_on(cx, arrival, index, Success::Reservation);
+        self.forward_reserve(cx, arrival, index, Success::Reservation);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
         self.rearm(index);
     }
@@ -217,7 +238,7 @@ impl QosNslp {
         };
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.asked_by(arrival.peer) >= limits.sessions_per_peer;
+            || self.store.sessions_from(arrival.peer) >= limits.sessions_per_peer;
         if full || !self.may_change(cx.now, arrival.peer) {
             return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
         }
@@ -225,7 +246,12 @@ impl QosNslp {
     }
 
     /// Changes the reservation, the flow or the peer of a session.
-    fn changed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
+    fn change_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        arrival: &Arrival<'_>,
+        index: Index,
+    ) {
         let Arrival { message, reserve, mri, peer } = *arrival;
         if !self.may_change(cx.now, peer) {
             return self.ignore(cx, message, DropReason::TooOften);
@@ -234,12 +260,12 @@ impl QosNslp {
         let session = self.store.session(index);
         let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
         let was_in_aggregate = session.flags.has(Flags::IN_AGGREGATE);
-        let asked = self.asked(cx, arrival, index, qspec).map(|asked| {
+        let asked = self.admission_request(cx, arrival, index, qspec).map(|asked| {
             let stays =
                 asked.interface == old_interface && asked.aggregate.is_some() == was_in_aggregate;
             AdmissionRequest { held: claim.filter(|_| stays), rule, ..asked }
         });
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, arrival, asked)) {
             return;
         }
         let granted =
@@ -249,7 +275,7 @@ impl QosNslp {
             Err(refused) => return self.deny(cx, arrival, &refused),
         };
         let (breaks, from_aggregate) =
-            (self.is_broken(cx, message, reserve), cx.nslpid == self.number_of(true));
+            (self.has_break(cx, message, reserve), cx.nslpid == self.nslpid_of_level(true));
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = *session.qspec != *granted.qspec || session.mri != mri;
@@ -276,7 +302,7 @@ impl QosNslp {
             cx.context.ledger.release(claim);
             cx.out.remove(claim);
         }
-        self.note_objects(index, reserve, aggregate);
+        self.store_objects(index, reserve, aggregate);
         if old_mri != mri {
             let ends_here = self.ends_here(cx, arrival);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
@@ -284,24 +310,24 @@ impl QosNslp {
         }
         self.install(cx, index, old_mri != mri && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
-        self.tell_of_claim(cx, index, change);
+        self.report_claim(cx, index, change);
         if old_peer != Some(peer) {
-            self.asked_by_another(cx, index, peer);
+            self.change_previous_peer(cx, index, peer);
         }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
-            self.go_on(cx, arrival, index, success);
+            self.forward_reserve(cx, arrival, index, success);
         } else if reserve.flags.ack_req {
             self.acknowledge(cx, arrival);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
         self.rearm(index);
     }
 
     /// Returns the request for admission of a RESERVE.
-    fn asked<'a>(
+    fn admission_request<'a>(
         &self,
         cx: &HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -317,7 +343,7 @@ impl QosNslp {
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
-        let interface = match way_out(cx, mri) {
+        let interface = match outgoing_interface(cx, mri) {
             // The flows of an aggregate have their own claims beyond the egress.
             Ok(_) if self.is_deaggregator(cx, message) => None,
             Ok(interface) => interface,
@@ -351,7 +377,7 @@ impl QosNslp {
     }
 
     /// Stores the bindings of a RESERVE, and unknown objects that belong into refreshes.
-    fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
+    fn store_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
         let is_plain = reserve.bound.is_empty() && reserve.extra.is_empty();
         if !is_plain || self.store.session(index).extra.is_some() {
             let bound: Vec<_> = reserve.bound.iter().collect();
@@ -371,17 +397,17 @@ impl QosNslp {
         }
     }
 
-    fn tell_of_claim(&self, cx: &mut HandlerContext<'_, '_>, index: Index, change: Change) {
+    fn report_claim(&self, cx: &mut HandlerContext<'_, '_>, index: Index, change: Change) {
         let claim = self.store.session(index).claim;
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, change, demand);
+            self.report_change(cx, index, change, demand);
         }
     }
 
     /// Returns whether routers before this node provide no QoS (section 3.3.5). Messages of the next level have crossed
     /// a domain in an aggregate.
     #[inline]
-    fn is_broken(
+    fn has_break(
         &self,
         cx: &HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -389,7 +415,7 @@ impl QosNslp {
     ) -> bool {
         reserve.flags.breaks
             || message.ip_distance.is_some_and(|hops| hops > 1)
-                && cx.nslpid == self.number_of(false)
+                && cx.nslpid == self.nslpid_of_level(false)
     }
 
     /// Returns the time until the next refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).

@@ -64,7 +64,7 @@ const EF: u8 = 0b10_1110;
 ///
 /// # Errors
 /// The QSPEC is malformed, lacks objects of its procedure, or has an unsupported mandatory parameter.
-pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
+pub(super) fn evaluate(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
     let qspec = Qspec::parse(octets)?;
     if qspec.qspec_type != QspecType::Default {
         // Another QoS model has other rules (RFC 5975 section 4.1).
@@ -73,12 +73,12 @@ pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault
     }
     qspec.check_objects(message)?;
     qspec.validate()?;
-    wanted(&qspec, &Said::by(&qspec)?, message)
+    wanted(&qspec, &SupportedParameters::read(&qspec)?, message)
 }
 
 /// Supported parameters of a QSPEC.
 #[derive(Default)]
-struct Said {
+struct SupportedParameters {
     desired: Traffic,
     available: Traffic,
     minimum: Traffic,
@@ -96,17 +96,17 @@ struct Traffic {
     burst: Option<TokenBucket>,
 }
 
-impl Said {
+impl SupportedParameters {
     /// Reads the parameters once.
     ///
     /// # Errors
     /// A mandatory parameter is unsupported.
-    fn by(qspec: &Qspec<'_>) -> Result<Said, Fault> {
-        let mut said = Said::default();
+    fn read(qspec: &Qspec<'_>) -> Result<SupportedParameters, Fault> {
+        let mut supported = SupportedParameters::default();
         for (object, parameter) in parameters(qspec) {
-            said.note(object, &parameter)?;
+            supported.note(object, &parameter)?;
         }
-        Ok(said)
+        Ok(supported)
     }
 
     fn note(&mut self, object: ObjectType, parameter: &Parameter<'_>) -> Result<(), Fault> {
@@ -184,10 +184,14 @@ fn is_supported(parameter: ParameterId) -> bool {
     )
 }
 
-fn wanted(qspec: &Qspec<'_>, said: &Said, message: MessageType) -> Result<Wanted, Fault> {
+fn wanted(
+    qspec: &Qspec<'_>,
+    supported: &SupportedParameters,
+    message: MessageType,
+) -> Result<Wanted, Fault> {
     let has_offer = qspec.available.is_some() && is_offer(qspec.procedure, message);
-    let offered = said.available.in_all().filter(|_| has_offer);
-    let (bucket, from) = match (offered, said.desired.in_all()) {
+    let offered = supported.available.in_all().filter(|_| has_offer);
+    let (bucket, from) = match (offered, supported.desired.in_all()) {
         (Some(bucket), _) => (bucket, ObjectType::QosAvailable),
         (None, Some(bucket)) => (bucket, ObjectType::QosDesired),
         (None, None) => {
@@ -200,21 +204,21 @@ fn wanted(qspec: &Qspec<'_>, said: &Said, message: MessageType) -> Result<Wanted
             return Err(Fault { outcome, object: Some(object), parameter: None });
         }
     };
-    let phb = said.phb.and_then(PhbField::phb);
+    let phb = supported.phb.and_then(PhbField::phb);
     let is_expedited = matches!(phb, Some(Phb::Standard { dscp: EF, .. }));
     let demand = Demand::from_flowspec(&if is_expedited {
         FlowSpec::Guaranteed(bucket, Rspec { rate: bucket.rate, slack_us: 0 })
     } else {
         FlowSpec::ControlledLoad(bucket)
     });
-    let priority = said.priority.map_or_else(Priority::default, |priority| {
+    let priority = supported.priority.map_or_else(Priority::default, |priority| {
         Priority::new(priority.preemption, priority.defending)
     });
     let minimum = (from == ObjectType::QosAvailable).then(|| {
-        let least = said.minimum.in_all();
+        let least = supported.minimum.in_all();
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
-    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || said.more })
+    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || supported.more })
 }
 
 fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
@@ -471,7 +475,7 @@ pub(super) fn of_wish(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec
 
 /// Values of the QSPEC in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct ResponseValues {
     /// Reserved rate.
     pub(super) reserved: Option<Rate>,
     /// Available rate.
@@ -480,8 +484,8 @@ pub(super) struct Told {
 }
 
 /// Returns the values of the QSPEC in a response.
-pub(super) fn told(octets: Option<&[u8]>) -> Told {
-    let Some(Ok(qspec)) = octets.map(Qspec::parse) else { return Told::default() };
+pub(super) fn response_values(octets: Option<&[u8]>) -> ResponseValues {
+    let Some(Ok(qspec)) = octets.map(Qspec::parse) else { return ResponseValues::default() };
     let rate = |object: Option<QosObject<'_>>| {
         tmod(&object?).map(|bucket| Rate::from_octets_per_second(bucket.rate))
     };
@@ -493,5 +497,5 @@ pub(super) fn told(octets: Option<&[u8]>) -> Told {
         }
         _ => None,
     };
-    Told { reserved: rate(qspec.reserved), available: rate(qspec.available), latency_us }
+    ResponseValues { reserved: rate(qspec.reserved), available: rate(qspec.available), latency_us }
 }

@@ -16,18 +16,18 @@ use super::QosNslp;
 use super::admission::AdmissionRequest;
 use super::api::Change;
 use super::rmf;
-use super::send::Saying;
-use super::state::{Asking, Flags, Index, OldBranch};
+use super::send::ReserveOptions;
+use super::state::{Flags, Index, OldBranch, PendingRequest};
 use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, PeerHandle, Received, Validity,
 };
 
 /// Limit of flows that share a reservation.
-const MOST_SHARING: usize = 8;
+const MAX_SHARING_FLOWS: usize = 8;
 
 impl QosNslp {
     /// Handles a notification of GIST about the peers of a session.
-    pub(super) fn routing_changes(
+    pub(super) fn handle_notification(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         notification: &NetworkNotification,
@@ -39,29 +39,34 @@ impl QosNslp {
         }
         let direction = notification.mri.direction();
         if direction == session.direction() {
-            self.next_changes(cx, index, notification.what);
+            self.handle_next_notification(cx, index, notification.what);
         } else if let Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } =
             notification.what
             && session.back.is_none_or(|back| back != peer)
         {
-            self.asker_changes(cx, index, direction);
+            self.handle_previous_change(cx, index, direction);
         }
     }
 
     /// Handles a notification about the next node.
-    fn next_changes(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, what: Notification) {
+    fn handle_next_notification(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        what: Notification,
+    ) {
         let session = self.store.session(index);
         let (on, was_last) = (session.on, session.flags.has(Flags::LAST));
         if session.flags.has(Flags::ENDS_HERE) {
             return;
         }
         match what {
-            Notification::LastNode => self.becomes_last(cx, index),
+            Notification::LastNode => self.become_last(cx, index),
             Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } => {
                 match on {
                     Some(known) if known == peer => {}
                     None if !was_last => self.store.set_on(index, Some(peer)),
-                    _ => self.next_is(cx, index, peer),
+                    _ => self.change_next_peer(cx, index, peer),
                 }
             }
             Notification::CommunicationFailure(peer) if on == Some(peer) => {
@@ -76,7 +81,7 @@ impl QosNslp {
     }
 
     /// Makes this node the last one: path truncation (section 3.2.12.1). Each refresh still looks for a next node.
-    pub(super) fn becomes_last(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn become_last(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.flags.set(Flags::LAST, true);
         let (old, mri) = (session.on, session.mri);
@@ -88,11 +93,11 @@ impl QosNslp {
             self.tear_branch(cx, index, &OldBranch { peer, mri });
         }
         self.follow_route(cx, index);
-        self.tell_of_truncation(cx, index);
+        self.report_truncation(cx, index);
     }
 
     /// Changes the next node.
-    pub(super) fn next_is(
+    pub(super) fn change_next_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -112,18 +117,22 @@ impl QosNslp {
         self.store.set_on(index, Some(peer));
         self.follow_route(cx, index);
         let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_try(cx.now);
-        let request = Asking { rii, at, wait_ms, until };
+        let (at, wait_ms, until) = self.first_retry(cx.now);
+        let request = PendingRequest { rii, at, wait_ms, until };
         let session = self.store.session_mut(index);
         let rii = session.extra().request.get_or_insert(request).rii;
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         let wait = self.refresh_wait();
         self.store.session_mut(index).refresh_at = cx.now + wait;
         self.rearm(index);
     }
 
     /// Learns the next node from a response.
-    pub(super) fn next_has_answered(
+    pub(super) fn learn_next_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -149,7 +158,7 @@ impl QosNslp {
     }
 
     /// Tears down the old branch after the new one was confirmed.
-    pub(super) fn give_up_old_branch(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    pub(super) fn tear_old_branch(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         let on = session.on;
         let Some(extra) = &mut session.extra else { return };
@@ -163,7 +172,7 @@ impl QosNslp {
 
     /// Changes the previous node to the sender of a RESERVE. The old one is ignored for the lifetime of its state
     /// (section 5.2.5.4).
-    pub(super) fn asked_by_another(
+    pub(super) fn change_previous_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -177,12 +186,12 @@ impl QosNslp {
         }
         self.store.set_back(index, peer);
         if let Some(old) = old {
-            self.tell_of_route(cx, index, Some(old));
+            self.notify_route_change(cx, index, Some(old));
         }
     }
 
     /// Handles a notification of GIST about a new peer towards the QNI.
-    fn asker_changes(
+    fn handle_previous_change(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -192,38 +201,38 @@ impl QosNslp {
         if direction == Direction::Downstream {
             // The receiver is the QNI, and the path to it has changed: a QUERY must show it the new path (section
             // 3.2.12).
-            return self.invite_again(cx, index);
+            return self.query_new_path(cx, index);
         }
         // Only the old peer may be unaware of the change (section 5.2.5.3).
         let back = session.back;
         if back.is_some() {
-            self.tell_of_route(cx, index, back);
+            self.notify_route_change(cx, index, back);
         }
     }
 
     /// Sends a NOTIFY "route change" to a peer, explicitly routed.
-    pub(super) fn tell_of_route(
+    pub(super) fn notify_route_change(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         to: Option<PeerHandle>,
     ) {
-        let way = self.towards_qni(index, to);
-        let flags = self.flags_of(way.session);
+        let addressing = self.towards_qni(index, to);
+        let flags = self.flags_of(addressing.session);
         let info = InfoSpec::new(Outcome::Informational(Informational::RouteChange));
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
-        self.send(cx, way, &Message::Notify(notify));
+        self.send(cx, addressing, &Message::Notify(notify));
     }
 
     /// Sends a QUERY with RESERVE-INIT along the new path to the receiver, up to where it joins the old one.
-    fn invite_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn query_new_path(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let Some(qspec) = rmf::as_query(&session.qspec) else { return };
         let bound = match &session.extra {
             Some(extra) => extra.bound.clone(),
             None => alloc::vec::Vec::new(),
         };
-        let way = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None);
         let flags = GenericFlags { scoping: false, ..self.flags_of(session.id) };
         let query = Query {
             flags,
@@ -236,7 +245,7 @@ impl QosNslp {
             second_qspec: None,
             extra: Objects::NONE,
         };
-        self.send_query(cx, way, query);
+        self.send_query(cx, addressing, query);
     }
 
     /// Handles a RESERVE for other packets than before.
@@ -245,7 +254,7 @@ impl QosNslp {
         let on = session.on;
         if !replace {
             let sharing = &mut session.extra().sharing;
-            if sharing.len() < MOST_SHARING && !sharing.contains(&old) {
+            if sharing.len() < MAX_SHARING_FLOWS && !sharing.contains(&old) {
                 sharing.push(old);
             }
             return;
@@ -283,7 +292,7 @@ impl QosNslp {
         let held = old.and_then(|claim| cx.context.ledger.demand(claim));
         let granted = self.admit(cx, &asked);
         let Ok(granted) = granted else {
-            self.give_back(cx, index, Change::Failed);
+            self.release_claim(cx, index, Change::Failed);
             self.store.session_mut(index).interface = interface;
             let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
             return self.notify_qni(cx, index, outcome);
@@ -311,12 +320,12 @@ impl QosNslp {
         }
         self.install(cx, index, false);
         let demand = granted.claim.and_then(|claim| cx.context.ledger.demand(claim));
-        self.tell(cx, index, Change::Moved, demand.unwrap_or(super::admission::NOTHING));
+        self.report_change(cx, index, Change::Moved, demand.unwrap_or(super::admission::NO_DEMAND));
     }
 
     /// Answers a QUERY with RESERVE-INIT at a node whose path towards the sender has changed (section 3.2.12); returns
     /// whether this node is one.
-    pub(super) fn meets_reservation(
+    pub(super) fn joins_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -329,7 +338,7 @@ impl QosNslp {
             && session.on.is_some_and(|on| on != peer)
             && !session.flags.has(Flags::TORN);
         if meets {
-            self.next_is(cx, index, peer);
+            self.change_next_peer(cx, index, peer);
         }
         meets
     }

@@ -17,7 +17,7 @@ use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage}
 
 /// Optional parts of a RESERVE for the next node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Saying<'a> {
+pub(super) struct ReserveOptions<'a> {
     /// Includes the QSPEC.
     pub(super) full: bool,
     pub(super) tear: bool,
@@ -43,7 +43,7 @@ pub(super) struct Addressing {
 
 impl Addressing {
     /// Returns the addressing of a message that is forwarded.
-    pub(super) fn on(message: &Received<'_>) -> Addressing {
+    pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
         let Received { session, mri, attributes, .. } = *message;
         Addressing { session, mri, to: None, attributes, nslpid: None }
     }
@@ -54,7 +54,7 @@ impl QosNslp {
     /// Addresses the node towards the QNR; with `to`, explicitly routed.
     pub(super) fn towards_qnr(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
-        let nslpid = Some(self.number_of(session.flags.has(Flags::IN_AGGREGATE)));
+        let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::IN_AGGREGATE)));
         let (mri, attributes) = (session.towards_qnr(), session.attributes);
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
@@ -62,13 +62,13 @@ impl QosNslp {
     /// Addresses the node towards the QNI; with `to`, explicitly routed.
     pub(super) fn towards_qni(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
-        let nslpid = Some(self.number_of(session.flags.has(Flags::FROM_AGGREGATE)));
+        let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::FROM_AGGREGATE)));
         let (mri, attributes) = (session.towards_qni(), session.attributes);
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
     /// Returns the NSLPID of the aggregation level of this node, or of the next one (RFC 5974 section 6.6).
-    pub(super) const fn number_of(&self, next_level: bool) -> u16 {
+    pub(super) const fn nslpid_of_level(&self, next_level: bool) -> u16 {
         NSLPID + self.config.level + next_level as u16
     }
 }
@@ -79,10 +79,10 @@ impl QosNslp {
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
-        saying: &Saying<'_>,
+        options: &ReserveOptions<'_>,
     ) {
         let rsn = Rsn { number: self.store.session(index).own_rsn, epoch: self.epoch };
-        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, saying);
+        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, options);
     }
 
     /// Sends a RESERVE to any node.
@@ -90,15 +90,15 @@ impl QosNslp {
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
-        way: Addressing,
+        addressing: Addressing,
         rsn: Rsn,
-        saying: &Saying<'_>,
+        options: &ReserveOptions<'_>,
     ) {
         let session = self.store.session(index);
         let flags = GenericFlags {
             scoping: session.flags.has(Flags::SCOPING),
             proxy: session.flags.has(Flags::PROXY),
-            ack_req: saying.acknowledge && saying.rii.is_none(),
+            ack_req: options.acknowledge && options.rii.is_none(),
             breaks: session.flags.has(Flags::BREAK),
         };
         let (bound, kept) = match &session.extra {
@@ -108,20 +108,20 @@ impl QosNslp {
         let refresh_ms = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let message = Message::Reserve(Reserve {
             flags,
-            tear: saying.tear,
+            tear: options.tear,
             replace: session.flags.has(Flags::REPLACE),
             rsn,
-            rii: saying.rii,
+            rii: options.rii,
             refresh_period: (refresh_ms != DEFAULT_REFRESH_MS).then_some(refresh_ms),
             bound,
-            summary: saying.summary,
-            binding: saying.binding,
-            info: saying.info,
-            classifier: session.classifier.filter(|_| saying.full),
-            qspec: saying.full.then_some(&session.qspec),
-            extra: saying.objects.unwrap_or(kept),
+            summary: options.summary,
+            binding: options.binding,
+            info: options.info,
+            classifier: session.classifier.filter(|_| options.full),
+            qspec: options.full.then_some(&session.qspec),
+            extra: options.objects.unwrap_or(kept),
         });
-        if write(cx, way, self.config.give_up, &message) {
+        if write(cx, addressing, self.config.give_up, &message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -172,10 +172,10 @@ impl QosNslp {
     pub(super) fn send(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         message: &Message<'_>,
     ) {
-        if write(cx, way, self.config.give_up, message) {
+        if write(cx, addressing, self.config.give_up, message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
@@ -186,10 +186,10 @@ impl QosNslp {
     pub(super) fn send_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         query: Query<'_>,
     ) {
-        self.send(cx, way, &Message::Query(query));
+        self.send(cx, addressing, &Message::Query(query));
     }
 }
 
@@ -199,11 +199,11 @@ pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 /// Writes a message; returns whether that was possible.
 fn write(
     cx: &mut HandlerContext<'_, '_>,
-    way: Addressing,
+    addressing: Addressing,
     timeout: Duration,
     message: &Message<'_>,
 ) -> bool {
-    let Addressing { session, mri, to, attributes, nslpid } = way;
+    let Addressing { session, mri, to, attributes, nslpid } = addressing;
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
     let called = cx.nslpid;
     cx.nslpid = nslpid.unwrap_or(called);
@@ -217,7 +217,7 @@ fn write(
 }
 
 /// Creates the INFO-SPEC of an outcome at this node, with its address on the interface.
-pub(super) fn said_here(
+pub(super) fn info_here(
     cx: &HandlerContext<'_, '_>,
     interface: Option<InterfaceId>,
     mri: &Mri,

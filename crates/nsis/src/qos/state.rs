@@ -137,7 +137,7 @@ pub(super) struct Extra {
     /// Unknown objects for all RESERVEs, in wire format.
     pub(super) kept: Vec<u8>,
     /// Pending request of this node.
-    pub(super) request: Option<Asking>,
+    pub(super) request: Option<PendingRequest>,
     /// Old next node after a route change, which must get a tear.
     pub(super) old_branch: Option<OldBranch>,
     /// Former previous peer, and until when it is ignored.
@@ -188,7 +188,7 @@ impl Extra {
 
 /// A RESERVE of this node with an RII, until the response (RFC 5974 section 5.2.4).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking {
+pub(super) struct PendingRequest {
     pub(super) rii: u32,
     /// Next retransmission, or timeout.
     pub(super) at: Time,

@@ -37,20 +37,20 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     /// Number of sessions with this previous peer.
-    asked: u32,
+    session_count: u32,
     /// A session in the ring of those with this next peer.
     ring: Index,
 }
 
 impl Peer {
     fn is_idle(&self) -> bool {
-        self.asked == 0 && self.ring == NONE
+        self.session_count == 0 && self.ring == NONE
     }
 }
 
 /// Hash of a session identifier that a lookup has not found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(u64);
+pub(super) struct VacantEntry(u64);
 
 impl Store {
     /// Creates an empty store whose index hashes with `hash`.
@@ -77,10 +77,10 @@ impl Store {
 
     /// Returns the session of this identifier, or where to insert one.
     #[inline]
-    pub(super) fn look_up(&self, id: SessionId) -> Result<Index, Place> {
+    pub(super) fn look_up(&self, id: SessionId) -> Result<Index, VacantEntry> {
         let place = hash(&self.hash, id);
         let same = |&index: &Index| self.session(index).id == id;
-        self.by_id.find(place, same).copied().ok_or(Place(place))
+        self.by_id.find(place, same).copied().ok_or(VacantEntry(place))
     }
 
     /// Returns the session of this identifier.
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// Inserts a session whose identifier a lookup has not found.
-    pub(super) fn insert(&mut self, session: Session, place: Place) -> Index {
+    pub(super) fn insert(&mut self, session: Session, place: VacantEntry) -> Index {
         if self.sessions.len() == self.sessions.capacity() {
             self.sessions.reserve_exact(growth::step(self.sessions.len()));
         }
@@ -105,7 +105,7 @@ impl Store {
         self.by_id.insert_unique(place.0, index, hasher);
         self.session_mut(index).ring = Ring { previous: index, next: index };
         if let Some(back) = back {
-            self.peer(back).asked += 1;
+            self.peer(back).session_count += 1;
         }
         if let Some(on) = on {
             self.join(index, on);
@@ -123,7 +123,7 @@ impl Store {
             place.remove();
         }
         if let Some(back) = session.back {
-            self.asks_no_more(back);
+            self.remove_session_of(back);
         }
         if let Some(timer) = session.timer {
             self.timers.cancel(timer);
@@ -132,16 +132,16 @@ impl Store {
     }
 
     /// Returns the number of sessions with a previous peer.
-    pub(super) fn asked_by(&self, peer: PeerHandle) -> u32 {
-        self.peers.get(&peer).map_or(0, |peer| peer.asked)
+    pub(super) fn sessions_from(&self, peer: PeerHandle) -> u32 {
+        self.peers.get(&peer).map_or(0, |peer| peer.session_count)
     }
 
     /// Changes the previous peer of a session.
     pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle) {
         if let Some(old) = self.session_mut(index).back.replace(peer) {
-            self.asks_no_more(old);
+            self.remove_session_of(old);
         }
-        self.peer(peer).asked += 1;
+        self.peer(peer).session_count += 1;
     }
 
     /// Changes the next peer of a session.
@@ -157,12 +157,12 @@ impl Store {
     }
 
     fn peer(&mut self, handle: PeerHandle) -> &mut Peer {
-        self.peers.entry(handle).or_insert(Peer { asked: 0, ring: NONE })
+        self.peers.entry(handle).or_insert(Peer { session_count: 0, ring: NONE })
     }
 
-    fn asks_no_more(&mut self, handle: PeerHandle) {
+    fn remove_session_of(&mut self, handle: PeerHandle) {
         let Some(peer) = self.peers.get_mut(&handle) else { return };
-        peer.asked -= 1;
+        peer.session_count -= 1;
         if peer.is_idle() {
             self.peers.remove(&handle);
         }

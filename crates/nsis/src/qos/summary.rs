@@ -18,9 +18,9 @@ use super::QosNslp;
 use super::api::Change;
 use super::refresh::lifetime_ms;
 use super::reserve::{Arrival, Order, order};
-use super::send::{Addressing, Saying};
+use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index};
-use super::tear::forget_ways;
+use super::tear::release_routing_state;
 use crate::nslp::{HandlerContext, PeerHandle};
 
 /// Sessions and sequence numbers in the format of the two lists.
@@ -32,7 +32,7 @@ pub(super) struct Lists {
 
 impl QosNslp {
     /// Refreshes the sessions of a summary, and reports unknown and mismatching ones to the peer.
-    pub(super) fn summary_refreshes(
+    pub(super) fn refresh_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -61,12 +61,12 @@ impl QosNslp {
             session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
             self.counters.refreshed += 1;
         }
-        self.complain(cx, arrival, &unknown, Informational::UnknownSessionId, false);
-        self.complain(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
+        self.report_sessions(cx, arrival, &unknown, Informational::UnknownSessionId, false);
+        self.report_sessions(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
     }
 
     /// Tears down the sessions of a summary. Unknown sessions, and those changed since, are ignored.
-    pub(super) fn summary_tears(
+    pub(super) fn tear_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -94,7 +94,7 @@ impl QosNslp {
         session.back == Some(arrival.peer) && session.direction() == arrival.mri.direction
     }
 
-    fn complain(
+    fn report_sessions(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         arrival: &Arrival<'_>,
@@ -149,7 +149,7 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
-                self.keep_way(cx, this);
+                self.keep_routing_state(cx, this);
                 self.follow_route(cx, this);
             }
             other = behind;
@@ -157,12 +157,16 @@ impl QosNslp {
         let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
         let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
         let summary = Some(summary).filter(|summary| !summary.sessions.is_empty());
-        self.send_reserve(cx, first, &Saying { acknowledge, summary, ..Saying::default() });
+        self.send_reserve(
+            cx,
+            first,
+            &ReserveOptions { acknowledge, summary, ..ReserveOptions::default() },
+        );
         self.lists = lists;
     }
 
     /// Keeps the routing state of a summarized session, which sends no message of its own that GIST would see.
-    fn keep_way(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn keep_routing_state(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
         let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
@@ -187,7 +191,7 @@ pub(super) struct PendingTear {
 
 impl PendingTear {
     /// Sort key: tears with the same key can share a message.
-    fn leg(&self) -> (PeerHandle, Option<u16>, bool) {
+    fn destination_key(&self) -> (PeerHandle, Option<u16>, bool) {
         (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
     }
 }
@@ -215,18 +219,20 @@ impl QosNslp {
         if self.pending_tears.is_empty() {
             return;
         }
-        let mut farewells = core::mem::take(&mut self.pending_tears);
-        farewells.sort_by_key(PendingTear::leg);
+        let mut tears = core::mem::take(&mut self.pending_tears);
+        tears.sort_by_key(PendingTear::destination_key);
         let most = usize::from(self.config.summary) + 1;
-        for leg in farewells.chunk_by(|one, other| one.leg() == other.leg()) {
-            leg.chunks(most).for_each(|some| self.tear_some(cx, some));
+        for destination_key in
+            tears.chunk_by(|one, other| one.destination_key() == other.destination_key())
+        {
+            destination_key.chunks(most).for_each(|some| self.send_summary_tear(cx, some));
         }
-        farewells.clear();
-        self.pending_tears = farewells;
+        tears.clear();
+        self.pending_tears = tears;
     }
 
     /// Sends one tear for sessions with the same next node.
-    fn tear_some(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
+    fn send_summary_tear(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
         let Some((first, others)) = some.split_first() else { return };
         let mut lists = Lists::default();
         others.iter().for_each(|other| lists.push(other.on.session, other.number));
@@ -249,8 +255,8 @@ impl QosNslp {
         };
         self.send(cx, first.on, &Message::Reserve(tear));
         for PendingTear { on, back, .. } in some {
-            let numbers = [on, back].map(|way| way.nslpid.unwrap_or(cx.nslpid));
-            forget_ways(cx, on.session, on.mri, numbers.into());
+            let numbers = [on, back].map(|addressing| addressing.nslpid.unwrap_or(cx.nslpid));
+            release_routing_state(cx, on.session, on.mri, numbers.into());
         }
     }
 }

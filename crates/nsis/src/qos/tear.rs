@@ -12,7 +12,7 @@ use super::QosNslp;
 use super::api::{Change, Event};
 use super::counters::DropReason;
 use super::reserve::{Arrival, Order, order};
-use super::send::{Addressing, Saying};
+use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::HandlerContext;
 
@@ -29,7 +29,7 @@ impl QosNslp {
             return self.ignore(cx, message, DropReason::OldRsn);
         }
         if let Some(summary) = reserve.summary {
-            self.summary_tears(cx, arrival, &summary);
+            self.tear_summary(cx, arrival, &summary);
         }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
@@ -51,11 +51,11 @@ impl QosNslp {
         change: Change,
         rii: Option<u32>,
     ) {
-        self.give_back(cx, index, change);
+        self.release_claim(cx, index, change);
         mark(Checkpoint::ReservationManagement);
-        self.dependents_end(cx, index);
+        self.end_dependents(cx, index);
         if self.store.session(index).back.is_some() {
-            self.gone(cx, index);
+            self.report_gone(cx, index);
         }
         if self.store.session(index).flags.has(Flags::ENDS_HERE) {
             return self.forget(cx, index);
@@ -65,7 +65,11 @@ impl QosNslp {
         if rii.is_none() && self.can_join_summary_tear(index) {
             return self.queue_summary_tear(index);
         }
-        self.send_reserve(cx, index, &Saying { tear: true, rii, ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { tear: true, rii, ..ReserveOptions::default() },
+        );
         mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(cx, index, &branch);
@@ -90,23 +94,29 @@ impl QosNslp {
         branch: &OldBranch,
     ) {
         let mri = Mri::PathCoupled(branch.mri);
-        let way = Addressing { mri, ..self.towards_qnr(index, Some(branch.peer)) };
+        let addressing = Addressing { mri, ..self.towards_qnr(index, Some(branch.peer)) };
         let session = self.store.session(index);
         let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
-        self.write_reserve(cx, index, way, rsn, &Saying { tear: true, ..Saying::default() });
+        self.write_reserve(
+            cx,
+            index,
+            addressing,
+            rsn,
+            &ReserveOptions { tear: true, ..ReserveOptions::default() },
+        );
     }
 
     /// Removes a session without resources.
     pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let &Session { id, mri, flags, .. } = self.store.session(index);
         self.store.remove(index);
-        let on = self.number_of(flags.has(Flags::IN_AGGREGATE));
-        let back = self.number_of(flags.has(Flags::FROM_AGGREGATE));
-        forget_ways(cx, id, Mri::PathCoupled(mri), (on, back));
+        let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
+        let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
+        release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
     }
 
     /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).
-    fn dependents_end(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn end_dependents(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let ended = self.store.session(index).id;
         for binder in self.store.bound_to(ended) {
             if binder == index || !self.store.sessions.contains(binder as usize) {
@@ -139,7 +149,7 @@ impl QosNslp {
 }
 
 /// Releases the GIST routing state of a session. Its two directions may be at different levels of aggregation.
-pub(super) fn forget_ways(
+pub(super) fn release_routing_state(
     cx: &mut HandlerContext<'_, '_>,
     session: SessionId,
     mri: Mri,

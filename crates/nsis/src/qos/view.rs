@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::QosNslp;
 use super::api::Application;
-use super::rmf::judge;
+use super::rmf::evaluate;
 use super::state::{Flags, Index};
 use crate::nslp::PeerHandle;
 
@@ -97,7 +97,7 @@ impl QosNslp {
             interface: session.interface,
             claim: session.claim,
             qspec: session.qspec.to_vec(),
-            asked: judge(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
+            asked: evaluate(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
             confirmed: session.flags.has(Flags::CONFIRMED),
             breaks: session.flags.has(Flags::BREAK),
             is_aggregate: session.flags.has(Flags::AGGREGATE),

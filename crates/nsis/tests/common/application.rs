@@ -138,8 +138,8 @@ struct Application {
 }
 
 impl Application {
-    fn note(&self, turn: &HandlerContext<'_, '_>, told: Told) {
-        self.state.0.borrow_mut().told.push((turn.now, told));
+    fn note(&self, cx: &HandlerContext<'_, '_>, told: Told) {
+        self.state.0.borrow_mut().told.push((cx.now, told));
     }
 }
 
@@ -150,27 +150,27 @@ impl Nslp for Application {
 
     fn may_peer(
         &mut self,
-        turn: &mut HandlerContext<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         query: &Received<'_>,
         answer: &mut Vec<u8>,
     ) -> Peering {
         let &Received { data, session, hops, ip_distance, .. } = query;
-        self.note(turn, Told::Asked { data: data.to_vec(), session, hops, ip_distance });
+        self.note(cx, Told::Asked { data: data.to_vec(), session, hops, ip_distance });
         let state = self.state.0.borrow();
         answer.extend_from_slice(&state.answer);
         if state.pass { Peering::Pass } else { Peering::Accept }
     }
 
-    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         let &Received { session, mri, peer, attributes, explicitly_routed, .. } = message;
         let (ip_distance, hops) = (message.ip_distance, message.hops);
         let data = message.data.to_vec();
         if self.state.0.borrow().echo {
             let back = self::message(mri.inverted(), session);
-            turn.send(back, data.len()).copy_from_slice(&data);
+            cx.send(back, data.len()).copy_from_slice(&data);
         }
         self.note(
-            turn,
+            cx,
             Told::Received {
                 data,
                 session,
@@ -186,30 +186,30 @@ impl Nslp for Application {
 
     fn status(
         &mut self,
-        turn: &mut HandlerContext<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         handle: MessageHandle,
         failure: SendFailure,
     ) {
-        self.note(turn, Told::Failed { handle, failure });
+        self.note(cx, Told::Failed { handle, failure });
     }
 
-    fn notify(&mut self, turn: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
+    fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
         let &NetworkNotification { mri, session, what } = notification;
-        self.note(turn, Told::Notified { session, mri, what });
+        self.note(cx, Told::Notified { session, mri, what });
     }
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.state.0.borrow_mut().tasks);
         for task in tasks {
             match task {
                 Do::Send(message, data) => {
-                    turn.send(message, data.len()).copy_from_slice(&data);
+                    cx.send(message, data.len()).copy_from_slice(&data);
                 }
                 Do::Lifetime(mri, session, lifetime) => {
-                    turn.set_state_lifetime(mri, session, lifetime);
+                    cx.set_state_lifetime(mri, session, lifetime);
                 }
                 Do::Invalidate(mri, status, urgent) => {
-                    turn.invalidate_routing_state(mri, status, urgent);
+                    cx.invalidate_routing_state(mri, status, urgent);
                 }
             }
         }

@@ -52,10 +52,10 @@ impl Nslp for Application {
         Peering::Accept
     }
 
-    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         if self.role.get() == Role::Relay {
             let on = send(message.session, message.mri);
-            turn.send(on, message.data.len()).copy_from_slice(message.data);
+            cx.send(on, message.data.len()).copy_from_slice(message.data);
         }
     }
 
@@ -63,9 +63,9 @@ impl Nslp for Application {
 
     fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         if let Some(number) = self.next.take() {
-            turn.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
+            cx.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
         }
     }
 

@@ -102,9 +102,8 @@ impl Population {
             ledger: &mut self.ledger,
         };
         let id = self.qos.id();
-        let mut turn =
-            HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
-        act(&mut self.qos, &mut turn);
+        let mut cx = HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
+        act(&mut self.qos, &mut cx);
     }
 
     /// Passes a message to the router; returns the number of requests to GIST.
@@ -120,7 +119,7 @@ impl Population {
             hops: 60,
             interface: InterfaceId(1),
         };
-        self.call(|qos, turn| qos.receive(turn, &message));
+        self.call(|qos, cx| qos.receive(cx, &message));
         self.requests.iter().count()
     }
 

@@ -101,18 +101,18 @@ impl Nslp for Application {
         self.hear(format!("app notices session={number} {mri}: {what}"));
     }
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.0.borrow_mut().tasks);
         for task in tasks {
             match task {
                 Task::Send(message, data) => {
-                    turn.send(message, data.len()).copy_from_slice(&data);
+                    cx.send(message, data.len()).copy_from_slice(&data);
                 }
                 Task::Lifetime(mri, session, lifetime) => {
-                    turn.set_state_lifetime(mri, session, lifetime);
+                    cx.set_state_lifetime(mri, session, lifetime);
                 }
                 Task::Invalidate(mri, status, urgent) => {
-                    turn.invalidate_routing_state(mri, status, urgent);
+                    cx.invalidate_routing_state(mri, status, urgent);
                 }
             }
         }

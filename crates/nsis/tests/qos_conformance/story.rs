@@ -126,7 +126,7 @@ impl<'t> Player<'t> {
             hops: 10,
             interface,
         };
-        Ok(self.call("", level, |qos, turn| qos.receive(turn, &received)))
+        Ok(self.call("", level, |qos, cx| qos.receive(cx, &received)))
     }
 
     fn application(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
@@ -154,7 +154,7 @@ impl<'t> Player<'t> {
             other => return Err(format!("an application does not `{other}`")),
         };
         words.end()?;
-        Ok(self.call("", None, |qos, turn| qos.command(turn, command)))
+        Ok(self.call("", None, |qos, cx| qos.command(cx, command)))
     }
 
     fn request(&self, words: &mut Words<'_>) -> Result<Request, Fault> {
@@ -194,9 +194,7 @@ impl<'t> Player<'t> {
             let (nslpid, sent, data) = self.sent.take().ok_or("nothing was sent")?;
             let level = Some(nslpid - NSLPID);
             let failure = SendFailure::NoNextNode;
-            return Ok(
-                self.call("", level, |qos, turn| qos.undelivered(turn, &sent, &data, failure))
-            );
+            return Ok(self.call("", level, |qos, cx| qos.undelivered(cx, &sent, &data, failure)));
         }
         let what = match what {
             "next" => {
@@ -210,7 +208,7 @@ impl<'t> Player<'t> {
         let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
         words.end()?;
         let notification = NetworkNotification { mri, session, what };
-        Ok(self.call("", None, |qos, turn| qos.notify(turn, &notification)))
+        Ok(self.call("", None, |qos, cx| qos.notify(cx, &notification)))
     }
 
     fn host(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
@@ -228,7 +226,7 @@ impl<'t> Player<'t> {
                 }
                 self.routes.insert(new);
                 let event = HostEvent::RouteChanged(new.prefix);
-                Ok(self.call("", None, |qos, turn| qos.host_changes(turn, &event)))
+                Ok(self.call("", None, |qos, cx| qos.host_changes(cx, &event)))
             }
             other => Err(format!("the host has no `{other}`")),
         }
@@ -244,7 +242,7 @@ impl<'t> Player<'t> {
         let mut text = self.call_once(when, level, act);
         while let Some(displaced) = self.ledger.next_displaced() {
             let event = HostEvent::Displaced(displaced);
-            text += &self.call_once(when, None, |qos, turn| qos.host_changes(turn, &event));
+            text += &self.call_once(when, None, |qos, cx| qos.host_changes(cx, &event));
         }
         text
     }
@@ -263,9 +261,9 @@ impl<'t> Player<'t> {
             interfaces: &self.interfaces,
             ledger: &mut self.ledger,
         };
-        let mut turn =
+        let mut cx =
             HandlerContext::new(self.now, &mut context, &mut effects, nslpid, &mut requests);
-        act(&mut self.qos, &mut turn);
+        act(&mut self.qos, &mut cx);
         let mut lines = Vec::new();
         for effect in effects.iter() {
             lines.extend(self.effect(effect));

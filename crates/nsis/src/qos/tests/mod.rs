@@ -269,8 +269,8 @@ impl Net {
                 continue;
             }
             self.log.push(format!("{from}>{to}{mark} {}", line(&data)));
-            let leg = (from, to, nslpid);
-            self.deliver(leg, message.session, message.mri, &data, explicit);
+            let destination_key = (from, to, nslpid);
+            self.deliver(destination_key, message.session, message.mri, &data, explicit);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::qos::Rule;
 /// Replaces the settings of node `number`.
 fn renew(net: &mut Net, number: usize, config: &Config) {
     let Node { qos, ledger, .. } = &mut net.nodes[number];
-    qos.renew(ledger, config.clone());
+    qos.reload(ledger, config.clone());
 }
 
 /// Existing reservations stay, and count under the new rules; new requests must match them.
