@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_by_number_application_and_node() {
+    fn session_ids_differ_by_number_application_and_node() {
         let random = RandomStreams::new(1);
         let mut ids = SessionIds::new(&random, "ping");
         let first = ids.draw();

@@ -11,10 +11,10 @@ mod application;
 mod folder;
 #[path = "conformance/message.rs"]
 mod message;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 #[path = "conformance/story.rs"]
 mod story;
+#[path = "conformance/story_effects.rs"]
+mod story_effects;
 #[allow(dead_code)] // shared with the stories of QoS NSLP
 #[path = "conformance/topology.rs"]
 mod topology;
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
 }
 
 /// Plays one story.
-fn play(topology: &str, told: &str) -> Result<String, Fault> {
+fn play(topology: &str, story: &str) -> Result<String, Fault> {
     let topology = Topology::read(topology).map_err(|fault| format!("topology.toml: {fault}"))?;
-    story::play(&topology, told).map_err(|fault| format!("story.txt: {fault}"))
+    story::play(&topology, story).map_err(|fault| format!("story.txt: {fault}"))
 }
 
 /// The examples of RFC 5971: section 3.10 and appendix D.

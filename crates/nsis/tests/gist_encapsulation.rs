@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::application::Do;
+use common::application::Task;
 use common::{Network, Packet, address, line, session, states};
 use earmark_core::Outgoing;
 use earmark_nsis::gist::machine::State;
@@ -30,7 +30,7 @@ fn validities(network: &Network, node: usize) -> Vec<u32> {
 /// Section 5.3.2.1: if all nodes on the path intercept by port, Queries may be sent without router alert. IPv6 Queries
 /// never are.
 #[test]
-fn queries_go_without_router_alert_where_a_setting_says_so() {
+fn queries_omit_router_alert_if_configured() {
     let (mut network, apps) = line(3, |config| {
         config.without_router_alert =
             ["10.0.0.0/8", "fd00::/16"].map(|p| p.parse().unwrap()).into();
@@ -58,7 +58,7 @@ fn queries_go_without_router_alert_where_a_setting_says_so() {
 
 /// Section 5.3.2.3: packets that interception has taken by mistake are forwarded unchanged.
 #[test]
-fn what_is_no_gist_goes_on_as_it_came() {
+fn non_gist_packets_are_forwarded_unchanged() {
     let (mut network, _) = line(3, |_| {});
     let (source, destination) = (address("10.0.0.1"), address("10.0.1.2"));
     let payload = b"no magic number";
@@ -91,7 +91,7 @@ fn what_is_no_gist_goes_on_as_it_came() {
 
 /// Section 5.3.3: one limit for all datagrams of a node. Suppressed messages are retransmitted like lost ones.
 #[test]
-fn a_node_sends_so_many_datagrams_a_second() {
+fn datagrams_per_second_are_limited() {
     let (mut network, apps) = line(2, |config| config.limits.datagrams_per_second = 5);
     let mri = network.flow();
     for number in 1..=8 {
@@ -110,7 +110,7 @@ fn a_node_sends_so_many_datagrams_a_second() {
 /// Section 4.4.4: if the refreshes of all routing states would exceed the rate limit, the node proposes a longer
 /// validity.
 #[test]
-fn validity_is_longer_where_refreshes_would_be_too_many() {
+fn validity_is_longer_if_refreshes_exceed_the_limit() {
     let (mut network, apps) = line(2, |config| {
         config.limits.datagrams_per_second = 2;
         config.inactivity = 1_000 * SECOND;
@@ -130,7 +130,7 @@ fn validity_is_longer_where_refreshes_would_be_too_many() {
 
 /// Settings that are replaced while GIST runs apply from the next message on.
 #[test]
-fn another_validity_is_proposed_and_granted() {
+fn changed_validity_is_proposed_and_granted() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -152,13 +152,13 @@ fn another_validity_is_proposed_and_granted() {
 
 /// Section 5.8.1.3: the result of a downstream Query takes precedence over that of an upstream one.
 #[test]
-fn a_query_along_the_flow_counts_more() {
+fn downstream_query_takes_precedence() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"down");
     network.run(SECOND);
     // The responder loses its state, and sends an upstream Query: it gets a Response, and nothing else changes.
-    apps[1].task(Do::Lifetime(mri.inverted(), session(1), Duration::ZERO));
+    apps[1].task(Task::Lifetime(mri.inverted(), session(1), Duration::ZERO));
     network.run(SECOND);
     let before = network.seen.len();
     apps[1].send(mri.inverted(), session(1), b"up..");
@@ -171,7 +171,7 @@ fn a_query_along_the_flow_counts_more() {
     apps[1].send(mri.inverted(), session(1), b"up..");
     network.run(SECOND);
     assert_eq!(states(&network, 1), [State::EstablishedDownstream]);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(SECOND);
     apps[0].send(mri, session(1), b"down");
     network.run(SECOND);
@@ -181,7 +181,7 @@ fn a_query_along_the_flow_counts_more() {
 
 /// Section 5.8.2: a loose end is discovered towards its destination only.
 #[test]
-fn a_loose_end_is_found_downstream_only() {
+fn loose_end_is_discovered_downstream_only() {
     let (mut network, apps) = line(3, |_| {});
     let mri = Mri::LooseEnd(LooseEnd {
         source: address("10.0.0.1"),

@@ -6,7 +6,7 @@ mod common;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::application::{Do, Handle, Told, message as to_send};
+use common::application::{Call, Handle, Task, message as to_send};
 use common::{Network, Packet, address, flow, line, session};
 use earmark_core::random::RandomStreams;
 use earmark_core::{Outgoing, Transport};
@@ -96,7 +96,7 @@ fn ignored(network: &Network, node: usize, reason: DropReason) -> u64 {
 
 /// A node that has not received the Query cannot answer it; the attempt is not reported.
 #[test]
-fn a_response_from_off_the_path_is_not_believed() {
+fn response_from_off_the_path_is_ignored() {
     let (mut network, apps) = line(2, |_| {});
     network.loss = Some(Box::new(|_, _| true));
     apps[0].send(network.flow(), session(1), b"one.");
@@ -140,7 +140,7 @@ fn query_of_a_flow_with_another_source_is_not_answered() {
 
 /// Queries from spoofed addresses leave no state, and the number of Responses is limited.
 #[test]
-fn a_flood_of_queries_fills_nothing() {
+fn flood_of_queries_leaves_no_state() {
     let (mut network, _) = line(2, |config| {
         config.limits.queries_per_second = 500;
         config.limits.queries_per_second_of_a_peer = 100;
@@ -165,7 +165,7 @@ fn a_flood_of_queries_fills_nothing() {
 
 /// If state is installed with the Query, limits bound it; existing sessions continue.
 #[test]
-fn limits_bound_what_is_kept() {
+fn limits_bound_the_state() {
     let (mut network, apps) = line(2, |config| {
         config.installation = Installation::Immediate;
         config.limits.states = 20;
@@ -191,7 +191,7 @@ fn limits_bound_what_is_kept() {
 
 /// The messages that wait for a peer are limited in number and octets, and each is returned with the reason.
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_messages_are_limited() {
     let (mut network, apps) = line(2, |config| {
         config.limits.waiting_messages = 3;
         config.limits.waiting_octets = 3_000;
@@ -207,7 +207,7 @@ fn what_waits_is_bounded() {
     apps[0].send(mri, session(2), &[0; 1_400]);
     apps[0].send(mri, session(3), &[0; 1_000]);
     let hasty = SendMessage { timeout: SECOND, ..to_send(mri, session(4)) };
-    apps[0].task(Do::Send(hasty, vec![0; 100]));
+    apps[0].task(Task::Send(hasty, vec![0; 100]));
     network.run(Duration::from_millis(10));
     assert_eq!(apps[0].failures(), [SendFailure::Limit; 4]);
     network.run(SECOND);
@@ -222,7 +222,7 @@ fn what_waits_is_bounded() {
 }
 
 #[test]
-fn queries_that_cannot_be_right_are_refused_in_the_protocols_words() {
+fn invalid_queries_get_specific_errors() {
     let (mut network, _) = line(3, |config| config.ingress_filter = true);
     let mri = network.flow();
     let destination = mri.addresses().1;
@@ -263,7 +263,7 @@ fn queries_that_cannot_be_right_are_refused_in_the_protocols_words() {
 
 /// A forwarded Query ends at its hop count, or at a link whose MTU is too small.
 #[test]
-fn what_is_passed_on_has_limits() {
+fn forwarded_queries_are_limited_by_hop_count_and_mtu() {
     let mut network = Network::aware(3);
     let mri = network.flow();
     let destination = mri.addresses().1;
@@ -290,7 +290,7 @@ type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 /// Invalid flags, lengths and objects cause a specific error; invalid Errors cause none.
 #[test]
-fn malformed_messages_are_answered_with_what_is_wrong() {
+fn malformed_messages_get_specific_errors() {
     let (mut network, _) = line(2, |config| config.limits.errors_per_second = 1_000);
     let mri = network.flow();
     let message = of(Body::Query(query(mri, 1, "10.0.0.1")));
@@ -335,7 +335,7 @@ fn malformed_messages_are_answered_with_what_is_wrong() {
 
 /// Errors to one address are rate limited.
 #[test]
-fn errors_are_few() {
+fn errors_are_rate_limited() {
     let (mut network, _) = line(2, |_| {});
     let data = Data {
         nat_traversal: None,
@@ -356,12 +356,12 @@ fn errors_are_few() {
 
 /// Data of a node that is not the peer, and its report of lost state, are rejected.
 #[test]
-fn only_the_peer_speaks_for_a_session() {
+fn only_the_peer_changes_a_session() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
-    apps[1].told();
+    apps[1].calls();
     let data = Data {
         nat_traversal: None,
         mri,
@@ -393,7 +393,7 @@ fn only_the_peer_speaks_for_a_session() {
 
 /// Two flows with the same session identifier, and two applications with the same session and flow, are separate.
 #[test]
-fn sessions_that_collide_are_kept_apart() {
+fn colliding_sessions_are_separate() {
     let (mut network, apps) = line(2, |_| {});
     let others: Vec<Handle> = (0..2).map(|_| Handle::default()).collect();
     for (node, handle) in others.iter().enumerate() {
@@ -409,14 +409,14 @@ fn sessions_that_collide_are_kept_apart() {
     assert_eq!(network.engine(1).gist().routing_state_count(), 3);
     assert_eq!(apps[1].received(), [b"one.", b"two."]);
     assert_eq!(others[1].received(), [b"tri."]);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(SECOND);
     assert_eq!(network.engine(0).gist().routing_state_count(), 2);
 }
 
 /// A message above the MTU of a link is refused there with the MTU; the sender uses an association then.
 #[test]
-fn an_mtu_error_makes_the_next_messages_take_an_association() {
+fn mtu_error_moves_messages_to_an_association() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -427,22 +427,22 @@ fn an_mtu_error_makes_the_next_messages_take_an_association() {
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.2")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
     network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));
-    apps[1].told();
+    apps[1].calls();
     apps[0].send(mri, session(1), &[1; 800]);
     network.run(SECOND);
-    let told = apps[1].told();
+    let calls = apps[1].calls();
     assert!(
         matches!(
-            told.last(),
-            Some(Told::Received { attributes: Attributes { reliable: true, .. }, .. })
+            calls.last(),
+            Some(Call::Received { attributes: Attributes { reliable: true, .. }, .. })
         ),
-        "{told:?}"
+        "{calls:?}"
     );
 }
 
 /// Random input on every path: nothing panics, and state stays small.
 #[test]
-fn noise_is_survived() {
+fn random_input_is_survived() {
     let (mut network, apps) = line(3, |config| config.limits.peers = 64);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");

@@ -46,7 +46,7 @@ fn blocks_of_refreshes() -> u64 {
 /// The hash table grows by doubling, so the cost varies; it is measured where the table is as full as possible, and
 /// right after doubling.
 #[test]
-fn a_session_takes_less_than_512_octets_and_a_refresh_nothing() {
+fn session_takes_less_than_512_octets_and_refresh_none() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let (full, grown) = (cost(3_583), cost(3_585));
     println!("octets a session, both ways: {full:.0} and {grown:.0}");

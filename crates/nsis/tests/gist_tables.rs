@@ -38,7 +38,7 @@ fn printed() -> String {
 
 /// `EARMARK_REWRITE=1` rewrites the file; the difference must be checked against the RFC.
 #[test]
-fn the_tables_are_as_agreed() {
+fn tables_match_the_expected_text() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gist_tables.txt");
     if std::env::var_os("EARMARK_REWRITE").is_some() {
         std::fs::write(path, printed()).expect("it can be written");
@@ -49,7 +49,7 @@ fn the_tables_are_as_agreed() {
 
 /// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each exists, in each state of the appendix.
 #[test]
-fn every_row_of_the_appendix_is_there() {
+fn every_row_of_the_appendix_exists() {
     use State::*;
     let querying: [(State, &[u8]); 4] = [
         (Idle, &[1, 18]),
@@ -77,7 +77,7 @@ fn every_row_of_the_appendix_is_there() {
 
 /// Every row is taken for some facts: none is shadowed by an earlier one.
 #[test]
-fn no_row_is_dead() {
+fn every_row_is_reachable() {
     for table in [&QUERYING, &RESPONDING] {
         for row in table.rows() {
             let taken = (0..1_u16 << FACTS.len()).any(|bits| {
@@ -94,7 +94,7 @@ fn no_row_is_dead() {
 
 /// Every transition to Idle deletes the state, and only such transitions do.
 #[test]
-fn what_ends_is_deleted() {
+fn idle_transitions_delete_the_state() {
     let deletes = |row: &&Transition| row.actions.contains(&Action::Delete);
     for row in QUERYING.rows().iter().chain(RESPONDING.rows()) {
         let stays_idle = row.from == State::Idle && row.to == State::Idle && !deletes(&row);
@@ -107,7 +107,7 @@ fn what_ends_is_deleted() {
 
 /// Without state, only the Query that opens a handshake, and the answer to it, have transitions.
 #[test]
-fn nothing_comes_of_nothing() {
+fn idle_state_reacts_only_to_handshakes() {
     let from_idle = |table: &'static Table| {
         let rows =
             table.rows().iter().filter(|row| row.from == State::Idle && row.to != State::Idle);
@@ -119,7 +119,7 @@ fn nothing_comes_of_nothing() {
 
 /// Rows of one state are adjacent, which the lookup relies on.
 #[test]
-fn rows_of_a_state_stand_together() {
+fn rows_of_a_state_are_adjacent() {
     for table in [&QUERYING, &RESPONDING] {
         let mut states: Vec<State> = table.rows().iter().map(|row| row.from).collect();
         states.dedup();

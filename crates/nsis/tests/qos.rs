@@ -68,7 +68,7 @@ fn reserve(network: &mut Network, request: Request) {
 }
 
 /// Returns the events for applications of a node. A retransmitted request gets a second response, which is dropped.
-fn told(network: &Network, node: usize) -> Vec<Event> {
+fn events_of(network: &Network, node: usize) -> Vec<Event> {
     let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
         earmark_nsis::Event::Qos(event) => Some(event.clone()),
         _ => None,
@@ -89,7 +89,7 @@ fn all_held(network: &Network) -> Vec<u64> {
 }
 
 fn is_reserved(event: &Event, rate: Rate) -> bool {
-    matches!(event, Event::Reserved { application: APP, rate: told, .. } if *told == rate)
+    matches!(event, Event::Reserved { application: APP, rate: calls, .. } if *calls == rate)
 }
 
 fn dropped(network: &Network, node: usize) -> u64 {
@@ -97,23 +97,23 @@ fn dropped(network: &Network, node: usize) -> u64 {
 }
 
 #[test]
-fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
+fn reservation_over_four_nodes_lasts_until_released() {
     for end in ["10.0.2.2", "fd00:2::2"] {
         let mut network = aware(4);
         reserve(&mut network, request(address(end), mbps(2)));
         network.run(SECOND);
-        let events = told(&network, 0);
+        let events = events_of(&network, 0);
         assert!(events.len() == 1 && is_reserved(&events[0], mbps(2)), "{events:?}");
         assert_eq!(all_held(&network), [2, 2, 2, 0]);
         network.run(1_800 * SECOND);
         assert_eq!(all_held(&network), [2, 2, 2, 0]);
         for node in 0..4 {
-            assert_eq!(dropped(&network, node), 0, "node {node}: {:?}", told(&network, node));
+            assert_eq!(dropped(&network, node), 0, "node {node}: {:?}", events_of(&network, node));
             assert_eq!(network.engine(node).qos().counters().expired, 0);
         }
         command(&mut network, 0, Command::Release { application: APP });
         network.run(SECOND);
-        assert_eq!(told(&network, 0).last(), Some(&Event::Released { application: APP }));
+        assert_eq!(events_of(&network, 0).last(), Some(&Event::Released { application: APP }));
         assert_eq!(all_held(&network), [0, 0, 0, 0]);
         for node in 0..4 {
             assert_eq!(network.engine(node).qos().session_count(), 0);
@@ -123,7 +123,7 @@ fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
 
 /// Associations change nothing in the result.
 #[test]
-fn reliable_messages_reserve_likewise() {
+fn reliable_messages_reserve_too() {
     let mut network = aware(4);
     for node in &mut network.nodes {
         let ports = gist::Config::default().associations;
@@ -132,20 +132,20 @@ fn reliable_messages_reserve_likewise() {
     let attributes = Some(Attributes { reliable: true, secure: false });
     reserve(&mut network, Request { attributes, ..request(address("10.0.2.2"), mbps(2)) });
     network.run(5 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(events.iter().any(|event| is_reserved(event, mbps(2))), "{events:?}");
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
     assert!(network.connections.len() >= 2, "there are connections");
 }
 
 #[test]
-fn a_refusal_comes_back_with_what_could_be_had() {
+fn refusal_returns_available_rate() {
     let mut network = aware(4);
     let link = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
     network.nodes[2].ledger.set_link(InterfaceId(2), link);
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
     assert!(
         matches!(
@@ -161,12 +161,12 @@ fn a_refusal_comes_back_with_what_could_be_had() {
 
 /// A router without NSIS in between is detected; one behind the last node ends the signalling.
 #[test]
-fn routers_without_nsis() {
+fn routers_without_nsis_are_detected() {
     let aware = Place::Aware(Config::default());
     let mut network = line(&[aware.clone(), Place::Plain, aware.clone(), Place::Plain]);
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(60 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(
         matches!(events[..], [Event::Reserved { rate, breaks: true, .. }] if rate == mbps(2)),
         "{events:?}"
@@ -180,7 +180,7 @@ fn routers_without_nsis() {
 }
 
 #[test]
-fn the_receiver_reserves_where_it_is_asked_to() {
+fn receiver_reserves_on_request() {
     let mut network = aware(4);
     let listen =
         Listen { destination: None, protocol: None, port: Some(5_000), most: None, reverse: None };
@@ -188,24 +188,24 @@ fn the_receiver_reserves_where_it_is_asked_to() {
     let request = request(address("10.0.2.2"), mbps(2));
     command(&mut network, 0, Command::Invite { application: APP, request });
     network.run(2 * SECOND);
-    assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", told(&network, 3));
-    assert!(matches!(told(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
-    assert!(matches!(told(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
+    assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", events_of(&network, 3));
+    assert!(matches!(events_of(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
+    assert!(matches!(events_of(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
     network.run(1_800 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
     command(&mut network, 3, Command::Release { application: OTHER });
     network.run(2 * SECOND);
     assert_eq!(all_held(&network), [0; 4]);
-    assert!(matches!(told(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
+    assert!(matches!(events_of(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
 }
 
 #[test]
-fn a_query_tells_what_could_be_had() {
+fn query_returns_available_rate() {
     let mut network = aware(4);
     let request = request(address("10.0.2.2"), mbps(100));
     command(&mut network, 0, Command::Query { application: APP, request });
     network.run(2 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(
         matches!(events[..], [Event::Offered { rate, latency_us: Some(30), breaks: false, .. }] if rate == mbps(8)),
         "{events:?}"
@@ -215,7 +215,7 @@ fn a_query_tells_what_could_be_had() {
 
 /// Every tenth message is lost.
 #[test]
-fn losses_are_made_good() {
+fn lost_messages_are_recovered() {
     let mut network = aware(4);
     let mut count = 0;
     network.loss = Some(Box::new(move |_, _| {
@@ -224,7 +224,7 @@ fn losses_are_made_good() {
     }));
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(60 * SECOND);
-    assert!(told(&network, 0).iter().any(|event| is_reserved(event, mbps(2))));
+    assert!(events_of(&network, 0).iter().any(|event| is_reserved(event, mbps(2))));
     network.run(3_600 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
 }
@@ -241,7 +241,7 @@ fn losses_are_made_good() {
 /// Sessions that are refreshed in the summaries of others send no messages of their own; their routing state is kept
 /// all the same, because GIST detects route changes.
 #[test]
-fn summaries_keep_the_ways_of_their_sessions() {
+fn summaries_keep_the_routing_state_of_their_sessions() {
     let mut config = Config::default();
     config.qos.summary = 200;
     let mut network = line(&vec![Place::Aware(config); 3]);
@@ -275,7 +275,7 @@ fn summaries_keep_the_ways_of_their_sessions() {
 }
 
 #[test]
-fn a_change_of_route_moves_the_reservation() {
+fn route_change_moves_the_reservation() {
     let mut network = Network::new();
     let place = Place::Aware(Config {
         gist: gist::Config { validity: 10 * SECOND, ..gist::Config::default() },
@@ -351,7 +351,7 @@ fn flows_cross_a_domain_in_an_aggregate() {
     for number in 1..=3 {
         open(&mut network, number, mbps(1));
     }
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert_eq!(events.len(), 3, "{events:?}");
     for event in &events {
         assert!(matches!(event, Event::Reserved { breaks: false, .. }), "{event:?}");
@@ -371,7 +371,7 @@ fn flows_cross_a_domain_in_an_aggregate() {
     network.run(900 * SECOND);
     assert_eq!(all_held(&network)[2..], [4, 4, 3, 0]);
     assert!((0..6).all(|node| network.engine(node).qos().counters().expired == 0));
-    assert_eq!(told(&network, 0).len(), 3);
+    assert_eq!(events_of(&network, 0).len(), 3);
     for number in 1..=3 {
         command(&mut network, 0, Command::Release { application: Application(number) });
     }

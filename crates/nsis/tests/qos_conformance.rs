@@ -13,12 +13,12 @@ mod message;
 mod names;
 #[path = "qos_conformance/qspec.rs"]
 mod qspec;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 #[path = "qos_conformance/show.rs"]
 mod show;
 #[path = "qos_conformance/story.rs"]
 mod story;
+#[path = "conformance/story_effects.rs"]
+mod story_effects;
 #[allow(dead_code)] // shared with the stories of GIST
 #[path = "conformance/topology.rs"]
 mod topology;
@@ -75,9 +75,9 @@ fn main() -> ExitCode {
 }
 
 /// Plays one story.
-fn play(topology: &str, told: &str) -> Result<String, Fault> {
+fn play(topology: &str, story: &str) -> Result<String, Fault> {
     let topology = Topology::read(topology).map_err(|fault| format!("topology.toml: {fault}"))?;
-    story::play(&topology, told).map_err(|fault| format!("story.txt: {fault}"))
+    story::play(&topology, story).map_err(|fault| format!("story.txt: {fault}"))
 }
 
 /// Checks that each example has a case.

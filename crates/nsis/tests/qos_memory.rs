@@ -13,7 +13,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 /// Tables grow by doubling, so the cost varies; it is measured where all are as full as possible, and right after the
 /// index has doubled.
 #[test]
-fn a_session_takes_less_than_400_octets_and_a_refresh_none() {
+fn session_takes_less_than_400_octets_and_refresh_none() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let mut costs = Vec::new();
     for sessions in [7 << 11, (7 << 11) + 1] {

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_responder_cookie_is_good_for_what_it_was_made_for_and_nothing_else() {
+    fn responder_cookie_is_bound_to_its_query() {
         let mut cookies = cookies();
         let now = Time::from_secs(1);
         let (interface, peer, flow) = (InterfaceId(3), nli(b"abcd", 1), mri(2));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn long_identities_count_to_their_end() {
+    fn long_identities_are_bound_in_full() {
         let mut cookies = cookies();
         let now = Time::from_secs(1);
         let flow = mri(2);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_responder_cookie_lives_for_one_to_two_lifetimes_of_secrets() {
+    fn responder_cookie_is_valid_for_one_to_two_secret_lifetimes() {
         let mut cookies = cookies();
         let (peer, flow) = (nli(b"abcd", 1), mri(2));
         let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_cookie_is_good_for_its_routing_state_and_the_last_queries() {
+    fn query_cookie_is_bound_to_routing_state_and_latest_queries() {
         let cookies = cookies();
         let key = Key::new(1, SESSION, mri(2));
         let other = Key { nslpid: 2, ..key };

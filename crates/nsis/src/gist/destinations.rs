@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_destinations_of_a_range_come_in_order_and_no_others() {
+    fn range_returns_its_destinations_in_order() {
         let mut destinations = Destinations::default();
         let there = ["10.0.0.9", "10.0.1.1", "10.0.0.2", "fd00::2", "fd00::1", "fd01::1"];
         for (text, index) in there.into_iter().zip(0..) {

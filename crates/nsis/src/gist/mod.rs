@@ -30,7 +30,6 @@
 
 mod api;
 mod association;
-mod change;
 mod config;
 mod confirm;
 mod connect;
@@ -46,6 +45,7 @@ mod querying;
 mod queue;
 mod receive;
 mod responding;
+mod route_change;
 mod state;
 mod step;
 mod store;
@@ -62,7 +62,6 @@ use earmark_core::throttle::Throttle;
 
 pub use self::api::Event;
 use self::association::Associations;
-use self::change::Changes;
 pub use self::config::{
     Associations as AssociationSettings, Config, Installation, Limits, UpstreamQueries,
 };
@@ -70,6 +69,7 @@ use self::cookie::Cookies;
 pub use self::counters::{Counters, DropReason, Messages};
 use self::peer::Peers;
 use self::querying::millis;
+use self::route_change::Changes;
 use self::store::Store;
 use self::transmit::Identity;
 pub use self::view::{AssociationView, PeerView, RoutingStateView};

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_knows_what_it_is_for() {
+    fn timer_encodes_its_purpose() {
         for index in [0, 1, (1 << 30) - 1] {
             for direction in [Direction::Downstream, Direction::Upstream] {
                 let due = Due::Half(HalfId { index, direction });

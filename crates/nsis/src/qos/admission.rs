@@ -152,11 +152,11 @@ impl QosNslp {
         Ok((claim, demand.rate))
     }
 
-    /// Installs the claim of a session in traffic control. With `anew`, the packets of the claim have changed.
-    pub(super) fn install(&self, cx: &mut HandlerContext<'_, '_>, index: Index, anew: bool) {
+    /// Installs the claim of a session in traffic control. With `reinstall`, the packets of the claim have changed.
+    pub(super) fn install(&self, cx: &mut HandlerContext<'_, '_>, index: Index, reinstall: bool) {
         let session = self.store.session(index);
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
-            self.install_flow(cx, index, flow, anew);
+            self.install_flow(cx, index, flow, reinstall);
         }
     }
 
@@ -166,7 +166,7 @@ impl QosNslp {
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         flow: Flow,
-        anew: bool,
+        reinstall: bool,
     ) {
         let session = self.store.session(index);
         let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
@@ -174,7 +174,7 @@ impl QosNslp {
             return;
         }
         let Some(demand) = cx.context.ledger.demand(claim) else { return };
-        if anew {
+        if reinstall {
             cx.out.remove(claim);
         }
         cx.out.install(Installation { claim, interface, flow, demand });

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides_and_its_total_is_shared() {
+    fn first_matching_rule_decides_and_shares_its_total() {
         let mbps = Rate::from_mbps;
         let from = |range: &str| Some(range.parse().expect("a range"));
         let mut policy = Policy::new(

@@ -218,9 +218,10 @@ impl QosNslp {
         let Request { rii, rsn } = Request::of(message.data);
         let answers = rii.map(Answers::Rii).or(rsn.map(Answers::Rsn));
         let mut room = [0; 4];
-        let told = error.info_spec(&mut room);
-        let source = info_here(cx, Some(message.interface), &message.mri, told.outcome).source;
-        self.respond(cx, message, answers, InfoSpec { source, ..told }, None);
+        let error_info = error.info_spec(&mut room);
+        let source =
+            info_here(cx, Some(message.interface), &message.mri, error_info.outcome).source;
+        self.respond(cx, message, answers, InfoSpec { source, ..error_info }, None);
     }
 
     /// Counts a dropped message, and reports it.

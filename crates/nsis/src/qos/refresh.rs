@@ -180,7 +180,7 @@ mod tests {
 
     /// (K + 0.5) 1.5 R with K = 3 is 157.5 s.
     #[test]
-    fn state_lives_for_so_many_refreshes() {
+    fn lifetime_covers_lost_refreshes() {
         assert_eq!(lifetime_ms(None, 3), 157_500);
         assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
     }

@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequence_numbers_go_round_and_epochs_come_first() {
+    fn sequence_numbers_wrap_and_epochs_come_first() {
         let rsn = |number, epoch| Rsn { number, epoch };
         for (known, new, expected) in [
             (rsn(5, 1), rsn(5, 1), Order::Same),

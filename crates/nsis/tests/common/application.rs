@@ -17,7 +17,7 @@ pub const TEST: u16 = 32_767;
 
 /// Calls that the application has received.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum Call {
     Received {
         data: Vec<u8>,
         session: SessionId,
@@ -47,7 +47,7 @@ pub enum Told {
 
 /// Tasks of a test for the application.
 #[derive(Clone, Debug)]
-pub enum Do {
+pub enum Task {
     Send(SendMessage, Vec<u8>),
     Lifetime(Mri, SessionId, Duration),
     Invalidate(Mri, Validity, bool),
@@ -56,8 +56,8 @@ pub enum Do {
 /// Calls and tasks of the application.
 #[derive(Debug, Default)]
 pub struct State {
-    pub told: Vec<(Time, Told)>,
-    pub tasks: VecDeque<Do>,
+    pub calls: Vec<(Time, Call)>,
+    pub tasks: VecDeque<Task>,
     /// Whether Queries are forwarded.
     pub pass: bool,
     /// Data for forwarded Queries, or for the Response.
@@ -87,34 +87,34 @@ impl Handle {
     }
 
     pub fn send_with(&self, mri: Mri, session: SessionId, data: &[u8], attributes: Attributes) {
-        self.task(Do::Send(SendMessage { attributes, ..message(mri, session) }, data.to_vec()));
+        self.task(Task::Send(SendMessage { attributes, ..message(mri, session) }, data.to_vec()));
     }
 
-    pub fn task(&self, task: Do) {
+    pub fn task(&self, task: Task) {
         self.0.borrow_mut().tasks.push_back(task);
     }
 
     /// Returns the calls since the last time.
-    pub fn told(&self) -> Vec<Told> {
-        self.0.borrow_mut().told.drain(..).map(|(_, told)| told).collect()
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.borrow_mut().calls.drain(..).map(|(_, calls)| calls).collect()
     }
 
     /// Returns the data received since the last time, and drops the other calls.
     pub fn received(&self) -> Vec<Vec<u8>> {
-        let data = |told| match told {
-            Told::Received { data, .. } => Some(data),
+        let data = |calls| match calls {
+            Call::Received { data, .. } => Some(data),
             _ => None,
         };
-        self.told().into_iter().filter_map(data).collect()
+        self.calls().into_iter().filter_map(data).collect()
     }
 
     /// Returns the failures since the last time, and drops the other calls.
     pub fn failures(&self) -> Vec<SendFailure> {
-        let failure = |told| match told {
-            Told::Failed { failure, .. } => Some(failure),
+        let failure = |calls| match calls {
+            Call::Failed { failure, .. } => Some(failure),
             _ => None,
         };
-        self.told().into_iter().filter_map(failure).collect()
+        self.calls().into_iter().filter_map(failure).collect()
     }
 }
 
@@ -138,8 +138,8 @@ struct Application {
 }
 
 impl Application {
-    fn note(&self, cx: &HandlerContext<'_, '_>, told: Told) {
-        self.state.0.borrow_mut().told.push((cx.now, told));
+    fn record(&self, cx: &HandlerContext<'_, '_>, calls: Call) {
+        self.state.0.borrow_mut().calls.push((cx.now, calls));
     }
 }
 
@@ -155,7 +155,7 @@ impl Nslp for Application {
         answer: &mut Vec<u8>,
     ) -> Peering {
         let &Received { data, session, hops, ip_distance, .. } = query;
-        self.note(cx, Told::Asked { data: data.to_vec(), session, hops, ip_distance });
+        self.record(cx, Call::Asked { data: data.to_vec(), session, hops, ip_distance });
         let state = self.state.0.borrow();
         answer.extend_from_slice(&state.answer);
         if state.pass { Peering::Pass } else { Peering::Accept }
@@ -169,9 +169,9 @@ impl Nslp for Application {
             let back = self::message(mri.inverted(), session);
             cx.send(back, data.len()).copy_from_slice(&data);
         }
-        self.note(
+        self.record(
             cx,
-            Told::Received {
+            Call::Received {
                 data,
                 session,
                 mri,
@@ -190,25 +190,25 @@ impl Nslp for Application {
         handle: MessageHandle,
         failure: SendFailure,
     ) {
-        self.note(cx, Told::Failed { handle, failure });
+        self.record(cx, Call::Failed { handle, failure });
     }
 
     fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
         let &NetworkNotification { mri, session, what } = notification;
-        self.note(cx, Told::Notified { session, mri, what });
+        self.record(cx, Call::Notified { session, mri, what });
     }
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.state.0.borrow_mut().tasks);
         for task in tasks {
             match task {
-                Do::Send(message, data) => {
+                Task::Send(message, data) => {
                     cx.send(message, data.len()).copy_from_slice(&data);
                 }
-                Do::Lifetime(mri, session, lifetime) => {
+                Task::Lifetime(mri, session, lifetime) => {
                     cx.set_state_lifetime(mri, session, lifetime);
                 }
-                Do::Invalidate(mri, status, urgent) => {
+                Task::Invalidate(mri, status, urgent) => {
                     cx.invalidate_routing_state(mri, status, urgent);
                 }
             }

@@ -7,7 +7,7 @@ use earmark_core::{CloseReason, ConnectionId, Input, StreamEvent, Transport};
 use earmark_nsis::PORT;
 use earmark_wire::gist::{Message, Mode};
 
-use super::{DELAY, Happening, Network};
+use super::{DELAY, Network, Scheduled};
 
 impl Network {
     /// Closes a connection at one end; the other end gets an event.
@@ -15,14 +15,14 @@ impl Network {
         if let Some((node, connection)) = self.connections.remove(&(node, connection))
             && node != usize::MAX
         {
-            self.later(DELAY, Happening::Closed { node, connection, reason });
+            self.later(DELAY, Scheduled::Closed { node, connection, reason });
         }
     }
 
     /// Breaks a connection: both ends get an event.
     pub fn break_connection(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         self.close(node, connection, CloseReason::Broken);
-        self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
+        self.later(Duration::ZERO, Scheduled::Closed { node, connection, reason });
     }
 
     pub(super) fn connect(&mut self, node: usize, connect: &earmark_core::Connect) {
@@ -37,13 +37,13 @@ impl Network {
         let mine = connect.connection;
         let Some(target) = target else {
             let reason = CloseReason::Unreachable;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+            return self.later(DELAY, Scheduled::Closed { node, connection: mine, reason });
         };
         if connect.transport == Transport::Tls
             && !(self.nodes[node].authentic && self.nodes[target].authentic)
         {
             let reason = CloseReason::NotAuthenticated;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+            return self.later(DELAY, Scheduled::Closed { node, connection: mine, reason });
         }
         let theirs = ConnectionId(self.nodes[target].next_connection);
         self.nodes[target].next_connection += 2;
@@ -53,10 +53,10 @@ impl Network {
         let (peer, connection) = (destination, theirs);
         self.later(
             DELAY,
-            Happening::Open { node: target, connection, local: peer, peer: local, transport },
+            Scheduled::Open { node: target, connection, local: peer, peer: local, transport },
         );
         let connection = mine;
-        self.later(2 * DELAY, Happening::Open { node, connection, local, peer, transport });
+        self.later(2 * DELAY, Scheduled::Open { node, connection, local, peer, transport });
     }
 
     /// Opens a connection to a node from outside the network; the test writes into it.

@@ -151,7 +151,7 @@ impl Seen {
 }
 
 /// A scheduled event.
-enum Happening {
+enum Scheduled {
     Packet {
         node: usize,
         interface: InterfaceId,
@@ -200,7 +200,7 @@ pub struct Network {
     pub written: Vec<(Time, usize, ConnectionId, Vec<u8>)>,
     /// Whether connections are never established.
     pub connections_hang: bool,
-    calendar: BTreeMap<(Time, u64), Happening>,
+    calendar: BTreeMap<(Time, u64), Scheduled>,
     sequence: u64,
 }
 
@@ -259,16 +259,16 @@ impl Network {
                 break;
             }
             self.now = self.now.max(at);
-            let happening = self.calendar.remove(&(at, sequence)).expect("it was there");
-            self.happen(happening);
+            let scheduled = self.calendar.remove(&(at, sequence)).expect("it was there");
+            self.dispatch(scheduled);
         }
         self.now = end;
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Packet { node, interface, packet } => self.arrive(node, interface, packet),
-            Happening::Expire { node } => {
+    fn dispatch(&mut self, scheduled: Scheduled) {
+        match scheduled {
+            Scheduled::Packet { node, interface, packet } => self.arrive(node, interface, packet),
+            Scheduled::Expire { node } => {
                 self.nodes[node].armed = None;
                 let due = self.nodes[node].engine.as_ref().and_then(Engine::next_deadline);
                 if due.is_some_and(|(at, _)| at <= self.now) {
@@ -277,17 +277,17 @@ impl Network {
                     self.arm(node);
                 }
             }
-            Happening::Open { node, connection, local, peer, transport } => {
+            Scheduled::Open { node, connection, local, peer, transport } => {
                 let event = StreamEvent::Open { connection, local, peer, transport };
                 self.input(node, Input::Stream(event));
             }
-            Happening::Octets { node, connection, octets } => {
+            Scheduled::Octets { node, connection, octets } => {
                 if self.connections.contains_key(&(node, connection)) {
                     let event = StreamEvent::Data { connection, octets: &octets };
                     self.input(node, Input::Stream(event));
                 }
             }
-            Happening::Closed { node, connection, reason } => {
+            Scheduled::Closed { node, connection, reason } => {
                 self.connections.remove(&(node, connection));
                 self.input(node, Input::Stream(StreamEvent::Closed { connection, reason }));
             }
@@ -316,7 +316,7 @@ impl Network {
                     if let Some(&(node, connection)) = self.connections.get(&(node, *connection))
                         && node != usize::MAX
                     {
-                        self.later(DELAY, Happening::Octets { node, connection, octets });
+                        self.later(DELAY, Scheduled::Octets { node, connection, octets });
                     }
                 }
                 Effect::Close(connection) => self.close(node, *connection, CloseReason::Ended),
@@ -333,7 +333,7 @@ impl Network {
         let interface = packet.how.interface.or(hop.map(|hop| hop.interface));
         if self.nodes[node].interfaces.is_local(packet.how.destination) {
             let interface = interface.unwrap_or(InterfaceId(1));
-            return self.later(Duration::ZERO, Happening::Packet { node, interface, packet });
+            return self.later(Duration::ZERO, Scheduled::Packet { node, interface, packet });
         }
         let Some(interface) = interface else { return };
         let mut seen = Seen { at: self.now, node, interface, packet, lost: false };
@@ -346,7 +346,7 @@ impl Network {
             && let Some(&(node, interface)) = self.links.get(&(node, interface))
         {
             let packet = seen.packet.clone();
-            self.later(DELAY, Happening::Packet { node, interface, packet });
+            self.later(DELAY, Scheduled::Packet { node, interface, packet });
         }
         self.seen.push(seen);
     }
@@ -383,9 +383,9 @@ impl Network {
         self.arrive(node, InterfaceId(interface), packet);
     }
 
-    fn later(&mut self, time: Duration, happening: Happening) {
+    fn later(&mut self, time: Duration, scheduled: Scheduled) {
         self.sequence += 1;
-        self.calendar.insert((self.now + time, self.sequence), happening);
+        self.calendar.insert((self.now + time, self.sequence), scheduled);
     }
 
     fn arm(&mut self, node: usize) {
@@ -395,7 +395,7 @@ impl Network {
             self.nodes[node].armed = Some(at);
             self.sequence += 1;
             let at = at.max(self.now);
-            self.calendar.insert((at, self.sequence), Happening::Expire { node });
+            self.calendar.insert((at, self.sequence), Scheduled::Expire { node });
         }
     }
 

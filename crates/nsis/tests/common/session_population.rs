@@ -67,12 +67,12 @@ impl Neighbor {
     }
 
     /// Returns a message to the router.
-    fn tells(&self, body: Body<'_>) -> Arrival {
-        self.sends((self.address.into(), self.router.into()), body)
+    fn to_router(&self, body: Body<'_>) -> Arrival {
+        self.between((self.address.into(), self.router.into()), body)
     }
 
     /// Returns a message between these addresses.
-    fn sends(&self, (source, destination): (IpAddr, IpAddr), body: Body<'_>) -> Arrival {
+    fn between(&self, (source, destination): (IpAddr, IpAddr), body: Body<'_>) -> Arrival {
         let source_is_peer = source == self.address;
         let extensions = Extensions::NONE;
         let message = Gist { hops: 64, nslpid: NSLPID, source_is_peer, body, extensions };
@@ -85,7 +85,7 @@ impl Neighbor {
     }
 
     fn data(&self, number: u32, direction: Direction, octets: &[u8]) -> Arrival {
-        self.tells(Body::Data(Data {
+        self.to_router(Body::Data(Data {
             nat_traversal: None,
             mri: mri(number, direction),
             session: session(number),
@@ -193,9 +193,9 @@ impl Population {
 
     /// Returns the Confirm to the latest Response of the router, with the RESERVE in it.
     pub fn confirm(&self, number: u32) -> Arrival {
-        let Body::Response(response) = self.heard() else { panic!("no Response") };
+        let Body::Response(response) = self.last_sent() else { panic!("no Response") };
         let cookie = response.responder.expect("it wants to be confirmed").cookie;
-        BEFORE.tells(Body::Confirm(Confirm {
+        BEFORE.to_router(Body::Confirm(Confirm {
             mri: mri(number, Direction::Downstream),
             session: session(number),
             nli: BEFORE.nli(),
@@ -206,8 +206,8 @@ impl Population {
 
     /// Returns the Response to the latest Query of the router.
     pub fn response(&self, number: u32) -> Arrival {
-        let Body::Query(query) = self.heard() else { panic!("no Query") };
-        BEHIND.tells(Body::Response(Response {
+        let Body::Query(query) = self.last_sent() else { panic!("no Query") };
+        BEHIND.to_router(Body::Response(Response {
             nat_traversal: None,
             mri: mri(number, Direction::Upstream),
             session: session(number),
@@ -220,7 +220,7 @@ impl Population {
     }
 
     /// Returns the latest message of the router.
-    fn heard(&self) -> Body<'_> {
+    fn last_sent(&self) -> Body<'_> {
         let sent = self.out.iter().filter_map(|effect| match effect {
             Effect::Send(_, range) => Some(self.out.octets(range)),
             _ => None,
@@ -264,7 +264,7 @@ pub fn query(number: u32) -> Arrival {
         stack: None,
         nslp_data: None,
     });
-    BEFORE.sends(ends(number), body)
+    BEFORE.between(ends(number), body)
 }
 
 /// Returns the RESPONSE of the receiver.

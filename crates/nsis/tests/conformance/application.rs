@@ -29,7 +29,7 @@ pub(crate) enum Task {
 pub(crate) struct State {
     pub(crate) tasks: VecDeque<Task>,
     /// Recorded calls, as lines of a story.
-    pub(crate) heard: Vec<String>,
+    pub(crate) recorded: Vec<String>,
     /// Whether Queries are forwarded.
     pub(crate) pass: bool,
 }
@@ -38,8 +38,8 @@ pub(crate) struct State {
 pub(crate) struct Application(pub(crate) Rc<RefCell<State>>);
 
 impl Application {
-    fn hear(&self, line: String) {
-        self.0.borrow_mut().heard.push(line);
+    fn record(&self, line: String) {
+        self.0.borrow_mut().recorded.push(line);
     }
 }
 
@@ -60,7 +60,7 @@ impl Nslp for Application {
     ) -> Peering {
         let pass = self.0.borrow().pass;
         let data = text(query.data);
-        self.hear(format!("app asked session={} {data}", session(query.session)));
+        self.record(format!("app asked session={} {data}", session(query.session)));
         if pass { Peering::Pass } else { Peering::Accept }
     }
 
@@ -72,7 +72,7 @@ impl Nslp for Application {
         };
         let number = session(message.session);
         let (mri, data) = (mri_text(&message.mri), text(message.data));
-        self.hear(format!("app receives session={number} {mri} {data}{how}"));
+        self.record(format!("app receives session={number} {mri} {data}{how}"));
     }
 
     fn status(
@@ -81,7 +81,7 @@ impl Nslp for Application {
         handle: MessageHandle,
         failure: SendFailure,
     ) {
-        self.hear(format!("app is told that message {} failed: {failure}", handle.0));
+        self.record(format!("app is told that message {} failed: {failure}", handle.0));
     }
 
     fn notify(&mut self, _: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
@@ -98,7 +98,7 @@ impl Nslp for Application {
             }
         };
         let (number, mri) = (session(notification.session), mri_text(&notification.mri));
-        self.hear(format!("app notices session={number} {mri}: {what}"));
+        self.record(format!("app notices session={number} {mri}: {what}"));
     }
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {

@@ -20,7 +20,7 @@ use earmark_wire::udp;
 
 use crate::application::{Application, State, Task};
 use crate::message::{self, Cookies, compose, data, direction, flow, session};
-use crate::retelling::retell;
+use crate::story_effects::replace_effects;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
@@ -30,7 +30,7 @@ use crate::words::{Fault, Seconds, Words};
 /// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
-    retell(story, |line, body| player.step(line, body))
+    replace_effects(story, |line, body| player.step(line, body))
 }
 
 struct Player<'t> {
@@ -73,7 +73,7 @@ impl<'t> Player<'t> {
             "at" => {
                 let Seconds(at) = words.value("time")?;
                 words.end()?;
-                Ok(self.pass(Time::ZERO + at))
+                Ok(self.advance(Time::ZERO + at))
             }
             "in" => self.arrive(words, body),
             "app" => self.application(words),
@@ -84,7 +84,7 @@ impl<'t> Player<'t> {
     }
 
     /// Advances the time, timer by timer.
-    fn pass(&mut self, end: Time) -> String {
+    fn advance(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
             self.now = self.now.max(at);
@@ -210,7 +210,7 @@ impl<'t> Player<'t> {
                 }
                 self.routes.insert(new);
                 let text = self.handle(Input::Host(HostEvent::RouteChanged(new.prefix)), "");
-                Ok(text + &self.pass(self.now))
+                Ok(text + &self.advance(self.now))
             }
             other => Err(format!("the host has no `{other}`")),
         }
@@ -230,7 +230,7 @@ impl<'t> Player<'t> {
             let lines = self.show(effect, &effects);
             lines.iter().for_each(|line| tell(line));
         }
-        self.app.borrow_mut().heard.drain(..).for_each(|line| tell(&line));
+        self.app.borrow_mut().recorded.drain(..).for_each(|line| tell(&line));
         for line in self.changes() {
             tell(&line);
         }

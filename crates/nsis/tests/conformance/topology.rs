@@ -26,7 +26,7 @@ pub(crate) struct Topology {
     #[serde(rename = "interface")]
     interfaces: Vec<Link>,
     #[serde(default, rename = "route")]
-    routes: Vec<Way>,
+    routes: Vec<RouteEntry>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ struct Link {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+struct RouteEntry {
     to: String,
     interface: String,
     via: Option<IpAddr>,

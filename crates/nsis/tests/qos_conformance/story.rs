@@ -22,7 +22,7 @@ use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
 use earmark_wire::qspec::{Phb, PhbField};
 
 use crate::names::{self, Names, way, way_text};
-use crate::retelling::retell;
+use crate::story_effects::replace_effects;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 use crate::{message, show};
@@ -33,7 +33,7 @@ use crate::{message, show};
 /// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
-    retell(story, |line, body| player.step(line, body))
+    replace_effects(story, |line, body| player.step(line, body))
 }
 
 struct Player<'t> {
@@ -49,7 +49,7 @@ struct Player<'t> {
     /// Last message of the node, which GIST may return as undeliverable.
     sent: Option<(u16, SendMessage, Vec<u8>)>,
     /// Messages already shown in full, by their first line.
-    told: BTreeMap<String, Vec<String>>,
+    shown: BTreeMap<String, Vec<String>>,
 }
 
 impl<'t> Player<'t> {
@@ -71,7 +71,7 @@ impl<'t> Player<'t> {
             names: Names::default(),
             claims: BTreeMap::new(),
             sent: None,
-            told: BTreeMap::new(),
+            shown: BTreeMap::new(),
         })
     }
 
@@ -81,7 +81,7 @@ impl<'t> Player<'t> {
             "at" => {
                 let Seconds(at) = words.value("time")?;
                 words.end()?;
-                Ok(self.pass(Time::ZERO + at))
+                Ok(self.advance(Time::ZERO + at))
             }
             "in" => self.arrive(words, body),
             "do" => self.application(words),
@@ -92,7 +92,7 @@ impl<'t> Player<'t> {
     }
 
     /// Advances the time, timer by timer.
-    fn pass(&mut self, end: Time) -> String {
+    fn advance(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some(at) = self.qos.next_deadline().filter(|at| *at <= end) {
             self.now = self.now.max(at);
@@ -319,7 +319,7 @@ impl<'t> Player<'t> {
             level => format!(" level={level}"),
         };
         let head = format!("send {name} {} session={session}{to}{level}{flags}", way_text(&mri));
-        let before = self.told.insert(head.clone(), lines.clone());
+        let before = self.shown.insert(head.clone(), lines.clone());
         if before.is_some_and(|before| before == lines && lines.len() > 2) {
             return format!("{head} as before");
         }

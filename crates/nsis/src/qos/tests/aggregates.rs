@@ -48,7 +48,7 @@ fn aggregate(net: &Net) -> AggregateView {
 }
 
 fn is_reserved(events: &[Event], rate: Rate) -> bool {
-    matches!(events, [Event::Reserved { rate: told, breaks: false, .. }] if *told == rate)
+    matches!(events, [Event::Reserved { rate: reported, breaks: false, .. }] if *reported == rate)
 }
 
 /// Figure 11, except that the aggregate comes first (section 4.6).
@@ -99,41 +99,41 @@ fn flows_cross_a_domain_in_one_reservation() {
 
 /// The aggregate grows by whole steps, shrinks when a step was unused for some time, and ends with its last flow.
 #[test]
-fn an_aggregate_grows_and_shrinks_by_steps() {
+fn aggregate_grows_and_shrinks_by_steps() {
     let mut net = domain();
     for number in 1..=5 {
         reserve(&mut net, number, mbps(1));
     }
     assert_eq!(net.all_held(), [5, 6, 6, 6, 5, 5]);
     release(&mut net, 5);
-    net.pass(Duration::from_secs(5));
+    net.advance(Duration::from_secs(5));
     assert_eq!(aggregate(&net).granted, mbps(6), "not at once");
-    net.pass(Duration::from_secs(6));
+    net.advance(Duration::from_secs(6));
     assert_eq!(net.all_held(), [4, 4, 4, 4, 4, 4]);
     // A flow that replaces another one in time changes nothing.
     release(&mut net, 4);
     release(&mut net, 3);
-    net.pass(Duration::from_secs(5));
+    net.advance(Duration::from_secs(5));
     reserve(&mut net, 6, mbps(1));
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [3, 4, 4, 4, 3, 3]);
     for number in [1, 2, 6] {
         release(&mut net, number);
     }
     assert_eq!(net.nodes[2].qos.session_count(), 1);
-    net.pass(Duration::from_secs(11));
+    net.advance(Duration::from_secs(11));
     net.assert_nothing_left();
     assert_eq!(aggregate(&net).session, None);
 }
 
 /// The aggregate is refreshed by messages of its own, independently of its flows.
 #[test]
-fn flows_and_aggregates_are_refreshed_apart() {
+fn flows_and_aggregates_are_refreshed_separately() {
     let mut net = domain();
     reserve(&mut net, 1, mbps(1));
     reserve(&mut net, 2, mbps(1));
     net.lines();
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     let lines = net.lines();
     let count = |hop: &str| lines.iter().filter(|line| line.starts_with(hop)).count();
     assert!((15..=25).contains(&count("2>3 RESERVE")), "{}", count("2>3 RESERVE"));
@@ -144,7 +144,7 @@ fn flows_and_aggregates_are_refreshed_apart() {
 
 /// A flow beyond the limit of the aggregate is refused, and the others keep their reservations.
 #[test]
-fn more_than_the_most_is_refused() {
+fn flow_above_the_aggregate_limit_is_refused() {
     let mut net = domain();
     reserve(&mut net, 1, mbps(5));
     assert!(is_reserved(&net.events(0), mbps(5)));
@@ -159,7 +159,7 @@ fn more_than_the_most_is_refused() {
 
 /// An interior node has no bandwidth left: the aggregate keeps its rate.
 #[test]
-fn a_refusal_inside_leaves_what_there_was() {
+fn refusal_by_interior_node_keeps_the_aggregate() {
     let mut net = domain();
     let other = Request { session: None, ..request(2, of_node(3), mbps(5)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
@@ -172,7 +172,7 @@ fn a_refusal_inside_leaves_what_there_was() {
     assert_eq!(aggregate(&net).granted, mbps(2));
     // A refused first flow leaves no state.
     release(&mut net, 1);
-    net.pass(Duration::from_secs(11));
+    net.advance(Duration::from_secs(11));
     reserve(&mut net, 3, mbps(4));
     assert_eq!(net.all_held(), [0, 0, 5, 0, 0, 0]);
     assert_eq!(aggregate(&net).session, None);
@@ -180,7 +180,7 @@ fn a_refusal_inside_leaves_what_there_was() {
 
 /// An interior node preempts the aggregate: the QNIs of its flows are notified.
 #[test]
-fn flows_hear_that_their_aggregate_is_lost() {
+fn lost_aggregate_notifies_the_qnis_of_its_flows() {
     let mut net = domain();
     net.nodes[2]
         .ledger
@@ -200,7 +200,7 @@ fn flows_hear_that_their_aggregate_is_lost() {
 
 /// Flows to another prefix, or in the other direction, are not aggregated.
 #[test]
-fn other_flows_go_one_by_one() {
+fn other_flows_are_not_aggregated() {
     let mut net = domain();
     net.reserve(0, request(0, of_node(5), mbps(1)));
     assert!(net.lines().contains(&"1>2 RESERVE 0 qspec rii".into()));

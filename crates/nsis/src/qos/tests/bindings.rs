@@ -64,14 +64,14 @@ fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
 
 fn net() -> Net {
     let mut net = Net::of(4);
-    net.deaf = [0, 1].into();
+    net.unreachable = [0, 1].into();
     net
 }
 
 const GOES_ON: &str = "2>3 RESERVE 0 qspec rii bound";
 
 #[test]
-fn the_bound_message_waits_for_the_other() {
+fn bound_message_waits_for_the_other() {
     let mut net = net();
     bound_comes(&mut net, false);
     assert!(net.lines().is_empty());
@@ -82,7 +82,7 @@ fn the_bound_message_waits_for_the_other() {
 }
 
 #[test]
-fn it_goes_on_at_once_where_the_other_has_come() {
+fn bound_message_continues_if_the_other_has_arrived() {
     let mut net = net();
     aggregate_comes(&mut net, false, mbps(1));
     net.lines();
@@ -91,22 +91,22 @@ fn it_goes_on_at_once_where_the_other_has_come() {
 }
 
 #[test]
-fn what_waits_in_vain_is_answered() {
+fn bound_message_times_out_with_a_response() {
     let mut net = net();
     bound_comes(&mut net, false);
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     // A retransmission restarts the wait.
     bound_comes(&mut net, false);
-    net.pass(Duration::from_millis(1_500));
+    net.advance(Duration::from_millis(1_500));
     assert!(net.lines().is_empty());
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     let answer = "2>1 lost RESPONSE mismatch between end-to-end and intra-domain RESERVE";
     assert_eq!(net.lines(), [answer]);
     assert_eq!(net.nodes[2].qos.session_count(), 0);
 }
 
 #[test]
-fn where_the_other_fails_it_fails_too() {
+fn bound_message_fails_with_the_other() {
     let mut net = net();
     bound_comes(&mut net, false);
     let refusal = reserve(MessageBinding::Id(name(false)), mbps(1));
@@ -124,7 +124,7 @@ fn where_the_other_fails_it_fails_too() {
 
 /// The flag is set: each message waits for the other one.
 #[test]
-fn both_may_wait() {
+fn bidirectional_binding_waits_on_both_sides() {
     let mut net = net();
     aggregate_comes(&mut net, true, mbps(1));
     assert!(net.lines().is_empty());

@@ -5,9 +5,9 @@ mod aggregates;
 mod bindings;
 mod errors;
 mod examples;
+mod path_extent;
 mod preemption;
-mod reach;
-mod renewal;
+mod reload;
 mod reservations;
 mod routes;
 mod summaries;
@@ -60,7 +60,7 @@ pub(super) struct Node {
 }
 
 /// A message in transit.
-struct Travelling {
+struct InTransit {
     from: usize,
     nslpid: u16,
     message: SendMessage,
@@ -70,7 +70,7 @@ struct Travelling {
 pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) now: Time,
-    wire: VecDeque<Travelling>,
+    wire: VecDeque<InTransit>,
     /// One line for each message.
     pub(super) log: Vec<String>,
     /// Next node on either side, by node.
@@ -79,7 +79,7 @@ pub(super) struct Net {
     /// IP hops to the right neighbor.
     pub(super) distance: Vec<u8>,
     /// Nodes that receive no messages.
-    pub(super) deaf: Vec<usize>,
+    pub(super) unreachable: Vec<usize>,
 }
 
 pub(super) fn address(text: &str) -> IpAddr {
@@ -154,7 +154,7 @@ impl Net {
             left: (0..nodes).map(|number| number.checked_sub(1)).collect(),
             right: (0..nodes).map(|number| Some(number + 1).filter(|n| *n < nodes)).collect(),
             distance: (0..nodes).map(|_| 1).collect(),
-            deaf: Vec::new(),
+            unreachable: Vec::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl Net {
             if let crate::nslp::Request::Send(message, range) = request {
                 let data = requests.octets(range).to_vec();
                 let (nslpid, message) = (*nslpid, *message);
-                self.wire.push_back(Travelling { from: number, nslpid, message, data });
+                self.wire.push_back(InTransit { from: number, nslpid, message, data });
             }
         }
         let displaced: Vec<_> =
@@ -237,7 +237,7 @@ impl Net {
     }
 
     /// Delivers a message to a node as if from another one.
-    pub(super) fn hand(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
+    pub(super) fn deliver_from(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
         let id = self.nodes[to].qos.id();
         self.deliver((from, to, id), SESSION, mri, data, false);
         self.run();
@@ -246,7 +246,7 @@ impl Net {
     /// Delivers messages until none is in transit.
     pub(super) fn run(&mut self) {
         let mut steps = 0;
-        while let Some(Travelling { from, nslpid, message, data }) = self.wire.pop_front() {
+        while let Some(InTransit { from, nslpid, message, data }) = self.wire.pop_front() {
             steps += 1;
             assert!(steps < 1_000, "it goes on for ever");
             let next = match message.to {
@@ -264,7 +264,7 @@ impl Net {
             // An explicitly routed response to the neighbor is not marked.
             let is_neighbour = self.next(from, nslpid, &message.mri) == Some(to);
             let mark = if explicit && !is_neighbour { "!" } else { "" };
-            if self.deaf.contains(&to) {
+            if self.unreachable.contains(&to) {
                 self.log.push(format!("{from}>{to}{mark} lost {}", line(&data)));
                 continue;
             }
@@ -310,7 +310,7 @@ impl Net {
     }
 
     /// Advances the time; all timers fire in their order.
-    pub(super) fn pass(&mut self, time: Duration) {
+    pub(super) fn advance(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
             let due = (0..self.nodes.len())
@@ -433,7 +433,7 @@ fn line(data: &[u8]) -> String {
 }
 
 #[test]
-fn lines_are_what_they_say() {
+fn lines_describe_messages() {
     let mut net = Net::of(2);
     net.reserve(0, request(0, of_node(1), mbps(1)));
     let expected = ["0>1 RESERVE 0 qspec rii", "1>0 RESPONSE reservation successful"];

@@ -30,7 +30,7 @@ fn is_lost(events: &[Event], expected: Outcome) -> bool {
 
 /// RFC 5975 section 4.3.5: a NOTIFY to the QNI, which tears down.
 #[test]
-fn a_more_important_reservation_takes_the_place() {
+fn higher_priority_preempts() {
     let mut net = preempted(OnRefusal::Release, false);
     let lines = net.lines();
     assert!(lines.contains(&"1>0 NOTIFY reservation preempted".into()), "{lines:?}");
@@ -44,9 +44,9 @@ fn a_more_important_reservation_takes_the_place() {
 
 /// A QNI that does not tear down gets no response to refreshes (section 5.4.1), and may request less.
 #[test]
-fn whoever_was_preempted_may_ask_for_less() {
+fn preempted_session_may_request_less() {
     let mut net = preempted(OnRefusal::Retry, false);
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     assert_eq!(net.all_held(), [5, 5, 5, 0], "nothing at node 1 but the more important one");
     net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(3)) });
     assert_eq!(net.all_held(), [3, 8, 3, 0]);
@@ -56,14 +56,14 @@ fn whoever_was_preempted_may_ask_for_less() {
 
 /// RFC 4495: the reservation keeps the part that the one of higher priority does not need.
 #[test]
-fn a_part_may_be_kept() {
+fn partial_preemption_keeps_a_part() {
     let net = preempted(OnRefusal::Retry, true);
     assert_eq!(net.held(1, RIGHT), mbps(8));
     assert_eq!(net.nodes[1].control[2], "install 2 3 Mbit/s");
 }
 
 #[test]
-fn what_traffic_control_refuses_is_lost() {
+fn traffic_control_failure_loses_the_reservation() {
     let mut net = Net::of(3);
     net.reserve(0, request(0, of_node(2), mbps(2)));
     net.events(0);

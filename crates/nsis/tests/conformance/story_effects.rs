@@ -7,7 +7,7 @@ use crate::words::Fault;
 ///
 /// # Errors
 /// The number of the invalid line, and the reason.
-pub(crate) fn retell(
+pub(crate) fn replace_effects(
     story: &str,
     mut step: impl FnMut(&str, &[&str]) -> Result<String, Fault>,
 ) -> Result<String, Fault> {

@@ -37,23 +37,23 @@ fn rules_are_replaced_and_reservations_stay() {
 
     // Released rates are available again, whatever rule granted them.
     net.command(0, Command::Release { application: APP });
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     assert_eq!(net.all_held(), [1, 1, 0]);
     net.command(0, Command::Release { application: Application(22) });
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     let events = again(&mut net, 23, mbps(3));
     assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
 
     // A rule that refuses everything removes no reservation.
     let rule = Rule { refuse: true, ..Rule::default() };
     renew(&mut net, 1, &Config { policy: [rule].into(), ..Config::default() });
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(net.all_held(), [3, 3, 0]);
 }
 
 /// With a longer refresh period, the next node learns it before the old lifetime ends, with and without summaries.
 #[test]
-fn rarer_refreshes_lose_nothing() {
+fn longer_refresh_period_loses_no_reservation() {
     for summary in [0, 50] {
         let quick = Config { refresh: Duration::from_secs(2), summary, ..Config::default() };
         let mut net = Net::with(3, &|_| quick.clone());
@@ -64,12 +64,12 @@ fn rarer_refreshes_lose_nothing() {
             let application = Application(number.into());
             net.command(0, Command::Reserve { application, request });
         }
-        net.pass(Duration::from_secs(60));
+        net.advance(Duration::from_secs(60));
         let slow = Config { refresh: Duration::from_secs(600), ..quick };
         (0..3).for_each(|number| renew(&mut net, number, &slow));
-        net.pass(Duration::from_secs(6));
+        net.advance(Duration::from_secs(6));
         net.lines();
-        net.pass(Duration::from_secs(1_800));
+        net.advance(Duration::from_secs(1_800));
         assert!(net.lines().len() < 200, "600 s between two");
         assert_eq!(net.nodes[1].qos.counters().expired, 0, "summary of {summary}");
         assert_eq!(net.held(1, RIGHT), Rate::from_bps(640_000));
@@ -78,7 +78,7 @@ fn rarer_refreshes_lose_nothing() {
 
 /// Neighbors rely on the level.
 #[test]
-fn the_level_stays() {
+fn aggregation_level_is_not_replaced() {
     let mut net = Net::of(1);
     let id = net.nodes[0].qos.id();
     renew(&mut net, 0, &Config { level: 3, proxy: true, ..Config::default() });
