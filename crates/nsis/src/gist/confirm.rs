@@ -9,7 +9,7 @@ use earmark_wire::gist::{Confirm, ErrorCode, ObjectType};
 use super::Gist;
 use super::association::Stage;
 use super::counters::DropReason;
-use super::state::{Arrival, Index};
+use super::state::{Index, MessageOrigin};
 use crate::instance::InputContext;
 
 impl Gist {
@@ -18,14 +18,14 @@ impl Gist {
     pub(super) fn check_encapsulation(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) -> Result<(), DropReason> {
         let returned = confirm.returned;
         let proposal = returned.and_then(|returned| returned.proposal);
-        let Some(association) = self.associations.get(arrival.association) else {
+        let Some(association) = self.associations.get(origin.association) else {
             if proposal.is_some() {
-                self.refuse(work, arrival, ErrorCode::IncorrectEncapsulation, 0);
+                self.refuse(work, origin, ErrorCode::IncorrectEncapsulation, 0);
                 return Err(DropReason::WrongAssociation);
             }
             return Ok(());
@@ -37,7 +37,7 @@ impl Gist {
         };
         if !is_same {
             if is_first {
-                let index = arrival.association;
+                let index = origin.association;
                 self.end_association(work, index, CloseReason::Broken);
             }
             return Err(DropReason::Downgrade);
@@ -45,7 +45,7 @@ impl Gist {
         if is_first && returned.and_then(|returned| returned.configuration).is_none() {
             let object = ObjectType::StackConfigurationData;
             let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
-            self.refuse_object(work, arrival, code, subcode, object);
+            self.refuse_object(work, origin, code, subcode, object);
             return Err(DropReason::Malformed);
         }
         Ok(())
@@ -56,11 +56,11 @@ impl Gist {
     pub(super) fn set_association_peer(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
         peer: Index,
     ) -> Result<(), DropReason> {
-        let index = arrival.association;
+        let index = origin.association;
         let Some(association) = self.associations.get_mut(index) else { return Ok(()) };
         if !matches!(association.stage, Stage::HalfOpen { .. }) {
             let is_same = association.peer == peer;

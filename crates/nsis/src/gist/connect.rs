@@ -8,8 +8,8 @@ use earmark_wire::gist::{Hello, Profile, Profiles, ProtocolId, ProtocolOptions, 
 use super::Gist;
 use super::association::{Association, Handshake, Stage, link_user, unlink_user};
 use super::querying::{ip_distance, millis};
-use super::state::{Arrival, Index, NONE, Needs};
-use super::step::{At, EventData};
+use super::state::{Index, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef};
 use super::transmit::own_address;
 use crate::instance::InputContext;
 use crate::nslp::Notification;
@@ -125,10 +125,10 @@ impl Gist {
     pub(super) fn connect(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
-        let EventData::Response { arrival, response, peer } = event_data else { return };
+        let EventData::Response { origin, response, peer } = event_data else { return };
         let half = self.store.half(at.half_id());
         let (before, needs) = (half.peer, half.needs.max(self.least_needs()));
         if before != NONE
@@ -139,20 +139,25 @@ impl Gist {
             self.notify_application(work, at, Notification::RouteDeletion(old));
         }
         self.set_peer(work.now, at, *peer);
-        self.store_handshake(at, arrival, response);
+        self.store_handshake(at, origin, response);
         let until = work.now + self.config.associations.connect_timeout;
         let half = self.store.half_mut(at.half_id());
         half.unanswered = 0;
         half.next_at = until;
         self.arm(at.half_id());
         let found = self.associations.find(*peer, needs);
-        let opened = found.or_else(|| self.open(work, arrival, response, *peer, needs, until));
+        let opened = found.or_else(|| self.open(work, origin, response, *peer, needs, until));
         if let Some(index) = opened {
             link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
-    fn store_handshake(&mut self, at: &At, arrival: &Arrival<'_>, response: &Response<'_>) {
+    fn store_handshake(
+        &mut self,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
+        response: &Response<'_>,
+    ) {
         let queue = self.obtain_queue(at);
         let responder = response.responder;
         let stack = responder.and_then(|responder| responder.stack);
@@ -162,7 +167,7 @@ impl Gist {
                 .map(|stack| Handshake::copy_profiles(stack.proposal))
                 .unwrap_or_default(),
             validity_ms: response.nli.routing_state_validity,
-            ip_distance: ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl),
+            ip_distance: ip_distance(origin, response.mri.direction(), response.nli.ip_ttl),
             confirm_requested: response.confirm_requested,
         };
         if let Some(queue) = self.store.queues.get_mut(queue as usize) {
@@ -174,7 +179,7 @@ impl Gist {
     fn open(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
         peer: Index,
         needs: Needs,
@@ -185,7 +190,7 @@ impl Gist {
         }
         let (transport, port) = self.choose(response, needs)?;
         let address = response.nli.interface_address;
-        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        let interface = work.context.interfaces.by_id(origin.interface)?;
         let source = own_address(interface, address)?;
         self.associations.next_connection += 2;
         let connection = ConnectionId(self.associations.next_connection);
@@ -200,7 +205,7 @@ impl Gist {
             peer,
             local: SocketAddr::new(source, 0),
             remote: destination,
-            interface: arrival.interface,
+            interface: origin.interface,
             is_ours: true,
             hold_time_sent: false,
             first_user: NONE,
@@ -221,7 +226,7 @@ impl Gist {
     }
 
     /// Releases the association of a half.
-    pub(super) fn release(&mut self, at: &At) {
+    pub(super) fn release(&mut self, at: &HalfRef) {
         if at.index != NONE {
             unlink_user(&mut self.store, &mut self.associations, at.half_id());
         }

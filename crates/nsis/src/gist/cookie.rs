@@ -69,7 +69,7 @@ impl Drop for Secret {
 
 /// The values that a Responder-Cookie is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Binding<'a> {
+pub(crate) struct CookieBinding<'a> {
     pub(crate) nli: &'a NetworkLayerInformation<'a>,
     /// MRI as in the Query and the Confirm.
     pub(crate) mri: &'a Mri,
@@ -118,7 +118,7 @@ impl Cookies {
     pub(crate) fn responder(
         &mut self,
         now: Time,
-        binding: &Binding<'_>,
+        binding: &CookieBinding<'_>,
         interface: InterfaceId,
     ) -> [u8; RESPONDER_COOKIE] {
         if now >= self.until {
@@ -132,7 +132,7 @@ impl Cookies {
     pub(crate) fn open(
         &mut self,
         now: Time,
-        binding: &Binding<'_>,
+        binding: &CookieBinding<'_>,
         cookie: &[u8],
     ) -> Option<InterfaceId> {
         if now >= self.until {
@@ -157,7 +157,11 @@ impl Cookies {
     }
 }
 
-fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
+fn seal(
+    secret: &Secret,
+    binding: &CookieBinding<'_>,
+    interface: InterfaceId,
+) -> [u8; RESPONDER_COOKIE] {
     let NetworkLayerInformation { interface_address, peer_identity, .. } = *binding.nli;
     let length = peer_identity.len() as u64; // at most 255
     let more = length << 1 | u64::from(interface_address.is_ipv6());
@@ -329,21 +333,21 @@ mod tests {
         let mut cookies = cookies();
         let now = Time::from_secs(1);
         let (interface, peer, flow) = (InterfaceId(3), nli(b"abcd", 1), mri(2));
-        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
         let cookie = cookies.responder(now, &binding, interface);
         assert_eq!(cookies.open(now, &binding, &cookie), Some(interface));
         let (identity, address, other_flow) = (nli(b"abce", 1), nli(b"abcd", 2), mri(3));
         let (longer, long) = (nli(b"abcd\0", 1), nli(&[b'a'; 40], 1));
         let upstream = flow.inverted();
         for stolen in [
-            Binding { nli: &identity, ..binding },
-            Binding { nli: &address, ..binding },
-            Binding { nli: &longer, ..binding },
-            Binding { nli: &long, ..binding },
-            Binding { mri: &other_flow, ..binding },
-            Binding { mri: &upstream, ..binding },
-            Binding { session: SessionId([8; 16]), ..binding },
-            Binding { nslpid: 2, ..binding },
+            CookieBinding { nli: &identity, ..binding },
+            CookieBinding { nli: &address, ..binding },
+            CookieBinding { nli: &longer, ..binding },
+            CookieBinding { nli: &long, ..binding },
+            CookieBinding { mri: &other_flow, ..binding },
+            CookieBinding { mri: &upstream, ..binding },
+            CookieBinding { session: SessionId([8; 16]), ..binding },
+            CookieBinding { nslpid: 2, ..binding },
         ] {
             assert_eq!(cookies.open(now, &stolen, &cookie), None, "{stolen:?}");
         }
@@ -367,10 +371,10 @@ mod tests {
             let mut changed = octets.clone();
             changed[length - 1] = 8;
             let (peer, other) = (nli(&octets, 1), nli(&changed, 1));
-            let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+            let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
             let cookie = cookies.responder(now, &binding, InterfaceId(3));
             assert!(cookies.open(now, &binding, &cookie).is_some(), "{length}");
-            let stolen = Binding { nli: &other, ..binding };
+            let stolen = CookieBinding { nli: &other, ..binding };
             assert!(cookies.open(now, &stolen, &cookie).is_none(), "{length}");
         }
     }
@@ -379,7 +383,7 @@ mod tests {
     fn responder_cookie_is_valid_for_one_to_two_secret_lifetimes() {
         let mut cookies = cookies();
         let (peer, flow) = (nli(b"abcd", 1), mri(2));
-        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
         let at = Time::from_secs;
         let cookie = cookies.responder(at(29), &binding, InterfaceId(1));
         let newer = cookies.responder(at(31), &binding, InterfaceId(1));

@@ -9,8 +9,8 @@ use earmark_wire::gist::{Body, Continuation, Data, Direction, ErrorCode, Mri};
 use super::Gist;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Arrival, Half, Index, Key, NONE, Needs};
-use super::step::{At, EventData};
+use super::state::{Half, Index, Key, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef};
 use super::transmit::{Identity, message, target};
 use crate::instance::InputContext;
 use crate::nslp::{
@@ -140,7 +140,7 @@ impl Gist {
     pub(super) fn send_data(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Send { message, data, .. } = event_data else { return };
@@ -152,7 +152,7 @@ impl Gist {
     fn transmit_data(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         message: &SendMessage,
         data: &[u8],
     ) -> bool {
@@ -256,18 +256,18 @@ impl Gist {
     pub(super) fn receive_data(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         data: &Data<'_>,
     ) {
         if data.continuation.is_empty() {
-            return self.receive_whole_data(work, arrival, data);
+            return self.receive_whole_data(work, origin, data);
         }
         let mut whole = mem::take(&mut self.assembly);
         whole.clear();
         whole.extend_from_slice(data.nslp_data);
         data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
         let data = Data { nslp_data: &whole, continuation: Continuation::NONE, ..*data };
-        self.receive_whole_data(work, arrival, &data);
+        self.receive_whole_data(work, origin, &data);
         self.assembly = whole;
     }
 
@@ -276,39 +276,24 @@ impl Gist {
     fn receive_whole_data(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         data: &Data<'_>,
     ) {
         let direction = data.mri.direction().inverted();
-        let key = Key::new(arrival.nslpid, data.session, data.mri);
+        let key = Key::new(origin.nslpid, data.session, data.mri);
         if data.explicitly_routed {
-            let peer = data.nli.and_then(|nli| self.peers.find(&nli, arrival.interface));
-            let at = At { key, direction, index: NONE };
-            return self.deliver_from_peer(
-                work,
-                &at,
-                arrival,
-                data.mri,
-                data.nslp_data,
-                true,
-                peer,
-            );
+            let peer = data.nli.and_then(|nli| self.peers.find(&nli, origin.interface));
+            let at = HalfRef { key, direction, index: NONE };
+            return self.deliver_from_peer(work, &at, origin, data.mri, data.nslp_data, true, peer);
         }
         let mut at = self.at(key, direction);
         let state = self.state(&at);
         if state == State::Idle && data.context_free && self.config.stateless_data {
-            return self.deliver_to_application(
-                work,
-                &at,
-                arrival,
-                data.mri,
-                data.nslp_data,
-                false,
-            );
+            return self.deliver_to_application(work, &at, origin, data.mri, data.nslp_data, false);
         }
         let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let facts = Facts::default().with(Fact::PeerKnown, peer != NONE);
-        let event_data = EventData::Data { arrival, data };
+        let event_data = EventData::Data { origin, data };
         self.step(work, &mut at, Event::Data, facts, &event_data);
     }
 
@@ -316,22 +301,22 @@ impl Gist {
     pub(super) fn deliver(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         match event_data {
-            EventData::Data { arrival, data } => {
+            EventData::Data { origin, data } => {
                 let half = self.store.half(at.half_id());
-                if let Some(association) = self.associations.get(arrival.association) {
+                if let Some(association) = self.associations.get(origin.association) {
                     // Both peers may have opened an association at the same time.
                     if half.association == NONE || association.peer != half.peer {
-                        self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
-                        return self.ignore(work, arrival, DropReason::WrongAssociation);
+                        self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
+                        return self.ignore(work, origin, DropReason::WrongAssociation);
                     }
                     return self.deliver_to_application(
                         work,
                         at,
-                        arrival,
+                        origin,
                         data.mri,
                         data.nslp_data,
                         false,
@@ -339,18 +324,18 @@ impl Gist {
                 }
                 let is_peer = match (self.peers.get(half.peer), &data.nli) {
                     (Some(peer), Some(nli)) => {
-                        peer.is(nli) && arrival.source == nli.interface_address
+                        peer.is(nli) && origin.source == nli.interface_address
                     }
                     _ => false,
                 };
                 if !is_peer {
-                    return self.ignore(work, arrival, DropReason::WrongPeer);
+                    return self.ignore(work, origin, DropReason::WrongPeer);
                 }
-                self.deliver_to_application(work, at, arrival, data.mri, data.nslp_data, false);
+                self.deliver_to_application(work, at, origin, data.mri, data.nslp_data, false);
             }
-            EventData::Confirm { arrival, confirm, .. } => {
+            EventData::Confirm { origin, confirm, .. } => {
                 if let Some(data) = confirm.nslp_data {
-                    self.deliver_to_application(work, at, arrival, confirm.mri, data, false);
+                    self.deliver_to_application(work, at, origin, confirm.mri, data, false);
                 }
             }
             _ => {}
@@ -361,22 +346,22 @@ impl Gist {
     pub(super) fn deliver_to_application(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         mri: Mri,
         data: &[u8],
         explicitly_routed: bool,
     ) {
         let peer = self.store.get(at.half_id()).map(|half| half.peer);
-        self.deliver_from_peer(work, at, arrival, mri, data, explicitly_routed, peer);
+        self.deliver_from_peer(work, at, origin, mri, data, explicitly_routed, peer);
     }
 
     #[allow(clippy::too_many_arguments)] // one message, taken apart
     fn deliver_from_peer(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         mri: Mri,
         data: &[u8],
         explicitly_routed: bool,
@@ -389,15 +374,15 @@ impl Gist {
             mri,
             peer: peer.and_then(|peer| self.peers.handle(peer)),
             attributes: Attributes {
-                reliable: arrival.association != NONE,
-                secure: self.served_by(arrival.association) == Needs::Secure,
+                reliable: origin.association != NONE,
+                secure: self.served_by(origin.association) == Needs::Secure,
             },
             explicitly_routed,
             ip_distance: distance.filter(|distance| *distance != 0),
-            hops: arrival.hops,
-            interface: arrival.interface,
+            hops: origin.hops,
+            interface: origin.interface,
         };
-        work.call(arrival.nslpid, |application, cx| application.receive(cx, &received));
+        work.call(origin.nslpid, |application, cx| application.receive(cx, &received));
     }
 
     /// Refuses Data without routing state.
@@ -406,13 +391,13 @@ impl Gist {
         work: &mut InputContext<'_, '_>,
         event_data: &EventData<'_>,
     ) {
-        let EventData::Data { arrival, .. } = event_data else { return };
-        if !work.is_served(arrival.nslpid) {
-            self.refuse(work, arrival, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(work, arrival, DropReason::UnknownApplication);
+        let EventData::Data { origin, .. } = event_data else { return };
+        if !work.is_served(origin.nslpid) {
+            self.refuse(work, origin, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(work, origin, DropReason::UnknownApplication);
         }
-        self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
-        self.ignore(work, arrival, DropReason::NoRoutingState);
+        self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
+        self.ignore(work, origin, DropReason::NoRoutingState);
     }
 
     /// Sets how long an application needs routing state.

@@ -13,8 +13,8 @@ use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
 use super::machine::{Event, Facts, State};
-use super::state::{Arrival, Key, NONE};
-use super::step::{At, EventData};
+use super::state::{Key, MessageOrigin, NONE};
+use super::step::{EventData, HalfRef};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::api::Event as NsisEvent;
 use crate::instance::InputContext;
@@ -24,12 +24,12 @@ impl Gist {
     pub(super) fn refuse(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
-        if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, subcode) {
-            self.send_error(work, arrival, error);
+        if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, subcode) {
+            self.send_error(work, origin, error);
         }
     }
 
@@ -37,13 +37,13 @@ impl Gist {
     pub(super) fn refuse_size(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         mtu: u16,
     ) {
         let code = ErrorCode::MessageTooLarge;
-        if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, 0) {
+        if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
-            self.send_error(work, arrival, ErrorObject { infos, ..error });
+            self.send_error(work, origin, ErrorObject { infos, ..error });
         }
     }
 
@@ -51,20 +51,20 @@ impl Gist {
     pub(super) fn refuse_object(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
         object: ObjectType,
     ) {
-        let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, subcode) else {
+        let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, subcode) else {
             return;
         };
         let info = match code {
             ErrorCode::ObjectType => Some(Info::ObjectType(object.code())),
-            _ => find_object(arrival.octets, object)
+            _ => find_object(origin.octets, object)
                 .map(|object| Info::object_value(object.octets(), 0)),
         };
-        self.send_error(work, arrival, ErrorObject { infos: Infos::Few([info, None]), ..error });
+        self.send_error(work, origin, ErrorObject { infos: Infos::Few([info, None]), ..error });
     }
 
     /// Sends an Error to the origin of a message: to the address in its NLI, or without one to its IP source if that is
@@ -72,18 +72,18 @@ impl Gist {
     pub(super) fn send_error(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         error: ErrorObject<'_>,
     ) {
-        if arrival.association != NONE {
+        if origin.association != NONE {
             let body = Body::Error(Error { nat_traversal: None, nli: None, error });
             let hops = self.config.hops;
-            self.write_message(work, arrival.association, &message(hops, 0, true, body));
+            self.write_message(work, origin.association, &message(hops, 0, true, body));
             return;
         }
-        let untranslated = error.code == ErrorCode::ObjectType && arrival.source_is_peer;
-        let named = find_sender(arrival.octets).map(|nli| nli.interface_address);
-        let source = arrival.source_is_peer.then_some(arrival.source);
+        let untranslated = error.code == ErrorCode::ObjectType && origin.source_is_peer;
+        let named = find_sender(origin.octets).map(|nli| nli.interface_address);
+        let source = origin.source_is_peer.then_some(origin.source);
         // Behind a translator, only the IP source leads back (RFC 5971 section 7.2.1).
         let to = if untranslated { source } else { named.or(source) };
         let Some(destination) = to.filter(|to| is_unicast(*to)) else { return };
@@ -92,12 +92,12 @@ impl Gist {
             self.counters.held_back += 1;
             return;
         }
-        let Some(interface) = work.context.interfaces.by_id(arrival.interface) else { return };
+        let Some(interface) = work.context.interfaces.by_id(origin.interface) else { return };
         let Some(own) = own_address(interface, destination) else { return };
         let path = DatagramPath {
             source: own,
             destination,
-            port: arrival.source_port,
+            port: origin.source_port,
             interface: None,
             next_hop: None,
             ttl: self.config.ttl,
@@ -116,11 +116,11 @@ impl Gist {
     pub(super) fn receive_error(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         error: &Error<'_>,
     ) {
         let error = &error.error;
-        let event = GistEvent::error_received(arrival.source, error.code, error.subcode);
+        let event = GistEvent::error_received(origin.source, error.code, error.subcode);
         work.out.notify(NsisEvent::Gist(event));
         let (Some(original), Some(session), Some(mri)) =
             (error.original_header(), error.session, error.mri)
@@ -131,11 +131,11 @@ impl Gist {
         let mut at = self.at(Key::new(original.nslpid, session, mri), mri.direction());
         let state = self.state(&at);
         if at.index == NONE || state == State::Idle {
-            return self.ignore(work, arrival, DropReason::NoRoutingState);
+            return self.ignore(work, origin, DropReason::NoRoutingState);
         }
         if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
             // The node that saw another address does not report it.
-            let translation = Translation { named: arrival.destination, seen: None };
+            let translation = Translation { named: origin.destination, seen: None };
             work.call(original.nslpid, |application, cx| {
                 application.translated(cx, (session, mri), translation);
             });
@@ -143,7 +143,7 @@ impl Gist {
         let is_query = original.message_type == MessageType::Query;
         let unanswered = self.store.half(at.half_id()).unanswered > 0;
         match error.code {
-            ErrorCode::NoRoutingState if self.is_from_peer(arrival, &at) => {
+            ErrorCode::NoRoutingState if self.is_from_peer(origin, &at) => {
                 let event_data = EventData::Nothing;
                 self.step(work, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
             }
@@ -163,16 +163,16 @@ impl Gist {
     }
 
     /// Returns whether a message came from the peer of a half.
-    fn is_from_peer(&self, arrival: &Arrival<'_>, at: &At) -> bool {
+    fn is_from_peer(&self, origin: &MessageOrigin<'_>, at: &HalfRef) -> bool {
         let half = self.store.half(at.half_id());
-        match self.associations.get(arrival.association) {
+        match self.associations.get(origin.association) {
             Some(association) => association.peer == half.peer && half.peer != NONE,
-            None => self.peers.get(half.peer).is_some_and(|peer| peer.address == arrival.source),
+            None => self.peers.get(half.peer).is_some_and(|peer| peer.address == origin.source),
         }
     }
 
     /// Lowers the path MTU of a peer.
-    fn update_mtu(&mut self, at: &At, error: &ErrorObject<'_>) {
+    fn update_mtu(&mut self, at: &HalfRef, error: &ErrorObject<'_>) {
         let peer = self.store.half(at.half_id()).peer;
         let mtu = error.infos.iter().find_map(|info| match info {
             Info::Mtu(mtu) => Some(u32::from(mtu)),
@@ -194,8 +194,8 @@ impl Gist {
     }
 }
 
-fn mode(arrival: &Arrival<'_>) -> Mode {
-    if arrival.association == NONE { Mode::D } else { Mode::C }
+fn mode(origin: &MessageOrigin<'_>) -> Mode {
+    if origin.association == NONE { Mode::D } else { Mode::C }
 }
 
 /// Returns whether an address can belong to one node.

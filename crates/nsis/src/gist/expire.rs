@@ -4,7 +4,7 @@ use earmark_core::Time;
 
 use super::Gist;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Due, HalfId, Index};
+use super::state::{HalfId, Index, TimerPurpose};
 use super::step::EventData;
 use crate::instance::InputContext;
 
@@ -25,10 +25,12 @@ impl Gist {
         }
         for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, timer)) = self.store.timers.pop_due(work.now) else { return };
-            match timer.due() {
-                Due::Half(half_id) => self.handle_half_timer(work, half_id),
-                Due::Peer(peer) => self.handle_peer_timer(peer),
-                Due::Association(association) => self.handle_association_timer(work, association),
+            match timer.purpose() {
+                TimerPurpose::Half(half_id) => self.handle_half_timer(work, half_id),
+                TimerPurpose::Peer(peer) => self.handle_peer_timer(peer),
+                TimerPurpose::Association(association) => {
+                    self.handle_association_timer(work, association);
+                }
             }
         }
     }

@@ -15,8 +15,8 @@ use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::responding::report_translation;
-use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, EventData, due};
+use super::state::{Index, Key, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
 use crate::instance::InputContext;
@@ -48,7 +48,7 @@ impl Gist {
     pub(super) fn send_query(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event: Event,
         event_data: &EventData<'_>,
     ) {
@@ -174,44 +174,44 @@ impl Gist {
     pub(super) fn receive_response(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
         let direction = response.mri.direction().inverted();
-        let key = Key::new(arrival.nslpid, response.session, response.mri);
+        let key = Key::new(origin.nslpid, response.session, response.mri);
         let mut at = self.at(key, direction);
         let Some(half) = self.store.get(at.half_id()).filter(|half| half.state.is_querying())
         else {
-            return self.ignore(work, arrival, DropReason::Unexpected);
+            return self.ignore(work, origin, DropReason::Unexpected);
         };
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
-            return self.ignore(work, arrival, DropReason::Cookie);
+            return self.ignore(work, origin, DropReason::Cookie);
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
         // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
-        if arrival.association == NONE && arrival.source != response.nli.interface_address {
-            self.ignore(work, arrival, DropReason::Untranslated);
+        if origin.association == NONE && origin.source != response.nli.interface_address {
+            self.ignore(work, origin, DropReason::Untranslated);
             let named = response.nli.interface_address;
-            report_translation(work, arrival, (response.session, response.mri), named);
+            report_translation(work, origin, (response.session, response.mri), named);
             self.step(work, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
             return;
         }
-        let Some(peer) = self.obtain_peer(work, arrival, &response.nli) else {
-            return self.ignore(work, arrival, DropReason::Limit);
+        let Some(peer) = self.obtain_peer(work, origin, &response.nli) else {
+            return self.ignore(work, origin, DropReason::Limit);
         };
         if self.exceeds_peer_limit(peer) && before != peer {
-            self.ignore(work, arrival, DropReason::Limit);
+            self.ignore(work, origin, DropReason::Limit);
             return self.start_peer_lifetime(work.now, peer);
         }
-        let found = match self.associations.get(arrival.association) {
+        let found = match self.associations.get(origin.association) {
             // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
             Some(association) if association.peer == peer && association.serves(needs) => {
-                Some(arrival.association)
+                Some(origin.association)
             }
             Some(_) => {
-                self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
-                self.ignore(work, arrival, DropReason::WrongAssociation);
+                self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
+                self.ignore(work, origin, DropReason::WrongAssociation);
                 return self.start_peer_lifetime(work.now, peer);
             }
             None => self.open_association(peer, needs),
@@ -228,7 +228,7 @@ impl Gist {
             .with(Fact::PeerLostState, unanswered == 0 && response.confirm_requested)
             .with(Fact::NeedsAssociation, wanted)
             .with(Fact::AssociationExists, found.is_some());
-        let event_data = EventData::Response { arrival, response, peer };
+        let event_data = EventData::Response { origin, response, peer };
         self.step(work, &mut at, Event::Response, facts, &event_data);
         self.start_peer_lifetime(work.now, peer);
         if self
@@ -242,7 +242,7 @@ impl Gist {
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
-            self.deliver_to_application(work, &at, arrival, response.mri, data, false);
+            self.deliver_to_application(work, &at, origin, response.mri, data, false);
         }
     }
 
@@ -250,8 +250,8 @@ impl Gist {
     pub(super) fn install_response(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
         peer: u32,
     ) {
@@ -259,8 +259,8 @@ impl Gist {
         let handle = self.peers.handle(before);
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
         self.set_peer(work.now, at, peer);
-        self.use_association(at, arrival, peer);
-        self.refresh_response(work, at, arrival, response);
+        self.use_association(at, origin, peer);
+        self.refresh_response(work, at, origin, response);
         if before != peer || !was_good {
             self.notify_installed(work, at, handle.filter(|_| before != peer));
         }
@@ -270,16 +270,16 @@ impl Gist {
     pub(super) fn refresh_response(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
-        let distance = ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl);
+        let distance = ip_distance(origin, response.mri.direction(), response.nli.ip_ttl);
         self.refresh_half(work.now, at, response.nli.routing_state_validity, distance);
     }
 
     /// Restarts the refresh timer of routing state.
-    fn refresh_half(&mut self, now: Time, at: &At, validity_ms: u32, ip_distance: Option<u8>) {
+    fn refresh_half(&mut self, now: Time, at: &HalfRef, validity_ms: u32, ip_distance: Option<u8>) {
         let validity = Duration::from_millis(validity_ms.into());
         // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
@@ -293,13 +293,13 @@ impl Gist {
     }
 
     /// Uses an association for messages to the peer, if one exists and is needed.
-    fn use_association(&mut self, at: &At, arrival: &Arrival<'_>, peer: Index) {
+    fn use_association(&mut self, at: &HalfRef, origin: &MessageOrigin<'_>, peer: Index) {
         let half = self.store.half(at.half_id());
         let needs = half.needs.max(self.least_needs());
         if needs == Needs::Nothing || !half.offered {
             return;
         }
-        let came = (arrival.association != NONE).then_some(arrival.association);
+        let came = (origin.association != NONE).then_some(origin.association);
         if let Some(index) = came.or_else(|| self.open_association(peer, needs)) {
             link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
@@ -316,7 +316,7 @@ impl Gist {
     pub(super) fn install_handshake(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         handshake: &Handshake,
     ) {
         self.refresh_half(work.now, at, handshake.validity_ms, handshake.ip_distance);
@@ -328,7 +328,7 @@ impl Gist {
     pub(super) fn send_confirm(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         match event_data {
@@ -358,7 +358,7 @@ impl Gist {
     fn transmit_confirm(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         returned: Option<Returned<'_>>,
         validity_ms: u32,
     ) {
@@ -420,7 +420,7 @@ impl Gist {
     pub(super) fn notify_installed(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         old: Option<PeerHandle>,
     ) {
         self.counters.established += 1;
@@ -432,7 +432,7 @@ impl Gist {
     }
 
     /// Notifies the application that routing state is good.
-    pub(super) fn notify_good(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+    pub(super) fn notify_good(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
         let peer = self.peers.handle(self.store.half(at.half_id()).peer);
         let status = Validity::Good;
         self.notify_application(work, at, Notification::RoutingStatusChange { status, peer });
@@ -442,12 +442,14 @@ impl Gist {
 /// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet has
 /// lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets lose no
 /// TTL.
-pub(super) fn ip_distance(arrival: &Arrival<'_>, direction: Direction, ip_ttl: u8) -> Option<u8> {
+pub(super) fn ip_distance(
+    origin: &MessageOrigin<'_>,
+    direction: Direction,
+    ip_ttl: u8,
+) -> Option<u8> {
     match direction {
         _ if ip_ttl == 0 => None,
-        Direction::Downstream => {
-            arrival.ttl.map(|ttl| ip_ttl.saturating_sub(ttl).saturating_add(1))
-        }
+        Direction::Downstream => origin.ttl.map(|ttl| ip_ttl.saturating_sub(ttl).saturating_add(1)),
         Direction::Upstream => Some(ip_ttl),
     }
 }

@@ -8,7 +8,7 @@ use earmark_core::Time;
 use super::Gist;
 use super::data::needs;
 use super::state::{Index, NONE, Needs, Queue, Waiting};
-use super::step::{At, EventData};
+use super::step::{EventData, HalfRef};
 use crate::instance::InputContext;
 use crate::nslp::SendFailure;
 
@@ -17,7 +17,7 @@ impl Gist {
     pub(super) fn queue(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Send { message, data, needs, .. } = event_data else { return };
@@ -45,7 +45,7 @@ impl Gist {
     }
 
     /// Returns the queue of a half; creates it if there is none.
-    pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
+    pub(super) fn obtain_queue(&mut self, at: &HalfRef) -> Index {
         let half = self.store.half(at.half_id()).queue;
         if half != NONE {
             return half;
@@ -81,7 +81,7 @@ impl Gist {
     }
 
     /// Sends all waiting messages. A message that needs a better transport starts a new search, and waits again.
-    pub(super) fn send_queued(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+    pub(super) fn send_queued(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
         let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         let messages = mem::take(&mut block.messages);
@@ -98,7 +98,7 @@ impl Gist {
     pub(super) fn fail_queued(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         failure: SendFailure,
     ) {
         let Some(half) = self.store.get(at.half_id()).filter(|half| half.queue != NONE) else {
@@ -111,13 +111,13 @@ impl Gist {
         self.drop_queue(at);
     }
 
-    fn drop_queue(&mut self, at: &At) {
+    fn drop_queue(&mut self, at: &HalfRef) {
         let queue = mem::replace(&mut self.store.half_mut(at.half_id()).queue, NONE);
         self.store.queues.try_remove(queue as usize);
     }
 
     /// Returns messages past their timeout to their application.
-    pub(super) fn fail_overdue(&mut self, work: &mut InputContext<'_, '_>, at: &At) {
+    pub(super) fn fail_overdue(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
         let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         if block.deadline > work.now {

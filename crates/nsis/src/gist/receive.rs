@@ -15,7 +15,7 @@ use earmark_wire::udp;
 use super::Gist;
 use super::api::Event as GistEvent;
 use super::counters::DropReason;
-use super::state::{Arrival, NONE};
+use super::state::{MessageOrigin, NONE};
 use crate::PORT;
 use crate::api::Event;
 use crate::instance::InputContext;
@@ -54,7 +54,7 @@ impl Gist {
             // Only messages routed by MRI may be intercepted in transit.
             return self.forward_unchanged(work, received, &packet);
         }
-        let mut arrival = Arrival {
+        let mut origin = MessageOrigin {
             octets,
             interface: received.interface,
             source: received.source,
@@ -67,29 +67,29 @@ impl Gist {
             hops: 0,
         };
         if let Ok(header) = header {
-            arrival.source_is_peer = header.flags.source_is_peer;
-            arrival.nslpid = header.nslpid;
+            origin.source_is_peer = header.flags.source_is_peer;
+            origin.nslpid = header.nslpid;
             let Some(hops) = header.hops.checked_sub(1) else {
-                self.refuse(work, &arrival, ErrorCode::HopLimitExceeded, 0);
-                return self.ignore(work, &arrival, DropReason::HopLimit);
+                self.refuse(work, &origin, ErrorCode::HopLimitExceeded, 0);
+                return self.ignore(work, &origin, DropReason::HopLimit);
             };
-            arrival.hops = hops;
+            origin.hops = hops;
             if self.is_without_application(work, &header) {
-                return self.receive_unserved(work, received, &packet, &arrival, is_local);
+                return self.receive_unserved(work, received, &packet, &origin, is_local);
             }
         }
         // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.receive_message(work, received, &packet, &arrival, message, is_local);
+                self.receive_message(work, received, &packet, &origin, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 let answer = error.answer(octets, Mode::D);
-                self.ignore(work, &arrival, DropReason::Malformed);
+                self.ignore(work, &origin, DropReason::Malformed);
                 if let Some(answer) = answer {
-                    self.send_error(work, &arrival, answer);
+                    self.send_error(work, &origin, answer);
                 }
             }
         }
@@ -112,17 +112,17 @@ impl Gist {
         work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         is_local: bool,
     ) {
-        let is_query = Header::parse(arrival.octets)
+        let is_query = Header::parse(origin.octets)
             .is_ok_and(|header| header.message_type == MessageType::Query);
         if !is_local {
-            return self.forward_query(work, received, packet, arrival, Payload::Untouched);
+            return self.forward_query(work, received, packet, origin, Payload::Untouched);
         }
-        self.ignore(work, arrival, DropReason::UnknownApplication);
+        self.ignore(work, origin, DropReason::UnknownApplication);
         let code = if is_query { ErrorCode::EndpointFound } else { ErrorCode::UnknownNslpid };
-        self.refuse(work, arrival, code, 0);
+        self.refuse(work, origin, code, 0);
     }
 
     fn receive_message(
@@ -130,23 +130,23 @@ impl Gist {
         work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         message: &Message<'_>,
         is_local: bool,
     ) {
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {
-                if self.receive_query(work, arrival, query, is_local) == Some(Peering::Pass) {
+                if self.receive_query(work, origin, query, is_local) == Some(Peering::Pass) {
                     let payload =
                         if self.scratch.is_empty() { Payload::Untouched } else { Payload::Answer };
-                    self.forward_query(work, received, packet, arrival, payload);
+                    self.forward_query(work, received, packet, origin, payload);
                 }
             }
-            Body::Response(response) => self.receive_response(work, arrival, response),
-            Body::Confirm(confirm) => self.receive_confirm(work, arrival, confirm),
-            Body::Data(data) => self.receive_data(work, arrival, data),
-            Body::Error(error) => self.receive_error(work, arrival, error),
+            Body::Response(response) => self.receive_response(work, origin, response),
+            Body::Confirm(confirm) => self.receive_confirm(work, origin, confirm),
+            Body::Data(data) => self.receive_data(work, origin, data),
+            Body::Error(error) => self.receive_error(work, origin, error),
             Body::Hello(_) => {}
         }
     }
@@ -157,15 +157,15 @@ impl Gist {
         work: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         payload: Payload,
     ) {
-        if arrival.hops == 0 {
-            self.refuse(work, arrival, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(work, arrival, DropReason::HopLimit);
+        if origin.hops == 0 {
+            self.refuse(work, origin, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(work, origin, DropReason::HopLimit);
         }
         let Some(mut how) = self.forwarding_route(work, received) else { return };
-        route_by_flow(work, arrival, &mut how);
+        route_by_flow(work, origin, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
@@ -176,10 +176,10 @@ impl Gist {
         if IP_HEADER + packet.octets().len() + growth > mtu {
             self.scratch = answer;
             let shown = u16::try_from(mtu.saturating_sub(IP_HEADER)).unwrap_or(u16::MAX);
-            self.refuse_size(work, arrival, shown);
-            return self.ignore(work, arrival, DropReason::TooLarge);
+            self.refuse_size(work, origin, shown);
+            return self.ignore(work, origin, DropReason::TooLarge);
         }
-        let length = udp::HEADER + MAGIC_LEN + arrival.octets.len() + growth;
+        let length = udp::HEADER + MAGIC_LEN + origin.octets.len() + growth;
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.resize(length, 0);
@@ -187,12 +187,12 @@ impl Gist {
             None => {
                 let room = &mut copy[udp::HEADER..];
                 emit_magic(room).ok().and_then(|room| {
-                    room.copy_from_slice(arrival.octets);
-                    *room.get_mut(1)? = arrival.hops;
-                    Some(MAGIC_LEN + arrival.octets.len())
+                    room.copy_from_slice(origin.octets);
+                    *room.get_mut(1)? = origin.hops;
+                    Some(MAGIC_LEN + origin.octets.len())
                 })
             }
-            Some(data) => forward_with(arrival.octets, data, &mut copy[udp::HEADER..]).ok(),
+            Some(data) => forward_with(origin.octets, data, &mut copy[udp::HEADER..]).ok(),
         };
         self.scratch = answer;
         if let Some(written) = written {
@@ -270,12 +270,12 @@ impl Gist {
     pub(super) fn ignore(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
-        let interface = (arrival.association == NONE).then_some(arrival.interface);
-        let source = arrival.source;
+        let interface = (origin.association == NONE).then_some(origin.interface);
+        let source = origin.source;
         work.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
@@ -295,12 +295,12 @@ impl Gist {
     pub(super) fn refuse_mri(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
         let object = ObjectType::MessageRoutingInformation;
-        self.refuse_object(work, arrival, code, subcode, object);
+        self.refuse_object(work, origin, code, subcode, object);
     }
 }
 
@@ -314,11 +314,11 @@ enum Payload {
 }
 
 /// Sends a forwarded Query along the route of its flow.
-fn route_by_flow(work: &InputContext<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
+fn route_by_flow(work: &InputContext<'_, '_>, origin: &MessageOrigin<'_>, how: &mut Outgoing) {
     if !work.context.routes.differs_by_flow(how.destination) {
         return;
     }
-    let Ok(message) = Message::parse(arrival.octets, Mode::D) else { return };
+    let Ok(message) = Message::parse(origin.octets, Mode::D) else { return };
     if let Body::Query(query) = message.body
         && let Some(hop) = route::hop(work.context, &query.mri)
     {

@@ -13,12 +13,12 @@ use earmark_wire::gist::{
 use super::Gist;
 use super::association::link_user;
 use super::config::Installation;
-use super::cookie::Binding;
+use super::cookie::CookieBinding;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::querying::ip_distance;
-use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, EventData, due};
+use super::state::{Index, Key, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, message, own_address};
 use crate::instance::InputContext;
 use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
@@ -31,27 +31,27 @@ impl Gist {
     pub(super) fn receive_query(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         is_local: bool,
     ) -> Option<Peering> {
         if query.nli.peer_identity == self.identity.octets()
             && work.context.interfaces.is_local(query.nli.interface_address)
         {
-            self.ignore(work, arrival, DropReason::Own);
+            self.ignore(work, origin, DropReason::Own);
             return None;
         }
-        if let Err(reason) = self.check_query(work, arrival, query) {
-            self.ignore(work, arrival, reason);
+        if let Err(reason) = self.check_query(work, origin, query) {
+            self.ignore(work, origin, reason);
             return None;
         }
         let mut answer = mem::take(&mut self.scratch);
         answer.clear();
-        let peering = self.ask_application(work, arrival, query, &mut answer);
+        let peering = self.ask_application(work, origin, query, &mut answer);
         // RFC 5971 section 4.3.2: no node behind the destination could accept it.
         let accepts = is_local || peering == Some(Peering::Accept);
         if accepts {
-            self.answer_query(work, arrival, query, &answer);
+            self.answer_query(work, origin, query, &answer);
         }
         self.scratch = answer;
         Some(if accepts { Peering::Accept } else { Peering::Pass })
@@ -61,7 +61,7 @@ impl Gist {
     fn check_query(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
     ) -> Result<(), DropReason> {
         let limits = self.config.limits;
@@ -72,29 +72,29 @@ impl Gist {
             return Err(DropReason::Throttled);
         }
         // RFC 5971 section 7.2.1.
-        if arrival.source_is_peer && arrival.source != query.nli.interface_address {
+        if origin.source_is_peer && origin.source != query.nli.interface_address {
             let code = ErrorCode::ObjectType;
             let subcode = subcode::object_type::UNTRANSLATED;
-            self.refuse_mri(work, arrival, code, subcode);
+            self.refuse_mri(work, origin, code, subcode);
             let named = query.nli.interface_address;
-            report_translation(work, arrival, (query.session, query.mri), named);
+            report_translation(work, origin, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
-            && arrival.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
+            && origin.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {
-            self.refuse(work, arrival, ErrorCode::InvalidTtl, 0);
+            self.refuse(work, origin, ErrorCode::InvalidTtl, 0);
             return Err(DropReason::TooFar);
         }
-        if let Err(subcode) = self.check_mri(work, arrival, &query.mri) {
-            self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
+        if let Err(subcode) = self.check_mri(work, origin, &query.mri) {
+            self.refuse_mri(work, origin, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
         // A downstream Query with the addresses of the flow must have the source of the flow.
         let source = query.mri.addresses().0;
-        let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
-        if as_data && arrival.source != source {
-            report_translation(work, arrival, (query.session, query.mri), source);
+        let as_data = !origin.source_is_peer && query.mri.direction() == Direction::Downstream;
+        if as_data && origin.source != source {
+            report_translation(work, origin, (query.session, query.mri), source);
             return Err(DropReason::Untranslated);
         }
         Ok(())
@@ -104,11 +104,11 @@ impl Gist {
     fn check_mri(
         &self,
         work: &InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         mri: &Mri,
     ) -> Result<(), u8> {
         let (source, destination) = mri.addresses();
-        if destination.is_ipv4() != arrival.destination.is_ipv4() {
+        if destination.is_ipv4() != origin.destination.is_ipv4() {
             return Err(subcode::mri::IP_VERSION_MISMATCH);
         }
         let Mri::PathCoupled(flow) = mri else { return Ok(()) };
@@ -118,7 +118,7 @@ impl Gist {
         if mri.direction() == Direction::Downstream {
             let comes_elsewhere = || {
                 let hop = work.context.routes.lookup(source);
-                hop.is_none_or(|hop| hop.interface != arrival.interface)
+                hop.is_none_or(|hop| hop.interface != origin.interface)
             };
             let wrong_way = self.config.ingress_filter && comes_elsewhere();
             if wrong_way || work.context.interfaces.is_local(source) {
@@ -131,7 +131,7 @@ impl Gist {
     fn ask_application(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &mut alloc::vec::Vec<u8>,
     ) -> Option<Peering> {
@@ -142,22 +142,22 @@ impl Gist {
             peer: None,
             attributes: Attributes::default(),
             explicitly_routed: false,
-            ip_distance: ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl),
-            hops: arrival.hops,
-            interface: arrival.interface,
+            ip_distance: ip_distance(origin, query.mri.direction(), query.nli.ip_ttl),
+            hops: origin.hops,
+            interface: origin.interface,
         };
-        work.call(arrival.nslpid, |application, cx| application.may_peer(cx, &received, answer))
+        work.call(origin.nslpid, |application, cx| application.may_peer(cx, &received, answer))
     }
 
     fn answer_query(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &[u8],
     ) {
         let direction = query.mri.direction().inverted();
-        let mut at = self.at(Key::new(arrival.nslpid, query.session, query.mri), direction);
+        let mut at = self.at(Key::new(origin.nslpid, query.session, query.mri), direction);
         let mut state = self.state(&at);
         if state.is_querying() {
             if direction == Direction::Downstream {
@@ -165,7 +165,7 @@ impl Gist {
                 // Response; its Confirm changes nothing here.
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
-                let event_data = EventData::Query { arrival, query, answer, peer, confirm, over };
+                let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
                 return self.send_response(work, &at, &event_data);
             }
             let event_data = EventData::Nothing;
@@ -177,11 +177,11 @@ impl Gist {
         let is_same = self
             .peers
             .get(before)
-            .is_some_and(|peer| peer.interface == arrival.interface && peer.is(&query.nli));
+            .is_some_and(|peer| peer.interface == origin.interface && peer.is(&query.nli));
         let is_new = before != NONE && !is_same;
         let known = match (is_same, query.stack) {
             (true, _) => before,
-            (false, Some(_)) => self.peers.find(&query.nli, arrival.interface).unwrap_or(NONE),
+            (false, Some(_)) => self.peers.find(&query.nli, origin.interface).unwrap_or(NONE),
             (false, None) => NONE,
         };
         let policy = self.config.installation;
@@ -198,16 +198,16 @@ impl Gist {
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
             let obtained = match is_same {
                 true => Some(before),
-                false => self.obtain_peer(work, arrival, &query.nli),
+                false => self.obtain_peer(work, origin, &query.nli),
             };
             peer = match obtained {
                 Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
-                _ => return self.ignore(work, arrival, DropReason::Limit),
+                _ => return self.ignore(work, origin, DropReason::Limit),
             };
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
             self.start_peer_lifetime(work.now, peer);
-            return self.ignore(work, arrival, DropReason::Limit);
+            return self.ignore(work, origin, DropReason::Limit);
         }
         let facts = Facts::default()
             .with(Fact::ConfirmRequired, policy != Installation::Immediate)
@@ -215,7 +215,7 @@ impl Gist {
             .with(Fact::NewPeer, is_new)
             .with(Fact::NeedsAssociation, needs_association);
         let over = found.filter(|_| wanted).unwrap_or(NONE);
-        let event_data = EventData::Query { arrival, query, answer, peer, confirm, over };
+        let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
         self.step(work, &mut at, Event::Query, facts, &event_data);
         self.start_peer_lifetime(work.now, peer);
     }
@@ -224,7 +224,7 @@ impl Gist {
     pub(super) fn send_response(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Query { query, over, .. } = event_data else { return };
@@ -244,25 +244,25 @@ impl Gist {
     fn respond(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         event_data: &EventData<'_>,
         stack: Option<Stack<'_>>,
     ) {
-        let EventData::Query { arrival, query, answer, confirm, over, .. } = event_data else {
+        let EventData::Query { origin, query, answer, confirm, over, .. } = event_data else {
             return;
         };
-        let Some(path) = self.path_back(work, arrival, &query.nli) else { return };
+        let Some(path) = self.path_back(work, origin, &query.nli) else { return };
         // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
-            let binding = Binding {
+            let binding = CookieBinding {
                 nli: &query.nli,
                 mri: &query.mri,
                 session: query.session,
-                nslpid: arrival.nslpid,
+                nslpid: origin.nslpid,
             };
-            self.cookies.responder(work.now, &binding, arrival.interface)
+            self.cookies.responder(work.now, &binding, origin.interface)
         });
-        let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let distance = ip_distance(origin, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
         let response = Response {
@@ -275,7 +275,7 @@ impl Gist {
             confirm_requested: *confirm,
             nslp_data: (!answer.is_empty()).then_some(*answer),
         };
-        let response = message(self.config.hops, arrival.nslpid, true, Body::Response(response));
+        let response = message(self.config.hops, origin.nslpid, true, Body::Response(response));
         match *over {
             NONE => self.send_datagram(work, &path, &response),
             over => self.write_message(work, over, &response),
@@ -286,14 +286,14 @@ impl Gist {
     pub(super) fn path_back(
         &self,
         work: &InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<DatagramPath> {
-        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        let interface = work.context.interfaces.by_id(origin.interface)?;
         Some(DatagramPath {
             source: own_address(interface, nli.interface_address)?,
             destination: nli.interface_address,
-            port: arrival.source_port,
+            port: origin.source_port,
             interface: None,
             next_hop: None,
             ttl: self.config.ttl,
@@ -311,96 +311,96 @@ impl Gist {
     pub(super) fn receive_confirm(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) {
         let direction = confirm.mri.direction().inverted();
-        let mut at = self.at(Key::new(arrival.nslpid, confirm.session, confirm.mri), direction);
+        let mut at = self.at(Key::new(origin.nslpid, confirm.session, confirm.mri), direction);
         let state = self.state(&at);
         if state.is_querying() {
             return; // see `answer_query`
         }
         let delayed = self.config.installation == Installation::Delayed;
-        let binding = Binding {
+        let binding = CookieBinding {
             nli: &confirm.nli,
             mri: &confirm.mri,
             session: confirm.session,
-            nslpid: arrival.nslpid,
+            nslpid: origin.nslpid,
         };
         let opened =
             confirm.returned.map(|returned| self.cookies.open(work.now, &binding, returned.cookie));
         let interface = match opened {
             Some(Some(interface)) => interface,
-            Some(None) => return self.refuse_cookie(work, arrival),
+            Some(None) => return self.refuse_cookie(work, origin),
             None if state == State::Idle => {
-                self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
-                return self.ignore(work, arrival, DropReason::NoRoutingState);
+                self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
+                return self.ignore(work, origin, DropReason::NoRoutingState);
             }
             // A Confirm without cookie answers no request of this node.
-            None => return self.ignore(work, arrival, DropReason::Unexpected),
+            None => return self.ignore(work, origin, DropReason::Unexpected),
         };
-        if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
+        if origin.association == NONE && origin.source != confirm.nli.interface_address {
             let named = confirm.nli.interface_address;
-            report_translation(work, arrival, (confirm.session, confirm.mri), named);
-            return self.ignore(work, arrival, DropReason::Untranslated);
+            report_translation(work, origin, (confirm.session, confirm.mri), named);
+            return self.ignore(work, origin, DropReason::Untranslated);
         }
-        if let Err(reason) = self.check_encapsulation(work, arrival, confirm) {
-            return self.ignore(work, arrival, reason);
+        if let Err(reason) = self.check_encapsulation(work, origin, confirm) {
+            return self.ignore(work, origin, reason);
         }
         if state == State::Idle && (!delayed || self.is_full(&at)) {
             let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
-            self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
-            return self.ignore(work, arrival, reason);
+            self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
+            return self.ignore(work, origin, reason);
         }
-        let arrival = &Arrival { interface, ..*arrival };
+        let origin = &MessageOrigin { interface, ..*origin };
         let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
         let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-        let peer = match self.obtain_peer(work, arrival, &confirm.nli) {
+        let peer = match self.obtain_peer(work, origin, &confirm.nli) {
             Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
             Some(peer) => {
                 self.start_peer_lifetime(work.now, peer);
-                return self.ignore(work, arrival, DropReason::Limit);
+                return self.ignore(work, origin, DropReason::Limit);
             }
-            None => return self.ignore(work, arrival, DropReason::Limit),
+            None => return self.ignore(work, origin, DropReason::Limit),
         };
-        if let Err(reason) = self.set_association_peer(work, arrival, confirm, peer) {
-            self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
+        if let Err(reason) = self.set_association_peer(work, origin, confirm, peer) {
+            self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
             self.start_peer_lifetime(work.now, peer);
-            return self.ignore(work, arrival, reason);
+            return self.ignore(work, origin, reason);
         }
         let facts = Facts::default()
             .with(Fact::Delayed, delayed)
             .with(Fact::NewPeer, before != peer)
-            .with(Fact::NeedsAssociation, arrival.association != used)
+            .with(Fact::NeedsAssociation, origin.association != used)
             .with(Fact::PeerKnown, before != NONE);
-        let event_data = EventData::Confirm { arrival, confirm, peer };
+        let event_data = EventData::Confirm { origin, confirm, peer };
         self.step(work, &mut at, Event::Confirm, facts, &event_data);
         self.start_peer_lifetime(work.now, peer);
     }
 
     /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
     /// section 8.5).
-    fn refuse_cookie(&mut self, work: &mut InputContext<'_, '_>, arrival: &Arrival<'_>) {
+    fn refuse_cookie(&mut self, work: &mut InputContext<'_, '_>, origin: &MessageOrigin<'_>) {
         if self.config.report_cookies {
             let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
-            self.refuse_object(work, arrival, code, subcode, ObjectType::ResponderCookie);
+            self.refuse_object(work, origin, code, subcode, ObjectType::ResponderCookie);
         }
-        self.ignore(work, arrival, DropReason::Cookie);
+        self.ignore(work, origin, DropReason::Cookie);
     }
 
     /// Installs the querying node as the peer.
     pub(super) fn install_querier(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
         peer: Index,
     ) {
         let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
         self.set_peer(work.now, at, peer);
-        match arrival.association {
+        match origin.association {
             // A refresh arrives in a datagram, whatever the session uses.
             NONE if before == peer => {}
             NONE => self.release(at),
@@ -408,7 +408,7 @@ impl Gist {
         }
         let validity = self.granted_ms(nli.routing_state_validity);
         let direction = at.direction.inverted();
-        let distance = ip_distance(arrival, direction, nli.ip_ttl);
+        let distance = ip_distance(origin, direction, nli.ip_ttl);
         let half = self.store.half_mut(at.half_id());
         let was_due = due(half);
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
@@ -426,13 +426,13 @@ impl Gist {
     pub(super) fn obtain_peer(
         &mut self,
         work: &InputContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
-        let mtu = work.context.interfaces.by_id(arrival.interface).map_or(0, |found| found.mtu);
+        let mtu = work.context.interfaces.by_id(origin.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
-        let port = (arrival.association == NONE).then_some(arrival.source_port);
-        self.peers.obtain(nli, arrival.interface, port, mtu, limit)
+        let port = (origin.association == NONE).then_some(origin.source_port);
+        self.peers.obtain(nli, origin.interface, port, mtu, limit)
     }
 
     /// Returns whether a peer has reached its limit of routing states.
@@ -442,7 +442,7 @@ impl Gist {
     }
 
     /// Returns whether a new routing state would exceed the limit.
-    pub(super) fn is_full(&self, at: &At) -> bool {
+    pub(super) fn is_full(&self, at: &HalfRef) -> bool {
         at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
     }
 }
@@ -450,13 +450,13 @@ impl Gist {
 /// Reports to the application that the address in a message differs from its source.
 pub(super) fn report_translation(
     work: &mut InputContext<'_, '_>,
-    arrival: &Arrival<'_>,
+    origin: &MessageOrigin<'_>,
     flow: (SessionId, Mri),
     named: IpAddr,
 ) {
-    let translation = Translation { named, seen: Some(arrival.source) };
+    let translation = Translation { named, seen: Some(origin.source) };
     let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
         application.translated(cx, flow, translation);
     };
-    work.call(arrival.nslpid, call);
+    work.call(origin.nslpid, call);
 }

@@ -14,7 +14,7 @@ use earmark_wire::gist::{Direction, Mri};
 use super::Gist;
 use super::machine::{Event, Facts, State};
 use super::state::{Index, NONE};
-use super::step::{At, EventData};
+use super::step::{EventData, HalfRef};
 use crate::instance::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
@@ -87,7 +87,7 @@ impl Gist {
                 return;
             };
             let key = self.store.state(index).key;
-            let mut at = At { key, direction: Direction::Downstream, index };
+            let mut at = HalfRef { key, direction: Direction::Downstream, index };
             self.check_route(work, &mut at);
         }
     }
@@ -123,7 +123,7 @@ impl Gist {
 
     /// Checks whether the next hop of a half has changed; if so, queries for the peer again. Until the Response,
     /// messages go to the old peer.
-    pub(super) fn check_route(&mut self, work: &mut InputContext<'_, '_>, at: &mut At) {
+    pub(super) fn check_route(&mut self, work: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         let state = self.state(at);
         if !state.is_querying() {
             return;
@@ -141,7 +141,7 @@ impl Gist {
     }
 
     /// Lowers the validity of good routing state.
-    fn lower_validity(&mut self, work: &mut InputContext<'_, '_>, at: &At, status: Validity) {
+    fn lower_validity(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef, status: Validity) {
         let half = self.store.half_mut(at.half_id());
         if half.validity != Validity::Good {
             return;
@@ -173,7 +173,7 @@ impl Gist {
             {
                 continue;
             }
-            let mut at = At { key, direction, index };
+            let mut at = HalfRef { key, direction, index };
             // No notification: the change came from the application (RFC 5971 section 7.1.3).
             self.store.half_mut(at.half_id()).validity = status;
             let event = match status {

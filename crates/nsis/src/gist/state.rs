@@ -201,38 +201,38 @@ pub(crate) struct Timer(u32);
 
 /// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum TimerPurpose {
     Half(HalfId),
     Peer(Index),
     Association(Index),
 }
 
 impl Timer {
-    pub(crate) fn new(due: Due) -> Timer {
+    pub(crate) fn new(due: TimerPurpose) -> Timer {
         let (index, tag) = match due {
-            Due::Half(HalfId { index, direction: Direction::Downstream }) => (index, 0),
-            Due::Half(HalfId { index, direction: Direction::Upstream }) => (index, 1),
-            Due::Peer(index) => (index, 2),
-            Due::Association(index) => (index, 3),
+            TimerPurpose::Half(HalfId { index, direction: Direction::Downstream }) => (index, 0),
+            TimerPurpose::Half(HalfId { index, direction: Direction::Upstream }) => (index, 1),
+            TimerPurpose::Peer(index) => (index, 2),
+            TimerPurpose::Association(index) => (index, 3),
         };
         // The limits keep tables far below 2^30 blocks.
         Timer(index << 2 | tag)
     }
 
-    pub(crate) fn due(self) -> Due {
+    pub(crate) fn purpose(self) -> TimerPurpose {
         let index = self.0 >> 2;
         match self.0 & 3 {
-            0 => Due::Half(HalfId { index, direction: Direction::Downstream }),
-            1 => Due::Half(HalfId { index, direction: Direction::Upstream }),
-            2 => Due::Peer(index),
-            _ => Due::Association(index),
+            0 => TimerPurpose::Half(HalfId { index, direction: Direction::Downstream }),
+            1 => TimerPurpose::Half(HalfId { index, direction: Direction::Upstream }),
+            2 => TimerPurpose::Peer(index),
+            _ => TimerPurpose::Association(index),
         }
     }
 }
 
 /// How a message was received.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival<'a> {
+pub(crate) struct MessageOrigin<'a> {
     /// The whole message, from its common header on.
     pub(crate) octets: &'a [u8],
     /// Incoming interface; for an association, the one that leads to the peer.
@@ -270,11 +270,14 @@ mod tests {
     fn timer_encodes_its_purpose() {
         for index in [0, 1, (1 << 30) - 1] {
             for direction in [Direction::Downstream, Direction::Upstream] {
-                let due = Due::Half(HalfId { index, direction });
-                assert_eq!(Timer::new(due).due(), due);
+                let due = TimerPurpose::Half(HalfId { index, direction });
+                assert_eq!(Timer::new(due).purpose(), due);
             }
-            assert_eq!(Timer::new(Due::Peer(index)).due(), Due::Peer(index));
-            assert_eq!(Timer::new(Due::Association(index)).due(), Due::Association(index));
+            assert_eq!(Timer::new(TimerPurpose::Peer(index)).purpose(), TimerPurpose::Peer(index));
+            assert_eq!(
+                Timer::new(TimerPurpose::Association(index)).purpose(),
+                TimerPurpose::Association(index)
+            );
         }
     }
 }

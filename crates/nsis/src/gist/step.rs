@@ -8,20 +8,20 @@ use super::Gist;
 use super::api::Event as GistEvent;
 use super::association::Handshake;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
-use super::state::{Arrival, Due, Half, HalfId, Index, Key, NONE, Needs, Timer};
+use super::state::{Half, HalfId, Index, Key, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
 use crate::api::Event as NsisEvent;
 use crate::instance::InputContext;
 use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
 
 /// The half that a step is about; the routing state may be missing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At {
+pub(super) struct HalfRef {
     pub(super) key: Key,
     pub(super) direction: Direction,
     pub(super) index: Index,
 }
 
-impl At {
+impl HalfRef {
     pub(super) fn half_id(&self) -> HalfId {
         HalfId { index: self.index, direction: self.direction }
     }
@@ -41,7 +41,7 @@ pub(super) enum EventData<'a> {
     Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
     /// A Query; the peer exists if the state is installed at once.
     Query {
-        arrival: &'a Arrival<'a>,
+        origin: &'a MessageOrigin<'a>,
         query: &'a Query<'a>,
         answer: &'a [u8],
         peer: Index,
@@ -50,33 +50,33 @@ pub(super) enum EventData<'a> {
         over: Index,
     },
     /// A Response and its sender.
-    Response { arrival: &'a Arrival<'a>, response: &'a Response<'a>, peer: Index },
+    Response { origin: &'a MessageOrigin<'a>, response: &'a Response<'a>, peer: Index },
     /// A Confirm and its sender.
-    Confirm { arrival: &'a Arrival<'a>, confirm: &'a Confirm<'a>, peer: Index },
+    Confirm { origin: &'a MessageOrigin<'a>, confirm: &'a Confirm<'a>, peer: Index },
     /// The association that the Response needed is established.
     Established { handshake: &'a Handshake },
     /// Received Data.
-    Data { arrival: &'a Arrival<'a>, data: &'a Data<'a> },
+    Data { origin: &'a MessageOrigin<'a>, data: &'a Data<'a> },
 }
 
 impl Gist {
     /// Looks up the half of a message, in the direction that it came from.
     #[inline]
-    pub(super) fn at(&mut self, key: Key, direction: Direction) -> At {
+    pub(super) fn at(&mut self, key: Key, direction: Direction) -> HalfRef {
         let index = self.store.find(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
-        At { key, direction, index }
+        HalfRef { key, direction, index }
     }
 
     /// Looks up the half of a request, which is usually the last one that was looked up.
-    pub(super) fn at_recent(&mut self, key: Key, direction: Direction) -> At {
+    pub(super) fn at_recent(&mut self, key: Key, direction: Direction) -> HalfRef {
         let index = self.store.find_recent(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
-        At { key, direction, index }
+        HalfRef { key, direction, index }
     }
 
-    pub(super) fn at_place(&self, half_id: HalfId) -> At {
-        At {
+    pub(super) fn at_place(&self, half_id: HalfId) -> HalfRef {
+        HalfRef {
             key: self.store.state(half_id.index).key,
             direction: half_id.direction,
             index: half_id.index,
@@ -84,7 +84,7 @@ impl Gist {
     }
 
     /// Returns the state of a half.
-    pub(super) fn state(&self, at: &At) -> State {
+    pub(super) fn state(&self, at: &HalfRef) -> State {
         self.store.get(at.half_id()).map_or(State::Idle, |half| half.state)
     }
 
@@ -93,7 +93,7 @@ impl Gist {
     pub(super) fn step(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &mut At,
+        at: &mut HalfRef,
         event: Event,
         facts: Facts,
         event_data: &EventData<'_>,
@@ -118,7 +118,7 @@ impl Gist {
     fn perform(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &mut At,
+        at: &mut HalfRef,
         action: Action,
         row: &Transition,
         event_data: &EventData<'_>,
@@ -174,7 +174,7 @@ impl Gist {
     pub(super) fn notify_application(
         &mut self,
         work: &mut InputContext<'_, '_>,
-        at: &At,
+        at: &HalfRef,
         what: Notification,
     ) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
@@ -192,7 +192,7 @@ impl Gist {
     }
 
     /// Notifies the application that a half was removed, if its state was usable.
-    fn notify_removed(&mut self, work: &mut InputContext<'_, '_>, at: &At, event: Event) {
+    fn notify_removed(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef, event: Event) {
         if event == Event::Expire {
             self.counters.expired += 1;
         }
@@ -208,7 +208,7 @@ impl Gist {
     }
 
     /// Makes a half idle, and removes the routing state if the other half is idle too.
-    fn delete(&mut self, work: &mut InputContext<'_, '_>, at: &mut At) {
+    fn delete(&mut self, work: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         if at.index == NONE {
             return;
         }
@@ -235,7 +235,7 @@ impl Gist {
     }
 
     /// Sets the peer of a half.
-    pub(super) fn set_peer(&mut self, now: Time, at: &At, peer: Index) {
+    pub(super) fn set_peer(&mut self, now: Time, at: &HalfRef, peer: Index) {
         if self.store.half(at.half_id()).peer == peer {
             return;
         }
@@ -249,7 +249,7 @@ impl Gist {
     }
 
     /// Clears the peer of a half.
-    pub(super) fn clear_peer(&mut self, now: Time, at: &At) {
+    pub(super) fn clear_peer(&mut self, now: Time, at: &HalfRef) {
         let half = self.store.half_mut(at.half_id());
         let peer = core::mem::replace(&mut half.peer, NONE);
         half.validity = Validity::Bad;
@@ -266,13 +266,13 @@ impl Gist {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.uses == 0 && block.timer.is_none() {
             let until = now + self.config.peer_lifetime;
-            block.timer = Some(self.store.timers.arm(until, Timer::new(Due::Peer(peer))));
+            block.timer = Some(self.store.timers.arm(until, Timer::new(TimerPurpose::Peer(peer))));
         }
     }
 
     /// Restarts T_Inactive_QNode or T_Expire_RNode. The timer itself is armed again when it fires too early.
     #[inline]
-    pub(super) fn restart_expire(&mut self, now: Time, at: &At) {
+    pub(super) fn restart_expire(&mut self, now: Time, at: &HalfRef) {
         let half = self.store.half_mut(at.half_id());
         half.expires_at = now.after_millis(half.lifetime_ms.into());
     }
@@ -288,7 +288,7 @@ impl Gist {
             Some(timer) if timers.deadline(timer).is_some_and(|at| at <= due) => {}
             Some(timer) if timers.rearm(timer, due) => {}
             _ => {
-                let timer = timers.arm(due, Timer::new(Due::Half(half_id)));
+                let timer = timers.arm(due, Timer::new(TimerPurpose::Half(half_id)));
                 self.store.half_mut(half_id).timer = Some(timer);
             }
         }
@@ -311,26 +311,36 @@ pub(super) fn due(half: &Half) -> Time {
 
 impl Gist {
     /// Installs the sender of a Query, Response or Confirm as the peer.
-    fn install(&mut self, work: &mut InputContext<'_, '_>, at: &At, event_data: &EventData<'_>) {
+    fn install(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
+    ) {
         match event_data {
-            EventData::Response { arrival, response, peer } => {
-                self.install_response(work, at, arrival, response, *peer);
+            EventData::Response { origin, response, peer } => {
+                self.install_response(work, at, origin, response, *peer);
             }
-            EventData::Query { arrival, query, peer, .. } => {
-                self.install_querier(work, at, arrival, &query.nli, *peer);
+            EventData::Query { origin, query, peer, .. } => {
+                self.install_querier(work, at, origin, &query.nli, *peer);
             }
-            EventData::Confirm { arrival, confirm, peer } => {
-                self.install_querier(work, at, arrival, &confirm.nli, *peer);
+            EventData::Confirm { origin, confirm, peer } => {
+                self.install_querier(work, at, origin, &confirm.nli, *peer);
             }
             EventData::Established { handshake } => self.install_handshake(work, at, handshake),
             _ => {}
         }
     }
 
-    fn refresh(&mut self, work: &mut InputContext<'_, '_>, at: &At, event_data: &EventData<'_>) {
-        let EventData::Response { arrival, response, .. } = event_data else { return };
+    fn refresh(
+        &mut self,
+        work: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Response { origin, response, .. } = event_data else { return };
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
-        self.refresh_response(work, at, arrival, response);
+        self.refresh_response(work, at, origin, response);
         if !was_good {
             self.notify_good(work, at);
         }

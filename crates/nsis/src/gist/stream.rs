@@ -11,7 +11,7 @@ use super::Gist;
 use super::association::{Association, Stage, awaits_association, decode};
 use super::counters::DropReason;
 use super::machine::{Event, Facts};
-use super::state::{Arrival, Due, Index, NONE, Needs, Timer};
+use super::state::{Index, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
 use super::step::EventData;
 use super::transmit::message;
 use crate::PORT;
@@ -154,9 +154,9 @@ impl Gist {
                 Err(error) => {
                     // The start of the next message is unknown now.
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                    let arrival = arrival(association, index, rest);
+                    let origin = origin(association, index, rest);
                     if let Some(answer) = error.answer(rest, Mode::C) {
-                        self.send_error(work, &arrival, answer);
+                        self.send_error(work, &origin, answer);
                     }
                     return self.end_association(work, index, CloseReason::Broken);
                 }
@@ -182,21 +182,21 @@ impl Gist {
     ) {
         let Some(association) = self.associations.get(index) else { return };
         let half_open = matches!(association.stage, Stage::HalfOpen { .. });
-        let mut arrival = arrival(association, index, octets);
+        let mut origin = origin(association, index, octets);
         let Ok(header) = Header::parse(octets) else { return };
-        arrival.nslpid = header.nslpid;
+        origin.nslpid = header.nslpid;
         let Some(hops) = header.hops.checked_sub(1) else {
-            self.refuse(work, &arrival, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(work, &arrival, DropReason::HopLimit);
+            self.refuse(work, &origin, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(work, &origin, DropReason::HopLimit);
         };
-        arrival.hops = hops;
+        origin.hops = hops;
         let parsed = match Message::parse(octets, Mode::C) {
             Ok(parsed) => parsed,
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                self.ignore(work, &arrival, DropReason::Malformed);
+                self.ignore(work, &origin, DropReason::Malformed);
                 if let Some(answer) = error.answer(octets, Mode::C) {
-                    self.send_error(work, &arrival, answer);
+                    self.send_error(work, &origin, answer);
                 }
                 return;
             }
@@ -204,18 +204,18 @@ impl Gist {
         self.count(parsed.body.message_type()).received += 1;
         let of_application = !matches!(parsed.body, Body::Error(_) | Body::Hello(_));
         if of_application && !work.is_served(header.nslpid) {
-            self.refuse(work, &arrival, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(work, &arrival, DropReason::UnknownApplication);
+            self.refuse(work, &origin, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(work, &origin, DropReason::UnknownApplication);
         }
         if half_open && matches!(header.message_type, MessageType::Response | MessageType::Data) {
-            self.refuse(work, &arrival, ErrorCode::IncorrectlyDelivered, 0);
-            return self.ignore(work, &arrival, DropReason::WrongAssociation);
+            self.refuse(work, &origin, ErrorCode::IncorrectlyDelivered, 0);
+            return self.ignore(work, &origin, DropReason::WrongAssociation);
         }
         match &parsed.body {
-            Body::Response(response) => self.receive_response(work, &arrival, response),
-            Body::Confirm(confirm) => self.receive_confirm(work, &arrival, confirm),
-            Body::Data(data) => self.receive_data(work, &arrival, data),
-            Body::Error(error) => self.receive_error(work, &arrival, error),
+            Body::Response(response) => self.receive_response(work, &origin, response),
+            Body::Confirm(confirm) => self.receive_confirm(work, &origin, confirm),
+            Body::Data(data) => self.receive_data(work, &origin, data),
+            Body::Error(error) => self.receive_error(work, &origin, error),
             Body::Hello(hello) => {
                 if hello.reply_requested && !half_open {
                     self.send_hello(work, index, Hello { reply_requested: false, ..*hello });
@@ -332,14 +332,14 @@ impl Gist {
         };
         let timers = &mut self.store.timers;
         if association.timer.is_none_or(|timer| !timers.rearm(timer, at)) {
-            association.timer = Some(timers.arm(at, Timer::new(Due::Association(index))));
+            association.timer = Some(timers.arm(at, Timer::new(TimerPurpose::Association(index))));
         }
     }
 }
 
 /// Describes the receipt of a message on an association.
-fn arrival<'a>(association: &Association, index: Index, octets: &'a [u8]) -> Arrival<'a> {
-    Arrival {
+fn origin<'a>(association: &Association, index: Index, octets: &'a [u8]) -> MessageOrigin<'a> {
+    MessageOrigin {
         octets,
         interface: association.interface,
         source: association.remote.ip(),

@@ -28,7 +28,7 @@ pub(super) struct Initiator {
     /// Applications by session. The map is ordered, because peers choose the keys of lookups.
     sessions: BTreeMap<SessionId, Application>,
     asked: BTreeMap<Application, PendingQuery>,
-    timers: TimingWheel<Due>,
+    timers: TimingWheel<TimerPurpose>,
 }
 
 /// The request of an application.
@@ -47,7 +47,7 @@ struct PendingQuery {
 
 /// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+enum TimerPurpose {
     /// The next message is due.
     Next(Application),
     /// A message has timed out.
@@ -169,13 +169,15 @@ impl Initiator {
             asked.sent += 1;
             counters.sent += 1;
             let timeout = asked.request.timeout.unwrap_or(self.config.timeout);
-            let answer = self.timers.arm(cx.now + timeout, Due::Answer(application, asked.sent));
+            let answer =
+                self.timers.arm(cx.now + timeout, TimerPurpose::Answer(application, asked.sent));
             asked.outstanding.insert(asked.sent, (cx.now, answer));
             asked.send(cx, timeout);
         }
         let more = asked.request.count.is_none_or(|count| asked.sent < count);
-        asked.next =
-            more.then(|| self.timers.arm(cx.now + asked.request.interval, Due::Next(application)));
+        asked.next = more.then(|| {
+            self.timers.arm(cx.now + asked.request.interval, TimerPurpose::Next(application))
+        });
     }
 
     /// Handles a message that has returned.
@@ -218,8 +220,10 @@ impl Initiator {
         for _ in 0..MAX_TIMERS_PER_CALL {
             match self.timers.pop_due(cx.now) {
                 None => break,
-                Some((_, Due::Next(application))) => self.send_next(cx, counters, application),
-                Some((_, Due::Answer(application, sequence))) => {
+                Some((_, TimerPurpose::Next(application))) => {
+                    self.send_next(cx, counters, application);
+                }
+                Some((_, TimerPurpose::Answer(application, sequence))) => {
                     if let Some(asked) = self.asked.get_mut(&application) {
                         asked.outstanding.remove(&sequence);
                     }

@@ -25,11 +25,11 @@ use super::QosNslp;
 use super::admission::AdmissionRequest;
 use super::api::{Change, Request, ReservationRequest};
 use super::application::Initiation;
-use super::binding::Kept;
+use super::binding::StoredReserve;
 use super::config::AggregateRule;
 use super::own_queries::Wait;
 use super::request::qspec_of;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf::{self, Purpose};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
@@ -61,7 +61,7 @@ struct Aggregate {
     /// Rate of the pending RESERVE of the aggregate.
     asked: Option<Rate>,
     /// RESERVEs that wait for the aggregate to grow, each with the rate that it needs in addition.
-    waiting: Vec<(Rate, Kept)>,
+    waiting: Vec<(Rate, StoredReserve)>,
     /// Runs while the aggregate is wider than needed.
     shrink_timer: Option<TimerId>,
 }
@@ -213,7 +213,7 @@ impl QosNslp {
     pub(super) fn waits_for_growth(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         asked: &AdmissionRequest<'_>,
     ) -> bool {
         let Some(number) = asked.aggregate.filter(|_| !self.aggregates.is_resuming) else {
@@ -229,7 +229,7 @@ impl QosNslp {
         if more <= cx.context.ledger.left(aggregate.lane) {
             return false;
         }
-        let kept = Kept::of(arrival.message, cx.nslpid, false);
+        let kept = StoredReserve::of(received.message, cx.nslpid, false);
         let waiting = &mut aggregate.waiting;
         match waiting.iter().position(|(_, other)| other.session == kept.session) {
             Some(place) => waiting[place] = (more, kept),

@@ -15,7 +15,7 @@ use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserv
 use super::QosNslp;
 use super::counters::DropReason;
 use super::own_queries::Wait;
-use super::reserve::{Arrival, refused};
+use super::reserve::{ReceivedReserve, refused};
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received};
 
@@ -34,14 +34,14 @@ struct Binding {
 #[derive(Debug)]
 enum State {
     /// A RESERVE that waits for the other message.
-    Waits(Box<Kept>),
+    Waits(Box<StoredReserve>),
     /// The message with the MSG-ID has arrived; whether it was successful.
     Came(bool),
 }
 
 /// A message that waits.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredReserve {
     data: Box<[u8]>,
     /// NSLPID of the message.
     nslpid: u16,
@@ -57,9 +57,9 @@ pub(super) struct Kept {
     has_message_id: bool,
 }
 
-impl Kept {
-    pub(super) fn of(message: &Received<'_>, nslpid: u16, has_message_id: bool) -> Kept {
-        Kept {
+impl StoredReserve {
+    pub(super) fn of(message: &Received<'_>, nslpid: u16, has_message_id: bool) -> StoredReserve {
+        StoredReserve {
             nslpid,
             data: message.data.into(),
             session: message.session,
@@ -94,20 +94,20 @@ impl QosNslp {
     pub(super) fn must_wait(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
     ) -> bool {
-        let Some(binding) = arrival.reserve.binding else { return false };
+        let Some(binding) = received.reserve.binding else { return false };
         match binding {
-            MessageBinding::Bound(id) if self.synchronizes(cx, arrival) => {
-                self.receive_bound(cx, arrival, id)
+            MessageBinding::Bound(id) if self.synchronizes(cx, received) => {
+                self.receive_bound(cx, received, id)
             }
-            MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, arrival) => {
+            MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, received) => {
                 let waits = matches!(
                     self.bindings.by_id.get(&id.id),
                     Some(Binding { state: State::Waits(kept), .. }) if !kept.has_message_id
                 );
                 if !waits {
-                    self.store_waiting(cx, arrival.message, id, true);
+                    self.store_waiting(cx, received.message, id, true);
                 }
                 !waits
             }
@@ -118,25 +118,25 @@ impl QosNslp {
     fn receive_bound(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         id: MessageId,
     ) -> bool {
         match self.take(id) {
             Some(State::Came(true)) => false,
             Some(State::Came(false)) => {
                 let code = TransientFailure::MismatchedSynchronization;
-                self.deny(cx, arrival, &refused(Outcome::TransientFailure(code)));
+                self.deny(cx, received, &refused(Outcome::TransientFailure(code)));
                 true
             }
             // Both wait for each other and have arrived: first this one, then the other.
             Some(State::Waits(kept)) if kept.has_message_id => {
-                self.receive_reserve(cx, arrival);
+                self.receive_reserve(cx, received);
                 self.resume(cx, &kept);
                 true
             }
             // A retransmission replaces the waiting message.
             _ => {
-                self.store_waiting(cx, arrival.message, id, false);
+                self.store_waiting(cx, received.message, id, false);
                 true
             }
         }
@@ -144,17 +144,21 @@ impl QosNslp {
 
     /// Returns whether this node synchronizes the two messages: as the end of a tunnel or aggregate, or of the session
     /// itself.
-    pub(super) fn synchronizes(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        let is_inner = arrival
+    pub(super) fn synchronizes(
+        &self,
+        cx: &HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) -> bool {
+        let is_inner = received
             .reserve
             .bound
             .iter()
             .any(|bound| matches!(bound.binding, BindingCode::Tunnel | BindingCode::Aggregate));
-        is_inner || self.is_end(cx, arrival)
+        is_inner || self.is_end(cx, received)
     }
 
-    fn is_end(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        self.is_own_end(cx, &arrival.message.mri)
+    fn is_end(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
+        self.is_own_end(cx, &received.message.mri)
     }
 
     /// Resumes the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was handled.
@@ -208,7 +212,7 @@ impl QosNslp {
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(cx, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(Kept::of(message, cx.nslpid, has_message_id)));
+        let state = State::Waits(Box::new(StoredReserve::of(message, cx.nslpid, has_message_id)));
         let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
@@ -220,7 +224,7 @@ impl QosNslp {
     }
 
     /// Handles a waiting RESERVE again.
-    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
+    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &StoredReserve) {
         let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let message = kept.message();
         if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
@@ -237,16 +241,16 @@ impl QosNslp {
     }
 
     /// Refuses a RESERVE whose other message did not arrive: the synchronization has failed.
-    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
+    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &StoredReserve) {
         let message = kept.message();
         self.ignore(cx, &message, DropReason::NotBound);
         let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };
         let reserve = Reserve { binding: None, ..reserve };
         let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
-        let arrival = Arrival { message: &message, reserve: &reserve, mri, peer };
+        let received = ReceivedReserve { message: &message, reserve: &reserve, mri, peer };
         let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
-        self.deny(cx, &arrival, &refused(Outcome::TransientFailure(code)));
+        self.deny(cx, &received, &refused(Outcome::TransientFailure(code)));
         cx.nslpid = called;
     }
 }

@@ -10,7 +10,7 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome};
 use super::QosNslp;
 use super::admission::Refused;
 use super::api::Event;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf;
 use super::send::{ReserveOptions, info_here};
 use super::state::{Flags, Index};
@@ -21,11 +21,11 @@ impl QosNslp {
     pub(super) fn forward_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
         success: Success,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         let session = self.store.session(index);
         if session.flags.has(Flags::ENDS_HERE) {
             if let Some(rii) = reserve.rii {
@@ -35,7 +35,7 @@ impl QosNslp {
                 let info = info_here(cx, Some(message.interface), &message.mri, outcome);
                 self.respond(cx, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
             } else if reserve.flags.ack_req {
-                self.acknowledge(cx, arrival);
+                self.acknowledge(cx, received);
             }
             if success == Success::Reservation {
                 self.report_incoming(cx, index);
@@ -48,7 +48,7 @@ impl QosNslp {
             // Nodes further along may still wait for the MSG-ID.
             binding: reserve.binding.filter(|binding| match binding {
                 MessageBinding::Id(_) => true,
-                MessageBinding::Bound(_) => !self.synchronizes(cx, arrival),
+                MessageBinding::Bound(_) => !self.synchronizes(cx, received),
             }),
             info: reserve.info,
             objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
@@ -60,25 +60,29 @@ impl QosNslp {
         self.store.session_mut(index).refresh_at = next;
         self.rearm(index);
         if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
     }
 
     /// Acknowledges a message to the peer (ACK-REQ).
-    pub(super) fn acknowledge(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
+    pub(super) fn acknowledge(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) {
         let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
-        let answers = Some(Answers::Rsn(arrival.reserve.rsn));
-        self.respond(cx, arrival.message, answers, info, None);
+        let answers = Some(Answers::Rsn(received.reserve.rsn));
+        self.respond(cx, received.message, answers, info, None);
     }
 
     /// Refuses a RESERVE. A refused tear has no response (section 5.3.5).
     pub(super) fn deny(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         refused: &Refused,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         self.counters.refused += 1;
         let Refused { fault, available } = refused;
         let outcome = fault.outcome;

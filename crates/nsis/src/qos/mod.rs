@@ -89,7 +89,7 @@ pub use counters::{Counters, DropReason};
 use own_queries::Wait;
 use policy::Policy;
 use store::Store;
-use summary::{Lists, PendingTear};
+use summary::{PendingTear, SummaryLists};
 pub use view::SessionView;
 
 use crate::session::SessionIds;
@@ -120,7 +120,7 @@ pub struct QosNslp {
     ids: SessionIds,
     /// Buffer for messages.
     scratch: Vec<u8>,
-    lists: Lists,
+    lists: SummaryLists,
     /// Sessions that ended during this input.
     pending_tears: Vec<PendingTear>,
 }
@@ -144,7 +144,7 @@ impl QosNslp {
             riis: random.stream("nsis/qos/rii"),
             ids: SessionIds::new(random, "qos"),
             scratch: Vec::new(),
-            lists: Lists::default(),
+            lists: SummaryLists::default(),
             pending_tears: Vec::new(),
             config,
         }

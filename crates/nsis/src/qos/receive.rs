@@ -17,7 +17,7 @@ use super::admission::outgoing_interface;
 use super::api::Event;
 use super::counters::DropReason;
 use super::path_extent::ends_near;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf;
 use super::send::{Addressing, ReserveOptions, info_here};
 use super::state::Flags;
@@ -172,9 +172,9 @@ impl QosNslp {
         let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.peer) else {
             return self.handle_reserve(cx, message, reserve);
         };
-        let arrival = Arrival { message, reserve, mri, peer };
-        if !self.must_wait(cx, &arrival) {
-            self.receive_reserve(cx, &arrival);
+        let received = ReceivedReserve { message, reserve, mri, peer };
+        if !self.must_wait(cx, &received) {
+            self.receive_reserve(cx, &received);
         }
     }
 
@@ -195,7 +195,7 @@ impl QosNslp {
             self.counters.refused += 1;
             return self.respond(cx, message, Some(answers), info, None);
         };
-        self.receive_reserve(cx, &Arrival { message, reserve, mri, peer });
+        self.receive_reserve(cx, &ReceivedReserve { message, reserve, mri, peer });
     }
 
     /// Handles a malformed message. A request gets a response (RFC 5974 section 5.2.3).

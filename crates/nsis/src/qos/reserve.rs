@@ -27,7 +27,7 @@ use crate::nslp::{HandlerContext, PeerHandle, Received};
 
 /// A received RESERVE with its peer and flow.
 #[derive(Clone, Copy)]
-pub(super) struct Arrival<'a> {
+pub(super) struct ReceivedReserve<'a> {
     pub(super) message: &'a Received<'a>,
     pub(super) reserve: &'a Reserve<'a>,
     pub(super) mri: PathCoupled,
@@ -58,64 +58,64 @@ impl QosNslp {
     pub(super) fn receive_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
     ) {
-        let found = self.store.look_up(arrival.message.session);
+        let found = self.store.look_up(received.message.session);
         mark(Checkpoint::FindSession);
         match found {
-            Ok(index) => self.receive_known(cx, arrival, index),
+            Ok(index) => self.receive_known(cx, received, index),
             // A tear for an unknown session has nothing to remove (section 5.4.1).
-            Err(_) if arrival.reserve.tear => {
-                self.ignore(cx, arrival.message, DropReason::NoSession);
+            Err(_) if received.reserve.tear => {
+                self.ignore(cx, received.message, DropReason::NoSession);
             }
-            Err(place) => self.create_session(cx, arrival, place),
+            Err(place) => self.create_session(cx, received, place),
         }
     }
 
     fn receive_known(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         let session = self.store.session(index);
         if session.direction() != mri.direction {
             let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
-            return self.deny(cx, arrival, &refused(outcome));
+            return self.deny(cx, received, &refused(outcome));
         }
         let is_same_peer = session.back == Some(peer);
-        if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, arrival) {
+        if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, received) {
             if reserve.tear {
                 self.accept_former_peer(index, peer);
             }
             return self.ignore(cx, message, DropReason::OtherPeer);
         }
         if reserve.tear {
-            return self.tear(cx, arrival, index);
+            return self.tear(cx, received, index);
         }
         match order(session.rsn, reserve.rsn) {
             Order::Older => self.ignore(cx, message, DropReason::OldRsn),
             Order::Same if is_same_peer && session.mri == mri => {
-                self.refresh_session(cx, arrival, index);
+                self.refresh_session(cx, received, index);
             }
             _ if reserve.qspec.is_none() => {
                 let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
-                self.deny(cx, arrival, &refused(outcome));
+                self.deny(cx, received, &refused(outcome));
             }
-            _ => self.change_session(cx, arrival, index),
+            _ => self.change_session(cx, received, index),
         }
     }
 
     /// Returns whether a RESERVE from a peer other than that of the session is outdated: explicitly routed, a tear
     /// (section 5.4.1), or a refresh of a recently replaced peer (section 5.2.5.4). A RESERVE with an RII is never
     /// outdated for that reason: the old route is in use again.
-    fn is_stale(&self, now: Time, index: Index, arrival: &Arrival<'_>) -> bool {
+    fn is_stale(&self, now: Time, index: Index, received: &ReceivedReserve<'_>) -> bool {
         let former = self.store.session(index).extra.as_ref().and_then(|extra| extra.former);
-        arrival.reserve.tear
-            || arrival.message.explicitly_routed
-            || arrival.reserve.rii.is_none()
-                && former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
+        received.reserve.tear
+            || received.message.explicitly_routed
+            || received.reserve.rii.is_none()
+                && former.is_some_and(|(peer, until)| peer == received.peer && now < until)
     }
 
     /// Accepts new messages from the former peer, which has torn down its state.
@@ -131,10 +131,10 @@ impl QosNslp {
     fn refresh_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         let breaks = self.has_break(cx, message, reserve);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
@@ -148,12 +148,12 @@ impl QosNslp {
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
-            self.refresh_summary(cx, arrival, &summary);
+            self.refresh_summary(cx, received, &summary);
         }
         if reserve.rii.is_some() {
-            self.forward_reserve(cx, arrival, index, Success::Refresh);
+            self.forward_reserve(cx, received, index, Success::Refresh);
         } else if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
@@ -164,14 +164,14 @@ impl QosNslp {
     fn create_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         place: VacantEntry,
     ) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         let block = self.store.next_index();
-        let checked = self.check_new(cx, arrival);
-        let asked = checked.and_then(|qspec| self.admission_request(cx, arrival, block, qspec));
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, arrival, asked)) {
+        let checked = self.check_new(cx, received);
+        let asked = checked.and_then(|qspec| self.admission_request(cx, received, block, qspec));
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
             return;
         }
         let granted = asked.and_then(|asked| {
@@ -180,11 +180,11 @@ impl QosNslp {
         });
         let (interface, aggregate, flow, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(cx, arrival, &refused),
+            Err(refused) => return self.deny(cx, received, &refused),
         };
         let Granted { claim, rule, qspec } = granted;
         let lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
-        let ends_here = self.ends_here(cx, arrival);
+        let ends_here = self.ends_here(cx, received);
         let session = Session {
             id: message.session,
             mri,
@@ -220,7 +220,7 @@ impl QosNslp {
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
             self.report_flow_change(cx, index, Change::Created, demand, flow);
         }
-        self.forward_reserve(cx, arrival, index, Success::Reservation);
+        self.forward_reserve(cx, received, index, Success::Reservation);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
         }
@@ -231,15 +231,15 @@ impl QosNslp {
     fn check_new<'a>(
         &mut self,
         cx: &HandlerContext<'_, '_>,
-        arrival: &Arrival<'a>,
+        received: &ReceivedReserve<'a>,
     ) -> Result<&'a [u8], Refused> {
-        let Some(qspec) = arrival.reserve.qspec else {
+        let Some(qspec) = received.reserve.qspec else {
             return Err(refused(Outcome::TransientFailure(TransientFailure::FullQspecRequired)));
         };
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.sessions_from(arrival.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(cx.now, arrival.peer) {
+            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
+        if full || !self.may_change(cx.now, received.peer) {
             return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
         }
         Ok(qspec)
@@ -249,10 +249,10 @@ impl QosNslp {
     fn change_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         if !self.may_change(cx.now, peer) {
             return self.ignore(cx, message, DropReason::TooOften);
         }
@@ -260,19 +260,19 @@ impl QosNslp {
         let session = self.store.session(index);
         let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
         let was_in_aggregate = session.flags.has(Flags::IN_AGGREGATE);
-        let asked = self.admission_request(cx, arrival, index, qspec).map(|asked| {
+        let asked = self.admission_request(cx, received, index, qspec).map(|asked| {
             let stays =
                 asked.interface == old_interface && asked.aggregate.is_some() == was_in_aggregate;
             AdmissionRequest { held: claim.filter(|_| stays), rule, ..asked }
         });
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, arrival, asked)) {
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
             return;
         }
         let granted =
             asked.and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(cx, &asked)?)));
         let (interface, aggregate, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(cx, arrival, &refused),
+            Err(refused) => return self.deny(cx, received, &refused),
         };
         let (breaks, from_aggregate) =
             (self.has_break(cx, message, reserve), cx.nslpid == self.nslpid_of_level(true));
@@ -304,7 +304,7 @@ impl QosNslp {
         }
         self.store_objects(index, reserve, aggregate);
         if old_mri != mri {
-            let ends_here = self.ends_here(cx, arrival);
+            let ends_here = self.ends_here(cx, received);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
             self.flow_changed(index, old_mri, reserve.replace);
         }
@@ -316,9 +316,9 @@ impl QosNslp {
         }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
-            self.forward_reserve(cx, arrival, index, success);
+            self.forward_reserve(cx, received, index, success);
         } else if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
@@ -330,11 +330,11 @@ impl QosNslp {
     fn admission_request<'a>(
         &self,
         cx: &HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         block: Index,
         qspec: &'a [u8],
     ) -> Result<AdmissionRequest<'a>, Refused> {
-        let Arrival { message, reserve, mri, .. } = arrival;
+        let ReceivedReserve { message, reserve, mri, .. } = received;
         if qspec.len() > usize::from(self.config.limits.qspec) {
             return Err(refused(Outcome::PermanentFailure(PermanentFailure::System)));
         }
@@ -364,14 +364,14 @@ impl QosNslp {
     }
 
     /// Returns whether a session ends at this node, by its flow or by its scope.
-    fn ends_here(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        let Arrival { reserve, mri, .. } = arrival;
+    fn ends_here(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
+        let ReceivedReserve { reserve, mri, .. } = received;
         let end = match mri.direction {
             Direction::Downstream => mri.destination,
             Direction::Upstream => mri.source,
         };
         reserve.flags.scoping
-            || self.is_deaggregator(cx, arrival.message)
+            || self.is_deaggregator(cx, received.message)
             || reserve.flags.proxy && self.config.proxy
             || cx.context.interfaces.is_local(end)
     }

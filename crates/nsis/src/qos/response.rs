@@ -43,10 +43,10 @@ impl QosNslp {
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
             Some(Answers::Rii(rii)) => {
-                self.receive_response_to_rii(cx, message, response, index, rii)
+                self.receive_response_to_rii(cx, message, response, index, rii);
             }
             Some(Answers::Rsn(rsn)) => {
-                self.receive_response_to_rsn(cx, message, response, index, rsn)
+                self.receive_response_to_rsn(cx, message, response, index, rsn);
             }
             // It stays between neighbors, and no request is pending here (section 5.4.3).
             None => self.ignore(cx, message, DropReason::Unasked),

@@ -17,7 +17,7 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::api::Change;
 use super::refresh::lifetime_ms;
-use super::reserve::{Arrival, Order, order};
+use super::reserve::{Order, ReceivedReserve, order};
 use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index};
 use super::tear::release_routing_state;
@@ -25,7 +25,7 @@ use crate::nslp::{HandlerContext, PeerHandle};
 
 /// Sessions and sequence numbers in the format of the two lists.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct SummaryLists {
     sessions: Vec<[u8; SessionId::LEN]>,
     rsns: Vec<[u8; 4]>,
 }
@@ -35,17 +35,17 @@ impl QosNslp {
     pub(super) fn refresh_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         summary: &Summary<'_>,
     ) {
         let Some(rsns) = summary.rsns else { return };
-        let epoch = arrival.reserve.rsn.epoch;
+        let epoch = received.reserve.rsn.epoch;
         if rsns.epoch != epoch {
             return;
         }
-        let (mut unknown, mut mismatched) = (Lists::default(), Lists::default());
+        let (mut unknown, mut mismatched) = (SummaryLists::default(), SummaryLists::default());
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, arrival))
+            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
             else {
                 unknown.push(id, number);
                 continue;
@@ -61,25 +61,25 @@ impl QosNslp {
             session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
             self.counters.refreshed += 1;
         }
-        self.report_sessions(cx, arrival, &unknown, Informational::UnknownSessionId, false);
-        self.report_sessions(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
+        self.report_sessions(cx, received, &unknown, Informational::UnknownSessionId, false);
+        self.report_sessions(cx, received, &mismatched, Informational::MismatchingRsn, true);
     }
 
     /// Tears down the sessions of a summary. Unknown sessions, and those changed since, are ignored.
     pub(super) fn tear_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         summary: &Summary<'_>,
     ) {
         let Some(rsns) = summary.rsns else { return };
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, arrival))
+            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
             else {
                 continue;
             };
             let rsn = Rsn { number, epoch: rsns.epoch };
-            if id == arrival.message.session
+            if id == received.message.session
                 || order(self.store.session(index).rsn, rsn) == Order::Older
             {
                 continue;
@@ -89,26 +89,26 @@ impl QosNslp {
         }
     }
 
-    fn is_of(&self, index: Index, arrival: &Arrival<'_>) -> bool {
+    fn is_of(&self, index: Index, received: &ReceivedReserve<'_>) -> bool {
         let session = self.store.session(index);
-        session.back == Some(arrival.peer) && session.direction() == arrival.mri.direction
+        session.back == Some(received.peer) && session.direction() == received.mri.direction
     }
 
     fn report_sessions(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
-        lists: &Lists,
+        received: &ReceivedReserve<'_>,
+        lists: &SummaryLists,
         code: Informational,
         with_numbers: bool,
     ) {
         if lists.sessions.is_empty() {
             return;
         }
-        let reserve = arrival.reserve;
+        let reserve = received.reserve;
         let rsns = RsnList { epoch: reserve.rsn.epoch, wire: &lists.rsns };
         let response = Response {
-            flags: self.flags_of(arrival.message.session),
+            flags: self.flags_of(received.message.session),
             answers: Some(Answers::Rsn(reserve.rsn)),
             info: InfoSpec::new(Outcome::Informational(code)),
             summary: Some(Summary {
@@ -118,7 +118,7 @@ impl QosNslp {
             qspec: None,
             extra: Objects::NONE,
         };
-        self.send(cx, self.back(arrival.message), &Message::Response(response));
+        self.send(cx, self.back(received.message), &Message::Response(response));
     }
 
     /// Refreshes a session, together with those after it in its ring that are due soon.
@@ -234,7 +234,7 @@ impl QosNslp {
     /// Sends one tear for sessions with the same next node.
     fn send_summary_tear(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
         let Some((first, others)) = some.split_first() else { return };
-        let mut lists = Lists::default();
+        let mut lists = SummaryLists::default();
         others.iter().for_each(|other| lists.push(other.on.session, other.number));
         let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
         let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
@@ -261,7 +261,7 @@ impl QosNslp {
     }
 }
 
-impl Lists {
+impl SummaryLists {
     fn push(&mut self, id: SessionId, number: u32) {
         self.sessions.push(id.0);
         self.rsns.push(number.to_be_bytes());

@@ -11,7 +11,7 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 use super::QosNslp;
 use super::api::{Change, Event};
 use super::counters::DropReason;
-use super::reserve::{Arrival, Order, order};
+use super::reserve::{Order, ReceivedReserve, order};
 use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::HandlerContext;
@@ -21,15 +21,15 @@ impl QosNslp {
     pub(super) fn tear(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         if order(self.store.session(index).rsn, reserve.rsn) == Order::Older {
             return self.ignore(cx, message, DropReason::OldRsn);
         }
         if let Some(summary) = reserve.summary {
-            self.tear_summary(cx, arrival, &summary);
+            self.tear_summary(cx, received, &summary);
         }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
