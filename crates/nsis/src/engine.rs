@@ -69,26 +69,26 @@ impl Nsis {
                 applications.qos.reload(context.ledger, new.qos);
             }
             Input::Datagram(datagram) => {
-                let mut work = InputContext { now, context, out, applications, requests };
-                gist.receive_datagram(&mut work, &datagram);
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.receive_datagram(&mut cx, &datagram);
             }
             Input::Stream(event) => {
-                let mut work = InputContext { now, context, out, applications, requests };
-                gist.stream(&mut work, &event);
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.stream(&mut cx, &event);
             }
             Input::Expire => {
-                let mut work = InputContext { now, context, out, applications, requests };
-                gist.expire_timers(&mut work);
-                work.call_all(|application, cx| {
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.expire_timers(&mut cx);
+                cx.call_all(|application, cx| {
                     if application.next_deadline().is_some_and(|at| at <= cx.now) {
                         application.expire(cx);
                     }
                 });
             }
             Input::Host(event) => {
-                let mut work = InputContext { now, context, out, applications, requests };
+                let mut cx = InputContext { now, context, out, applications, requests };
                 gist.host_changes(now, &event);
-                work.call_all(|application, cx| application.host_changes(cx, &event));
+                cx.call_all(|application, cx| application.host_changes(cx, &event));
             }
         }
     }
@@ -101,9 +101,9 @@ impl Nsis {
             }
             mem::swap(&mut self.requests, &mut self.round);
             let Nsis { gist, applications, requests, round } = self;
-            let mut work = InputContext { now, context, out, applications, requests };
+            let mut cx = InputContext { now, context, out, applications, requests };
             for (nslpid, request) in &round.list {
-                gist.execute_request(&mut work, *nslpid, request, &round.octets);
+                gist.execute_request(&mut cx, *nslpid, request, &round.octets);
             }
             round.clear();
         }

@@ -17,7 +17,7 @@ impl Gist {
     /// proposal of this node. A different proposal was weakened on the path (RFC 5971 sections 5.7.1 and 8.6).
     pub(super) fn check_encapsulation(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) -> Result<(), DropReason> {
@@ -25,7 +25,7 @@ impl Gist {
         let proposal = returned.and_then(|returned| returned.proposal);
         let Some(association) = self.associations.get(origin.association) else {
             if proposal.is_some() {
-                self.refuse(work, origin, ErrorCode::IncorrectEncapsulation, 0);
+                self.refuse(cx, origin, ErrorCode::IncorrectEncapsulation, 0);
                 return Err(DropReason::WrongAssociation);
             }
             return Ok(());
@@ -38,14 +38,14 @@ impl Gist {
         if !is_same {
             if is_first {
                 let index = origin.association;
-                self.end_association(work, index, CloseReason::Broken);
+                self.end_association(cx, index, CloseReason::Broken);
             }
             return Err(DropReason::Downgrade);
         }
         if is_first && returned.and_then(|returned| returned.configuration).is_none() {
             let object = ObjectType::StackConfigurationData;
             let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
-            self.refuse_object(work, origin, code, subcode, object);
+            self.refuse_object(cx, origin, code, subcode, object);
             return Err(DropReason::Malformed);
         }
         Ok(())
@@ -55,7 +55,7 @@ impl Gist {
     /// same peer.
     pub(super) fn set_association_peer(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
         peer: Index,
@@ -77,7 +77,7 @@ impl Gist {
                 self.store.timers.cancel(timer);
             }
         }
-        self.schedule_hello(work.now, index, work.now);
+        self.schedule_hello(cx.now, index, cx.now);
         Ok(())
     }
 }

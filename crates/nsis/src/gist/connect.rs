@@ -124,7 +124,7 @@ impl Gist {
     /// are kept.
     pub(super) fn connect(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
@@ -136,17 +136,17 @@ impl Gist {
             && let Some(old) = self.peers.handle(before)
         {
             self.counters.rerouted += 1;
-            self.notify_application(work, at, Notification::RouteDeletion(old));
+            self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
-        self.set_peer(work.now, at, *peer);
+        self.set_peer(cx.now, at, *peer);
         self.store_handshake(at, origin, response);
-        let until = work.now + self.config.associations.connect_timeout;
+        let until = cx.now + self.config.associations.connect_timeout;
         let half = self.store.half_mut(at.half_id());
         half.unanswered = 0;
         half.next_at = until;
         self.arm(at.half_id());
         let found = self.associations.find(*peer, needs);
-        let opened = found.or_else(|| self.open(work, origin, response, *peer, needs, until));
+        let opened = found.or_else(|| self.open(cx, origin, response, *peer, needs, until));
         if let Some(index) = opened {
             link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
@@ -158,7 +158,7 @@ impl Gist {
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
-        let queue = self.obtain_queue(at);
+        let queue = self.find_or_insert_queue(at);
         let responder = response.responder;
         let stack = responder.and_then(|responder| responder.stack);
         let handshake = Handshake {
@@ -178,7 +178,7 @@ impl Gist {
     /// Opens an association with the sender of a Response.
     fn open(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
         peer: Index,
@@ -190,12 +190,12 @@ impl Gist {
         }
         let (transport, port) = self.choose(response, needs)?;
         let address = response.nli.interface_address;
-        let interface = work.context.interfaces.by_id(origin.interface)?;
+        let interface = cx.context.interfaces.by_id(origin.interface)?;
         let source = own_address(interface, address)?;
         self.associations.next_connection += 2;
         let connection = ConnectionId(self.associations.next_connection);
         let destination = SocketAddr::new(address, port);
-        work.out.connect(Connect { connection, source, destination, transport });
+        cx.out.connect(Connect { connection, source, destination, transport });
         let stack = response.responder.and_then(|responder| responder.stack);
         let hold_time = stack.map_or(0, |stack| stack.configuration.hold_time);
         let index = self.associations.insert(Association {
@@ -212,8 +212,8 @@ impl Gist {
             next_waiting: NONE,
             uses: 0,
             hold_time: core::time::Duration::from_millis(hold_time.into()),
-            last_received: work.now,
-            last_sent: work.now,
+            last_received: cx.now,
+            last_sent: cx.now,
             hello_at: Time::MAX,
             buffer: alloc::vec::Vec::new(),
             timer: None,
@@ -221,7 +221,7 @@ impl Gist {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.uses += 1;
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
         Some(index)
     }
 
@@ -242,48 +242,44 @@ impl Gist {
     }
 
     /// Handles the timer of an association.
-    pub(super) fn handle_association_timer(
-        &mut self,
-        work: &mut InputContext<'_, '_>,
-        index: Index,
-    ) {
+    pub(super) fn handle_association_timer(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         let own = self.config.associations.hold_time;
         let Some(association) = self.associations.get_mut(index) else { return };
         association.timer = None;
-        let silence = work.now.since(association.last_received);
+        let silence = cx.now.since(association.last_received);
         match association.stage {
-            Stage::Closed(_) => return self.notify_closed(work, index),
+            Stage::Closed(_) => return self.notify_closed(cx, index),
             Stage::Opening { until } | Stage::HalfOpen { until } => {
-                if until <= work.now {
-                    return self.end_association(work, index, CloseReason::TimedOut);
+                if until <= cx.now {
+                    return self.end_association(cx, index, CloseReason::TimedOut);
                 }
             }
             Stage::Open if association.next_waiting != NONE => {
-                return self.confirm_waiting(work, index);
+                return self.confirm_waiting(cx, index);
             }
             // to_NoHello: the peer sends no MA-Hello to keep the association, and no half of this node uses it.
             Stage::Open if association.uses == 0 && silence >= own => {
-                return self.end_association(work, index, CloseReason::Ended);
+                return self.end_association(cx, index, CloseReason::Ended);
             }
             // The peer does not even answer MA-Hellos.
             Stage::Open if silence >= own.saturating_mul(3) => {
-                return self.end_association(work, index, CloseReason::TimedOut);
+                return self.end_association(cx, index, CloseReason::TimedOut);
             }
-            Stage::Open if association.hello_at <= work.now => {
+            Stage::Open if association.hello_at <= cx.now => {
                 let (last_sent, is_wanted) = (association.last_sent, association.uses > 0);
                 let time = association.hold_time.max(MIN_HOLD_TIME);
-                let is_quiet = work.now.since(last_sent) >= time / 2;
+                let is_quiet = cx.now.since(last_sent) >= time / 2;
                 if is_quiet && is_wanted {
                     self.hello_number = self.hello_number.wrapping_add(1).max(1);
                     let reply_requested = silence >= own / 2;
                     let id = if reply_requested { self.hello_number } else { 0 };
-                    self.send_hello(work, index, Hello { id, reply_requested });
+                    self.send_hello(cx, index, Hello { id, reply_requested });
                 }
-                let since = if is_quiet { work.now } else { last_sent };
-                return self.schedule_hello(work.now, index, since);
+                let since = if is_quiet { cx.now } else { last_sent };
+                return self.schedule_hello(cx.now, index, since);
             }
             Stage::Open => {}
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
     }
 }

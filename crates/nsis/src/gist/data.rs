@@ -24,7 +24,7 @@ impl Gist {
     /// Executes a request of an application.
     pub(crate) fn execute_request(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         request: &Request,
         octets: &[u8],
@@ -32,18 +32,18 @@ impl Gist {
         match request {
             Request::Send(message, Range { start, end }) => {
                 let data = octets.get(*start..*end).unwrap_or_default();
-                if let Err(failure) = self.send(work, nslpid, message, data) {
-                    self.undelivered(work, nslpid, message, data, failure);
+                if let Err(failure) = self.send(cx, nslpid, message, data) {
+                    self.undelivered(cx, nslpid, message, data, failure);
                 }
             }
             Request::SetStateLifetime { mri, session, lifetime } => {
-                self.set_state_lifetime(work, Key::new(nslpid, *session, *mri), mri, *lifetime);
+                self.set_state_lifetime(cx, Key::new(nslpid, *session, *mri), mri, *lifetime);
             }
             Request::Forget { mri, session } => {
-                self.forget(work, Key::new(nslpid, *session, *mri), mri.direction());
+                self.forget(cx, Key::new(nslpid, *session, *mri), mri.direction());
             }
             Request::Invalidate { mri, status, urgent } => {
-                self.invalidate(work, nslpid, mri, *status, *urgent);
+                self.invalidate(cx, nslpid, mri, *status, *urgent);
             }
         }
     }
@@ -51,7 +51,7 @@ impl Gist {
     /// Sends a message, or queues it until it can be sent.
     pub(super) fn send(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
@@ -64,18 +64,18 @@ impl Gist {
         }
         if let Some(handle) = message.to {
             let peer = self.peers.by_handle(handle).ok_or(SendFailure::NoSuchPeer)?;
-            return self.send_explicitly(work, nslpid, message, data, peer);
+            return self.send_explicitly(cx, nslpid, message, data, peer);
         }
         let mri = message.mri;
         let mut at = self.at_recent(Key::new(nslpid, message.session, mri), mri.direction());
-        if work.context.interfaces.is_local(target(&mri)) {
-            self.notify_application(work, &at, Notification::LastNode);
+        if cx.context.interfaces.is_local(target(&mri)) {
+            self.notify_application(cx, &at, Notification::LastNode);
             return Err(SendFailure::NoNextNode);
         }
         let mut state = self.state(&at);
         let mut hop = None;
         if state == State::Idle {
-            hop = Some(self.may_query(work, &mri)?);
+            hop = Some(self.may_query(cx, &mri)?);
             if self.is_full(&at) {
                 return Err(SendFailure::Limit);
             }
@@ -83,7 +83,7 @@ impl Gist {
         if state == State::EstablishedDownstream
             && self.store.half(at.half_id()).epoch != self.epoch
         {
-            self.check_route(work, &mut at);
+            self.check_route(cx, &mut at);
             state = self.state(&at);
         }
         let half = self.store.get(at.half_id());
@@ -102,7 +102,7 @@ impl Gist {
             .with(Fact::PeerKnown, known)
             .with(Fact::Bad, bad);
         let event_data = EventData::Send { message, data, needs, hop };
-        match self.step(work, &mut at, Event::SendMessage, facts, &event_data) {
+        match self.step(cx, &mut at, Event::SendMessage, facts, &event_data) {
             Some(_) => Ok(()),
             None => Err(SendFailure::NoUpstreamState),
         }
@@ -139,19 +139,19 @@ impl Gist {
     /// Sends Data to the peer of a half.
     pub(super) fn send_data(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Send { message, data, .. } = event_data else { return };
-        if !self.transmit_data(work, at, message, data) {
-            self.undelivered(work, at.key.nslpid, message, data, SendFailure::Limit);
+        if !self.transmit_data(cx, at, message, data) {
+            self.undelivered(cx, at.key.nslpid, message, data, SendFailure::Limit);
         }
     }
 
     fn transmit_data(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         message: &SendMessage,
         data: &[u8],
@@ -159,15 +159,15 @@ impl Gist {
         let half = self.store.half(at.half_id());
         let (peer, distance, over) = (half.peer, half.ip_distance, half.association);
         if over != NONE {
-            return self.transmit_over(work, at.key.nslpid, message, data, over);
+            return self.transmit_over(cx, at.key.nslpid, message, data, over);
         }
-        self.transmit_to(work, at.key.nslpid, message, data, peer, distance)
+        self.transmit_to(cx, at.key.nslpid, message, data, peer, distance)
     }
 
     /// Sends to a peer that the application names, whatever the routing state.
     fn send_explicitly(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
@@ -176,11 +176,11 @@ impl Gist {
         let unknown = Half { peer, ..Half::default() };
         let needs = self.needs_of(Some(&unknown), message, data)?;
         let sent = match needs {
-            Needs::Nothing => self.transmit_to(work, nslpid, message, data, peer, 0),
+            Needs::Nothing => self.transmit_to(cx, nslpid, message, data, peer, 0),
             _ => {
                 let over = self.open_association(peer, needs);
                 let over = over.ok_or(SendFailure::NoAssociation)?;
-                self.transmit_over(work, nslpid, message, data, over)
+                self.transmit_over(cx, nslpid, message, data, over)
             }
         };
         if sent { Ok(()) } else { Err(SendFailure::Limit) }
@@ -189,7 +189,7 @@ impl Gist {
     /// Sends over an association, in as many objects as needed.
     fn transmit_over(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         sent: &SendMessage,
         data: &[u8],
@@ -207,19 +207,19 @@ impl Gist {
             explicitly_routed: sent.to.is_some(),
         });
         let hops = sent.hops.unwrap_or(self.config.hops);
-        self.write_message(work, over, &message(hops, nslpid, true, body))
+        self.write_message(cx, over, &message(hops, nslpid, true, body))
     }
 
     fn transmit_to(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         sent: &SendMessage,
         data: &[u8],
         peer: Index,
         ip_distance: u8,
     ) -> bool {
-        let Some(path) = self.path_to(work, peer) else { return false };
+        let Some(path) = self.path_to(cx, peer) else { return false };
         let identity: Identity = self.identity;
         let validity = self.validity_ms();
         let nli = self.nli(&identity, path.source, sent.mri.direction(), ip_distance, validity);
@@ -234,20 +234,20 @@ impl Gist {
             explicitly_routed: sent.to.is_some(),
         });
         let hops = sent.hops.unwrap_or(self.config.hops);
-        self.send_datagram(work, &path, &message(hops, nslpid, true, body))
+        self.send_datagram(cx, &path, &message(hops, nslpid, true, body))
     }
 
     /// Returns an undeliverable message to its application.
     pub(super) fn undelivered(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         message: &SendMessage,
         data: &[u8],
         failure: SendFailure,
     ) {
         self.counters.undelivered += 1;
-        work.call(nslpid, |application, cx| {
+        cx.call(nslpid, |application, cx| {
             application.undelivered(cx, message, data, failure);
         });
     }
@@ -255,19 +255,19 @@ impl Gist {
     /// Handles Data. Data in several objects are joined.
     pub(super) fn receive_data(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         data: &Data<'_>,
     ) {
         if data.continuation.is_empty() {
-            return self.receive_whole_data(work, origin, data);
+            return self.receive_whole_data(cx, origin, data);
         }
         let mut whole = mem::take(&mut self.assembly);
         whole.clear();
         whole.extend_from_slice(data.nslp_data);
         data.continuation.pieces().for_each(|piece| whole.extend_from_slice(piece));
         let data = Data { nslp_data: &whole, continuation: Continuation::NONE, ..*data };
-        self.receive_whole_data(work, origin, &data);
+        self.receive_whole_data(cx, origin, &data);
         self.assembly = whole;
     }
 
@@ -275,7 +275,7 @@ impl Gist {
     #[inline]
     fn receive_whole_data(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         data: &Data<'_>,
     ) {
@@ -284,23 +284,23 @@ impl Gist {
         if data.explicitly_routed {
             let peer = data.nli.and_then(|nli| self.peers.find(&nli, origin.interface));
             let at = HalfRef { key, direction, index: NONE };
-            return self.deliver_from_peer(work, &at, origin, data.mri, data.nslp_data, true, peer);
+            return self.deliver_from_peer(cx, &at, origin, data.mri, data.nslp_data, true, peer);
         }
         let mut at = self.at(key, direction);
         let state = self.state(&at);
         if state == State::Idle && data.context_free && self.config.stateless_data {
-            return self.deliver_to_application(work, &at, origin, data.mri, data.nslp_data, false);
+            return self.deliver_to_application(cx, &at, origin, data.mri, data.nslp_data, false);
         }
         let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let facts = Facts::default().with(Fact::PeerKnown, peer != NONE);
         let event_data = EventData::Data { origin, data };
-        self.step(work, &mut at, Event::Data, facts, &event_data);
+        self.step(cx, &mut at, Event::Data, facts, &event_data);
     }
 
     /// Delivers Data, or the data of a Confirm, if they come from the peer.
     pub(super) fn deliver(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
@@ -310,11 +310,11 @@ impl Gist {
                 if let Some(association) = self.associations.get(origin.association) {
                     // Both peers may have opened an association at the same time.
                     if half.association == NONE || association.peer != half.peer {
-                        self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
-                        return self.ignore(work, origin, DropReason::WrongAssociation);
+                        self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
+                        return self.ignore(cx, origin, DropReason::WrongAssociation);
                     }
                     return self.deliver_to_application(
-                        work,
+                        cx,
                         at,
                         origin,
                         data.mri,
@@ -329,13 +329,13 @@ impl Gist {
                     _ => false,
                 };
                 if !is_peer {
-                    return self.ignore(work, origin, DropReason::WrongPeer);
+                    return self.ignore(cx, origin, DropReason::WrongPeer);
                 }
-                self.deliver_to_application(work, at, origin, data.mri, data.nslp_data, false);
+                self.deliver_to_application(cx, at, origin, data.mri, data.nslp_data, false);
             }
             EventData::Confirm { origin, confirm, .. } => {
                 if let Some(data) = confirm.nslp_data {
-                    self.deliver_to_application(work, at, origin, confirm.mri, data, false);
+                    self.deliver_to_application(cx, at, origin, confirm.mri, data, false);
                 }
             }
             _ => {}
@@ -345,7 +345,7 @@ impl Gist {
     /// Delivers a message to its application.
     pub(super) fn deliver_to_application(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         origin: &MessageOrigin<'_>,
         mri: Mri,
@@ -353,13 +353,13 @@ impl Gist {
         explicitly_routed: bool,
     ) {
         let peer = self.store.get(at.half_id()).map(|half| half.peer);
-        self.deliver_from_peer(work, at, origin, mri, data, explicitly_routed, peer);
+        self.deliver_from_peer(cx, at, origin, mri, data, explicitly_routed, peer);
     }
 
     #[allow(clippy::too_many_arguments)] // one message, taken apart
     fn deliver_from_peer(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         origin: &MessageOrigin<'_>,
         mri: Mri,
@@ -382,28 +382,28 @@ impl Gist {
             hops: origin.hops,
             interface: origin.interface,
         };
-        work.call(origin.nslpid, |application, cx| application.receive(cx, &received));
+        cx.call(origin.nslpid, |application, cx| application.receive(cx, &received));
     }
 
     /// Refuses Data without routing state.
     pub(super) fn refuse_data(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         event_data: &EventData<'_>,
     ) {
         let EventData::Data { origin, .. } = event_data else { return };
-        if !work.is_served(origin.nslpid) {
-            self.refuse(work, origin, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(work, origin, DropReason::UnknownApplication);
+        if !cx.is_served(origin.nslpid) {
+            self.refuse(cx, origin, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(cx, origin, DropReason::UnknownApplication);
         }
-        self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
-        self.ignore(work, origin, DropReason::NoRoutingState);
+        self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
+        self.ignore(cx, origin, DropReason::NoRoutingState);
     }
 
     /// Sets how long an application needs routing state.
     fn set_state_lifetime(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         key: Key,
         mri: &Mri,
         lifetime: Duration,
@@ -415,22 +415,22 @@ impl Gist {
         }
         if lifetime.is_zero() {
             let event_data = EventData::Nothing;
-            self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
+            self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
         } else if state.is_querying() {
             self.store.half_mut(at.half_id()).lifetime_ms = super::querying::millis(lifetime);
-            self.restart_expire(work.now, &at);
+            self.restart_expire(cx.now, &at);
             self.arm(at.half_id());
         }
     }
 
     /// Releases routing state of an application in both directions, `direction` first.
-    fn forget(&mut self, work: &mut InputContext<'_, '_>, key: Key, direction: Direction) {
+    fn forget(&mut self, cx: &mut InputContext<'_, '_>, key: Key, direction: Direction) {
         let mut at = self.at_recent(key, direction);
         for direction in [direction, direction.inverted()] {
             at.direction = direction;
             if self.state(&at) != State::Idle {
                 let event_data = EventData::Nothing;
-                self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
+                self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
             }
         }
     }

@@ -23,34 +23,34 @@ impl Gist {
     /// Refuses a message with an error without additional information.
     pub(super) fn refuse(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
         if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, subcode) {
-            self.send_error(work, origin, error);
+            self.send_error(cx, origin, error);
         }
     }
 
     /// Refuses a message that exceeds the MTU of the next links.
     pub(super) fn refuse_size(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         mtu: u16,
     ) {
         let code = ErrorCode::MessageTooLarge;
         if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
-            self.send_error(work, origin, ErrorObject { infos, ..error });
+            self.send_error(cx, origin, ErrorObject { infos, ..error });
         }
     }
 
     /// Refuses a message because of an object in it.
     pub(super) fn refuse_object(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
@@ -64,21 +64,21 @@ impl Gist {
             _ => find_object(origin.octets, object)
                 .map(|object| Info::object_value(object.octets(), 0)),
         };
-        self.send_error(work, origin, ErrorObject { infos: Infos::Few([info, None]), ..error });
+        self.send_error(cx, origin, ErrorObject { infos: Infos::Few([info, None]), ..error });
     }
 
     /// Sends an Error to the origin of a message: to the address in its NLI, or without one to its IP source if that is
     /// the sender.
     pub(super) fn send_error(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         error: ErrorObject<'_>,
     ) {
         if origin.association != NONE {
             let body = Body::Error(Error { nat_traversal: None, nli: None, error });
             let hops = self.config.hops;
-            self.write_message(work, origin.association, &message(hops, 0, true, body));
+            self.write_message(cx, origin.association, &message(hops, 0, true, body));
             return;
         }
         let untranslated = error.code == ErrorCode::ObjectType && origin.source_is_peer;
@@ -88,11 +88,11 @@ impl Gist {
         let to = if untranslated { source } else { named.or(source) };
         let Some(destination) = to.filter(|to| is_unicast(*to)) else { return };
         let hash = self.hash_address(destination);
-        if !self.errors.admits(work.now, hash, self.config.limits.errors_per_second) {
+        if !self.errors.admits(cx.now, hash, self.config.limits.errors_per_second) {
             self.counters.held_back += 1;
             return;
         }
-        let Some(interface) = work.context.interfaces.by_id(origin.interface) else { return };
+        let Some(interface) = cx.context.interfaces.by_id(origin.interface) else { return };
         let Some(own) = own_address(interface, destination) else { return };
         let path = DatagramPath {
             source: own,
@@ -108,20 +108,20 @@ impl Gist {
         let nli = self.nli(&identity, own, direction, 0, self.validity_ms());
         let body = Body::Error(Error { nat_traversal: None, nli: Some(nli), error });
         let hops = self.config.hops;
-        self.send_datagram(work, &path, &message(hops, 0, true, body));
+        self.send_datagram(cx, &path, &message(hops, 0, true, body));
     }
 
     /// Handles an Error. It affects only routing state whose session and flow it names, which nobody off the path can
     /// guess.
     pub(super) fn receive_error(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         error: &Error<'_>,
     ) {
         let error = &error.error;
         let event = GistEvent::error_received(origin.source, error.code, error.subcode);
-        work.out.notify(NsisEvent::Gist(event));
+        cx.out.notify(NsisEvent::Gist(event));
         let (Some(original), Some(session), Some(mri)) =
             (error.original_header(), error.session, error.mri)
         else {
@@ -131,12 +131,12 @@ impl Gist {
         let mut at = self.at(Key::new(original.nslpid, session, mri), mri.direction());
         let state = self.state(&at);
         if at.index == NONE || state == State::Idle {
-            return self.ignore(work, origin, DropReason::NoRoutingState);
+            return self.ignore(cx, origin, DropReason::NoRoutingState);
         }
         if error.code == ErrorCode::ObjectType && error.subcode == object_type::UNTRANSLATED {
             // The node that saw another address does not report it.
             let translation = Translation { named: origin.destination, seen: None };
-            work.call(original.nslpid, |application, cx| {
+            cx.call(original.nslpid, |application, cx| {
                 application.translated(cx, (session, mri), translation);
             });
         }
@@ -145,18 +145,18 @@ impl Gist {
         match error.code {
             ErrorCode::NoRoutingState if self.is_from_peer(origin, &at) => {
                 let event_data = EventData::Nothing;
-                self.step(work, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
+                self.step(cx, &mut at, Event::NoRoutingState, Facts::default(), &event_data);
             }
             ErrorCode::EndpointFound | ErrorCode::UnknownNslpid if is_query && unanswered => {
                 let event_data = EventData::Nothing;
-                self.step(work, &mut at, Event::EndpointFound, Facts::default(), &event_data);
+                self.step(cx, &mut at, Event::EndpointFound, Facts::default(), &event_data);
             }
             ErrorCode::MessageTooLarge => self.update_mtu(&at, error),
             ErrorCode::ObjectType | ErrorCode::MriValidation | ErrorCode::InvalidTtl
                 if is_query && unanswered =>
             {
                 let event_data = EventData::Nothing;
-                self.step(work, &mut at, Event::Error, Facts::default(), &event_data);
+                self.step(cx, &mut at, Event::Error, Facts::default(), &event_data);
             }
             _ => {}
         }

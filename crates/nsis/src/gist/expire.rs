@@ -19,35 +19,35 @@ impl Gist {
     }
 
     /// Handles the timers that are due.
-    pub(crate) fn expire_timers(&mut self, work: &mut InputContext<'_, '_>) {
+    pub(crate) fn expire_timers(&mut self, cx: &mut InputContext<'_, '_>) {
         if self.changes.deadline().is_some() {
-            self.check_changed_ranges(work);
+            self.check_changed_ranges(cx);
         }
         for _ in 0..MAX_TIMERS_PER_INPUT {
-            let Some((_, timer)) = self.store.timers.pop_due(work.now) else { return };
+            let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.purpose() {
-                TimerPurpose::Half(half_id) => self.handle_half_timer(work, half_id),
+                TimerPurpose::Half(half_id) => self.handle_half_timer(cx, half_id),
                 TimerPurpose::Peer(peer) => self.handle_peer_timer(peer),
                 TimerPurpose::Association(association) => {
-                    self.handle_association_timer(work, association);
+                    self.handle_association_timer(cx, association);
                 }
             }
         }
     }
 
-    fn handle_half_timer(&mut self, work: &mut InputContext<'_, '_>, half_id: HalfId) {
+    fn handle_half_timer(&mut self, cx: &mut InputContext<'_, '_>, half_id: HalfId) {
         if self.store.get(half_id).is_none() {
             debug_assert!(false, "a timer without its block");
             return;
         }
         self.store.half_mut(half_id).timer = None;
-        let mut at = self.at_place(half_id);
-        self.fail_overdue(work, &at);
+        let mut at = self.half_ref(half_id);
+        self.fail_overdue(cx, &at);
         let half = self.store.half(half_id);
         let is_last = half.unanswered >= self.config.queries;
-        let event = if half.expires_at <= work.now {
+        let event = if half.expires_at <= cx.now {
             Some(Event::Expire)
-        } else if half.next_at <= work.now {
+        } else if half.next_at <= cx.now {
             match half.state {
                 State::EstablishedDownstream if half.unanswered == 0 => Some(Event::Refresh),
                 State::WaitResponse | State::WaitAssociation | State::EstablishedDownstream => {
@@ -61,7 +61,7 @@ impl Gist {
         };
         if let Some(event) = event {
             let facts = Facts::default().with(Fact::MaxRetry, is_last);
-            self.step(work, &mut at, event, facts, &EventData::Nothing);
+            self.step(cx, &mut at, event, facts, &EventData::Nothing);
         }
         let half = self.store.get(at.half_id()).filter(|half| half.state != State::Idle);
         if half.is_some_and(|half| half.timer.is_none()) {

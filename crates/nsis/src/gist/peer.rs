@@ -85,7 +85,7 @@ impl Peers {
     }
 
     /// Returns the peer that a message names, and inserts it if it is new and there are fewer than `limit`.
-    pub(crate) fn obtain(
+    pub(crate) fn find_or_insert(
         &mut self,
         nli: &NetworkLayerInformation<'_>,
         interface: InterfaceId,

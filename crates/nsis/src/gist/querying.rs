@@ -27,10 +27,10 @@ impl Gist {
     /// Returns the hop for a Query in this direction, or why none can be sent (RFC 5971 section 5.8).
     pub(super) fn may_query(
         &self,
-        work: &InputContext<'_, '_>,
+        cx: &InputContext<'_, '_>,
         mri: &Mri,
     ) -> Result<Hop, SendFailure> {
-        let hop = route::hop(work.context, mri);
+        let hop = route::hop(cx.context, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
             (_, Direction::Downstream, _)
             | (Mri::PathCoupled(_), Direction::Upstream, UpstreamQueries::Routed) => {
@@ -47,7 +47,7 @@ impl Gist {
     /// Sends a Query, the first or a retransmission, and starts the timeout of the Response.
     pub(super) fn send_query(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event: Event,
         event_data: &EventData<'_>,
@@ -60,7 +60,7 @@ impl Gist {
         if is_new {
             half.query = first;
             half.lifetime_ms = inactivity;
-            half.expires_at = work.now + self.config.inactivity;
+            half.expires_at = cx.now + self.config.inactivity;
         } else {
             half.query = half.query.wrapping_add(1);
         }
@@ -73,7 +73,7 @@ impl Gist {
         // Binary exponential backoff (RFC 5971 section 5.3.3).
         let doublings = u32::from(half.unanswered - 1).min(16);
         let timeout = self.config.first_timeout.saturating_mul(1 << doublings);
-        half.next_at = work.now + timeout.min(self.config.longest_timeout);
+        half.next_at = cx.now + timeout.min(self.config.longest_timeout);
         let (number, unanswered, ip_distance) = (half.query, half.unanswered, half.ip_distance);
         let needs = half.needs;
         half.offered = needs > Needs::Nothing;
@@ -82,13 +82,13 @@ impl Gist {
         let mri = at.mri();
         let hop = match event_data {
             EventData::Send { hop: Some(hop), .. } => *hop,
-            _ => match self.may_query(work, &mri) {
+            _ => match self.may_query(cx, &mri) {
                 Ok(hop) => hop,
                 Err(_) => return,
             },
         };
         self.store.half_mut(at.half_id()).hop = self.fingerprint(&hop);
-        let Some(own) = self.own_address(work, &hop, target(&mri)) else { return };
+        let Some(own) = self.own_address(cx, &hop, target(&mri)) else { return };
         let cookie = self.cookies.query(&at.key, number);
         let identity = self.identity;
         let direction = mri.direction();
@@ -102,13 +102,13 @@ impl Gist {
             stack: None,
             nslp_data: None,
         };
-        let next_hop = route::next_hop(work.context, &mri, &hop);
+        let next_hop = route::next_hop(cx.context, &mri, &hop);
         let path = DatagramPath { next_hop, ..self.query_path(&mri, &hop, own, unanswered) };
         let hops = self.config.hops;
         let is_peer = path.source == own;
         let nslpid = at.key.nslpid;
         if needs == Needs::Nothing {
-            self.send_datagram(work, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
+            self.send_datagram(cx, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
             return;
         }
         let profiles = self.profiles(needs);
@@ -119,7 +119,7 @@ impl Gist {
         };
         let proposal = Profiles::new(profiles);
         query.stack = (!profiles.is_empty()).then_some(Stack { proposal, configuration });
-        self.send_datagram(work, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
+        self.send_datagram(cx, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
     }
 
     /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971
@@ -150,11 +150,11 @@ impl Gist {
     /// Returns the address of this node that a peer behind a hop sees.
     pub(super) fn own_address(
         &self,
-        work: &InputContext<'_, '_>,
+        cx: &InputContext<'_, '_>,
         hop: &Hop,
         like: core::net::IpAddr,
     ) -> Option<core::net::IpAddr> {
-        let interface = work.context.interfaces.by_id(hop.interface)?;
+        let interface = cx.context.interfaces.by_id(hop.interface)?;
         own_address(interface, like)
     }
 
@@ -173,7 +173,7 @@ impl Gist {
     /// Handles a Response (RFC 5971 section 6.2).
     pub(super) fn receive_response(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
@@ -182,27 +182,27 @@ impl Gist {
         let mut at = self.at(key, direction);
         let Some(half) = self.store.get(at.half_id()).filter(|half| half.state.is_querying())
         else {
-            return self.ignore(work, origin, DropReason::Unexpected);
+            return self.ignore(cx, origin, DropReason::Unexpected);
         };
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
-            return self.ignore(work, origin, DropReason::Cookie);
+            return self.ignore(cx, origin, DropReason::Cookie);
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
         // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
         if origin.association == NONE && origin.source != response.nli.interface_address {
-            self.ignore(work, origin, DropReason::Untranslated);
+            self.ignore(cx, origin, DropReason::Untranslated);
             let named = response.nli.interface_address;
-            report_translation(work, origin, (response.session, response.mri), named);
-            self.step(work, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
+            report_translation(cx, origin, (response.session, response.mri), named);
+            self.step(cx, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
             return;
         }
-        let Some(peer) = self.obtain_peer(work, origin, &response.nli) else {
-            return self.ignore(work, origin, DropReason::Limit);
+        let Some(peer) = self.find_or_insert_peer(cx, origin, &response.nli) else {
+            return self.ignore(cx, origin, DropReason::Limit);
         };
         if self.exceeds_peer_limit(peer) && before != peer {
-            self.ignore(work, origin, DropReason::Limit);
-            return self.start_peer_lifetime(work.now, peer);
+            self.ignore(cx, origin, DropReason::Limit);
+            return self.start_peer_lifetime(cx.now, peer);
         }
         let found = match self.associations.get(origin.association) {
             // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
@@ -210,9 +210,9 @@ impl Gist {
                 Some(origin.association)
             }
             Some(_) => {
-                self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
-                self.ignore(work, origin, DropReason::WrongAssociation);
-                return self.start_peer_lifetime(work.now, peer);
+                self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
+                self.ignore(cx, origin, DropReason::WrongAssociation);
+                return self.start_peer_lifetime(cx.now, peer);
             }
             None => self.open_association(peer, needs),
         };
@@ -220,8 +220,8 @@ impl Gist {
         let wanted = needs > Needs::Nothing && offered;
         if wanted && found.is_none() && self.choose(response, needs).is_none() {
             let event_data = EventData::Nothing;
-            self.step(work, &mut at, Event::NoCommonStack, Facts::default(), &event_data);
-            return self.start_peer_lifetime(work.now, peer);
+            self.step(cx, &mut at, Event::NoCommonStack, Facts::default(), &event_data);
+            return self.start_peer_lifetime(cx.now, peer);
         }
         let facts = Facts::default()
             .with(Fact::NewPeer, before != NONE && before != peer)
@@ -229,27 +229,27 @@ impl Gist {
             .with(Fact::NeedsAssociation, wanted)
             .with(Fact::AssociationExists, found.is_some());
         let event_data = EventData::Response { origin, response, peer };
-        self.step(work, &mut at, Event::Response, facts, &event_data);
-        self.start_peer_lifetime(work.now, peer);
+        self.step(cx, &mut at, Event::Response, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
         if self
             .store
             .get(at.half_id())
             .is_some_and(|half| awaits_association(half) && half.association == NONE)
         {
             let event_data = EventData::Nothing;
-            self.step(work, &mut at, Event::AssociationError, Facts::default(), &event_data);
+            self.step(cx, &mut at, Event::AssociationError, Facts::default(), &event_data);
         }
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
-            self.deliver_to_application(work, &at, origin, response.mri, data, false);
+            self.deliver_to_application(cx, &at, origin, response.mri, data, false);
         }
     }
 
     /// Installs the peer and the values of its Response as routing state.
     pub(super) fn install_response(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
@@ -258,24 +258,24 @@ impl Gist {
         let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
-        self.set_peer(work.now, at, peer);
+        self.set_peer(cx.now, at, peer);
         self.use_association(at, origin, peer);
-        self.refresh_response(work, at, origin, response);
+        self.refresh_response(cx, at, origin, response);
         if before != peer || !was_good {
-            self.notify_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
     }
 
     /// Refreshes routing state with the values of a Response.
     pub(super) fn refresh_response(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
         let distance = ip_distance(origin, response.mri.direction(), response.nli.ip_ttl);
-        self.refresh_half(work.now, at, response.nli.routing_state_validity, distance);
+        self.refresh_half(cx.now, at, response.nli.routing_state_validity, distance);
     }
 
     /// Restarts the refresh timer of routing state.
@@ -315,19 +315,19 @@ impl Gist {
     /// Installs routing state after its association was established.
     pub(super) fn install_handshake(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         handshake: &Handshake,
     ) {
-        self.refresh_half(work.now, at, handshake.validity_ms, handshake.ip_distance);
+        self.refresh_half(cx.now, at, handshake.validity_ms, handshake.ip_distance);
         self.counters.established += 1;
-        self.notify_good(work, at);
+        self.notify_good(cx, at);
     }
 
     /// Sends a Confirm, if the Response requests it. It carries the oldest waiting message, if that fits.
     pub(super) fn send_confirm(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
@@ -339,7 +339,7 @@ impl Gist {
                     configuration: None,
                 });
                 let validity = response.nli.routing_state_validity;
-                self.transmit_confirm(work, at, returned, validity);
+                self.transmit_confirm(cx, at, returned, validity);
             }
             EventData::Established { handshake } if handshake.confirm_requested => {
                 let profiles = handshake.profiles.iter().map(|layers| Profile(layers));
@@ -349,7 +349,7 @@ impl Gist {
                     proposal: Some(Profiles::new(&profiles)),
                     configuration: None,
                 };
-                self.transmit_confirm(work, at, Some(returned), handshake.validity_ms);
+                self.transmit_confirm(cx, at, Some(returned), handshake.validity_ms);
             }
             _ => {}
         }
@@ -357,7 +357,7 @@ impl Gist {
 
     fn transmit_confirm(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         returned: Option<Returned<'_>>,
         validity_ms: u32,
@@ -365,7 +365,7 @@ impl Gist {
         let half = self.store.half(at.half_id());
         let (queue, ip_distance, peer) = (half.queue, half.ip_distance, half.peer);
         let (association, room) = (half.association, self.largest_datagram(half));
-        let Some(path) = self.path_to(work, peer) else { return };
+        let Some(path) = self.path_to(cx, peer) else { return };
         let mri = at.mri();
         let identity = self.identity;
         let mut confirm = Confirm {
@@ -398,12 +398,12 @@ impl Gist {
         }
         let confirm = message(hops, at.key.nslpid, true, Body::Confirm(confirm));
         let sent = match association {
-            NONE => self.send_datagram(work, &path, &confirm),
-            _ => self.write_message(work, association, &confirm),
+            NONE => self.send_datagram(cx, &path, &confirm),
+            _ => self.write_message(cx, association, &confirm),
         };
         if !sent && let Some(waiting) = taken {
             let (nslpid, failure) = (at.key.nslpid, SendFailure::Limit);
-            self.undelivered(work, nslpid, &waiting.message, &waiting.data, failure);
+            self.undelivered(cx, nslpid, &waiting.message, &waiting.data, failure);
         }
     }
 
@@ -419,23 +419,23 @@ impl Gist {
     /// Notifies the application that routing state is good, and that the previous peer, if any, has left the path.
     pub(super) fn notify_installed(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         old: Option<PeerHandle>,
     ) {
         self.counters.established += 1;
-        self.notify_good(work, at);
+        self.notify_good(cx, at);
         if let Some(old) = old {
             self.counters.rerouted += 1;
-            self.notify_application(work, at, Notification::RouteDeletion(old));
+            self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
     }
 
     /// Notifies the application that routing state is good.
-    pub(super) fn notify_good(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
+    pub(super) fn notify_good(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
         let peer = self.peers.handle(self.store.half(at.half_id()).peer);
         let status = Validity::Good;
-        self.notify_application(work, at, Notification::RoutingStatusChange { status, peer });
+        self.notify_application(cx, at, Notification::RoutingStatusChange { status, peer });
     }
 }
 

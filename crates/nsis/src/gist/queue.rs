@@ -16,13 +16,13 @@ impl Gist {
     /// Queues a message until the peer is known.
     pub(super) fn queue(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Send { message, data, needs, .. } = event_data else { return };
         let limits = self.config.limits;
-        let index = self.obtain_queue(at);
+        let index = self.find_or_insert_queue(at);
         let half = self.store.half_mut(at.half_id());
         half.needs = half.needs.max(*needs);
         let octets = data.len() as u32; // bounded by limits
@@ -32,9 +32,9 @@ impl Gist {
             && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
         if !fits {
             let nslpid = at.key.nslpid;
-            return self.undelivered(work, nslpid, message, data, SendFailure::Limit);
+            return self.undelivered(cx, nslpid, message, data, SendFailure::Limit);
         }
-        let deadline = work.now + message.timeout;
+        let deadline = cx.now + message.timeout;
         let earliest = queue.messages.iter().map(|waiting| waiting.deadline).min();
         queue.deadline = earliest.unwrap_or(Time::MAX).min(deadline);
         queue.octets += octets;
@@ -45,7 +45,7 @@ impl Gist {
     }
 
     /// Returns the queue of a half; creates it if there is none.
-    pub(super) fn obtain_queue(&mut self, at: &HalfRef) -> Index {
+    pub(super) fn find_or_insert_queue(&mut self, at: &HalfRef) -> Index {
         let half = self.store.half(at.half_id()).queue;
         if half != NONE {
             return half;
@@ -81,15 +81,15 @@ impl Gist {
     }
 
     /// Sends all waiting messages. A message that needs a better transport starts a new search, and waits again.
-    pub(super) fn send_queued(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
+    pub(super) fn send_queued(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
         let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         let messages = mem::take(&mut block.messages);
         self.waiting_octets -= u64::from(mem::take(&mut block.octets));
         self.drop_queue(at);
         for Waiting { message, data, .. } in messages {
-            if let Err(failure) = self.send(work, at.key.nslpid, &message, &data) {
-                self.undelivered(work, at.key.nslpid, &message, &data, failure);
+            if let Err(failure) = self.send(cx, at.key.nslpid, &message, &data) {
+                self.undelivered(cx, at.key.nslpid, &message, &data, failure);
             }
         }
     }
@@ -97,7 +97,7 @@ impl Gist {
     /// Returns all waiting messages to their application.
     pub(super) fn fail_queued(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         failure: SendFailure,
     ) {
@@ -106,7 +106,7 @@ impl Gist {
         };
         let queue = half.queue;
         while let Some(waiting) = self.take(queue) {
-            self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);
+            self.undelivered(cx, at.key.nslpid, &waiting.message, &waiting.data, failure);
         }
         self.drop_queue(at);
     }
@@ -117,15 +117,15 @@ impl Gist {
     }
 
     /// Returns messages past their timeout to their application.
-    pub(super) fn fail_overdue(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef) {
+    pub(super) fn fail_overdue(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
         let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
-        if block.deadline > work.now {
+        if block.deadline > cx.now {
             return;
         }
         let waiting = mem::take(&mut block.messages);
         let (overdue, left) =
-            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= work.now);
+            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= cx.now);
         block.messages = left;
         let left = block.messages.iter();
         block.deadline = left.map(|waiting| waiting.deadline).min().unwrap_or(Time::MAX);
@@ -134,7 +134,7 @@ impl Gist {
         block.octets -= octets as u32;
         self.waiting_octets -= octets as u64;
         for Waiting { message, data, .. } in overdue {
-            self.undelivered(work, at.key.nslpid, &message, &data, SendFailure::TimedOut);
+            self.undelivered(cx, at.key.nslpid, &message, &data, SendFailure::TimedOut);
         }
     }
 }

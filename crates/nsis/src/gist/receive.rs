@@ -29,30 +29,30 @@ impl Gist {
     /// Handles a UDP packet that interception has taken for GIST.
     pub(crate) fn receive_datagram(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
     ) {
-        let interfaces = work.context.interfaces;
+        let interfaces = cx.context.interfaces;
         let is_local = interfaces.is_local(received.destination);
         let Ok(packet) = udp::Packet::parse(received.payload) else {
-            return self.ignore_datagram(work, received, DropReason::NotGist);
+            return self.ignore_datagram(cx, received, DropReason::NotGist);
         };
         let octets = datagram(packet.payload).filter(|_| packet.destination_port == PORT);
         let takes_part = interfaces.by_id(received.interface).is_some_and(Interface::takes_part);
         let Some(octets) = octets.filter(|_| takes_part) else {
             return match is_local {
-                true => self.ignore_datagram(work, received, DropReason::NotGist),
-                false => self.forward_unchanged(work, received, &packet),
+                true => self.ignore_datagram(cx, received, DropReason::NotGist),
+                false => self.forward_unchanged(cx, received, &packet),
             };
         };
         if packet.verify(received.source, received.destination) == udp::Checksum::Wrong {
-            return self.ignore_datagram(work, received, DropReason::Checksum);
+            return self.ignore_datagram(cx, received, DropReason::Checksum);
         }
         let header = Header::parse(octets);
         let context_free = header.is_ok_and(|header| header.flags.context_free);
         if !is_local && !context_free && header.is_ok() {
             // Only messages routed by MRI may be intercepted in transit.
-            return self.forward_unchanged(work, received, &packet);
+            return self.forward_unchanged(cx, received, &packet);
         }
         let mut origin = MessageOrigin {
             octets,
@@ -70,26 +70,26 @@ impl Gist {
             origin.source_is_peer = header.flags.source_is_peer;
             origin.nslpid = header.nslpid;
             let Some(hops) = header.hops.checked_sub(1) else {
-                self.refuse(work, &origin, ErrorCode::HopLimitExceeded, 0);
-                return self.ignore(work, &origin, DropReason::HopLimit);
+                self.refuse(cx, &origin, ErrorCode::HopLimitExceeded, 0);
+                return self.ignore(cx, &origin, DropReason::HopLimit);
             };
             origin.hops = hops;
-            if self.is_without_application(work, &header) {
-                return self.receive_unserved(work, received, &packet, &origin, is_local);
+            if self.is_without_application(cx, &header) {
+                return self.receive_unserved(cx, received, &packet, &origin, is_local);
             }
         }
         // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.receive_message(work, received, &packet, &origin, message, is_local);
+                self.receive_message(cx, received, &packet, &origin, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 let answer = error.answer(octets, Mode::D);
-                self.ignore(work, &origin, DropReason::Malformed);
+                self.ignore(cx, &origin, DropReason::Malformed);
                 if let Some(answer) = answer {
-                    self.send_error(work, &origin, answer);
+                    self.send_error(cx, &origin, answer);
                 }
             }
         }
@@ -97,19 +97,19 @@ impl Gist {
 
     /// Returns whether no application serves a message. Data with routing state has an application; Data without is
     /// checked when it is refused.
-    fn is_without_application(&mut self, work: &mut InputContext<'_, '_>, header: &Header) -> bool {
+    fn is_without_application(&mut self, cx: &mut InputContext<'_, '_>, header: &Header) -> bool {
         let is_asked = match header.message_type {
             MessageType::Query | MessageType::Response | MessageType::Confirm => true,
             MessageType::Data => header.flags.context_free,
             _ => false,
         };
-        is_asked && !work.is_served(header.nslpid)
+        is_asked && !cx.is_served(header.nslpid)
     }
 
     /// Handles a message for an unknown application (RFC 5971 section 4.3.4).
     fn receive_unserved(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         origin: &MessageOrigin<'_>,
@@ -118,16 +118,16 @@ impl Gist {
         let is_query = Header::parse(origin.octets)
             .is_ok_and(|header| header.message_type == MessageType::Query);
         if !is_local {
-            return self.forward_query(work, received, packet, origin, Payload::Untouched);
+            return self.forward_query(cx, received, packet, origin, Payload::Untouched);
         }
-        self.ignore(work, origin, DropReason::UnknownApplication);
+        self.ignore(cx, origin, DropReason::UnknownApplication);
         let code = if is_query { ErrorCode::EndpointFound } else { ErrorCode::UnknownNslpid };
-        self.refuse(work, origin, code, 0);
+        self.refuse(cx, origin, code, 0);
     }
 
     fn receive_message(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         origin: &MessageOrigin<'_>,
@@ -137,16 +137,16 @@ impl Gist {
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {
-                if self.receive_query(work, origin, query, is_local) == Some(Peering::Pass) {
+                if self.receive_query(cx, origin, query, is_local) == Some(Peering::Pass) {
                     let payload =
                         if self.scratch.is_empty() { Payload::Untouched } else { Payload::Answer };
-                    self.forward_query(work, received, packet, origin, payload);
+                    self.forward_query(cx, received, packet, origin, payload);
                 }
             }
-            Body::Response(response) => self.receive_response(work, origin, response),
-            Body::Confirm(confirm) => self.receive_confirm(work, origin, confirm),
-            Body::Data(data) => self.receive_data(work, origin, data),
-            Body::Error(error) => self.receive_error(work, origin, error),
+            Body::Response(response) => self.receive_response(cx, origin, response),
+            Body::Confirm(confirm) => self.receive_confirm(cx, origin, confirm),
+            Body::Data(data) => self.receive_data(cx, origin, data),
+            Body::Error(error) => self.receive_error(cx, origin, error),
             Body::Hello(_) => {}
         }
     }
@@ -154,30 +154,30 @@ impl Gist {
     /// Forwards a Query along the path, with the GIST hop count decremented and optionally with other data.
     fn forward_query(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
         origin: &MessageOrigin<'_>,
         payload: Payload,
     ) {
         if origin.hops == 0 {
-            self.refuse(work, origin, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(work, origin, DropReason::HopLimit);
+            self.refuse(cx, origin, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(cx, origin, DropReason::HopLimit);
         }
-        let Some(mut how) = self.forwarding_route(work, received) else { return };
-        route_by_flow(work, origin, &mut how);
+        let Some(mut how) = self.forwarding_route(cx, received) else { return };
+        route_by_flow(cx, origin, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
             Payload::Answer => (Some(&answer[..]), answer.len() + 4),
         };
-        let mtu = how.interface.and_then(|interface| work.context.interfaces.by_id(interface));
+        let mtu = how.interface.and_then(|interface| cx.context.interfaces.by_id(interface));
         let mtu = mtu.map_or(0, |interface| interface.mtu as usize);
         if IP_HEADER + packet.octets().len() + growth > mtu {
             self.scratch = answer;
             let shown = u16::try_from(mtu.saturating_sub(IP_HEADER)).unwrap_or(u16::MAX);
-            self.refuse_size(work, origin, shown);
-            return self.ignore(work, origin, DropReason::TooLarge);
+            self.refuse_size(cx, origin, shown);
+            return self.ignore(cx, origin, DropReason::TooLarge);
         }
         let length = udp::HEADER + MAGIC_LEN + origin.octets.len() + growth;
         let mut copy = core::mem::take(&mut self.copy);
@@ -197,7 +197,7 @@ impl Gist {
         self.scratch = answer;
         if let Some(written) = written {
             copy.truncate(udp::HEADER + written);
-            self.send_copy(work, how, packet, &mut copy);
+            self.send_copy(cx, how, packet, &mut copy);
         }
         self.copy = copy;
     }
@@ -205,15 +205,15 @@ impl Gist {
     /// Forwards a datagram unchanged, like a router without GIST.
     fn forward_unchanged(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
     ) {
-        let Some(how) = self.forwarding_route(work, received) else { return };
+        let Some(how) = self.forwarding_route(cx, received) else { return };
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.extend_from_slice(packet.octets());
-        self.send_copy(work, how, packet, &mut copy);
+        self.send_copy(cx, how, packet, &mut copy);
         self.copy = copy;
     }
 
@@ -221,7 +221,7 @@ impl Gist {
     /// hardware.
     fn send_copy(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         how: Outgoing,
         packet: &udp::Packet<'_>,
         copy: &mut [u8],
@@ -233,7 +233,7 @@ impl Gist {
             destination_port: packet.destination_port,
         };
         if header.emit(copy).is_ok() {
-            work.out.send(how, copy.len()).copy_from_slice(copy);
+            cx.out.send(how, copy.len()).copy_from_slice(copy);
             self.counters.forwarded += 1;
         }
     }
@@ -241,15 +241,15 @@ impl Gist {
     /// Returns the route of a forwarded datagram.
     fn forwarding_route(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
     ) -> Option<Outgoing> {
         if received.ttl <= 1 {
-            self.ignore_datagram(work, received, DropReason::TtlExpired);
+            self.ignore_datagram(cx, received, DropReason::TtlExpired);
             return None;
         }
-        let Some(hop) = work.context.routes.lookup(received.destination) else {
-            self.ignore_datagram(work, received, DropReason::NoRoute);
+        let Some(hop) = cx.context.routes.lookup(received.destination) else {
+            self.ignore_datagram(cx, received, DropReason::NoRoute);
             return None;
         };
         Some(Outgoing {
@@ -269,38 +269,38 @@ impl Gist {
     #[cold]
     pub(super) fn ignore(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let interface = (origin.association == NONE).then_some(origin.interface);
         let source = origin.source;
-        work.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
+        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     #[cold]
     fn ignore_datagram(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let (interface, source) = (Some(received.interface), received.source);
-        work.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
+        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     /// Refuses a message because of its MRI.
     pub(super) fn refuse_mri(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
         let object = ObjectType::MessageRoutingInformation;
-        self.refuse_object(work, origin, code, subcode, object);
+        self.refuse_object(cx, origin, code, subcode, object);
     }
 }
 
@@ -314,15 +314,15 @@ enum Payload {
 }
 
 /// Sends a forwarded Query along the route of its flow.
-fn route_by_flow(work: &InputContext<'_, '_>, origin: &MessageOrigin<'_>, how: &mut Outgoing) {
-    if !work.context.routes.differs_by_flow(how.destination) {
+fn route_by_flow(cx: &InputContext<'_, '_>, origin: &MessageOrigin<'_>, how: &mut Outgoing) {
+    if !cx.context.routes.differs_by_flow(how.destination) {
         return;
     }
     let Ok(message) = Message::parse(origin.octets, Mode::D) else { return };
     if let Body::Query(query) = message.body
-        && let Some(hop) = route::hop(work.context, &query.mri)
+        && let Some(hop) = route::hop(cx.context, &query.mri)
     {
         how.interface = Some(hop.interface);
-        how.next_hop = route::next_hop(work.context, &query.mri, &hop);
+        how.next_hop = route::next_hop(cx.context, &query.mri, &hop);
     }
 }

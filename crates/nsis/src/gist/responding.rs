@@ -30,28 +30,28 @@ impl Gist {
     /// Handles a Query for an application of this node.
     pub(super) fn receive_query(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         is_local: bool,
     ) -> Option<Peering> {
         if query.nli.peer_identity == self.identity.octets()
-            && work.context.interfaces.is_local(query.nli.interface_address)
+            && cx.context.interfaces.is_local(query.nli.interface_address)
         {
-            self.ignore(work, origin, DropReason::Own);
+            self.ignore(cx, origin, DropReason::Own);
             return None;
         }
-        if let Err(reason) = self.check_query(work, origin, query) {
-            self.ignore(work, origin, reason);
+        if let Err(reason) = self.check_query(cx, origin, query) {
+            self.ignore(cx, origin, reason);
             return None;
         }
         let mut answer = mem::take(&mut self.scratch);
         answer.clear();
-        let peering = self.ask_application(work, origin, query, &mut answer);
+        let peering = self.ask_application(cx, origin, query, &mut answer);
         // RFC 5971 section 4.3.2: no node behind the destination could accept it.
         let accepts = is_local || peering == Some(Peering::Accept);
         if accepts {
-            self.answer_query(work, origin, query, &answer);
+            self.answer_query(cx, origin, query, &answer);
         }
         self.scratch = answer;
         Some(if accepts { Peering::Accept } else { Peering::Pass })
@@ -60,14 +60,14 @@ impl Gist {
     /// Checks the rate limits, the distance and the MRI of a Query.
     fn check_query(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         query: &Query<'_>,
     ) -> Result<(), DropReason> {
         let limits = self.config.limits;
         let peer = self.hash_address(query.nli.interface_address);
-        if !self.queries.admits(work.now, peer, limits.queries_per_second_of_a_peer)
-            || !self.totals.admits(work.now, 1, limits.queries_per_second)
+        if !self.queries.admits(cx.now, peer, limits.queries_per_second_of_a_peer)
+            || !self.totals.admits(cx.now, 1, limits.queries_per_second)
         {
             return Err(DropReason::Throttled);
         }
@@ -75,26 +75,26 @@ impl Gist {
         if origin.source_is_peer && origin.source != query.nli.interface_address {
             let code = ErrorCode::ObjectType;
             let subcode = subcode::object_type::UNTRANSLATED;
-            self.refuse_mri(work, origin, code, subcode);
+            self.refuse_mri(cx, origin, code, subcode);
             let named = query.nli.interface_address;
-            report_translation(work, origin, (query.session, query.mri), named);
+            report_translation(cx, origin, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
             && origin.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {
-            self.refuse(work, origin, ErrorCode::InvalidTtl, 0);
+            self.refuse(cx, origin, ErrorCode::InvalidTtl, 0);
             return Err(DropReason::TooFar);
         }
-        if let Err(subcode) = self.check_mri(work, origin, &query.mri) {
-            self.refuse_mri(work, origin, ErrorCode::MriValidation, subcode);
+        if let Err(subcode) = self.check_mri(cx, origin, &query.mri) {
+            self.refuse_mri(cx, origin, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
         // A downstream Query with the addresses of the flow must have the source of the flow.
         let source = query.mri.addresses().0;
         let as_data = !origin.source_is_peer && query.mri.direction() == Direction::Downstream;
         if as_data && origin.source != source {
-            report_translation(work, origin, (query.session, query.mri), source);
+            report_translation(cx, origin, (query.session, query.mri), source);
             return Err(DropReason::Untranslated);
         }
         Ok(())
@@ -103,7 +103,7 @@ impl Gist {
     /// Checks whether a flow can take this path (RFC 5971 sections 4.3.4 and 5.8.1.2).
     fn check_mri(
         &self,
-        work: &InputContext<'_, '_>,
+        cx: &InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         mri: &Mri,
     ) -> Result<(), u8> {
@@ -117,11 +117,11 @@ impl Gist {
         }
         if mri.direction() == Direction::Downstream {
             let comes_elsewhere = || {
-                let hop = work.context.routes.lookup(source);
+                let hop = cx.context.routes.lookup(source);
                 hop.is_none_or(|hop| hop.interface != origin.interface)
             };
             let wrong_way = self.config.ingress_filter && comes_elsewhere();
-            if wrong_way || work.context.interfaces.is_local(source) {
+            if wrong_way || cx.context.interfaces.is_local(source) {
                 return Err(subcode::mri::INGRESS_FILTER);
             }
         }
@@ -130,7 +130,7 @@ impl Gist {
 
     fn ask_application(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &mut alloc::vec::Vec<u8>,
@@ -146,12 +146,12 @@ impl Gist {
             hops: origin.hops,
             interface: origin.interface,
         };
-        work.call(origin.nslpid, |application, cx| application.may_peer(cx, &received, answer))
+        cx.call(origin.nslpid, |application, cx| application.may_peer(cx, &received, answer))
     }
 
     fn answer_query(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &[u8],
@@ -166,10 +166,10 @@ impl Gist {
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
                 let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
-                return self.send_response(work, &at, &event_data);
+                return self.send_response(cx, &at, &event_data);
             }
             let event_data = EventData::Nothing;
-            self.step(work, &mut at, Event::Forget, Facts::default(), &event_data);
+            self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
             at = self.at(at.key, direction);
             state = State::Idle;
         }
@@ -198,16 +198,16 @@ impl Gist {
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
             let obtained = match is_same {
                 true => Some(before),
-                false => self.obtain_peer(work, origin, &query.nli),
+                false => self.find_or_insert_peer(cx, origin, &query.nli),
             };
             peer = match obtained {
                 Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
-                _ => return self.ignore(work, origin, DropReason::Limit),
+                _ => return self.ignore(cx, origin, DropReason::Limit),
             };
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
-            self.start_peer_lifetime(work.now, peer);
-            return self.ignore(work, origin, DropReason::Limit);
+            self.start_peer_lifetime(cx.now, peer);
+            return self.ignore(cx, origin, DropReason::Limit);
         }
         let facts = Facts::default()
             .with(Fact::ConfirmRequired, policy != Installation::Immediate)
@@ -216,20 +216,20 @@ impl Gist {
             .with(Fact::NeedsAssociation, needs_association);
         let over = found.filter(|_| wanted).unwrap_or(NONE);
         let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
-        self.step(work, &mut at, Event::Query, facts, &event_data);
-        self.start_peer_lifetime(work.now, peer);
+        self.step(cx, &mut at, Event::Query, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
     }
 
     /// Sends the Response to a Query, to the address in the Query.
     pub(super) fn send_response(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
     ) {
         let EventData::Query { query, over, .. } = event_data else { return };
         if query.stack.is_none() || *over != NONE {
-            return self.respond(work, at, event_data, None);
+            return self.respond(cx, at, event_data, None);
         }
         let ports = self.ports();
         let (profiles, options) = self.proposal(&ports);
@@ -238,12 +238,12 @@ impl Gist {
             options: ProtocolOptionsList::new(&options[..profiles.len()]),
         };
         let stack = Stack { proposal: Profiles::new(profiles), configuration };
-        self.respond(work, at, event_data, (!profiles.is_empty()).then_some(stack));
+        self.respond(cx, at, event_data, (!profiles.is_empty()).then_some(stack));
     }
 
     fn respond(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         event_data: &EventData<'_>,
         stack: Option<Stack<'_>>,
@@ -251,7 +251,7 @@ impl Gist {
         let EventData::Query { origin, query, answer, confirm, over, .. } = event_data else {
             return;
         };
-        let Some(path) = self.path_back(work, origin, &query.nli) else { return };
+        let Some(path) = self.path_back(cx, origin, &query.nli) else { return };
         // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
             let binding = CookieBinding {
@@ -260,7 +260,7 @@ impl Gist {
                 session: query.session,
                 nslpid: origin.nslpid,
             };
-            self.cookies.responder(work.now, &binding, origin.interface)
+            self.cookies.responder(cx.now, &binding, origin.interface)
         });
         let distance = ip_distance(origin, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
@@ -277,19 +277,19 @@ impl Gist {
         };
         let response = message(self.config.hops, origin.nslpid, true, Body::Response(response));
         match *over {
-            NONE => self.send_datagram(work, &path, &response),
-            over => self.write_message(work, over, &response),
+            NONE => self.send_datagram(cx, &path, &response),
+            over => self.write_message(cx, over, &response),
         };
     }
 
     /// Returns the path to the sender of a message, by its NLI (RFC 5971 section 4.4.1).
     pub(super) fn path_back(
         &self,
-        work: &InputContext<'_, '_>,
+        cx: &InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<DatagramPath> {
-        let interface = work.context.interfaces.by_id(origin.interface)?;
+        let interface = cx.context.interfaces.by_id(origin.interface)?;
         Some(DatagramPath {
             source: own_address(interface, nli.interface_address)?,
             destination: nli.interface_address,
@@ -310,7 +310,7 @@ impl Gist {
     /// Handles a Confirm.
     pub(super) fn receive_confirm(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) {
@@ -328,45 +328,45 @@ impl Gist {
             nslpid: origin.nslpid,
         };
         let opened =
-            confirm.returned.map(|returned| self.cookies.open(work.now, &binding, returned.cookie));
+            confirm.returned.map(|returned| self.cookies.open(cx.now, &binding, returned.cookie));
         let interface = match opened {
             Some(Some(interface)) => interface,
-            Some(None) => return self.refuse_cookie(work, origin),
+            Some(None) => return self.refuse_cookie(cx, origin),
             None if state == State::Idle => {
-                self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
-                return self.ignore(work, origin, DropReason::NoRoutingState);
+                self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
+                return self.ignore(cx, origin, DropReason::NoRoutingState);
             }
             // A Confirm without cookie answers no request of this node.
-            None => return self.ignore(work, origin, DropReason::Unexpected),
+            None => return self.ignore(cx, origin, DropReason::Unexpected),
         };
         if origin.association == NONE && origin.source != confirm.nli.interface_address {
             let named = confirm.nli.interface_address;
-            report_translation(work, origin, (confirm.session, confirm.mri), named);
-            return self.ignore(work, origin, DropReason::Untranslated);
+            report_translation(cx, origin, (confirm.session, confirm.mri), named);
+            return self.ignore(cx, origin, DropReason::Untranslated);
         }
-        if let Err(reason) = self.check_encapsulation(work, origin, confirm) {
-            return self.ignore(work, origin, reason);
+        if let Err(reason) = self.check_encapsulation(cx, origin, confirm) {
+            return self.ignore(cx, origin, reason);
         }
         if state == State::Idle && (!delayed || self.is_full(&at)) {
             let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
-            self.refuse(work, origin, ErrorCode::NoRoutingState, 0);
-            return self.ignore(work, origin, reason);
+            self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
+            return self.ignore(cx, origin, reason);
         }
         let origin = &MessageOrigin { interface, ..*origin };
         let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
         let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-        let peer = match self.obtain_peer(work, origin, &confirm.nli) {
+        let peer = match self.find_or_insert_peer(cx, origin, &confirm.nli) {
             Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
             Some(peer) => {
-                self.start_peer_lifetime(work.now, peer);
-                return self.ignore(work, origin, DropReason::Limit);
+                self.start_peer_lifetime(cx.now, peer);
+                return self.ignore(cx, origin, DropReason::Limit);
             }
-            None => return self.ignore(work, origin, DropReason::Limit),
+            None => return self.ignore(cx, origin, DropReason::Limit),
         };
-        if let Err(reason) = self.set_association_peer(work, origin, confirm, peer) {
-            self.refuse(work, origin, ErrorCode::IncorrectlyDelivered, 0);
-            self.start_peer_lifetime(work.now, peer);
-            return self.ignore(work, origin, reason);
+        if let Err(reason) = self.set_association_peer(cx, origin, confirm, peer) {
+            self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
+            self.start_peer_lifetime(cx.now, peer);
+            return self.ignore(cx, origin, reason);
         }
         let facts = Facts::default()
             .with(Fact::Delayed, delayed)
@@ -374,24 +374,24 @@ impl Gist {
             .with(Fact::NeedsAssociation, origin.association != used)
             .with(Fact::PeerKnown, before != NONE);
         let event_data = EventData::Confirm { origin, confirm, peer };
-        self.step(work, &mut at, Event::Confirm, facts, &event_data);
-        self.start_peer_lifetime(work.now, peer);
+        self.step(cx, &mut at, Event::Confirm, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
     }
 
     /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
     /// section 8.5).
-    fn refuse_cookie(&mut self, work: &mut InputContext<'_, '_>, origin: &MessageOrigin<'_>) {
+    fn refuse_cookie(&mut self, cx: &mut InputContext<'_, '_>, origin: &MessageOrigin<'_>) {
         if self.config.report_cookies {
             let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
-            self.refuse_object(work, origin, code, subcode, ObjectType::ResponderCookie);
+            self.refuse_object(cx, origin, code, subcode, ObjectType::ResponderCookie);
         }
-        self.ignore(work, origin, DropReason::Cookie);
+        self.ignore(cx, origin, DropReason::Cookie);
     }
 
     /// Installs the querying node as the peer.
     pub(super) fn install_querier(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
@@ -399,7 +399,7 @@ impl Gist {
     ) {
         let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
-        self.set_peer(work.now, at, peer);
+        self.set_peer(cx.now, at, peer);
         match origin.association {
             // A refresh arrives in a datagram, whatever the session uses.
             NONE if before == peer => {}
@@ -413,26 +413,26 @@ impl Gist {
         let was_due = due(half);
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
-        half.expires_at = work.now.after_millis(validity.into());
+        half.expires_at = cx.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
         half.ip_distance = distance.unwrap_or(half.ip_distance);
         self.arm_if_earlier(at.half_id(), was_due);
         if before != peer || !was_good {
-            self.notify_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
     }
 
     /// Returns the peer that a message names; creates it if it is new.
-    pub(super) fn obtain_peer(
+    pub(super) fn find_or_insert_peer(
         &mut self,
-        work: &InputContext<'_, '_>,
+        cx: &InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
-        let mtu = work.context.interfaces.by_id(origin.interface).map_or(0, |found| found.mtu);
+        let mtu = cx.context.interfaces.by_id(origin.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
         let port = (origin.association == NONE).then_some(origin.source_port);
-        self.peers.obtain(nli, origin.interface, port, mtu, limit)
+        self.peers.find_or_insert(nli, origin.interface, port, mtu, limit)
     }
 
     /// Returns whether a peer has reached its limit of routing states.
@@ -449,7 +449,7 @@ impl Gist {
 
 /// Reports to the application that the address in a message differs from its source.
 pub(super) fn report_translation(
-    work: &mut InputContext<'_, '_>,
+    cx: &mut InputContext<'_, '_>,
     origin: &MessageOrigin<'_>,
     flow: (SessionId, Mri),
     named: IpAddr,
@@ -458,5 +458,5 @@ pub(super) fn report_translation(
     let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
         application.translated(cx, flow, translation);
     };
-    work.call(origin.nslpid, call);
+    cx.call(origin.nslpid, call);
 }

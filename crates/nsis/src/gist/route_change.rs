@@ -80,7 +80,7 @@ impl Gist {
     }
 
     /// Checks some of the routing states in changed ranges.
-    pub(super) fn check_changed_ranges(&mut self, work: &mut InputContext<'_, '_>) {
+    pub(super) fn check_changed_ranges(&mut self, cx: &mut InputContext<'_, '_>) {
         for _ in 0..MAX_CHECKS_PER_INPUT {
             let Some(index) = self.next_changed_state() else {
                 self.changes.since = None;
@@ -88,7 +88,7 @@ impl Gist {
             };
             let key = self.store.state(index).key;
             let mut at = HalfRef { key, direction: Direction::Downstream, index };
-            self.check_route(work, &mut at);
+            self.check_route(cx, &mut at);
         }
     }
 
@@ -123,38 +123,38 @@ impl Gist {
 
     /// Checks whether the next hop of a half has changed; if so, queries for the peer again. Until the Response,
     /// messages go to the old peer.
-    pub(super) fn check_route(&mut self, work: &mut InputContext<'_, '_>, at: &mut HalfRef) {
+    pub(super) fn check_route(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         let state = self.state(at);
         if !state.is_querying() {
             return;
         }
         self.store.half_mut(at.half_id()).epoch = self.epoch;
-        let hop = route::hop(work.context, &at.mri());
+        let hop = route::hop(cx.context, &at.mri());
         let now = hop.map(|hop| self.fingerprint(&hop));
         if now == Some(self.store.half(at.half_id()).hop) || state != State::EstablishedDownstream {
             return;
         }
-        self.lower_validity(work, at, Validity::Tentative);
+        self.lower_validity(cx, at, Validity::Tentative);
         if now.is_some() {
-            self.step(work, at, Event::Refresh, Facts::default(), &EventData::Nothing);
+            self.step(cx, at, Event::Refresh, Facts::default(), &EventData::Nothing);
         }
     }
 
     /// Lowers the validity of good routing state.
-    fn lower_validity(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef, status: Validity) {
+    fn lower_validity(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, status: Validity) {
         let half = self.store.half_mut(at.half_id());
         if half.validity != Validity::Good {
             return;
         }
         half.validity = status;
-        self.notify_application(work, at, Notification::RoutingStatusChange { status, peer: None });
+        self.notify_application(cx, at, Notification::RoutingStatusChange { status, peer: None });
     }
 
     /// Handles the report of an application that the next hop of a flow may have changed. All its sessions of this flow
     /// are found among those of its destination.
     pub(super) fn invalidate(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         mri: &Mri,
         status: Validity,
@@ -182,7 +182,7 @@ impl Gist {
                 Validity::Bad => Event::Invalidate,
             };
             if urgent {
-                self.step(work, &mut at, event, Facts::default(), &EventData::Nothing);
+                self.step(cx, &mut at, event, Facts::default(), &EventData::Nothing);
             }
         }
     }

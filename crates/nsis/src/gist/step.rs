@@ -75,7 +75,7 @@ impl Gist {
         HalfRef { key, direction, index }
     }
 
-    pub(super) fn at_place(&self, half_id: HalfId) -> HalfRef {
+    pub(super) fn half_ref(&self, half_id: HalfId) -> HalfRef {
         HalfRef {
             key: self.store.state(half_id.index).key,
             direction: half_id.direction,
@@ -92,7 +92,7 @@ impl Gist {
     /// caller has checked the limit.
     pub(super) fn step(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &mut HalfRef,
         event: Event,
         facts: Facts,
@@ -109,7 +109,7 @@ impl Gist {
             self.store.half_mut(at.half_id()).state = row.to;
         }
         for action in row.actions {
-            self.perform(work, at, *action, row, event_data);
+            self.perform(cx, at, *action, row, event_data);
         }
         Some(row)
     }
@@ -117,21 +117,21 @@ impl Gist {
     #[inline(never)] // one action needs fewer registers than all of them
     fn perform(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &mut HalfRef,
         action: Action,
         row: &Transition,
         event_data: &EventData<'_>,
     ) {
         match action {
-            Action::SendQuery => self.send_query(work, at, row.event, event_data),
-            Action::SendResponse => self.send_response(work, at, event_data),
-            Action::SendConfirm => self.send_confirm(work, at, event_data),
-            Action::SendData => self.send_data(work, at, event_data),
-            Action::SendQueued => self.send_queued(work, at),
-            Action::RefuseData => self.refuse_data(work, event_data),
-            Action::Queue => self.queue(work, at, event_data),
-            Action::Deliver => self.deliver(work, at, event_data),
+            Action::SendQuery => self.send_query(cx, at, row.event, event_data),
+            Action::SendResponse => self.send_response(cx, at, event_data),
+            Action::SendConfirm => self.send_confirm(cx, at, event_data),
+            Action::SendData => self.send_data(cx, at, event_data),
+            Action::SendQueued => self.send_queued(cx, at),
+            Action::RefuseData => self.refuse_data(cx, event_data),
+            Action::Queue => self.queue(cx, at, event_data),
+            Action::Deliver => self.deliver(cx, at, event_data),
             Action::FailQueued => {
                 let failure = match (row.from, row.event) {
                     (State::WaitAssociation, Event::NoResponse)
@@ -141,47 +141,47 @@ impl Gist {
                     (_, Event::NoResponse | Event::EndpointFound) => SendFailure::NoNextNode,
                     _ => SendFailure::Refused,
                 };
-                self.fail_queued(work, at, failure);
+                self.fail_queued(cx, at, failure);
             }
-            Action::Install => self.install(work, at, event_data),
-            Action::Refresh => self.refresh(work, at, event_data),
-            Action::RestartExpire => self.restart_expire(work.now, at),
+            Action::Install => self.install(cx, at, event_data),
+            Action::Refresh => self.refresh(cx, at, event_data),
+            Action::RestartExpire => self.restart_expire(cx.now, at),
             Action::StartNoConfirm => {
-                let next_at = work.now + self.config.confirm_timeout;
+                let next_at = cx.now + self.config.confirm_timeout;
                 let half = self.store.half_mut(at.half_id());
                 half.next_at = next_at;
                 self.arm(at.half_id());
             }
-            Action::Connect => self.connect(work, at, event_data),
-            Action::ForgetPeer => self.clear_peer(work.now, at),
+            Action::Connect => self.connect(cx, at, event_data),
+            Action::ForgetPeer => self.clear_peer(cx.now, at),
             Action::Release => self.release(at),
             Action::TellLastNode => {
                 self.counters.last_node += 1;
-                self.notify_application(work, at, Notification::LastNode);
+                self.notify_application(cx, at, Notification::LastNode);
             }
-            Action::TellGone => self.notify_removed(work, at, row.event),
+            Action::TellGone => self.notify_removed(cx, at, row.event),
             Action::TellFailure => {
                 let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
                 if let Some(peer) = self.peers.handle(peer) {
-                    self.notify_application(work, at, Notification::CommunicationFailure(peer));
+                    self.notify_application(cx, at, Notification::CommunicationFailure(peer));
                 }
             }
-            Action::Delete => self.delete(work, at),
+            Action::Delete => self.delete(cx, at),
         }
     }
 
     /// Notifies the application of a change of its routing state.
     pub(super) fn notify_application(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         at: &HalfRef,
         what: Notification,
     ) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
-        work.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
+        cx.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
         if let Notification::RoutingStatusChange { status, .. } = what {
             let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
-            work.out.notify(NsisEvent::Gist(GistEvent::RoutingState {
+            cx.out.notify(NsisEvent::Gist(GistEvent::RoutingState {
                 nslpid: at.key.nslpid,
                 session: at.key.session,
                 mri: at.mri(),
@@ -192,7 +192,7 @@ impl Gist {
     }
 
     /// Notifies the application that a half was removed, if its state was usable.
-    fn notify_removed(&mut self, work: &mut InputContext<'_, '_>, at: &HalfRef, event: Event) {
+    fn notify_removed(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event: Event) {
         if event == Event::Expire {
             self.counters.expired += 1;
         }
@@ -201,26 +201,26 @@ impl Gist {
             return;
         }
         self.notify_application(
-            work,
+            cx,
             at,
             Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
         );
     }
 
     /// Makes a half idle, and removes the routing state if the other half is idle too.
-    fn delete(&mut self, work: &mut InputContext<'_, '_>, at: &mut HalfRef) {
+    fn delete(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         if at.index == NONE {
             return;
         }
         let half = self.store.half(at.half_id());
         let (has_queue, is_joined) = (half.queue != NONE, half.association != NONE);
         if has_queue {
-            self.fail_queued(work, at, SendFailure::Refused);
+            self.fail_queued(cx, at, SendFailure::Refused);
         }
         if is_joined {
             self.release(at);
         }
-        self.clear_peer(work.now, at);
+        self.clear_peer(cx.now, at);
         if let Some(timer) = self.store.half(at.half_id()).timer {
             self.store.timers.cancel(timer);
         }
@@ -311,38 +311,28 @@ pub(super) fn due(half: &Half) -> Time {
 
 impl Gist {
     /// Installs the sender of a Query, Response or Confirm as the peer.
-    fn install(
-        &mut self,
-        work: &mut InputContext<'_, '_>,
-        at: &HalfRef,
-        event_data: &EventData<'_>,
-    ) {
+    fn install(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
         match event_data {
             EventData::Response { origin, response, peer } => {
-                self.install_response(work, at, origin, response, *peer);
+                self.install_response(cx, at, origin, response, *peer);
             }
             EventData::Query { origin, query, peer, .. } => {
-                self.install_querier(work, at, origin, &query.nli, *peer);
+                self.install_querier(cx, at, origin, &query.nli, *peer);
             }
             EventData::Confirm { origin, confirm, peer } => {
-                self.install_querier(work, at, origin, &confirm.nli, *peer);
+                self.install_querier(cx, at, origin, &confirm.nli, *peer);
             }
-            EventData::Established { handshake } => self.install_handshake(work, at, handshake),
+            EventData::Established { handshake } => self.install_handshake(cx, at, handshake),
             _ => {}
         }
     }
 
-    fn refresh(
-        &mut self,
-        work: &mut InputContext<'_, '_>,
-        at: &HalfRef,
-        event_data: &EventData<'_>,
-    ) {
+    fn refresh(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
         let EventData::Response { origin, response, .. } = event_data else { return };
         let was_good = self.store.half(at.half_id()).validity == Validity::Good;
-        self.refresh_response(work, at, origin, response);
+        self.refresh_response(cx, at, origin, response);
         if !was_good {
-            self.notify_good(work, at);
+            self.notify_good(cx, at);
         }
     }
 }

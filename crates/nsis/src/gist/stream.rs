@@ -22,63 +22,63 @@ const MAX_NOTIFIED_PER_INPUT: usize = 256;
 
 impl Gist {
     /// Handles an event of a connection.
-    pub(crate) fn stream(&mut self, work: &mut InputContext<'_, '_>, event: &StreamEvent<'_>) {
+    pub(crate) fn stream(&mut self, cx: &mut InputContext<'_, '_>, event: &StreamEvent<'_>) {
         match *event {
             StreamEvent::Open { connection, local, peer, transport } => {
                 match self.associations.by_connection.get(&connection).copied() {
-                    Some(index) => self.association_opened(work, index),
-                    None => self.accept(work, connection, local, peer, transport),
+                    Some(index) => self.association_opened(cx, index),
+                    None => self.accept(cx, connection, local, peer, transport),
                 }
             }
             StreamEvent::Data { connection, octets } => {
                 if let Some(&index) = self.associations.by_connection.get(&connection) {
-                    self.receive_octets(work, index, octets);
+                    self.receive_octets(cx, index, octets);
                 }
             }
             StreamEvent::Closed { connection, reason } => {
                 if let Some(&index) = self.associations.by_connection.get(&connection) {
-                    self.fail_association(work, index, reason);
+                    self.fail_association(cx, index, reason);
                 }
             }
         }
     }
 
     /// Handles the establishment of an association that this node has opened: tg_Connected.
-    fn association_opened(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+    fn association_opened(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         let Some(association) = self.associations.get_mut(index) else { return };
         association.stage = Stage::Open;
-        (association.last_received, association.last_sent) = (work.now, work.now);
+        (association.last_received, association.last_sent) = (cx.now, cx.now);
         association.next_waiting = association.first_user;
         self.counters.associations_opened += 1;
-        self.schedule_hello(work.now, index, work.now);
-        self.confirm_waiting(work, index);
+        self.schedule_hello(cx.now, index, cx.now);
+        self.confirm_waiting(cx, index);
     }
 
     /// Sends the Confirms of some of the routing states that wait for an association.
-    pub(super) fn confirm_waiting(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+    pub(super) fn confirm_waiting(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         for _ in 0..MAX_NOTIFIED_PER_INPUT {
             let Some(association) = self.associations.get_mut(index) else { return };
             let Some(half) = decode(association.next_waiting) else {
-                return self.arm_association(work.now, index);
+                return self.arm_association(cx.now, index);
             };
             association.next_waiting = self.store.half(half).next_user;
             if !awaits_association(self.store.half(half)) {
                 continue;
             }
-            let mut at = self.at_place(half);
+            let mut at = self.half_ref(half);
             let queue = self.store.half(half).queue;
             let queue = self.store.queues.get_mut(queue as usize);
             let Some(handshake) = queue.and_then(|queue| queue.handshake.take()) else { continue };
             let event_data = EventData::Established { handshake: &handshake };
-            self.step(work, &mut at, Event::AssociationEstablished, Facts::default(), &event_data);
+            self.step(cx, &mut at, Event::AssociationEstablished, Facts::default(), &event_data);
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
     }
 
     /// Accepts a connection of a neighbor. The association is half open until its peer is known.
     fn accept(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         connection: ConnectionId,
         local: SocketAddr,
         remote: SocketAddr,
@@ -95,10 +95,10 @@ impl Gist {
             || of_same.count() as u32 >= limits.half_open.div_ceil(4);
         if too_weak || crowded {
             self.counters.associations_refused += 1;
-            return work.out.close(connection);
+            return cx.out.close(connection);
         }
-        let until = work.now + self.config.associations.connect_timeout;
-        let interface = work.context.interfaces.owner_of(local.ip()).unwrap_or(InterfaceId(0));
+        let until = cx.now + self.config.associations.connect_timeout;
+        let interface = cx.context.interfaces.owner_of(local.ip()).unwrap_or(InterfaceId(0));
         let index = self.associations.insert(Association {
             connection,
             transport,
@@ -113,19 +113,19 @@ impl Gist {
             next_waiting: NONE,
             uses: 0,
             hold_time: self.config.associations.hold_time,
-            last_received: work.now,
-            last_sent: work.now,
+            last_received: cx.now,
+            last_sent: cx.now,
             hello_at: earmark_core::Time::MAX,
             buffer: alloc::vec::Vec::new(),
             timer: None,
         });
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
     }
 
     /// Handles octets: the rest of a message, whole messages, and the beginning of another one, each possibly missing.
-    fn receive_octets(&mut self, work: &mut InputContext<'_, '_>, index: Index, octets: &[u8]) {
+    fn receive_octets(&mut self, cx: &mut InputContext<'_, '_>, index: Index, octets: &[u8]) {
         let Some(association) = self.associations.get_mut(index) else { return };
-        association.last_received = work.now;
+        association.last_received = cx.now;
         let mut buffer = mem::take(&mut association.buffer);
         // Usually messages arrive whole.
         let mut rest = if buffer.is_empty() {
@@ -143,12 +143,12 @@ impl Gist {
             };
             match message_len(rest) {
                 Ok(Some(length)) if length > longest => {
-                    return self.end_association(work, index, CloseReason::Broken);
+                    return self.end_association(cx, index, CloseReason::Broken);
                 }
                 Ok(Some(length)) if length <= rest.len() => {
                     let (message, behind) = rest.split_at(length);
                     rest = behind;
-                    self.receive_stream_message(work, index, message);
+                    self.receive_stream_message(cx, index, message);
                 }
                 Ok(_) => break,
                 Err(error) => {
@@ -156,9 +156,9 @@ impl Gist {
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                     let origin = origin(association, index, rest);
                     if let Some(answer) = error.answer(rest, Mode::C) {
-                        self.send_error(work, &origin, answer);
+                        self.send_error(cx, &origin, answer);
                     }
-                    return self.end_association(work, index, CloseReason::Broken);
+                    return self.end_association(cx, index, CloseReason::Broken);
                 }
             }
         }
@@ -176,7 +176,7 @@ impl Gist {
     /// Handles a whole message on an association.
     fn receive_stream_message(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         index: Index,
         octets: &[u8],
     ) {
@@ -186,39 +186,39 @@ impl Gist {
         let Ok(header) = Header::parse(octets) else { return };
         origin.nslpid = header.nslpid;
         let Some(hops) = header.hops.checked_sub(1) else {
-            self.refuse(work, &origin, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(work, &origin, DropReason::HopLimit);
+            self.refuse(cx, &origin, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(cx, &origin, DropReason::HopLimit);
         };
         origin.hops = hops;
         let parsed = match Message::parse(octets, Mode::C) {
             Ok(parsed) => parsed,
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                self.ignore(work, &origin, DropReason::Malformed);
+                self.ignore(cx, &origin, DropReason::Malformed);
                 if let Some(answer) = error.answer(octets, Mode::C) {
-                    self.send_error(work, &origin, answer);
+                    self.send_error(cx, &origin, answer);
                 }
                 return;
             }
         };
         self.count(parsed.body.message_type()).received += 1;
         let of_application = !matches!(parsed.body, Body::Error(_) | Body::Hello(_));
-        if of_application && !work.is_served(header.nslpid) {
-            self.refuse(work, &origin, ErrorCode::UnknownNslpid, 0);
-            return self.ignore(work, &origin, DropReason::UnknownApplication);
+        if of_application && !cx.is_served(header.nslpid) {
+            self.refuse(cx, &origin, ErrorCode::UnknownNslpid, 0);
+            return self.ignore(cx, &origin, DropReason::UnknownApplication);
         }
         if half_open && matches!(header.message_type, MessageType::Response | MessageType::Data) {
-            self.refuse(work, &origin, ErrorCode::IncorrectlyDelivered, 0);
-            return self.ignore(work, &origin, DropReason::WrongAssociation);
+            self.refuse(cx, &origin, ErrorCode::IncorrectlyDelivered, 0);
+            return self.ignore(cx, &origin, DropReason::WrongAssociation);
         }
         match &parsed.body {
-            Body::Response(response) => self.receive_response(work, &origin, response),
-            Body::Confirm(confirm) => self.receive_confirm(work, &origin, confirm),
-            Body::Data(data) => self.receive_data(work, &origin, data),
-            Body::Error(error) => self.receive_error(work, &origin, error),
+            Body::Response(response) => self.receive_response(cx, &origin, response),
+            Body::Confirm(confirm) => self.receive_confirm(cx, &origin, confirm),
+            Body::Data(data) => self.receive_data(cx, &origin, data),
+            Body::Error(error) => self.receive_error(cx, &origin, error),
             Body::Hello(hello) => {
                 if hello.reply_requested && !half_open {
-                    self.send_hello(work, index, Hello { reply_requested: false, ..*hello });
+                    self.send_hello(cx, index, Hello { reply_requested: false, ..*hello });
                 }
             }
             Body::Query(_) => {} // refused by the parser
@@ -228,7 +228,7 @@ impl Gist {
     /// Writes a message to an association; `false` if that is impossible.
     pub(super) fn write_message(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         index: Index,
         message: &Message<'_>,
     ) -> bool {
@@ -236,43 +236,38 @@ impl Gist {
         if matches!(association.stage, Stage::Closed(_) | Stage::Opening { .. }) {
             return false;
         }
-        association.last_sent = work.now;
-        let room = work.out.write(association.connection, message.buffer_len());
+        association.last_sent = cx.now;
+        let room = cx.out.write(association.connection, message.buffer_len());
         if message.emit(room).is_err() {
-            work.out.take_back();
+            cx.out.take_back();
             return false;
         }
         self.count(message.body.message_type()).sent += 1;
         true
     }
 
-    pub(super) fn send_hello(
-        &mut self,
-        work: &mut InputContext<'_, '_>,
-        index: Index,
-        hello: Hello,
-    ) {
-        self.write_message(work, index, &message(1, 0, true, Body::Hello(hello)));
+    pub(super) fn send_hello(&mut self, cx: &mut InputContext<'_, '_>, index: Index, hello: Hello) {
+        self.write_message(cx, index, &message(1, 0, true, Body::Hello(hello)));
     }
 
     /// Closes an association.
     pub(super) fn end_association(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         index: Index,
         reason: CloseReason,
     ) {
         let Some(association) = self.associations.get(index) else { return };
         if !matches!(association.stage, Stage::Closed(_)) {
-            work.out.close(association.connection);
+            cx.out.close(association.connection);
         }
-        self.fail_association(work, index, reason);
+        self.fail_association(cx, index, reason);
     }
 
     /// Handles the end of an association: er_MAConnect, er_MAFailure.
     fn fail_association(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         index: Index,
         reason: CloseReason,
     ) {
@@ -284,37 +279,37 @@ impl Gist {
         self.counters.associations_closed += 1;
         if peer != NONE {
             let event = super::api::Event::AssociationClosed { remote, reason };
-            work.out.notify(crate::api::Event::Gist(event));
+            cx.out.notify(crate::api::Event::Gist(event));
         }
-        self.notify_closed(work, index);
+        self.notify_closed(cx, index);
     }
 
     /// Notifies some of the routing states that used an association that it was closed.
-    pub(super) fn notify_closed(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+    pub(super) fn notify_closed(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         for _ in 0..MAX_NOTIFIED_PER_INPUT {
             let Some(association) = self.associations.get(index) else { return };
             let Some(half) = decode(association.first_user) else {
-                return self.remove_association(work, index);
+                return self.remove_association(cx, index);
             };
-            let mut at = self.at_place(half);
+            let mut at = self.half_ref(half);
             let event_data = EventData::Nothing;
-            self.step(work, &mut at, Event::AssociationError, Facts::default(), &event_data);
+            self.step(cx, &mut at, Event::AssociationError, Facts::default(), &event_data);
             // Whatever the row did, no half may refer to the association.
             if self.store.get(half).is_some_and(|half| half.association == index) {
                 super::association::unlink_user(&mut self.store, &mut self.associations, half);
             }
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
     }
 
-    fn remove_association(&mut self, work: &mut InputContext<'_, '_>, index: Index) {
+    fn remove_association(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         let Some(association) = self.associations.slab.try_remove(index as usize) else { return };
         if let Some(timer) = association.timer {
             self.store.timers.cancel(timer);
         }
         if let Some(peer) = self.peers.get_mut(association.peer) {
             peer.uses -= 1;
-            self.start_peer_lifetime(work.now, association.peer);
+            self.start_peer_lifetime(cx.now, association.peer);
         }
     }
 

@@ -61,11 +61,11 @@ impl Gist {
     /// Sends a message in a datagram; `false` if the rate limit is reached, or if it cannot be written.
     pub(super) fn send_datagram(
         &mut self,
-        work: &mut InputContext<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         path: &DatagramPath,
         message: &Message<'_>,
     ) -> bool {
-        if !self.totals.admits(work.now, 0, self.config.limits.datagrams_per_second) {
+        if !self.totals.admits(cx.now, 0, self.config.limits.datagrams_per_second) {
             self.counters.held_back += 1;
             return false;
         }
@@ -91,10 +91,10 @@ impl Gist {
             debug_assert!(false, "{message:?} to {path:?}");
             return false;
         };
-        let packet = work.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
+        let packet = cx.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
         if header.emit(packet).is_err() {
             debug_assert!(false, "{message:?} to {path:?}");
-            work.out.take_back();
+            cx.out.take_back();
             return false;
         }
         self.count(message.body.message_type()).sent += 1;
@@ -115,9 +115,9 @@ impl Gist {
     }
 
     /// Returns the path to a known peer, and the address of this node that it sees.
-    pub(super) fn path_to(&self, work: &InputContext<'_, '_>, peer: Index) -> Option<DatagramPath> {
+    pub(super) fn path_to(&self, cx: &InputContext<'_, '_>, peer: Index) -> Option<DatagramPath> {
         let peer = self.peers.get(peer)?;
-        let interface = work.context.interfaces.by_id(peer.interface)?;
+        let interface = cx.context.interfaces.by_id(peer.interface)?;
         Some(DatagramPath {
             source: own_address(interface, peer.address)?,
             destination: peer.address,

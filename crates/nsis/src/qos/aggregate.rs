@@ -229,12 +229,12 @@ impl QosNslp {
         if more <= cx.context.ledger.left(aggregate.lane) {
             return false;
         }
-        let kept = StoredReserve::of(received.message, cx.nslpid, false);
+        let stored = StoredReserve::of(received.message, cx.nslpid, false);
         let waiting = &mut aggregate.waiting;
-        match waiting.iter().position(|(_, other)| other.session == kept.session) {
-            Some(place) => waiting[place] = (more, kept),
+        match waiting.iter().position(|(_, other)| other.session == stored.session) {
+            Some(place) => waiting[place] = (more, stored),
             None if waiting.len() >= self.config.limits.waiting as usize => return false,
-            None => waiting.push((more, kept)),
+            None => waiting.push((more, stored)),
         }
         if aggregate.asked.is_none() {
             self.grow(cx, number);
@@ -372,8 +372,8 @@ impl QosNslp {
     fn resume_all(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         let waiting = core::mem::take(&mut self.aggregates.list[number].waiting);
         self.aggregates.is_resuming = true;
-        for (_, kept) in &waiting {
-            self.resume(cx, kept);
+        for (_, stored) in &waiting {
+            self.resume(cx, stored);
         }
         self.aggregates.is_resuming = false;
     }

@@ -34,9 +34,9 @@ struct Binding {
 #[derive(Debug)]
 enum State {
     /// A RESERVE that waits for the other message.
-    Waits(Box<StoredReserve>),
+    Waiting(Box<StoredReserve>),
     /// The message with the MSG-ID has arrived; whether it was successful.
-    Came(bool),
+    Arrived(bool),
 }
 
 /// A message that waits.
@@ -104,7 +104,7 @@ impl QosNslp {
             MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, received) => {
                 let waits = matches!(
                     self.bindings.by_id.get(&id.id),
-                    Some(Binding { state: State::Waits(kept), .. }) if !kept.has_message_id
+                    Some(Binding { state: State::Waiting(stored), .. }) if !stored.has_message_id
                 );
                 if !waits {
                     self.store_waiting(cx, received.message, id, true);
@@ -122,16 +122,16 @@ impl QosNslp {
         id: MessageId,
     ) -> bool {
         match self.take(id) {
-            Some(State::Came(true)) => false,
-            Some(State::Came(false)) => {
+            Some(State::Arrived(true)) => false,
+            Some(State::Arrived(false)) => {
                 let code = TransientFailure::MismatchedSynchronization;
                 self.deny(cx, received, &refused(Outcome::TransientFailure(code)));
                 true
             }
             // Both wait for each other and have arrived: first this one, then the other.
-            Some(State::Waits(kept)) if kept.has_message_id => {
+            Some(State::Waiting(stored)) if stored.has_message_id => {
                 self.receive_reserve(cx, received);
-                self.resume(cx, &kept);
+                self.resume(cx, &stored);
                 true
             }
             // A retransmission replaces the waiting message.
@@ -169,9 +169,9 @@ impl QosNslp {
         id: MessageId,
     ) {
         match self.bindings.by_id.get(&id.id) {
-            Some(Binding { state: State::Waits(kept), .. }) if !kept.has_message_id => {
-                if let Some(State::Waits(kept)) = self.take(id) {
-                    self.resume(cx, &kept);
+            Some(Binding { state: State::Waiting(stored), .. }) if !stored.has_message_id => {
+                if let Some(State::Waiting(stored)) = self.take(id) {
+                    self.resume(cx, &stored);
                 }
             }
             None if self
@@ -189,7 +189,9 @@ impl QosNslp {
     /// Refuses the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was refused.
     pub(super) fn fail_bound(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
         match self.take(id) {
-            Some(State::Waits(kept)) if !kept.has_message_id => self.fail_waiting(cx, &kept),
+            Some(State::Waiting(stored)) if !stored.has_message_id => {
+                self.fail_waiting(cx, &stored);
+            }
             _ => self.record_result(cx, id, false),
         }
     }
@@ -197,7 +199,7 @@ impl QosNslp {
     fn record_result(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
         if self.bindings.by_id.len() < self.config.limits.waiting as usize {
             let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
-            self.bindings.by_id.insert(id.id, Binding { state: State::Came(success), timer });
+            self.bindings.by_id.insert(id.id, Binding { state: State::Arrived(success), timer });
         }
     }
 
@@ -212,7 +214,7 @@ impl QosNslp {
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(cx, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(StoredReserve::of(message, cx.nslpid, has_message_id)));
+        let state = State::Waiting(Box::new(StoredReserve::of(message, cx.nslpid, has_message_id)));
         let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
@@ -224,33 +226,34 @@ impl QosNslp {
     }
 
     /// Handles a waiting RESERVE again.
-    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &StoredReserve) {
-        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
-        let message = kept.message();
-        if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
+    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, stored: &StoredReserve) {
+        let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
+        let message = stored.message();
+        if let Ok(Message::Reserve(reserve)) = Message::parse(&stored.data) {
             self.handle_reserve(cx, &message, &reserve);
         }
-        cx.nslpid = called;
+        cx.nslpid = previous_nslpid;
     }
 
     /// Handles the timeout of a waiting RESERVE.
     pub(super) fn expire_binding(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
-        if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
-            self.fail_waiting(cx, &kept);
+        if let Some(Binding { state: State::Waiting(stored), .. }) = self.bindings.by_id.remove(&id)
+        {
+            self.fail_waiting(cx, &stored);
         }
     }
 
     /// Refuses a RESERVE whose other message did not arrive: the synchronization has failed.
-    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &StoredReserve) {
-        let message = kept.message();
+    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, stored: &StoredReserve) {
+        let message = stored.message();
         self.ignore(cx, &message, DropReason::NotBound);
-        let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };
+        let Ok(Message::Reserve(reserve)) = Message::parse(&stored.data) else { return };
         let reserve = Reserve { binding: None, ..reserve };
-        let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
+        let (Mri::PathCoupled(mri), Some(peer)) = (stored.mri, stored.peer) else { return };
         let received = ReceivedReserve { message: &message, reserve: &reserve, mri, peer };
-        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
+        let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
         self.deny(cx, &received, &refused(Outcome::TransientFailure(code)));
-        cx.nslpid = called;
+        cx.nslpid = previous_nslpid;
     }
 }

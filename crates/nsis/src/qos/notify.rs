@@ -30,10 +30,10 @@ impl QosNslp {
         if outcome == Outcome::Informational(Informational::RouteChange) {
             // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3).
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
-            let called = cx.nslpid;
-            cx.nslpid = nslpid.unwrap_or(called);
+            let previous_nslpid = cx.nslpid;
+            cx.nslpid = nslpid.unwrap_or(previous_nslpid);
             cx.invalidate_routing_state(mri, Validity::Tentative, true);
-            cx.nslpid = called;
+            cx.nslpid = previous_nslpid;
         }
         if self.store.session(index).is_initiator() {
             let source = notify.info.source.and_then(Source::of);

@@ -63,5 +63,5 @@ pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Ve
         && wish.minimum.is_none_or(|minimum| {
             minimum <= wish.rate && (minimum == Rate::ZERO || minimum >= smallest)
         });
-    sound.then(|| rmf::of_wish(wish, purpose)).flatten().ok_or(Rejection::BadWish)
+    sound.then(|| rmf::of_request(wish, purpose)).flatten().ok_or(Rejection::BadWish)
 }

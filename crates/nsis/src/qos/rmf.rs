@@ -104,12 +104,16 @@ impl SupportedParameters {
     fn read(qspec: &Qspec<'_>) -> Result<SupportedParameters, Fault> {
         let mut supported = SupportedParameters::default();
         for (object, parameter) in parameters(qspec) {
-            supported.note(object, &parameter)?;
+            supported.read_parameter(object, &parameter)?;
         }
         Ok(supported)
     }
 
-    fn note(&mut self, object: ObjectType, parameter: &Parameter<'_>) -> Result<(), Fault> {
+    fn read_parameter(
+        &mut self,
+        object: ObjectType,
+        parameter: &Parameter<'_>,
+    ) -> Result<(), Fault> {
         let traffic = match object {
             ObjectType::QosDesired => Some(&mut self.desired),
             ObjectType::QosAvailable => Some(&mut self.available),
@@ -425,7 +429,7 @@ pub(super) enum Purpose {
 }
 
 /// Returns the QSPEC of a request.
-pub(super) fn of_wish(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
+pub(super) fn of_request(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
     let bucket = TokenBucket {
         rate: wish.rate.as_octets_per_second(),
         depth: wish.burst as f32,

@@ -205,14 +205,14 @@ fn write(
 ) -> bool {
     let Addressing { session, mri, to, attributes, nslpid } = addressing;
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
-    let called = cx.nslpid;
-    cx.nslpid = nslpid.unwrap_or(called);
+    let previous_nslpid = cx.nslpid;
+    cx.nslpid = nslpid.unwrap_or(previous_nslpid);
     let room = cx.send(send, message.buffer_len());
     let is_written = message.emit(room).is_ok();
     if !is_written {
         cx.take_back();
     }
-    cx.nslpid = called;
+    cx.nslpid = previous_nslpid;
     is_written
 }
 

@@ -170,10 +170,10 @@ impl QosNslp {
         let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
         let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
-        let called = cx.nslpid;
-        cx.nslpid = nslpid.unwrap_or(called);
+        let previous_nslpid = cx.nslpid;
+        cx.nslpid = nslpid.unwrap_or(previous_nslpid);
         cx.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
-        cx.nslpid = called;
+        cx.nslpid = previous_nslpid;
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) fn release_routing_state(
     mri: Mri,
     (on, back): (u16, u16),
 ) {
-    let called = cx.nslpid;
+    let previous_nslpid = cx.nslpid;
     cx.nslpid = on;
     if on == back {
         cx.forget(mri, session);
@@ -164,5 +164,5 @@ pub(super) fn release_routing_state(
         cx.nslpid = back;
         cx.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
     }
-    cx.nslpid = called;
+    cx.nslpid = previous_nslpid;
 }

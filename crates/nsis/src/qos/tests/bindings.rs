@@ -17,7 +17,7 @@ const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
 
 /// Creates a RESERVE of node 1.
 fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
-    let qspec = rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
+    let qspec = rmf::of_request(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
     let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
     let message = Message::Reserve(Reserve {
         flags: GenericFlags::default(),
@@ -47,7 +47,7 @@ const fn name(bidirectional: bool) -> MessageId {
 }
 
 /// Delivers the RESERVE of the flow to node 2, where it waits for that of the aggregate.
-fn bound_comes(net: &mut Net, bidirectional: bool) {
+fn deliver_bound(net: &mut Net, bidirectional: bool) {
     let path = mri(0, of_node(3), Direction::Downstream);
     let octets = reserve(MessageBinding::Bound(name(bidirectional)), mbps(1));
     net.deliver((1, 2, NSLPID), SESSION, path, &octets, false);
@@ -55,7 +55,7 @@ fn bound_comes(net: &mut Net, bidirectional: bool) {
 }
 
 /// Delivers the RESERVE of the aggregate to node 2, where it ends.
-fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
+fn deliver_aggregate(net: &mut Net, bidirectional: bool, rate: Rate) {
     let path = mri(1, of_node(2), Direction::Downstream);
     let octets = reserve(MessageBinding::Id(name(bidirectional)), rate);
     net.deliver((1, 2, NSLPID), AGGREGATE, path, &octets, false);
@@ -73,9 +73,9 @@ const GOES_ON: &str = "2>3 RESERVE 0 qspec rii bound";
 #[test]
 fn bound_message_waits_for_the_other() {
     let mut net = net();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     assert!(net.lines().is_empty());
-    aggregate_comes(&mut net, false, mbps(1));
+    deliver_aggregate(&mut net, false, mbps(1));
     let lines = net.lines();
     assert_eq!(lines[..2], ["2>1 lost RESPONSE reservation successful", GOES_ON]);
     assert_eq!(net.held(2, RIGHT), mbps(1));
@@ -84,19 +84,19 @@ fn bound_message_waits_for_the_other() {
 #[test]
 fn bound_message_continues_if_the_other_has_arrived() {
     let mut net = net();
-    aggregate_comes(&mut net, false, mbps(1));
+    deliver_aggregate(&mut net, false, mbps(1));
     net.lines();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     assert_eq!(net.lines()[0], GOES_ON);
 }
 
 #[test]
 fn bound_message_times_out_with_a_response() {
     let mut net = net();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     net.advance(Duration::from_secs(1));
     // A retransmission restarts the wait.
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     net.advance(Duration::from_millis(1_500));
     assert!(net.lines().is_empty());
     net.advance(Duration::from_secs(1));
@@ -108,7 +108,7 @@ fn bound_message_times_out_with_a_response() {
 #[test]
 fn bound_message_fails_with_the_other() {
     let mut net = net();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     let refusal = reserve(MessageBinding::Id(name(false)), mbps(1));
     // The QSPEC is truncated.
     let mut octets = refusal.clone();
@@ -126,16 +126,16 @@ fn bound_message_fails_with_the_other() {
 #[test]
 fn bidirectional_binding_waits_on_both_sides() {
     let mut net = net();
-    aggregate_comes(&mut net, true, mbps(1));
+    deliver_aggregate(&mut net, true, mbps(1));
     assert!(net.lines().is_empty());
-    bound_comes(&mut net, true);
+    deliver_bound(&mut net, true);
     let lines = net.lines();
     assert_eq!(lines[..2], [GOES_ON, "2>1 lost RESPONSE reservation successful"]);
     assert_eq!(net.nodes[2].qos.session_count(), 2);
     // The opposite order.
     let mut net = self::net();
-    bound_comes(&mut net, true);
+    deliver_bound(&mut net, true);
     assert!(net.lines().is_empty());
-    aggregate_comes(&mut net, true, mbps(1));
+    deliver_aggregate(&mut net, true, mbps(1));
     assert_eq!(net.nodes[2].qos.session_count(), 2);
 }
