@@ -13,7 +13,7 @@ use crate::nslp::Attributes;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Aggregation level, 0 to 31. This node ignores messages of other levels (RFC 5974 section 6.6).
+    /// Aggregation level, 0 to 31. Messages of other levels bypass this node (RFC 5974 section 6.6).
     pub level: u16,
     /// R, the mean refresh interval of this node (REFRESH-PERIOD, section 5.1.3.3).
     pub refresh: Duration,
