@@ -1,8 +1,8 @@
-//! Instructions per message of GIST on a router with 10^3 sessions, and with `EARMARK_BENCH_LARGE=1` with 10^5 too, each with
-//! a peer before and one behind it. Run with `cargo bench -p earmark-nsis --bench instructions`; it needs valgrind and
-//! gungraun-runner.
+//! Instructions per message of GIST on a router with 10^3 sessions, and with `EARMARK_BENCH_LARGE=1` with 10^5 too,
+//! each with a previous and a next peer. Run with `cargo bench -p earmark-nsis --bench instructions`; it needs valgrind
+//! and gungraun-runner.
 //!
-//! Of Data the cost is that of GIST, with an application that does nothing; `relay` has one that sends them on.
+//! The cost of Data is that of GIST, with an application that does nothing; `relay` has one that forwards them.
 
 #![allow(missing_docs)] // the harness writes modules of its own
 
@@ -16,7 +16,7 @@ use population::{Arrival, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The box makes passing it to the measured function free.
 type Case = Box<(Population, Arrival)>;
 
 fn case(mut population: Population, arrival: Arrival) -> Case {
@@ -62,9 +62,9 @@ fn new_response(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// How many sessions are resident. The large population takes minutes, so it has to be asked for.
+/// Returns the numbers of resident sessions. The large population takes minutes, so it is optional.
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
+    // Read at compile time: the runner gives the measured process no environment.
     match option_env!("EARMARK_BENCH_LARGE") {
         Some(_) => vec![1_000, 100_000],
         None => vec![1_000],

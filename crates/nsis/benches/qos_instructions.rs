@@ -13,7 +13,7 @@ use population::{Arrival, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The box makes passing it to the measured function free.
 type Case = Box<(Population, Arrival)>;
 
 fn case(sessions: u32, arrival: Arrival) -> Case {
@@ -41,7 +41,7 @@ fn answered_session(sessions: u32) -> Case {
     case
 }
 
-/// Just before one session tells its next node again.
+/// Returns the state just before one session refreshes its next node.
 fn due_session(sessions: u32) -> Case {
     let steps = steps_to_one(sessions);
     let mut case = known_session(sessions);
@@ -54,8 +54,8 @@ fn due_session(sessions: u32) -> Case {
     case
 }
 
-/// After how many deadlines exactly one session is due. Of many, several fall into the same millisecond; and where the wheel
-/// enters another 64 of them, it takes up what all timers in there will need.
+/// Returns the number of deadlines after which exactly one session is due. With many sessions, several are due in the
+/// same millisecond; and when the wheel reaches another 64 of them, it processes all their timers.
 fn steps_to_one(sessions: u32) -> usize {
     let mut population = Population::new(sessions);
     let mut before = None;
@@ -72,7 +72,7 @@ fn steps_to_one(sessions: u32) -> usize {
 }
 
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
+    // Read at compile time: the runner gives the measured process no environment.
     match option_env!("EARMARK_BENCH_LARGE") {
         Some(_) => vec![1_000, 60_000],
         None => vec![1_000],

@@ -14,7 +14,7 @@ use population::{Arrival, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The box makes passing it to the measured function free.
 type Case = Box<(Population, Arrival)>;
 
 fn case(mut population: Population, arrival: Arrival) -> Case {
@@ -58,9 +58,9 @@ fn torn_session(sessions: u32) -> Case {
     case(Population::new(sessions), population::tear(sessions / 2))
 }
 
-/// How many sessions are resident. The large population takes minutes, so it has to be asked for.
+/// Returns the numbers of resident sessions. The large population takes minutes, so it is optional.
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
+    // Read at compile time: the runner gives the measured process no environment.
     match option_env!("EARMARK_BENCH_LARGE") {
         Some(_) => vec![1_000, 100_000],
         None => vec![1_000],

@@ -1,4 +1,4 @@
-//! What a user of this node can ask for, and what the engine tells.
+//! Commands to the NSIS engine, and the events that it reports.
 
 use alloc::boxed::Box;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Config, gist, ping, qos};
 
-/// What an application asks for.
+/// A command to one layer of NSIS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Of QoS NSLP.
+    /// Command to QoS NSLP.
     Qos(qos::Command),
-    /// Of Ping NSLP.
+    /// Command to Ping NSLP.
     Ping(ping::Command),
-    /// Takes of other settings what may change while the engine runs: see [`Config::renewed`].
+    /// Replaces the settings that may change while the engine runs: see [`Config::renewed`].
     Renew(Box<Config>),
 }
 
-/// What the engine tells.
+/// An event of one layer of NSIS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum Event {
-    /// Of GIST.
+    /// Event of GIST.
     Gist(gist::Event),
-    /// Of QoS NSLP.
+    /// Event of QoS NSLP.
     Qos(qos::Event),
-    /// Of Ping NSLP.
+    /// Event of Ping NSLP.
     Ping(ping::Event),
 }
 

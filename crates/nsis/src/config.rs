@@ -1,7 +1,7 @@
 //! Settings, and which of them may be replaced while an engine runs.
 //!
-//! What stands is never given up for that: reservations that a new limit or rule would refuse stay, and are refreshed as
-//! before. What neighbours have been told holds until they are told anew.
+//! Existing state is kept when settings change: reservations that a new limit or rule would refuse stay and are
+//! refreshed as before. Values that neighbors have already received hold until the next message to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +11,17 @@ use crate::{gist, ping, qos};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Of GIST.
+    /// Settings of GIST.
     pub gist: gist::Config,
-    /// Of QoS NSLP.
+    /// Settings of QoS NSLP.
     pub qos: qos::Config,
-    /// Of Ping NSLP.
+    /// Settings of Ping NSLP.
     pub ping: ping::Config,
 }
 
 impl Config {
-    /// These settings, with all of `new` that may change while an engine runs; of Ping NSLP none.
+    /// Returns these settings with all values of `new` that may change while an engine runs. Those of Ping NSLP cannot
+    /// change.
     pub fn renewed(&self, new: Config) -> Config {
         Config {
             gist: self.gist.renewed(new.gist),

@@ -1,25 +1,25 @@
-//! The engine: takes an input to the part that treats it, and carries out what applications ask for.
+//! The engine: dispatches each input to the layer that handles it, and executes the requests of applications.
 
 use core::mem;
 
 use earmark_core::{Context, Effects, Engine, Input, Time};
 
 use crate::api::{Command, Event};
-use crate::instance::{Nsis, Output, Work};
+use crate::instance::{InputContext, Nsis, Output};
 use crate::nslp::{HandlerContext, Nslp};
 
-/// Why the next deadline exists.
+/// The layer whose timer is due next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// Of GIST.
+    /// A timer of GIST.
     Gist,
-    /// Of an application.
+    /// A timer of an application.
     Application,
 }
 
-/// How often, for one input, applications may answer with requests to what became of their requests. Two that tell each
-/// other of every failure would go on for ever.
-const ROUNDS: usize = 64;
+/// Limit of rounds for one input in which applications may answer the results of their requests with new requests.
+/// Without it, two applications that report every failure to each other would never end.
+const MAX_REQUEST_ROUNDS: usize = 64;
 
 impl Engine for Nsis {
     type Command = Command;
@@ -33,8 +33,8 @@ impl Engine for Nsis {
         context: &mut Context<'_>,
         out: &mut Effects<E>,
     ) {
-        self.treat(now, input, context, out);
-        self.carry_out(now, context, out);
+        self.dispatch(now, input, context, out);
+        self.execute_requests(now, context, out);
     }
 
     fn next_deadline(&self) -> Option<(Time, TimerKind)> {
@@ -45,7 +45,7 @@ impl Engine for Nsis {
 }
 
 impl Nsis {
-    fn treat(
+    fn dispatch(
         &mut self,
         now: Time,
         input: Input<'_, Command>,
@@ -65,45 +65,45 @@ impl Nsis {
                 applications.ping.command(&mut cx, command);
             }
             Input::Command(Command::Renew(new)) => {
-                gist.renew(new.gist);
-                applications.qos.renew(context.ledger, new.qos);
+                gist.reload(new.gist);
+                applications.qos.reload(context.ledger, new.qos);
             }
             Input::Datagram(datagram) => {
-                let mut work = Work { now, context, out, applications, requests };
-                gist.datagram_arrives(&mut work, &datagram);
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.receive_datagram(&mut cx, &datagram);
             }
             Input::Stream(event) => {
-                let mut work = Work { now, context, out, applications, requests };
-                gist.stream(&mut work, &event);
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.stream(&mut cx, &event);
             }
             Input::Expire => {
-                let mut work = Work { now, context, out, applications, requests };
-                gist.timers_expire(&mut work);
-                work.call_all(|application, cx| {
+                let mut cx = InputContext { now, context, out, applications, requests };
+                gist.expire_timers(&mut cx);
+                cx.call_all(|application, cx| {
                     if application.next_deadline().is_some_and(|at| at <= cx.now) {
                         application.expire(cx);
                     }
                 });
             }
             Input::Host(event) => {
-                let mut work = Work { now, context, out, applications, requests };
+                let mut cx = InputContext { now, context, out, applications, requests };
                 gist.host_changes(now, &event);
-                work.call_all(|application, cx| application.host_changes(cx, &event));
+                cx.call_all(|application, cx| application.host_changes(cx, &event));
             }
         }
     }
 
-    /// Does what applications have asked for, and what they ask for then.
-    fn carry_out(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
-        for _ in 0..ROUNDS {
+    /// Executes the requests of applications, and those that result from them.
+    fn execute_requests(&mut self, now: Time, context: &mut Context<'_>, out: &mut dyn Output) {
+        for _ in 0..MAX_REQUEST_ROUNDS {
             if self.requests.list.is_empty() {
                 return;
             }
             mem::swap(&mut self.requests, &mut self.round);
             let Nsis { gist, applications, requests, round } = self;
-            let mut work = Work { now, context, out, applications, requests };
+            let mut cx = InputContext { now, context, out, applications, requests };
             for (nslpid, request) in &round.list {
-                gist.carry_out(&mut work, *nslpid, request, &round.octets);
+                gist.execute_request(&mut cx, *nslpid, request, &round.octets);
             }
             round.clear();
         }

@@ -18,14 +18,15 @@ use crate::qos::QosNslp;
 pub struct Nsis {
     pub(crate) gist: Gist,
     pub(crate) applications: Applications,
-    /// What applications have asked for since the last round.
+    /// Requests of applications since the last round.
     pub(crate) requests: Requests,
-    /// What is being done of it.
+    /// Requests of the round that is being executed.
     pub(crate) round: Requests,
 }
 
 impl Nsis {
-    /// An engine without state. Its parts draw from streams of `random` whose names begin with theirs.
+    /// Creates an engine without state. Each part draws from streams of `random` whose names begin with the name of the
+    /// part.
     pub fn new(config: Config, random: &RandomStreams) -> Nsis {
         Nsis {
             gist: Gist::new(config.gist, random),
@@ -39,22 +40,22 @@ impl Nsis {
         }
     }
 
-    /// Adds an application. One whose NSLPID is taken is never called.
+    /// Adds an application. An application whose NSLPID is taken is never called.
     pub fn add(&mut self, application: Box<dyn Nslp>) {
         self.applications.others.push(application);
     }
 
-    /// GIST, to be looked at.
+    /// Returns GIST, read-only.
     pub fn gist(&self) -> &Gist {
         &self.gist
     }
 
-    /// QoS NSLP, to be looked at.
+    /// Returns QoS NSLP, read-only.
     pub fn qos(&self) -> &QosNslp {
         &self.applications.qos
     }
 
-    /// Ping NSLP, to be looked at.
+    /// Returns Ping NSLP, read-only.
     pub fn ping(&self) -> &PingNslp {
         &self.applications.ping
     }
@@ -65,12 +66,12 @@ impl Nsis {
 pub(crate) struct Applications {
     pub(crate) qos: QosNslp,
     pub(crate) ping: PingNslp,
-    /// Those of others.
+    /// Applications added by the user of this crate.
     pub(crate) others: Vec<Box<dyn Nslp>>,
 }
 
 impl Applications {
-    /// The one that messages with this NSLPID are for.
+    /// Returns the application that serves this NSLPID.
     fn by_id(&mut self, nslpid: u16) -> Option<&mut (dyn Nslp + 'static)> {
         if self.qos.serves(nslpid) {
             return Some(&mut self.qos);
@@ -81,13 +82,13 @@ impl Applications {
         self.others.iter_mut().map(|other| &mut **other).find(|other| other.serves(nslpid))
     }
 
-    /// All of them, in a fixed order; few.
+    /// Returns all applications, in a fixed order; few.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut (dyn Nslp + 'static)> {
         let own: [&mut dyn Nslp; 2] = [&mut self.qos, &mut self.ping];
         own.into_iter().chain(self.others.iter_mut().map(|other| &mut **other))
     }
 
-    /// When one of them is due.
+    /// Returns the earliest deadline of all applications.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let own: [&dyn Nslp; 2] = [&self.qos, &self.ping];
         let others = self.others.iter().map(|other| &**other);
@@ -95,7 +96,7 @@ impl Applications {
     }
 }
 
-/// Where consequences go: those of applications, and what GIST sends.
+/// Receives the effects of one input: those of applications, and the packets and connections of GIST.
 pub(crate) trait Output: Sink {
     /// [`Effects::send`].
     fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8];
@@ -137,8 +138,8 @@ impl<E: From<Event>> Output for Effects<E> {
     }
 }
 
-/// The surroundings of one input: when it is, what may be looked at, who is there, where consequences go.
-pub(crate) struct Work<'t, 'c> {
+/// The context of one input: the time, the node, the applications, and the receiver of the effects.
+pub(crate) struct InputContext<'t, 'c> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut dyn Output,
@@ -146,8 +147,8 @@ pub(crate) struct Work<'t, 'c> {
     pub(crate) requests: &'t mut Requests,
 }
 
-impl<'c> Work<'_, 'c> {
-    /// Calls the application that messages with this NSLPID are for; `None` where there is none.
+impl<'c> InputContext<'_, 'c> {
+    /// Calls the application that serves this NSLPID; `None` if there is none.
     pub(crate) fn call<R>(
         &mut self,
         nslpid: u16,
@@ -181,7 +182,7 @@ impl<'c> Work<'_, 'c> {
         }
     }
 
-    /// Whether there is an application that messages with this NSLPID are for.
+    /// Returns whether an application serves this NSLPID.
     pub(crate) fn is_served(&mut self, nslpid: u16) -> bool {
         self.applications.by_id(nslpid).is_some()
     }

@@ -1,9 +1,9 @@
-//! NSIS on one node, without I/O: GIST (RFC 5971), and the signalling applications that ride on it.
+//! NSIS on one node, without I/O: GIST (RFC 5971), and the signalling applications on top of it.
 //!
-//! Two layers. [`gist`] finds the next node on a flow's path that takes part, keeps that knowledge as soft state, and
-//! carries messages there: in datagrams, or over connections that all sessions of two peers share. The applications say
-//! what the messages mean: [`qos`] reserves bandwidth (RFC 5974), [`ping`] shows who takes part. Between both stands the
-//! interface of RFC 5971 appendix B, the trait [`Nslp`]; a third application is one file that implements it.
+//! There are two layers. [`gist`] finds the next NSIS node on the path of a flow, keeps it as soft state, and carries
+//! messages there: in datagrams, or over connections that all sessions of two peers share. The applications define the
+//! messages: [`qos`] reserves bandwidth (RFC 5974), [`ping`] lists the nodes that take part. The interface between the
+//! layers is that of RFC 5971 appendix B, the trait [`Nslp`]; a third application is one file that implements it.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,10 +29,10 @@ pub use instance::Nsis;
 pub use nslp::{HandlerContext, Nslp};
 pub use session::SessionIds;
 
-/// UDP port of GIST, on which Queries and all else without a connection arrive (RFC 5971 section 9).
+/// UDP port of GIST, which receives Queries and all other messages without a connection (RFC 5971 section 9).
 pub const PORT: u16 = 270;
 
-/// The page for those who write applications; its code is run as a test.
+/// The page for authors of applications; its code runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/nslp.md")]
 mod page {}

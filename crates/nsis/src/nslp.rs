@@ -1,17 +1,17 @@
-//! What GIST and the signalling applications have of each other: the interface of RFC 5971 appendix B.
+//! The interface between GIST and the signalling applications (RFC 5971 appendix B).
 //!
 //! | appendix B | here |
 //! |---|---|
-//! | SendMessage | [`Turn::send`] |
+//! | SendMessage | [`HandlerContext::send`] |
 //! | RecvMessage | [`Nslp::receive`]; with Routing-State-Check [`Nslp::may_peer`] |
 //! | MessageStatus | [`Nslp::status`], [`Nslp::undelivered`] |
 //! | NetworkNotification | [`Nslp::notify`] |
-//! | SetStateLifetime | [`Turn::set_state_lifetime`]; [`Turn::forget`] for both ways at once |
-//! | InvalidateRoutingState | [`Turn::invalidate_routing_state`] |
+//! | SetStateLifetime | [`HandlerContext::set_state_lifetime`]; [`HandlerContext::forget`] for both directions at once |
+//! | InvalidateRoutingState | [`HandlerContext::invalidate_routing_state`] |
 //!
-//! An application is a value that implements [`Nslp`]. It is called with whatever concerns it and acts through the
-//! [`Turn`] that it is handed: what it asks of GIST is done as soon as it returns, and all consequences are there before
-//! the node's turn ends.
+//! An application is a value that implements [`Nslp`]. GIST calls it with every event that concerns it, and passes a
+//! [`HandlerContext`] for its requests. GIST executes a request as soon as the application returns; all effects exist
+//! before the engine has finished the input.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -29,18 +29,19 @@ use crate::api::Event;
 
 /// A signalling application.
 pub trait Nslp: fmt::Debug {
-    /// Its NSLPID (IANA: NSLP Identifiers).
+    /// Returns the NSLPID of the application (IANA: NSLP Identifiers).
     fn id(&self) -> u16;
 
-    /// Whether messages with this NSLPID are for it. One that has several says so here, as QoS NSLP does with a number for
-    /// each level of aggregation; [`Turn::nslpid`] tells which of them a call is about.
+    /// Returns whether the application handles messages with this NSLPID. An application with several NSLPIDs overrides
+    /// this method, as QoS NSLP does with one NSLPID for each level of aggregation; [`HandlerContext::nslpid`] is the
+    /// one that a call is about.
     fn serves(&self, nslpid: u16) -> bool {
         nslpid == self.id()
     }
 
-    /// A Query has come: shall there be routing state with whoever sent it, or is it none of this node's? `answer` is
-    /// empty; what is written there goes into the Response, or instead of the Query's own data into what is passed on.
-    /// Nothing may be kept of the Query: its sender has not proved yet that it is there.
+    /// Decides on a received Query whether this node becomes the peer of its sender, or forwards the Query. `answer` is
+    /// empty; octets written there go into the Response, or replace the data of the Query that is forwarded. The
+    /// application must keep no state for the Query: its sender has not yet proved its address.
     fn may_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -48,10 +49,10 @@ pub trait Nslp: fmt::Debug {
         answer: &mut Vec<u8>,
     ) -> Peering;
 
-    /// A message has come, in its order where it was sent reliably.
+    /// Handles a received message. Messages that were sent reliably arrive in order.
     fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>);
 
-    /// A message that had a [`MessageHandle`] could not be sent, or not be delivered.
+    /// Handles the failure to send or to deliver a message that had a [`MessageHandle`].
     fn status(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -59,8 +60,9 @@ pub trait Nslp: fmt::Debug {
         failure: SendFailure,
     );
 
-    /// Likewise where GIST still has the message, `data` as they were handed to [`Turn::send`]: so an application that keeps
-    /// no state can do something else with it. This is what GIST calls then, also for messages without a handle.
+    /// Handles the failure to send or to deliver a message whose data GIST still has; `data` are those passed to
+    /// [`HandlerContext::send`]. An application without state can use them to do something else. GIST calls this method
+    /// also for messages without a handle.
     fn undelivered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -73,55 +75,56 @@ pub trait Nslp: fmt::Debug {
         }
     }
 
-    /// Something has happened to routing state of this application.
+    /// Handles a change of routing state of this application.
     fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification);
 
-    /// The addresses of a flow, or of the node that signals for it, are translated on the way (RFC 5971 section 7.2.1), so
-    /// that no routing state can be made.
+    /// Handles the translation of addresses of a flow, or of the node that signals for it, on the path (RFC 5971
+    /// section 7.2.1), which prevents routing state.
     fn translated(
         &mut self,
-        _turn: &mut HandlerContext<'_, '_>,
+        _cx: &mut HandlerContext<'_, '_>,
         _flow: (SessionId, Mri),
         _translation: Translation,
     ) {
     }
 
-    /// The host has changed.
-    fn host_changes(&mut self, _turn: &mut HandlerContext<'_, '_>, _event: &HostEvent) {}
+    /// Handles a change of the host: routes, interfaces, reservations.
+    fn host_changes(&mut self, _cx: &mut HandlerContext<'_, '_>, _event: &HostEvent) {}
 
-    /// The time of [`Nslp::next_deadline`] has come; bounded work, the rest is due at once again.
-    fn expire(&mut self, _turn: &mut HandlerContext<'_, '_>) {}
+    /// Handles the deadline of [`Nslp::next_deadline`]. The work is bounded; the rest is due again at once.
+    fn expire(&mut self, _cx: &mut HandlerContext<'_, '_>) {}
 
-    /// When [`Nslp::expire`] is due. O(1).
+    /// Returns when [`Nslp::expire`] is due. O(1).
     fn next_deadline(&self) -> Option<Time> {
         None
     }
 }
 
-/// What an application wants to be to whoever has sent a Query.
+/// Decision of an application about the sender of a Query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peering {
-    /// Its peer: a Response is sent.
+    /// Become its peer: a Response is sent.
     Accept,
-    /// Nothing: the Query is passed on along the path.
+    /// Forward the Query along the path.
     Pass,
 }
 
-/// The surroundings of one call: when it is, what may be looked at, where consequences go.
+/// The context of one call of an application: the time, the node, and the receiver of the effects.
 pub struct HandlerContext<'t, 'c> {
-    /// When it is.
+    /// The time of the call.
     pub now: Time,
     /// The node: routes, interfaces, ledger.
     pub context: &'t mut Context<'c>,
-    /// Where consequences go that are none of GIST's.
+    /// Receiver of all effects except requests to GIST.
     pub out: &'t mut dyn Sink,
-    /// Under which NSLPID the application is called, and what it asks for is done; it may set another one of its own.
+    /// NSLPID for which the application is called, and of its requests. An application with several may set another one
+    /// of its own.
     pub nslpid: u16,
     pub(crate) requests: &'t mut Requests,
 }
 
 impl<'t, 'c> HandlerContext<'t, 'c> {
-    /// The surroundings of a call without GIST, as tests and measurements make them; what is asked for is in `requests`.
+    /// Creates a context without GIST, for tests and measurements; `requests` receives the requests.
     pub fn new(
         now: Time,
         context: &'t mut Context<'c>,
@@ -134,7 +137,8 @@ impl<'t, 'c> HandlerContext<'t, 'c> {
 }
 
 impl HandlerContext<'_, '_> {
-    /// Has GIST send a message of `length` octets, whole words; the caller fills the room, which may hold old octets.
+    /// Requests to send a message of `length` octets, whole words. The caller fills the returned buffer, which may hold
+    /// old octets.
     pub fn send(&mut self, message: SendMessage, length: usize) -> &mut [u8] {
         let octets = &mut self.requests.octets;
         let start = octets.len();
@@ -143,7 +147,7 @@ impl HandlerContext<'_, '_> {
         &mut octets[start..]
     }
 
-    /// Takes the last message back: it could not be written after all.
+    /// Removes the last message, because it could not be written.
     pub fn take_back(&mut self) {
         if let Some((_, Request::Send(_, range))) = self.requests.list.back() {
             self.requests.octets.truncate(range.start);
@@ -151,85 +155,86 @@ impl HandlerContext<'_, '_> {
         }
     }
 
-    /// Says how long routing state of the application that is called shall be kept; zero: it is not needed any more.
+    /// Sets how long routing state of the called application is kept; zero releases it.
     pub fn set_state_lifetime(&mut self, mri: Mri, session: SessionId, lifetime: Duration) {
         let request = Request::SetStateLifetime { mri, session, lifetime };
         self.requests.list.push_back((self.nslpid, request));
     }
 
-    /// Says that routing state of the application that is called is not needed any more, either way along the flow.
+    /// Releases routing state of the called application, in both directions along the flow.
     pub fn forget(&mut self, mri: Mri, session: SessionId) {
         self.requests.list.push_back((self.nslpid, Request::Forget { mri, session }));
     }
 
-    /// Says that the next hop of this flow, in the MRI's direction, may be another one by now.
+    /// Reports that the next hop of this flow, in the direction of the MRI, may have changed.
     pub fn invalidate_routing_state(&mut self, mri: Mri, status: Validity, urgent: bool) {
         self.requests.list.push_back((self.nslpid, Request::Invalidate { mri, status, urgent }));
     }
 }
 
-/// What an application wants sent.
+/// A message that an application sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendMessage {
-    /// How the application calls it, if it wants to hear of a failure.
+    /// Name that the application gives the message, if it wants reports of failures.
     pub handle: Option<MessageHandle>,
-    /// Which session.
+    /// Session of the message.
     pub session: SessionId,
-    /// Which flow, and which way along it.
+    /// Flow of the message, and the direction along the flow.
     pub mri: Mri,
-    /// To this peer, on the path or not, whatever the routing state says: explicit routing by the SII-Handle.
+    /// Destination peer, whatever the routing state: explicit routing by the SII-Handle.
     pub to: Option<PeerHandle>,
-    /// How.
+    /// Required transport.
     pub attributes: Attributes,
-    /// How long it may wait for a peer to be found or an association to stand.
+    /// Time that the message may wait for a peer to be found or for an association to be established.
     pub timeout: Duration,
-    /// By how many nodes with GIST it may still be handled; `None` for the setting.
+    /// Limit of GIST nodes that may still handle the message; `None` for the setting.
     pub hops: Option<u8>,
 }
 
-/// How messages travel (Transfer-Attributes).
+/// Required transport of messages (Transfer-Attributes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Over an association, in order and without loss.
+    /// Use an association: in order and without loss.
     pub reliable: bool,
-    /// Over an association whose peer has proved who it is, and that nobody can read.
+    /// Use an encrypted association to an authenticated peer.
     pub secure: bool,
 }
 
-/// How an application calls a message.
+/// Name that an application gives a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageHandle(pub u64);
 
-/// A peer and the interface it is behind, by a name of GIST's (SII-Handle). Two are equal where the peer is the same.
+/// A peer and the interface that leads to it, as GIST names them (SII-Handle). Two handles are equal if the peer is the
+/// same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PeerHandle {
-    /// Place in GIST's table.
+    /// Slot in GIST's table.
     pub slot: u32,
-    /// How often the place was given to another.
+    /// Number of times that the slot was reused.
     pub generation: u32,
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// The message; may be empty in a Query.
+    /// Data of the message; may be empty in a Query.
     pub data: &'a [u8],
-    /// Which session.
+    /// Session of the message.
     pub session: SessionId,
-    /// Which flow, and which way along it the message goes.
+    /// Flow of the message, and the direction in which the message travels along the flow.
     pub mri: Mri,
-    /// Who sent it; `None` for a Query, and for a message without routing state.
+    /// Sender; `None` for a Query, and for a message without routing state.
     pub peer: Option<PeerHandle>,
-    /// How it came.
+    /// Transport that carried the message.
     pub attributes: Attributes,
-    /// Its sender says that it did not follow the path.
+    /// Whether the sender has marked the message as explicitly routed.
     pub explicitly_routed: bool,
-    /// IP hops from the peer; `None` where they are not known. More than 1: nodes without GIST are between.
+    /// IP hops from the peer; `None` if unknown. A value above 1 means nodes without GIST in between.
     pub ip_distance: Option<u8>,
-    /// By how many nodes with GIST it may still be handled.
+    /// Limit of GIST nodes that may still handle the message.
     pub hops: u8,
-    /// Through which interface.
+    /// Incoming interface.
     pub interface: InterfaceId,
 }
 
@@ -249,77 +254,77 @@ pub struct Received<'a> {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SendFailure {
-    /// There is no route that way.
+    /// There is no route in this direction.
     #[error("no route")]
     NoRoute,
-    /// Nobody on the path has answered: this node is the last one that takes part, in this direction.
+    /// No node on the path has answered: this node is the last one in this direction.
     #[error("no next node found")]
     NoNextNode,
-    /// The peer of the handle is no more.
+    /// The peer of the handle does not exist any more.
     #[error("no such peer")]
     NoSuchPeer,
-    /// The way against the flow is only known from messages that have come along it.
+    /// The upstream peer is unknown, because no message from it was received.
     #[error("no routing state upstream")]
     NoUpstreamState,
-    /// Too large for one datagram, and the association that larger ones need was not asked for.
+    /// The message exceeds one datagram, and no association was requested for larger ones.
     #[error("too large for a datagram")]
     TooLarge,
-    /// There is no association with these attributes, and none could be set up.
+    /// There is no association with these attributes, and none could be established.
     #[error("no association of the wanted kind")]
     NoAssociation,
-    /// It waited for too long.
+    /// The message waited until its timeout.
     #[error("timed out")]
     TimedOut,
     /// A limit of this node is reached.
     #[error("a limit of this node is reached")]
     Limit,
-    /// The peer refused it.
+    /// The peer refused the message.
     #[error("refused by the peer")]
     Refused,
 }
 
-/// What has happened to routing state.
+/// A change of routing state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkNotification {
-    /// Which flow, and which way along it.
+    /// Flow, and the direction along the flow.
     pub mri: Mri,
-    /// Of which session.
+    /// Session of the routing state.
     pub session: SessionId,
-    /// What.
+    /// Kind of change.
     pub what: Notification,
 }
 
-/// What can happen to routing state.
+/// Kinds of changes of routing state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
-    /// This node is the last one that takes part, in this direction.
+    /// This node is the last one in this direction.
     LastNode,
-    /// There is new routing state, or what there is may be wrong, or is right again.
+    /// Routing state is new, may be wrong, or is right again.
     RoutingStatusChange {
         /// The new status.
         status: Validity,
-        /// Where it is good, the peer.
+        /// The peer, if the status is good.
         peer: Option<PeerHandle>,
     },
-    /// Packets do not go by this peer any more.
+    /// The flow no longer passes this peer.
     RouteDeletion(PeerHandle),
-    /// The peer is not to be reached; messages may have been lost.
+    /// The peer is unreachable; messages may have been lost.
     CommunicationFailure(PeerHandle),
 }
 
-/// How much routing state is worth (RFC 5971 section 7.1.3).
+/// Validity of routing state (RFC 5971 section 7.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validity {
-    /// It is right.
+    /// The state is right.
     Good,
-    /// It may be wrong, and is used while it is looked into.
+    /// The state may be wrong, and is used until it was checked.
     Tentative,
-    /// It is wrong.
+    /// The state is wrong.
     Bad,
 }
 
-/// Where consequences go that are none of GIST's: [`earmark_core::Effects`], whatever their events are.
+/// Receives all effects of applications except requests to GIST: [`earmark_core::Effects`] of any type of event.
 pub trait Sink {
     /// [`earmark_core::Effects::install`].
     fn install(&mut self, installation: Installation);
@@ -355,61 +360,61 @@ impl<E: From<Event>> Sink for earmark_core::Effects<E> {
     }
 }
 
-/// What an application has asked for, until it is done. Kept from turn to turn, so that in steady state nothing is
-/// allocated.
+/// Requests of applications that are not yet executed. Reused for each input, so that nothing is allocated in steady
+/// state.
 #[derive(Debug, Default)]
 pub struct Requests {
-    /// What is asked for, each under the NSLPID of who asks.
+    /// The requests, each with the NSLPID of its application.
     pub(crate) list: VecDeque<(u16, Request)>,
     pub(crate) octets: Vec<u8>,
 }
 
 impl Requests {
-    /// All of them with the NSLPIDs of who asks, oldest first.
+    /// Returns all requests with the NSLPIDs of their applications, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &(u16, Request)> {
         self.list.iter()
     }
 
-    /// The data of a [`Request::Send`].
+    /// Returns the data of a [`Request::Send`].
     pub fn octets(&self, range: &Range<usize>) -> &[u8] {
         self.octets.get(range.clone()).unwrap_or_default()
     }
 
-    /// Forgets them all, keeps the room.
+    /// Removes all requests, and keeps the memory.
     pub fn clear(&mut self) {
         self.list.clear();
         self.octets.clear();
     }
 }
 
-/// One thing that an application asks of GIST.
+/// One request of an application to GIST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// [`Turn::send`]; the data are at this range of [`Requests::octets`].
+    /// [`HandlerContext::send`]; the data are this range of [`Requests::octets`].
     Send(SendMessage, Range<usize>),
-    /// [`Turn::set_state_lifetime`].
+    /// [`HandlerContext::set_state_lifetime`].
     SetStateLifetime {
-        /// Which flow, and which way along it.
+        /// Flow, and the direction along the flow.
         mri: Mri,
-        /// Which session.
+        /// Session of the routing state.
         session: SessionId,
-        /// For how long; zero for no more.
+        /// New lifetime; zero releases the state.
         lifetime: Duration,
     },
-    /// [`Turn::forget`].
+    /// [`HandlerContext::forget`].
     Forget {
-        /// Which flow, and which way along it goes first.
+        /// Flow, and the direction that is released first.
         mri: Mri,
-        /// Which session.
+        /// Session of the routing state.
         session: SessionId,
     },
-    /// [`Turn::invalidate_routing_state`].
+    /// [`HandlerContext::invalidate_routing_state`].
     Invalidate {
-        /// Which flow, and which way along it.
+        /// Flow, and the direction along the flow.
         mri: Mri,
-        /// What it is worth.
+        /// New validity.
         status: Validity,
-        /// Whether to look at once.
+        /// Whether to check the route at once.
         urgent: bool,
     },
 }

@@ -1,12 +1,12 @@
-//! The next hop of a flow that a session is about.
+//! Next hop of the flow of a session.
 //!
-//! Where several next hops share a destination, or policy rules apply, the hop is the flow's. Where the flow comes in is
-//! left to the host to find out: GIST and its applications must be told the same.
+//! If several next hops share a destination, or if policy rules apply, the hop is looked up by flow. The incoming
+//! interface of the flow is left out of the lookup, so that GIST and its applications get one result.
 
 use earmark_core::{Context, Flow, Hop};
 use earmark_wire::gist::{Direction, Mri, PathCoupled};
 
-/// The hop of the packets that routing information is about; against the flow, that to its source.
+/// Returns the next hop in the direction of the MRI: downstream that of the flow, upstream that towards its source.
 pub(crate) fn hop(context: &Context<'_>, mri: &Mri) -> Option<Hop> {
     match mri {
         Mri::PathCoupled(flow) if flow.direction == Direction::Downstream => {
@@ -20,7 +20,7 @@ pub(crate) fn hop(context: &Context<'_>, mri: &Mri) -> Option<Hop> {
     }
 }
 
-/// The hop of the packets of a flow.
+/// Returns the next hop of the packets of a flow.
 pub(crate) fn hop_of_flow(context: &Context<'_>, mri: &PathCoupled) -> Option<Hop> {
     let routes = context.routes;
     if !routes.differs_by_flow(mri.destination) {
@@ -40,7 +40,7 @@ pub(crate) fn hop_of_flow(context: &Context<'_>, mri: &PathCoupled) -> Option<Ho
     routes.lookup_flow(&flow, None)
 }
 
-/// The router that takes what follows a flow, where that depends on the flow: the one of its hop.
+/// Returns the gateway that must carry messages of a flow, if the route depends on the flow: that of its hop.
 pub(crate) fn next_hop(context: &Context<'_>, mri: &Mri, hop: &Hop) -> Option<core::net::IpAddr> {
     let downstream = mri.direction() == Direction::Downstream;
     let by_flow = downstream && context.routes.differs_by_flow(mri.addresses().1);

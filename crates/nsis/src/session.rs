@@ -1,15 +1,15 @@
-//! Names for new sessions: 128 bits that nobody can guess, since who knows them can speak for the session (RFC 5971
-//! section 3.7).
+//! Identifiers of new sessions: 128 bits that nobody can guess, because whoever knows them can act for the session (RFC
+//! 5971 section 3.7).
 
 use earmark_core::random::RandomStreams;
 use earmark_wire::gist::SessionId;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Where an application takes the names of its sessions from.
+/// Generator of the session identifiers of an application.
 ///
-/// They are numbers in order, hidden behind a keyed hash: the generator of [`RandomStreams`] could be continued by who
-/// has seen some of what it drew, and names of sessions are seen by all nodes on their paths.
+/// The identifiers are consecutive numbers under a keyed hash. All nodes on the path of a session see its identifier;
+/// an observer could continue the generator of [`RandomStreams`] from a few of its outputs, but not the hash.
 #[derive(Debug)]
 pub struct SessionIds {
     hash: Hmac<Sha256>,
@@ -17,7 +17,7 @@ pub struct SessionIds {
 }
 
 impl SessionIds {
-    /// Those of the application of this name.
+    /// Creates the generator of the application with this name.
     pub fn new(random: &RandomStreams, application: &str) -> SessionIds {
         let mut stream = random.part("nsis session ids").stream(application);
         let mut key = [0; 64];
@@ -27,7 +27,7 @@ impl SessionIds {
         SessionIds { hash: Hmac::new(&key.into()), drawn: 0 }
     }
 
-    /// One that was never drawn before.
+    /// Returns an identifier that was never returned before.
     pub fn draw(&mut self) -> SessionId {
         self.drawn += 1;
         let mut hash = self.hash.clone();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_by_number_application_and_node() {
+    fn session_ids_differ_by_number_application_and_node() {
         let random = RandomStreams::new(1);
         let mut ids = SessionIds::new(&random, "ping");
         let first = ids.draw();

@@ -1,9 +1,9 @@
-//! Conformance cases of NSIS: the folders of `conformance/nsis/`, each played as a story against GIST on one node in virtual
-//! time, with an application that does what the story says.
+//! Conformance cases of NSIS: each folder of `conformance/nsis/` is a story that is played against GIST on one node in
+//! virtual time, with an application that follows the story.
 //!
-//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (what
-//! happens, and what the node does about it); `conformance/nsis/README.md` tells the grammar. With `EARMARK_REWRITE=1`
-//! stories are written anew as the node plays them; without, every octet must be as it stands there.
+//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (inputs
+//! and effects); `conformance/nsis/README.md` has the grammar. With `EARMARK_REWRITE=1` stories are rewritten with the
+//! actual effects; otherwise every octet must match.
 
 #[path = "conformance/application.rs"]
 mod application;
@@ -11,10 +11,10 @@ mod application;
 mod folder;
 #[path = "conformance/message.rs"]
 mod message;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 #[path = "conformance/story.rs"]
 mod story;
+#[path = "conformance/story_effects.rs"]
+mod story_effects;
 #[allow(dead_code)] // shared with the stories of QoS NSLP
 #[path = "conformance/topology.rs"]
 mod topology;
@@ -34,15 +34,15 @@ fn main() -> ExitCode {
 }
 
 /// Plays one story.
-fn play(topology: &str, told: &str) -> Result<String, Fault> {
+fn play(topology: &str, story: &str) -> Result<String, Fault> {
     let topology = Topology::read(topology).map_err(|fault| format!("topology.toml: {fault}"))?;
-    story::play(&topology, told).map_err(|fault| format!("story.txt: {fault}"))
+    story::play(&topology, story).map_err(|fault| format!("story.txt: {fault}"))
 }
 
 /// The examples of RFC 5971: section 3.10 and appendix D.
 const EXAMPLES: [&str; 2] = ["example-operation", "example-handshake"];
 
-/// Each numbered transition of RFC 5972, and each example, has the case that shows it.
+/// Checks that each numbered transition of RFC 5972 and each example has a case.
 fn has_all(cases: &[String]) -> Result<(), Failed> {
     let of = |table: &'static Table, name: &'static str| {
         let numbers = table.rows().iter().filter_map(|row| row.rule.parse::<u8>().ok());

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::application::{Do, Handle, Told, message};
+use common::application::{Call, Handle, Task, message};
 use common::{Network, line, line_of, session};
 use earmark_core::{CloseReason, ConnectionId, Transport};
 use earmark_nsis::gist::DropReason;
@@ -27,15 +27,15 @@ fn with_tls(count: usize) -> (Network, Vec<Handle>) {
 }
 
 fn attributes(app: &Handle) -> Vec<(Vec<u8>, Attributes)> {
-    let received = |told| match told {
-        Told::Received { data, attributes, .. } => Some((data, attributes)),
+    let received = |calls| match calls {
+        Call::Received { data, attributes, .. } => Some((data, attributes)),
         _ => None,
     };
-    app.told().into_iter().filter_map(received).collect()
+    app.calls().into_iter().filter_map(received).collect()
 }
 
-/// The Response says where to connect; the Confirm goes over the new association, with the data in it, and says how long this
-/// node holds it. The second session finds the association there, and its Response comes over it.
+/// The Response has the address for the connection. The Confirm is sent over the new association, with the data and the
+/// MA-Hold-Time of this node. The second session finds the association, and its Response arrives over it.
 #[test]
 fn sessions_share_an_association() {
     let (mut network, apps) = with_tcp(2);
@@ -67,7 +67,7 @@ fn sessions_share_an_association() {
     assert_eq!(network.engine(1).gist().associations().count(), 1);
 }
 
-/// Refreshes go on in datagrams and over the association; none opens another one.
+/// Refreshes go in datagrams and over the association; none opens another one.
 #[test]
 fn routing_state_over_an_association_is_refreshed() {
     let (mut network, apps) = with_tcp(2);
@@ -96,7 +96,7 @@ fn only_tls_counts_as_secure() {
     assert!(network.seen.is_empty(), "this node has no TLS");
 }
 
-/// A peer that speaks TCP only is not good enough, however often it is asked.
+/// A peer without TLS does not suffice, whatever the number of Queries.
 #[test]
 fn no_common_stack_fails_the_messages_that_need_one() {
     let mut tls = Config::default();
@@ -109,7 +109,7 @@ fn no_common_stack_fails_the_messages_that_need_one() {
 }
 
 #[test]
-fn a_setting_demands_associations_for_everything() {
+fn required_attributes_apply_to_all_messages() {
     let (mut network, apps) = line(2, |config| {
         config.associations.tls_port = Some(TLS_PORT);
         config.associations.require = SECURE;
@@ -119,9 +119,9 @@ fn a_setting_demands_associations_for_everything() {
     assert_eq!(attributes(&apps[1]), [(b"one.".to_vec(), SECURE)]);
 }
 
-/// Datagrams first, then an application wants more: the peer is asked again, with an offer.
+/// Datagrams come first, then an application needs more: the peer gets another Query, with a stack proposal.
 #[test]
-fn routing_state_moves_to_an_association_when_it_is_needed() {
+fn routing_state_moves_to_an_association_when_needed() {
     let (mut network, apps) = with_tls(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -132,13 +132,13 @@ fn routing_state_moves_to_an_association_when_it_is_needed() {
     network.run(SECOND);
     let received = attributes(&apps[1]);
     assert_eq!(received[0], (b"one.".to_vec(), Attributes::default()));
-    // TLS is what this node likes best, and offers.
+    // This node prefers TLS, and offers it.
     assert_eq!(received[1..], [(b"two.".to_vec(), SECURE), (b"tri.".to_vec(), SECURE)]);
 }
 
-/// Both needs at once, while nobody is known: the second one has the peer asked again.
+/// Both needs arise while the peer is unknown: the second one causes another Query.
 #[test]
-fn what_waits_may_need_different_things() {
+fn waiting_messages_may_have_different_needs() {
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -149,9 +149,9 @@ fn what_waits_may_need_different_things() {
     assert_eq!(received.len(), 2);
 }
 
-/// 100 kB go over an association, in seven objects; in a datagram they would not, and a node without associations says so.
+/// 100 kB need an association, in seven objects; a node without associations reports the message as too large.
 #[test]
-fn large_messages_take_an_association() {
+fn large_messages_use_an_association() {
     let large: Vec<u8> = (0..100_000_u32).map(|number| (number / 7) as u8).collect();
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
@@ -172,9 +172,9 @@ fn large_messages_take_an_association() {
     assert_eq!(apps[1].received(), [[1; 1_000]]);
 }
 
-/// Octets that come in any pieces are the same messages.
+/// Messages do not depend on the segmentation of the stream.
 #[test]
-fn a_stream_may_come_in_any_pieces() {
+fn stream_in_any_segments_gives_the_same_messages() {
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
     apps[0].send_with(mri, session(1), b"one.", RELIABLE);
@@ -184,7 +184,7 @@ fn a_stream_may_come_in_any_pieces() {
     network.run(SECOND);
     let octets = network.written[before].3.clone();
     let (_, theirs) = network.connections[&(0, network.written[before].2)];
-    apps[1].told();
+    apps[1].calls();
     for pieces in [1, 7, 1_000, 49_999] {
         octets.chunks(pieces).for_each(|piece| network.write(1, theirs, piece));
         assert_eq!(apps[1].received(), [[3; 50_000]], "{pieces}");
@@ -194,16 +194,16 @@ fn a_stream_may_come_in_any_pieces() {
     assert_eq!(apps[1].received().len(), 2);
 }
 
-/// Nobody says anything for long: MA-Hello keep the association up as long as routing states use it, and no longer.
+/// Without other messages, MA-Hellos keep an association while routing states use it, and no longer.
 #[test]
-fn an_association_lives_as_long_as_it_is_used() {
+fn association_is_kept_while_used() {
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
     apps[0].send_with(mri, session(1), b"one.", RELIABLE);
-    apps[0].task(Do::Lifetime(mri, session(1), 1_000 * SECOND));
+    apps[0].task(Task::Lifetime(mri, session(1), 1_000 * SECOND));
     network.run(300 * SECOND);
     assert_eq!(network.engine(0).gist().associations().count(), 1);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(200 * SECOND);
     assert_eq!(network.engine(0).gist().associations().count(), 0);
     assert_eq!(network.engine(1).gist().associations().count(), 0);
@@ -211,9 +211,10 @@ fn an_association_lives_as_long_as_it_is_used() {
     assert_eq!(network.engine(0).gist().counters().associations_opened, 1);
 }
 
-/// Nothing of a session comes, but the association is held by Hello, which is answered where the other side was silent.
+/// Without messages of the sessions, Hellos keep the association; a Hello asks for a reply if the other side was
+/// silent.
 #[test]
-fn hellos_are_sent_when_nothing_else_is() {
+fn hellos_are_sent_on_idle_associations() {
     let (mut network, apps) = line(2, |config| {
         config.validity = 600 * SECOND;
         config.inactivity = 600 * SECOND;
@@ -227,13 +228,13 @@ fn hellos_are_sent_when_nothing_else_is() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_opened_fails_what_waits_for_it() {
+fn failed_connection_fails_waiting_messages() {
     for hangs in [false, true] {
         let (mut network, apps) = with_tcp(2);
         network.nodes[1].listens.clear();
         network.connections_hang = hangs;
         let mri = network.flow();
-        apps[0].task(Do::Send(
+        apps[0].task(Task::Send(
             SendMessage { attributes: RELIABLE, timeout: 60 * SECOND, ..message(mri, session(1)) },
             b"one.".to_vec(),
         ));
@@ -246,9 +247,9 @@ fn a_connection_that_cannot_be_opened_fails_what_waits_for_it() {
     }
 }
 
-/// One that breaks is reported, the peer is asked for anew, and messages go on over a new one.
+/// A broken association is reported, the peer gets another Query, and messages continue over a new association.
 #[test]
-fn a_broken_association_is_reported_and_replaced() {
+fn broken_association_is_reported_and_replaced() {
     for reason in [CloseReason::Broken, CloseReason::Ended, CloseReason::Backlog] {
         let (mut network, apps) = with_tcp(2);
         let mri = network.flow();
@@ -258,11 +259,15 @@ fn a_broken_association_is_reported_and_replaced() {
         network.break_connection(0, connection, reason);
         network.run(SECOND);
         for app in &apps {
-            let told = app.told();
-            let failed = |told: &Told| {
-                matches!(told, Told::Notified { what: Notification::CommunicationFailure(_), .. })
+            let calls = app.calls();
+            let failed = |calls: &Call| {
+                matches!(calls, Call::Notified { what: Notification::CommunicationFailure(_), .. })
             };
-            assert_eq!(told.iter().filter(|told| failed(told)).count(), 1, "{reason:?} {told:?}");
+            assert_eq!(
+                calls.iter().filter(|calls| failed(calls)).count(),
+                1,
+                "{reason:?} {calls:?}"
+            );
         }
         apps[0].send_with(mri, session(1), b"two.", RELIABLE);
         network.run(SECOND);
@@ -271,9 +276,9 @@ fn a_broken_association_is_reported_and_replaced() {
     }
 }
 
-/// Connections by the dozen on which nobody says who he is: a few at a time, and each for ten seconds.
+/// Dozens of connections without a Confirm: a few at a time, each for ten seconds.
 #[test]
-fn half_open_associations_are_few_and_short() {
+fn half_open_associations_are_limited_in_number_and_time() {
     let (mut network, apps) = line(2, |config| config.limits.half_open = 8);
     let connections: Vec<ConnectionId> =
         (0..100).map(|_| network.open(1, "10.0.0.1", Transport::Tcp)).collect();
@@ -293,9 +298,10 @@ fn half_open_associations_are_few_and_short() {
     assert_eq!(apps[1].received(), [b"one."]);
 }
 
-/// Before the Confirm nothing else is taken, however well formed; a length that nobody needs ends it at once.
+/// Before the Confirm every other message is refused, even a well-formed one; an excessive length closes the connection
+/// at once.
 #[test]
-fn nothing_but_a_confirm_comes_first() {
+fn only_a_confirm_may_come_first() {
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
     apps[0].send_with(mri, session(1), b"one.", RELIABLE);
@@ -303,7 +309,7 @@ fn nothing_but_a_confirm_comes_first() {
     apps[0].send_with(mri, session(1), b"two.", RELIABLE);
     network.run(SECOND);
     let data = network.written.last().expect("Data").3.clone();
-    apps[1].told();
+    apps[1].calls();
     let stranger = network.open(1, "10.0.0.1", Transport::Tcp);
     let before = network.written.len();
     network.write(1, stranger, &data);
@@ -316,10 +322,10 @@ fn nothing_but_a_confirm_comes_first() {
     assert!(!network.is_open(1, other), "another version: where the next message begins is lost");
 }
 
-/// Somebody takes TLS out of the Response. The Confirm repeats what it saw; the responder sees that this is not what it
-/// proposed, ends the association, and installs nothing.
+/// An attacker removes TLS from the Response. The Confirm repeats the received proposal; the responder sees the
+/// difference, closes the association, and installs nothing.
 #[test]
-fn a_proposal_that_was_made_weaker_is_found_out() {
+fn weakened_stack_proposal_is_detected() {
     let (mut network, apps) = with_tls(2);
     network.tamper = Some(Box::new(|seen| {
         let packet = udp::Packet::parse(&seen.packet.octets).expect("UDP");
@@ -361,7 +367,7 @@ fn a_proposal_that_was_made_weaker_is_found_out() {
 
 /// A TLS peer with the wrong name: the driver opens no connection, and nothing is sent in the clear.
 #[test]
-fn a_peer_that_is_not_let_in_gets_nothing() {
+fn unauthenticated_tls_peer_gets_nothing() {
     let (mut network, apps) = with_tls(2);
     network.nodes[1].authentic = false;
     apps[0].send_with(network.flow(), session(1), b"one.", SECURE);
@@ -370,9 +376,9 @@ fn a_peer_that_is_not_let_in_gets_nothing() {
     assert!(apps[1].received().is_empty() && network.written.is_empty());
 }
 
-/// Both ends open an association at the same time, for flows that go opposite ways: both serve, and nothing is lost.
+/// Both ends open an association at the same time, for flows in opposite directions: both work, and no message is lost.
 #[test]
-fn associations_that_cross_serve_both() {
+fn simultaneous_associations_serve_both() {
     let (mut network, apps) = with_tcp(2);
     let mri = network.flow();
     let (source, destination) = mri.addresses();
@@ -389,19 +395,19 @@ fn associations_that_cross_serve_both() {
     assert_eq!(apps[0].received().len() + apps[1].received().len(), 2);
 }
 
-/// A Confirm that repeats on an association installs nothing twice and delivers nothing twice.
+/// A repeated Confirm on an association installs nothing twice and delivers nothing twice.
 #[test]
-fn a_confirm_that_repeats_changes_nothing() {
+fn repeated_confirm_changes_nothing() {
     let (mut network, apps) = with_tcp(2);
     apps[0].send_with(network.flow(), session(1), b"one.", RELIABLE);
     network.run(SECOND);
     let (_, node, connection, confirm) = network.written[0].clone();
     let (_, theirs) = network.connections[&(node, connection)];
-    apps[1].told();
+    apps[1].calls();
     for _ in 0..10 {
         network.write(1, theirs, &confirm);
     }
-    assert!(apps[1].told().is_empty());
+    assert!(apps[1].calls().is_empty());
     assert_eq!(network.engine(1).gist().routing_state_count(), 1);
     assert_eq!(network.engine(1).gist().associations().next().map(|view| view.uses), Some(1));
 }

@@ -1,11 +1,10 @@
-//! How messages travel: what is put around them, how often they leave, and what is only passed on (RFC 5971 sections 4.4.4,
-//! 5.3 and 5.8).
+//! Encapsulation of messages, rate limits, and forwarding (RFC 5971 sections 4.4.4, 5.3 and 5.8).
 
 mod common;
 
 use std::time::Duration;
 
-use common::application::Do;
+use common::application::Task;
 use common::{Network, Packet, address, line, session, states};
 use earmark_core::Outgoing;
 use earmark_nsis::gist::machine::State;
@@ -16,7 +15,7 @@ use earmark_wire::udp;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// RS-validity-time of each Query of a node, milliseconds.
+/// Returns the RS-validity-time of each Query of a node, milliseconds.
 fn validities(network: &Network, node: usize) -> Vec<u32> {
     let queries = network.sent(node, MessageType::Query);
     queries
@@ -28,9 +27,10 @@ fn validities(network: &Network, node: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Section 5.3.2.1: where all that is on the way intercepts by port, Queries may go without router alert. In IPv6 none do.
+/// Section 5.3.2.1: if all nodes on the path intercept by port, Queries may be sent without router alert. IPv6 Queries
+/// never are.
 #[test]
-fn queries_go_without_router_alert_where_a_setting_says_so() {
+fn queries_omit_router_alert_if_configured() {
     let (mut network, apps) = line(3, |config| {
         config.without_router_alert =
             ["10.0.0.0/8", "fd00::/16"].map(|p| p.parse().unwrap()).into();
@@ -56,9 +56,9 @@ fn queries_go_without_router_alert_where_a_setting_says_so() {
     assert!(network.seen[0].packet.how.router_alert, "not for this destination");
 }
 
-/// Section 5.3.2.3: what interception has taken by mistake goes on as if nobody had looked at it.
+/// Section 5.3.2.3: packets that interception has taken by mistake are forwarded unchanged.
 #[test]
-fn what_is_no_gist_goes_on_as_it_came() {
+fn non_gist_packets_are_forwarded_unchanged() {
     let (mut network, _) = line(3, |_| {});
     let (source, destination) = (address("10.0.0.1"), address("10.0.1.2"));
     let payload = b"no magic number";
@@ -83,15 +83,15 @@ fn what_is_no_gist_goes_on_as_it_came() {
     let how = passed.packet.how;
     assert_eq!((how.source, how.destination, how.ttl), (source, destination, 8));
     assert!(how.router_alert);
-    // Its last hop ends here.
+    // The TTL is exhausted.
     let how = Outgoing { ttl: 1, interface: None, ..how };
     network.inject(1, 1, Packet { how, octets });
     assert_eq!(network.seen.len(), 1);
 }
 
-/// Section 5.3.3: one limit for all datagrams of a node. What it holds back is repeated like what is lost.
+/// Section 5.3.3: one limit for all datagrams of a node. Suppressed messages are retransmitted like lost ones.
 #[test]
-fn a_node_sends_so_many_datagrams_a_second() {
+fn datagrams_per_second_are_limited() {
     let (mut network, apps) = line(2, |config| config.limits.datagrams_per_second = 5);
     let mri = network.flow();
     for number in 1..=8 {
@@ -99,7 +99,7 @@ fn a_node_sends_so_many_datagrams_a_second() {
     }
     network.run(Duration::from_millis(400));
     let sent = |network: &Network| network.seen.iter().filter(|seen| seen.node == 0).count();
-    // Five at once, and by then two more that were earned.
+    // A burst of five, and two more by then.
     assert!((5..=7).contains(&sent(&network)), "{}", sent(&network));
     assert!(network.engine(0).gist().counters().held_back > 0);
     network.run(9 * SECOND);
@@ -107,9 +107,10 @@ fn a_node_sends_so_many_datagrams_a_second() {
     assert!(sent(&network) <= 5 * 11, "{}", sent(&network));
 }
 
-/// Section 4.4.4: a node with so many routing states that their refreshes would exceed the limit proposes a longer validity.
+/// Section 4.4.4: if the refreshes of all routing states would exceed the rate limit, the node proposes a longer
+/// validity.
 #[test]
-fn validity_is_longer_where_refreshes_would_be_too_many() {
+fn validity_is_longer_if_refreshes_exceed_the_limit() {
     let (mut network, apps) = line(2, |config| {
         config.limits.datagrams_per_second = 2;
         config.inactivity = 1_000 * SECOND;
@@ -127,9 +128,9 @@ fn validity_is_longer_where_refreshes_would_be_too_many() {
     assert_eq!(longest, Some(1_000 * states), "a refresh of each takes as long as half of it");
 }
 
-/// Settings that are taken over while GIST runs count from the next message on.
+/// Settings that are replaced while GIST runs apply from the next message on.
 #[test]
-fn another_validity_is_proposed_and_granted() {
+fn changed_validity_is_proposed_and_granted() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -149,15 +150,15 @@ fn another_validity_is_proposed_and_granted() {
     assert_eq!(response.nli.routing_state_validity, 50_000);
 }
 
-/// Section 5.8.1.3: what a Query along the flow has found counts more than what one against it says.
+/// Section 5.8.1.3: the result of a downstream Query takes precedence over that of an upstream one.
 #[test]
-fn a_query_along_the_flow_counts_more() {
+fn downstream_query_takes_precedence() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"down");
     network.run(SECOND);
-    // The responder forgets, and asks against the flow: it is answered, and nothing else comes of it.
-    apps[1].task(Do::Lifetime(mri.inverted(), session(1), Duration::ZERO));
+    // The responder loses its state, and sends an upstream Query: it gets a Response, and nothing else changes.
+    apps[1].task(Task::Lifetime(mri.inverted(), session(1), Duration::ZERO));
     network.run(SECOND);
     let before = network.seen.len();
     apps[1].send(mri.inverted(), session(1), b"up..");
@@ -165,12 +166,12 @@ fn a_query_along_the_flow_counts_more() {
     assert_eq!(network.log(before), ["n1 Query", "n0 Response", "n1 Confirm"]);
     assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
 
-    // Who has asked against the flow is asked along it: the latter stays.
+    // A node with upstream state receives a downstream Query: the latter wins.
     let (mut network, apps) = line(2, |_| {});
     apps[1].send(mri.inverted(), session(1), b"up..");
     network.run(SECOND);
     assert_eq!(states(&network, 1), [State::EstablishedDownstream]);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(SECOND);
     apps[0].send(mri, session(1), b"down");
     network.run(SECOND);
@@ -178,9 +179,9 @@ fn a_query_along_the_flow_counts_more() {
     assert_eq!(states(&network, 1), [State::EstablishedUpstream]);
 }
 
-/// Section 5.8.2: a loose end is looked for towards its destination, and only there.
+/// Section 5.8.2: a loose end is discovered towards its destination only.
 #[test]
-fn a_loose_end_is_found_downstream_only() {
+fn loose_end_is_discovered_downstream_only() {
     let (mut network, apps) = line(3, |_| {});
     let mri = Mri::LooseEnd(LooseEnd {
         source: address("10.0.0.1"),

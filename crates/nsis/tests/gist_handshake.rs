@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::application::{Do, Handle, Told, message};
+use common::application::{Call, Handle, Task, message};
 use common::{Network, Place, address, line_through, session, states};
 use earmark_nsis::Config;
 use earmark_nsis::gist::{DropReason, Installation, machine::State};
@@ -24,7 +24,7 @@ fn config(change: impl FnOnce(&mut earmark_nsis::gist::Config)) -> Place {
     Place::Aware(config)
 }
 
-/// Query, Response, Confirm with the data in it; then Data go straight to the peer, both ways.
+/// Query, Response, Confirm with the data; then Data go directly to the peer, in both directions.
 #[test]
 fn three_messages_set_up_routing_state_and_carry_data() {
     let (mut network, apps) = aware(2);
@@ -34,21 +34,21 @@ fn three_messages_set_up_routing_state_and_carry_data() {
     assert_eq!(network.log(0), ["n0 Query", "n1 Response", "n0 Confirm"]);
     assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
     assert_eq!(states(&network, 1), [State::EstablishedUpstream]);
-    let told = apps[1].told();
-    assert!(matches!(&told[0], Told::Asked { ip_distance: Some(1), hops: 63, .. }), "{told:?}");
+    let calls = apps[1].calls();
+    assert!(matches!(&calls[0], Call::Asked { ip_distance: Some(1), hops: 63, .. }), "{calls:?}");
     assert!(
         matches!(
-            &told[1],
-            Told::Notified {
+            &calls[1],
+            Call::Notified {
                 what: Notification::RoutingStatusChange { status: Validity::Good, peer: Some(_) },
                 ..
             }
         ),
-        "{told:?}"
+        "{calls:?}"
     );
     assert!(
-        matches!(&told[2], Told::Received { data, peer: Some(_), ip_distance: Some(1), hops: 63, .. } if data == b"one."),
-        "{told:?}"
+        matches!(&calls[2], Call::Received { data, peer: Some(_), ip_distance: Some(1), hops: 63, .. } if data == b"one."),
+        "{calls:?}"
     );
     apps[0].send(mri, session(1), b"two.");
     apps[1].send(mri.inverted(), session(1), b"back");
@@ -58,9 +58,9 @@ fn three_messages_set_up_routing_state_and_carry_data() {
     assert_eq!(apps[0].received(), [b"back"]);
 }
 
-/// A hop that is lost is sought again, and what is sent meanwhile waits for it.
+/// A lost Query is retransmitted, and messages sent meanwhile wait.
 #[test]
-fn lost_messages_are_repeated_with_backoff() {
+fn lost_messages_are_retransmitted_with_backoff() {
     for lost in [1, 3] {
         let (mut network, apps) = aware(2);
         let mri = network.flow();
@@ -78,7 +78,7 @@ fn lost_messages_are_repeated_with_backoff() {
 }
 
 #[test]
-fn repeated_queries_have_other_cookies_and_every_second_one_its_own_source() {
+fn retransmitted_queries_have_new_cookies_and_alternating_sources() {
     let (mut network, apps) = aware(3);
     network.loss = Some(Box::new(|_, _| true));
     // From a router in the middle, so that the source of the flow is another node.
@@ -106,35 +106,35 @@ fn repeated_queries_have_other_cookies_and_every_second_one_its_own_source() {
 }
 
 #[test]
-fn nobody_further_on_is_told_as_the_last_node() {
+fn missing_next_node_is_reported_as_last_node() {
     let (mut network, apps) =
         line_through(&[Place::Aware(Config::default()), Place::Plain, Place::Plain]);
     let mri = network.flow();
-    apps[0].task(Do::Send(
+    apps[0].task(Task::Send(
         SendMessage { timeout: 60 * SECOND, ..message(mri, session(1)) },
         b"one.".to_vec(),
     ));
     network.run(30 * SECOND);
-    let told = apps[0].told();
-    assert!(matches!(told[0], Told::Failed { failure: SendFailure::NoNextNode, .. }), "{told:?}");
-    assert!(matches!(told[1], Told::Notified { what: Notification::LastNode, .. }), "{told:?}");
-    assert_eq!(told.len(), 2);
+    let calls = apps[0].calls();
+    assert!(matches!(calls[0], Call::Failed { failure: SendFailure::NoNextNode, .. }), "{calls:?}");
+    assert!(matches!(calls[1], Call::Notified { what: Notification::LastNode, .. }), "{calls:?}");
+    assert_eq!(calls.len(), 2);
     assert_eq!(network.engine(0).gist().counters().last_node, 1);
 }
 
 #[test]
-fn the_end_of_the_flow_is_the_last_node_at_once() {
+fn end_of_the_flow_is_the_last_node_at_once() {
     let (mut network, apps) = aware(2);
     apps[1].send(network.flow(), session(1), b"one.");
     network.run(SECOND);
     assert!(network.seen.is_empty());
-    let told = apps[1].told();
-    assert!(matches!(told[0], Told::Notified { what: Notification::LastNode, .. }), "{told:?}");
-    assert!(matches!(told[1], Told::Failed { failure: SendFailure::NoNextNode, .. }), "{told:?}");
+    let calls = apps[1].calls();
+    assert!(matches!(calls[0], Call::Notified { what: Notification::LastNode, .. }), "{calls:?}");
+    assert!(matches!(calls[1], Call::Failed { failure: SendFailure::NoNextNode, .. }), "{calls:?}");
 }
 
 #[test]
-fn nodes_without_gist_are_passed_and_counted() {
+fn nodes_without_gist_count_in_the_ip_distance() {
     let (mut network, apps) = line_through(&[
         Place::Aware(Config::default()),
         Place::Plain,
@@ -143,37 +143,37 @@ fn nodes_without_gist_are_passed_and_counted() {
     ]);
     apps[0].send(network.flow(), session(1), b"one.");
     network.run(SECOND);
-    let told = apps[3].told();
+    let calls = apps[3].calls();
     assert!(
-        told.iter().any(|told| matches!(told, Told::Received { ip_distance: Some(3), .. })),
-        "{told:?}"
+        calls.iter().any(|calls| matches!(calls, Call::Received { ip_distance: Some(3), .. })),
+        "{calls:?}"
     );
     let views: Vec<_> = network.engine(0).gist().routing_states(0).collect();
     assert_eq!(views[0].1.ip_distance, Some(3));
 }
 
-/// An application that does not want to be a peer has the Query go on, with other data in it if it likes.
+/// An application that is no peer has the Query forwarded, optionally with other data.
 #[test]
-fn a_query_is_passed_on_with_new_data() {
+fn query_is_forwarded_with_new_data() {
     let (mut network, apps) = aware(3);
     apps[1].0.borrow_mut().pass = true;
     apps[1].0.borrow_mut().answer = b"seen by 1...".to_vec();
     apps[0].send(network.flow(), session(1), b"one.");
     network.run(SECOND);
-    let told = apps[2].told();
+    let calls = apps[2].calls();
     assert!(
-        matches!(&told[0], Told::Asked { data, hops: 62, .. } if data == b"seen by 1..."),
-        "{told:?}"
+        matches!(&calls[0], Call::Asked { data, hops: 62, .. } if data == b"seen by 1..."),
+        "{calls:?}"
     );
     assert!(states(&network, 1).is_empty());
     let views: Vec<_> = network.engine(0).gist().routing_states(0).collect();
     assert_eq!(views[0].1.peer.as_ref().map(|peer| peer.address), Some(address("10.0.1.2")));
-    assert_eq!(apps[2].received().len(), 0, "it was told already");
+    assert_eq!(apps[2].received().len(), 0, "it was calls already");
 }
 
-/// A router that has no such application lets the Query pass; the end of the flow says that it has none.
+/// A router without the application forwards the Query; the end of the flow reports that it has none.
 #[test]
-fn nodes_without_the_application() {
+fn nodes_without_the_application_forward_or_refuse() {
     let mut network = Network::aware(3);
     let apps: Vec<Handle> = (0..3).map(|_| Handle::default()).collect();
     for node in [0, 2] {
@@ -190,12 +190,12 @@ fn nodes_without_the_application() {
     app.send(network.flow(), session(1), b"one.");
     network.run(Duration::from_millis(100));
     assert_eq!(network.log(0), ["n0 Query", "n1 Error"]);
-    let told = app.told();
-    assert!(matches!(told[0], Told::Failed { failure: SendFailure::NoNextNode, .. }), "{told:?}");
-    assert!(matches!(told[1], Told::Notified { what: Notification::LastNode, .. }), "{told:?}");
+    let calls = app.calls();
+    assert!(matches!(calls[0], Call::Failed { failure: SendFailure::NoNextNode, .. }), "{calls:?}");
+    assert!(matches!(calls[1], Call::Notified { what: Notification::LastNode, .. }), "{calls:?}");
 }
 
-/// Refreshes come between half and three quarters of the validity, and keep both sides alive.
+/// Refreshes are sent between half and three quarters of the validity, and keep the state of both sides.
 #[test]
 fn routing_state_is_refreshed_while_it_is_used() {
     let (mut network, apps) = aware(2);
@@ -216,23 +216,23 @@ fn routing_state_is_refreshed_while_it_is_used() {
 }
 
 #[test]
-fn routing_state_ends_where_nothing_uses_it() {
+fn unused_routing_state_expires() {
     let (mut network, apps) = aware(2);
     apps[0].send(network.flow(), session(1), b"one.");
     network.run(200 * SECOND);
     assert!(states(&network, 0).is_empty() && states(&network, 1).is_empty());
     for app in &apps {
-        let told = app.told();
-        let last = told.last().expect("something");
+        let calls = app.calls();
+        let last = calls.last().expect("something");
         assert!(
             matches!(
                 last,
-                Told::Notified {
+                Call::Notified {
                     what: Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
                     ..
                 }
             ),
-            "{told:?}"
+            "{calls:?}"
         );
     }
     assert_eq!(network.engine(0).gist().counters().expired, 1);
@@ -241,28 +241,28 @@ fn routing_state_ends_where_nothing_uses_it() {
 }
 
 #[test]
-fn an_application_ends_routing_state_and_says_how_long_it_lives() {
+fn application_sets_the_lifetime_of_routing_state() {
     let (mut network, apps) = aware(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
-    apps[0].task(Do::Lifetime(mri, session(1), 600 * SECOND));
+    apps[0].task(Task::Lifetime(mri, session(1), 600 * SECOND));
     network.run(500 * SECOND);
     assert_eq!(states(&network, 0), [State::EstablishedDownstream]);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(SECOND);
     assert!(states(&network, 0).is_empty());
     network.run(60 * SECOND);
     assert!(states(&network, 1).is_empty(), "nobody refreshes it");
 }
 
-/// The responding node loses all it knew: the next Data are answered with an error, and the handshake begins anew.
+/// The responding node loses its state: the next Data cause an error, and the handshake is repeated.
 #[test]
-fn a_peer_that_forgot_is_found_again() {
+fn peer_without_state_is_discovered_again() {
     let (mut network, apps) = aware(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
-    apps[1].task(Do::Lifetime(mri.inverted(), session(1), Duration::ZERO));
+    apps[1].task(Task::Lifetime(mri.inverted(), session(1), Duration::ZERO));
     network.run(SECOND);
     assert!(states(&network, 1).is_empty());
     let before = network.seen.len();
@@ -277,9 +277,9 @@ fn a_peer_that_forgot_is_found_again() {
     assert_eq!(apps[1].received(), [&b"one."[..], b"tri."]);
 }
 
-/// A Confirm that is lost with its data: the next Data find it out.
+/// A Confirm is lost with its data: the next Data reveal it.
 #[test]
-fn a_lost_confirm_is_found_out_by_data() {
+fn lost_confirm_is_detected_by_data() {
     let (mut network, apps) = aware(2);
     let mri = network.flow();
     network.loss = Some(Box::new(|_, count| count == 2));
@@ -294,7 +294,7 @@ fn a_lost_confirm_is_found_out_by_data() {
 }
 
 #[test]
-fn other_policies_of_installation() {
+fn installation_policies_delay_the_state() {
     for (installation, log) in [
         (Installation::Immediate, &["n0 Query", "n1 Response", "n0 Data"][..]),
         (Installation::Confirmed, &["n0 Query", "n1 Response", "n0 Confirm"]),
@@ -321,18 +321,18 @@ fn other_policies_of_installation() {
     assert!(states(&network, 1).is_empty());
 }
 
-/// Cookies that are replayed after their time, or from elsewhere, install nothing.
+/// Cookies that are replayed after their lifetime, or from another node, install nothing.
 #[test]
-fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
+fn replayed_or_stolen_confirm_installs_nothing() {
     let (mut network, apps) = aware(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
     let confirm = network.sent(0, MessageType::Confirm)[0].packet.clone();
-    apps[1].told();
+    apps[1].calls();
     network.inject(1, 1, confirm.clone());
-    assert!(apps[1].told().is_empty(), "again, and nothing happens");
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    assert!(apps[1].calls().is_empty(), "again, and nothing happens");
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(100 * SECOND);
     assert!(states(&network, 1).is_empty());
     network.inject(1, 1, confirm.clone());
@@ -341,9 +341,9 @@ fn a_confirm_that_is_replayed_or_stolen_installs_nothing() {
     assert_eq!(ignored.get(&DropReason::Cookie), Some(&1));
 }
 
-/// Section 8.5: whoever sends a cookie that is wrong may have done so under any address.
+/// Section 8.5: a wrong cookie may come from any spoofed address.
 #[test]
-fn a_wrong_cookie_is_told_only_to_look_for_errors() {
+fn wrong_cookie_is_reported_only_if_configured() {
     for report_cookies in [false, true] {
         let place = config(|config| config.report_cookies = report_cookies);
         let (mut network, apps) = line_through(&[Place::Aware(Config::default()), place]);
@@ -360,16 +360,16 @@ fn a_wrong_cookie_is_told_only_to_look_for_errors() {
                 _ => None,
             })
             .collect();
-        let told = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
-        assert_eq!(errors, if report_cookies { vec![told] } else { vec![] });
+        let calls = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
+        assert_eq!(errors, if report_cookies { vec![calls] } else { vec![] });
         let ignored = &network.engine(1).gist().counters().ignored;
         assert_eq!(ignored.get(&DropReason::Cookie), Some(&1));
     }
 }
 
-/// Against the flow a peer is asked for only where the source is a neighbour.
+/// Upstream Queries are sent only if the source is a neighbor.
 #[test]
-fn upstream_queries_go_to_neighbours_only() {
+fn upstream_queries_go_to_neighbors_only() {
     let (mut network, apps) = aware(3);
     let mri = network.flow().inverted();
     apps[2].send(mri, session(1), b"far.");
@@ -386,33 +386,33 @@ fn upstream_queries_go_to_neighbours_only() {
 }
 
 #[test]
-fn explicit_routing_reaches_a_peer_whatever_the_state_says() {
+fn explicit_routing_reaches_a_peer_without_routing_state() {
     let (mut network, apps) = aware(2);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
-    let peer = apps[1].told().into_iter().find_map(|told| match told {
-        Told::Received { peer, .. } => peer,
+    let peer = apps[1].calls().into_iter().find_map(|calls| match calls {
+        Call::Received { peer, .. } => peer,
         _ => None,
     });
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(60 * SECOND);
     let gone = SendMessage { to: peer, ..message(mri.inverted(), session(1)) };
-    apps[1].task(Do::Send(gone, b"bye.".to_vec()));
+    apps[1].task(Task::Send(gone, b"bye.".to_vec()));
     network.run(SECOND);
-    let told = apps[0].told();
+    let calls = apps[0].calls();
     assert!(
-        matches!(told.last(), Some(Told::Received { explicitly_routed: true, data, .. }) if data == b"bye."),
-        "{told:?}"
+        matches!(calls.last(), Some(Call::Received { explicitly_routed: true, data, .. }) if data == b"bye."),
+        "{calls:?}"
     );
     network.run(400 * SECOND);
-    apps[1].task(Do::Send(gone, b"bye.".to_vec()));
+    apps[1].task(Task::Send(gone, b"bye.".to_vec()));
     network.run(SECOND);
     assert_eq!(apps[1].failures(), [SendFailure::NoSuchPeer]);
 }
 
 #[test]
-fn ipv6_works_alike() {
+fn ipv6_handshake_works() {
     let (mut network, apps) = aware(3);
     for app in &apps {
         app.0.borrow_mut().pass = false;

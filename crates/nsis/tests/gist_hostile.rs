@@ -1,11 +1,12 @@
-//! What others do wrong, by accident or not: memory stays bounded, nothing false is believed, and whoever is honest goes on.
+//! Misbehavior of other nodes, accidental or not: memory stays bounded, false messages are rejected, and other sessions
+//! continue.
 
 mod common;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::application::{Do, Handle, Told, message as to_send};
+use common::application::{Call, Handle, Task, message as to_send};
 use common::{Network, Packet, address, flow, line, session};
 use earmark_core::random::RandomStreams;
 use earmark_core::{Outgoing, Transport};
@@ -52,7 +53,7 @@ fn of(body: Body<'_>) -> Message<'_> {
     }
 }
 
-/// A message as it comes in a datagram.
+/// Returns a message as received in a datagram.
 fn packet(source: &str, destination: IpAddr, ttl: u8, message: &Message<'_>) -> Packet {
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).expect("a message");
@@ -80,7 +81,7 @@ fn raw(source: &str, destination: IpAddr, ttl: u8, message: &[u8]) -> Packet {
     Packet { how, octets }
 }
 
-/// The error in the last datagram.
+/// Returns the error in the last datagram.
 fn last_error(network: &Network) -> (ErrorCode, u8, Outgoing) {
     let seen = network.seen.last().expect("something was sent");
     match seen.packet.message().expect("a message").body {
@@ -93,9 +94,9 @@ fn ignored(network: &Network, node: usize, reason: DropReason) -> u64 {
     network.engine(node).gist().counters().ignored.get(&reason).copied().unwrap_or(0)
 }
 
-/// Who has not seen the Query cannot answer it; nobody is told that it was tried.
+/// A node that has not received the Query cannot answer it; the attempt is not reported.
 #[test]
-fn a_response_from_off_the_path_is_not_believed() {
+fn response_from_off_the_path_is_ignored() {
     let (mut network, apps) = line(2, |_| {});
     network.loss = Some(Box::new(|_, _| true));
     apps[0].send(network.flow(), session(1), b"one.");
@@ -122,7 +123,7 @@ fn a_response_from_off_the_path_is_not_believed() {
     assert!(network.engine(0).gist().peers().is_empty());
 }
 
-/// A Query that travels as the data do has the source of their flow; behind a translator it has not.
+/// A downstream Query with the addresses of the flow has its source; behind a translator it has another one.
 #[test]
 fn query_of_a_flow_with_another_source_is_not_answered() {
     let (mut network, _) = line(2, |_| {});
@@ -137,9 +138,9 @@ fn query_of_a_flow_with_another_source_is_not_answered() {
     assert_eq!(network.engine(1).gist().counters().response.sent, 1);
 }
 
-/// Queries under made-up addresses leave nothing behind, and the node answers only so many.
+/// Queries from spoofed addresses leave no state, and the number of Responses is limited.
 #[test]
-fn a_flood_of_queries_fills_nothing() {
+fn flood_of_queries_leaves_no_state() {
     let (mut network, _) = line(2, |config| {
         config.limits.queries_per_second = 500;
         config.limits.queries_per_second_of_a_peer = 100;
@@ -162,9 +163,9 @@ fn a_flood_of_queries_fills_nothing() {
     assert!(network.engine(1).gist().counters().response.sent <= 500 + 120);
 }
 
-/// Where state is installed with the Query, limits bound it; those who are there already go on.
+/// If state is installed with the Query, limits bound it; existing sessions continue.
 #[test]
-fn limits_bound_what_is_kept() {
+fn limits_bound_the_state() {
     let (mut network, apps) = line(2, |config| {
         config.installation = Installation::Immediate;
         config.limits.states = 20;
@@ -188,9 +189,9 @@ fn limits_bound_what_is_kept() {
     assert_eq!(apps[1].received(), [b"one.", b"two."]);
 }
 
-/// What waits for a peer is bounded, in number and octets, and each comes back with the reason.
+/// The messages that wait for a peer are limited in number and octets, and each is returned with the reason.
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_messages_are_limited() {
     let (mut network, apps) = line(2, |config| {
         config.limits.waiting_messages = 3;
         config.limits.waiting_octets = 3_000;
@@ -206,14 +207,14 @@ fn what_waits_is_bounded() {
     apps[0].send(mri, session(2), &[0; 1_400]);
     apps[0].send(mri, session(3), &[0; 1_000]);
     let hasty = SendMessage { timeout: SECOND, ..to_send(mri, session(4)) };
-    apps[0].task(Do::Send(hasty, vec![0; 100]));
+    apps[0].task(Task::Send(hasty, vec![0; 100]));
     network.run(Duration::from_millis(10));
     assert_eq!(apps[0].failures(), [SendFailure::Limit; 4]);
     network.run(SECOND);
     assert_eq!(apps[0].failures(), [SendFailure::TimedOut]);
     network.run(20 * SECOND);
     assert_eq!(apps[0].failures(), [SendFailure::NoNextNode; 5]);
-    // All that was held is given back.
+    // All waiting messages are returned.
     apps[0].send(mri, session(5), &[0; 1_400]);
     apps[0].send(mri, session(5), &[0; 1_400]);
     network.run(Duration::from_millis(10));
@@ -221,7 +222,7 @@ fn what_waits_is_bounded() {
 }
 
 #[test]
-fn queries_that_cannot_be_right_are_refused_in_the_protocols_words() {
+fn invalid_queries_get_specific_errors() {
     let (mut network, _) = line(3, |config| config.ingress_filter = true);
     let mri = network.flow();
     let destination = mri.addresses().1;
@@ -240,19 +241,19 @@ fn queries_that_cannot_be_right_are_refused_in_the_protocols_words() {
         assert_eq!((code, found), (ErrorCode::MriValidation, subcode));
         assert_eq!(how.destination, address("10.0.0.1"));
     }
-    // Against the flow, over more than one hop.
+    // Upstream, over more than one hop.
     let mut upstream = query(mri.inverted(), 1, "10.0.1.2");
     upstream.nli.ip_ttl = 0;
     network.inject(1, 2, packet("10.0.1.2", address("10.0.0.1"), 253, &of(Body::Query(upstream))));
     assert_eq!(last_error(&network).0, ErrorCode::InvalidTtl);
-    // Its addresses were translated: the answer goes where the packet came from.
+    // Its addresses were translated: the answer goes to the source of the packet.
     let mut translated = of(Body::Query(query(mri, 1, "192.168.1.1")));
     translated.source_is_peer = true;
     network.inject(1, 1, packet("10.0.0.1", destination, 64, &translated));
     let (code, found, how) = last_error(&network);
     assert_eq!((code, found), (ErrorCode::ObjectType, subcode::object_type::UNTRANSLATED));
     assert_eq!(how.destination, address("10.0.0.1"));
-    // Its hops are used up.
+    // Its hop count is exhausted.
     let mut tired = of(Body::Query(query(mri, 1, "10.0.0.1")));
     tired.hops = 0;
     network.inject(1, 1, packet("10.0.0.1", destination, 64, &tired));
@@ -260,9 +261,9 @@ fn queries_that_cannot_be_right_are_refused_in_the_protocols_words() {
     assert_eq!(network.engine(1).gist().routing_state_count(), 0);
 }
 
-/// A Query that is passed on for nodes further along: its hop count ends it, and so does a link that is too narrow.
+/// A forwarded Query ends at its hop count, or at a link whose MTU is too small.
 #[test]
-fn what_is_passed_on_has_limits() {
+fn forwarded_queries_are_limited_by_hop_count_and_mtu() {
     let mut network = Network::aware(3);
     let mri = network.flow();
     let destination = mri.addresses().1;
@@ -284,12 +285,12 @@ fn what_is_passed_on_has_limits() {
     assert_eq!(ignored(&network, 1, DropReason::TtlExpired), 1);
 }
 
-/// What is done to a message that was right.
+/// A change to a valid message.
 type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// Flags, lengths and objects that are wrong are answered with what is wrong, errors with nothing.
+/// Invalid flags, lengths and objects cause a specific error; invalid Errors cause none.
 #[test]
-fn malformed_messages_are_answered_with_what_is_wrong() {
+fn malformed_messages_get_specific_errors() {
     let (mut network, _) = line(2, |config| config.limits.errors_per_second = 1_000);
     let mri = network.flow();
     let message = of(Body::Query(query(mri, 1, "10.0.0.1")));
@@ -332,9 +333,9 @@ fn malformed_messages_are_answered_with_what_is_wrong() {
     assert_eq!(network.seen.len(), before, "an error is not answered");
 }
 
-/// Errors are sent to an address so often and no more.
+/// Errors to one address are rate limited.
 #[test]
-fn errors_are_few() {
+fn errors_are_rate_limited() {
     let (mut network, _) = line(2, |_| {});
     let data = Data {
         nat_traversal: None,
@@ -353,14 +354,14 @@ fn errors_are_few() {
     assert_eq!(last_error(&network).0, ErrorCode::NoRoutingState);
 }
 
-/// Somebody else than the peer sends Data for a session, or says that the state is gone: neither is believed.
+/// Data of a node that is not the peer, and its report of lost state, are rejected.
 #[test]
-fn only_the_peer_speaks_for_a_session() {
+fn only_the_peer_changes_a_session() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
-    apps[1].told();
+    apps[1].calls();
     let data = Data {
         nat_traversal: None,
         mri,
@@ -384,15 +385,15 @@ fn only_the_peer_speaks_for_a_session() {
     let before = network.seen.len();
     network.inject(0, 1, packet("10.0.0.9", address("10.0.0.1"), 64, &error));
     assert_eq!(network.seen.len(), before);
-    // From the peer it is believed: the handshake begins anew.
+    // The error of the peer is accepted: the handshake is repeated.
     network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));
     network.run(SECOND);
     assert_eq!(network.log(before), ["n0 Query", "n1 Response"]);
 }
 
-/// Two flows under one session identifier, and two applications with the same session and flow, do not meet.
+/// Two flows with the same session identifier, and two applications with the same session and flow, are separate.
 #[test]
-fn sessions_that_collide_are_kept_apart() {
+fn colliding_sessions_are_separate() {
     let (mut network, apps) = line(2, |_| {});
     let others: Vec<Handle> = (0..2).map(|_| Handle::default()).collect();
     for (node, handle) in others.iter().enumerate() {
@@ -408,14 +409,14 @@ fn sessions_that_collide_are_kept_apart() {
     assert_eq!(network.engine(1).gist().routing_state_count(), 3);
     assert_eq!(apps[1].received(), [b"one.", b"two."]);
     assert_eq!(others[1].received(), [b"tri."]);
-    apps[0].task(Do::Lifetime(mri, session(1), Duration::ZERO));
+    apps[0].task(Task::Lifetime(mri, session(1), Duration::ZERO));
     network.run(SECOND);
     assert_eq!(network.engine(0).gist().routing_state_count(), 2);
 }
 
-/// A message that is too large for where it goes is refused there with the MTU; the sender takes an association then.
+/// A message above the MTU of a link is refused there with the MTU; the sender uses an association then.
 #[test]
-fn an_mtu_error_makes_the_next_messages_take_an_association() {
+fn mtu_error_moves_messages_to_an_association() {
     let (mut network, apps) = line(2, |_| {});
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");
@@ -426,22 +427,22 @@ fn an_mtu_error_makes_the_next_messages_take_an_association() {
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.2")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
     network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));
-    apps[1].told();
+    apps[1].calls();
     apps[0].send(mri, session(1), &[1; 800]);
     network.run(SECOND);
-    let told = apps[1].told();
+    let calls = apps[1].calls();
     assert!(
         matches!(
-            told.last(),
-            Some(Told::Received { attributes: Attributes { reliable: true, .. }, .. })
+            calls.last(),
+            Some(Call::Received { attributes: Attributes { reliable: true, .. }, .. })
         ),
-        "{told:?}"
+        "{calls:?}"
     );
 }
 
-/// Anything may come, over any way: nothing panics, and what is kept stays small.
+/// Random input on every path: nothing panics, and state stays small.
 #[test]
-fn noise_is_survived() {
+fn random_input_is_survived() {
     let (mut network, apps) = line(3, |config| config.limits.peers = 64);
     let mri = network.flow();
     apps[0].send(mri, session(1), b"one.");

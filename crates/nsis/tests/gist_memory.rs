@@ -1,5 +1,5 @@
-//! What routing state costs, measured: octets on the heap for a session with a peer on either side, its timers and its part
-//! of the indexes included, with the slack of growing tables.
+//! Memory of routing state: octets on the heap for a session with a peer on either side, including its timers, its part
+//! of the indices, and the unused capacity of tables.
 
 #[path = "common/population.rs"]
 mod population;
@@ -13,11 +13,11 @@ fn heap() -> usize {
     dhat::HeapStats::get().curr_bytes
 }
 
-/// Octets a session.
+/// Returns the octets for each session.
 fn cost(sessions: u32) -> f64 {
     let mut population = Population::empty();
     population.heap = Some(heap);
-    // Room for messages, which is kept.
+    // Buffers for messages, which are kept.
     population.set_up(0);
     population.octets = 0;
     (1..=sessions).for_each(|number| population.set_up(number));
@@ -27,8 +27,8 @@ fn cost(sessions: u32) -> f64 {
     population.octets as f64 / f64::from(sessions)
 }
 
-/// Blocks that are taken from the heap for messages about sessions that are there: Data that are sent on, and a Query that
-/// refreshes and is answered. The first of each kind makes room, which is kept.
+/// Returns the number of heap allocations for messages about existing sessions: forwarded Data, and a refreshing Query
+/// with its Response. The first of each kind allocates buffers, which are kept.
 fn blocks_of_refreshes() -> u64 {
     let mut population = Population::new(100);
     let relayed: Vec<_> = (10..13).map(|number| population.data(number)).collect();
@@ -43,10 +43,10 @@ fn blocks_of_refreshes() -> u64 {
     dhat::HeapStats::get().total_blocks - before
 }
 
-/// The hash table grows by doubling, so the cost swings; it is taken where it is as full as it gets, and right after it has
-/// doubled.
+/// The hash table grows by doubling, so the cost varies; it is measured where the table is as full as possible, and
+/// right after doubling.
 #[test]
-fn a_session_takes_less_than_512_octets_and_a_refresh_nothing() {
+fn session_takes_less_than_512_octets_and_refresh_none() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let (full, grown) = (cost(3_583), cost(3_585));
     println!("octets a session, both ways: {full:.0} and {grown:.0}");

@@ -1,4 +1,4 @@
-//! Routes change (RFC 5971 section 7.1), from node to node in virtual time.
+//! Route changes (RFC 5971 section 7.1), from node to node in virtual time.
 //!
 //! ```text
 //!       +-- n1 --+
@@ -10,7 +10,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::application::{Do, Handle, Told};
+use common::application::{Call, Handle, Task};
 use common::{Network, Place, address, flow, session};
 use earmark_core::{HostEvent, InterfaceId};
 use earmark_nsis::Config;
@@ -48,26 +48,26 @@ fn diamond() -> (Network, Vec<Handle>, Mri) {
     (network, handles, mri)
 }
 
-/// Sets a session up at n0, whose peer is n1; gives the peer's name.
+/// Sets up a session at n0, whose peer is n1; returns the handle of the peer.
 fn set_up(network: &mut Network, app: &Handle, mri: Mri, number: u8) -> PeerHandle {
     app.send(mri, session(number), b"one.");
     network.run(SECOND);
-    let good = |told| match told {
-        Told::Notified {
+    let good = |calls| match calls {
+        Call::Notified {
             what: Notification::RoutingStatusChange { status: Validity::Good, peer },
             ..
         } => peer,
         _ => None,
     };
-    app.told().into_iter().find_map(good).expect("a peer")
+    app.calls().into_iter().find_map(good).expect("a peer")
 }
 
 fn statuses(app: &Handle) -> Vec<Notification> {
-    let what = |told| match told {
-        Told::Notified { what, .. } => Some(what),
+    let what = |calls| match calls {
+        Call::Notified { what, .. } => Some(what),
         _ => None,
     };
-    app.told().into_iter().filter_map(what).collect()
+    app.calls().into_iter().filter_map(what).collect()
 }
 
 fn other_way(network: &mut Network) {
@@ -75,38 +75,38 @@ fn other_way(network: &mut Network) {
     network.host(0, HostEvent::RouteChanged("10.0.2.0/23".parse().expect("a prefix")));
 }
 
-/// The next hop is another one: doubt, a Query at once, the new peer, and the old one is off the path.
+/// The next hop changes: tentative state, a Query at once, the new peer, and the old one off the path.
 #[test]
-fn a_changed_route_finds_the_new_peer_at_once() {
+fn route_change_discovers_the_new_peer_at_once() {
     let (mut network, apps, mri) = diamond();
     let old = set_up(&mut network, &apps[0], mri, 1);
     other_way(&mut network);
     network.run(SECOND);
-    let told = statuses(&apps[0]);
+    let calls = statuses(&apps[0]);
     let [
         Notification::RoutingStatusChange { status: Validity::Tentative, peer: None },
         Notification::RoutingStatusChange { status: Validity::Good, peer: Some(new) },
         Notification::RouteDeletion(gone),
-    ] = told[..]
+    ] = calls[..]
     else {
-        panic!("{told:?}")
+        panic!("{calls:?}")
     };
     assert!(gone == old && new != old);
     apps[0].send(mri, session(1), b"two.");
     network.run(SECOND);
     assert_eq!(apps[2].received(), [b"two."]);
     assert_eq!(network.engine(0).gist().counters().rerouted, 1);
-    // The old peer can still be told.
+    // The old peer can still be reached.
     let bye = common::application::message(mri, session(1));
     let bye = earmark_nsis::nslp::SendMessage { to: Some(old), ..bye };
-    apps[0].task(Do::Send(bye, b"bye.".to_vec()));
+    apps[0].task(Task::Send(bye, b"bye.".to_vec()));
     network.run(SECOND);
     assert_eq!(apps[1].received().last().map(Vec::as_slice), Some(&b"bye."[..]));
 }
 
-/// A route that changes to what it was, or for others, asks nobody.
+/// A route that changes back, or for other destinations, causes no Query.
 #[test]
-fn what_has_not_changed_is_left_alone() {
+fn unchanged_route_causes_no_query() {
     let (mut network, apps, mri) = diamond();
     set_up(&mut network, &apps[0], mri, 1);
     let before = network.seen.len();
@@ -121,9 +121,9 @@ fn what_has_not_changed_is_left_alone() {
     assert!(statuses(&apps[0]).is_empty());
 }
 
-/// With an interface, routes are looked at when they are next used.
+/// After a change of an interface, routes are checked at the next use.
 #[test]
-fn a_changed_interface_is_noticed_with_the_next_message() {
+fn interface_change_is_detected_with_the_next_message() {
     let (mut network, apps, mri) = diamond();
     set_up(&mut network, &apps[0], mri, 1);
     network.set_route(0, "10.0.2.0/23", 2, Some("10.0.1.2"));
@@ -138,13 +138,13 @@ fn a_changed_interface_is_noticed_with_the_next_message() {
     assert_eq!(apps[2].received(), [b"tri."]);
 }
 
-/// Many sessions are looked at some at a time, and all of them in the end; of others none.
+/// All sessions of a changed range are checked, some at a time; others are not.
 #[test]
-fn all_sessions_of_a_range_follow() {
+fn all_sessions_of_a_changed_range_are_checked() {
     let (mut network, apps, mri) = diamond();
     let Mri::PathCoupled(there) = mri else { panic!("{mri:?}") };
-    let neighbour = flow(address("10.0.0.1"), address("10.0.0.2"));
-    apps[0].send(neighbour, session(1), b"one.");
+    let neighbor = flow(address("10.0.0.1"), address("10.0.0.2"));
+    apps[0].send(neighbor, session(1), b"one.");
     for number in 0..2_000_u32 {
         let port = Some(number as u16);
         let name = earmark_wire::gist::SessionId(u128::from(number).to_be_bytes());
@@ -155,25 +155,25 @@ fn all_sessions_of_a_range_follow() {
     let asked = |network: &Network| network.engine(0).gist().counters().query.sent;
     assert_eq!(asked(&network), 2_001);
     other_way(&mut network);
-    // Again before all are done: nothing is forgotten, and nothing asked for twice.
+    // A second change before all are checked: none is skipped, and none is queried twice.
     network.host(0, HostEvent::RouteChanged("10.0.0.0/8".parse().expect("a prefix")));
     network.run(SECOND);
     assert_eq!(asked(&network), 4_001);
     assert_eq!(network.engine(0).gist().counters().rerouted, 2_000);
 }
 
-/// An application doubts the next hop: nothing changes before it says that it is urgent; where it is wrong, messages wait.
+/// An application doubts the next hop: nothing changes until it is urgent; if the state is bad, messages wait.
 #[test]
-fn an_application_invalidates_routing_state() {
+fn application_invalidates_routing_state() {
     let (mut network, apps, mri) = diamond();
     set_up(&mut network, &apps[0], mri, 1);
-    apps[0].task(Do::Invalidate(mri, Validity::Tentative, false));
+    apps[0].task(Task::Invalidate(mri, Validity::Tentative, false));
     network.run(SECOND);
     assert_eq!(network.sent(0, MessageType::Query).len(), 1);
-    apps[0].task(Do::Invalidate(mri, Validity::Tentative, true));
+    apps[0].task(Task::Invalidate(mri, Validity::Tentative, true));
     network.run(SECOND);
     assert_eq!(network.sent(0, MessageType::Query).len(), 2);
-    apps[0].task(Do::Invalidate(mri, Validity::Bad, false));
+    apps[0].task(Task::Invalidate(mri, Validity::Bad, false));
     network.run(SECOND);
     assert_eq!(network.sent(0, MessageType::Query).len(), 2);
     let before = network.seen.len();
@@ -184,33 +184,33 @@ fn an_application_invalidates_routing_state() {
         ["n0 Query", "n1 Response", "n0 Data"],
         "it is asked for before anything is sent"
     );
-    apps[0].task(Do::Invalidate(mri, Validity::Bad, true));
+    apps[0].task(Task::Invalidate(mri, Validity::Bad, true));
     network.run(SECOND);
     assert_eq!(network.sent(0, MessageType::Query).len(), 4);
     assert_eq!(apps[1].received(), [b"one.", b"two."]);
 }
 
-/// The responder sees the change too: the Query comes in elsewhere, from another node.
+/// The responder sees the change too: the Query arrives on another interface, from another node.
 #[test]
-fn the_responder_learns_of_its_new_peer_by_the_confirm() {
+fn responder_learns_its_new_peer_from_the_confirm() {
     let (mut network, apps, mri) = diamond();
     apps[1].send(mri, session(1), b"one.");
     network.run(SECOND);
-    apps[3].told();
-    // n2 is on the path now; its Query says so, and its Confirm proves it.
+    apps[3].calls();
+    // n2 is on the path now, as its Query shows and its Confirm proves.
     apps[2].send(mri, session(1), b"two.");
     network.run(SECOND);
-    let told = apps[3].told();
-    let peers = |told: &Told| {
+    let calls = apps[3].calls();
+    let peers = |calls: &Call| {
         matches!(
-            told,
-            Told::Notified {
+            calls,
+            Call::Notified {
                 what: Notification::RouteDeletion(_)
                     | Notification::RoutingStatusChange { status: Validity::Good, .. },
                 ..
             }
         )
     };
-    assert_eq!(told.iter().filter(|told| peers(told)).count(), 2, "{told:?}");
-    assert!(matches!(told.last(), Some(Told::Received { data, .. }) if data == b"two."));
+    assert_eq!(calls.iter().filter(|calls| peers(calls)).count(), 2, "{calls:?}");
+    assert!(matches!(calls.last(), Some(Call::Received { data, .. }) if data == b"two."));
 }

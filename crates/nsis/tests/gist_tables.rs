@@ -1,4 +1,4 @@
-//! The state machines as tables: printed and compared with what was agreed, and held against RFC 5972 appendix A.
+//! The state machines as tables: printed and compared with the expected text, and checked against RFC 5972 appendix A.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -36,9 +36,9 @@ fn printed() -> String {
     text
 }
 
-/// `EARMARK_REWRITE=1` writes the file anew; the difference is to be read against the RFC.
+/// `EARMARK_REWRITE=1` rewrites the file; the difference must be checked against the RFC.
 #[test]
-fn the_tables_are_as_agreed() {
+fn tables_match_the_expected_text() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gist_tables.txt");
     if std::env::var_os("EARMARK_REWRITE").is_some() {
         std::fs::write(path, printed()).expect("it can be written");
@@ -47,9 +47,9 @@ fn the_tables_are_as_agreed() {
     assert_eq!(printed(), agreed);
 }
 
-/// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each is there, in each state that the appendix has it in.
+/// Appendix A.1 numbers its rows 1 to 18, A.2 1 to 14; each exists, in each state of the appendix.
 #[test]
-fn every_row_of_the_appendix_is_there() {
+fn every_row_of_the_appendix_exists() {
     use State::*;
     let querying: [(State, &[u8]); 4] = [
         (Idle, &[1, 18]),
@@ -75,9 +75,9 @@ fn every_row_of_the_appendix_is_there() {
     }
 }
 
-/// Every row is taken for some facts: none stands behind one that always comes first.
+/// Every row is taken for some facts: none is shadowed by an earlier one.
 #[test]
-fn no_row_is_dead() {
+fn every_row_is_reachable() {
     for table in [&QUERYING, &RESPONDING] {
         for row in table.rows() {
             let taken = (0..1_u16 << FACTS.len()).any(|bits| {
@@ -92,9 +92,9 @@ fn no_row_is_dead() {
     }
 }
 
-/// Whatever ends in Idle leaves nothing behind, and whatever leaves nothing behind ends there.
+/// Every transition to Idle deletes the state, and only such transitions do.
 #[test]
-fn what_ends_is_deleted() {
+fn idle_transitions_delete_the_state() {
     let deletes = |row: &&Transition| row.actions.contains(&Action::Delete);
     for row in QUERYING.rows().iter().chain(RESPONDING.rows()) {
         let stays_idle = row.from == State::Idle && row.to == State::Idle && !deletes(&row);
@@ -105,9 +105,9 @@ fn what_ends_is_deleted() {
     }
 }
 
-/// The Query that opens a handshake, and the answer to it, are the only things that can happen to nothing.
+/// Without state, only the Query that opens a handshake, and the answer to it, have transitions.
 #[test]
-fn nothing_comes_of_nothing() {
+fn idle_state_reacts_only_to_handshakes() {
     let from_idle = |table: &'static Table| {
         let rows =
             table.rows().iter().filter(|row| row.from == State::Idle && row.to != State::Idle);
@@ -117,9 +117,9 @@ fn nothing_comes_of_nothing() {
     assert_eq!(from_idle(&RESPONDING), [Event::Query, Event::Confirm].into());
 }
 
-/// Rows of one state stand together, which a look-up relies on.
+/// Rows of one state are adjacent, which the lookup relies on.
 #[test]
-fn rows_of_a_state_stand_together() {
+fn rows_of_a_state_are_adjacent() {
     for table in [&QUERYING, &RESPONDING] {
         let mut states: Vec<State> = table.rows().iter().map(|row| row.from).collect();
         states.dedup();

@@ -1,4 +1,4 @@
-//! Ping NSLP over GIST: who is seen, how far away, and what it takes.
+//! Ping NSLP over GIST: visited nodes, distances, and messages.
 
 mod common;
 
@@ -11,15 +11,15 @@ use earmark_nsis::ping::{Application, Command, Event, Request, Visit};
 use earmark_nsis::{Command as NodeCommand, Config, Event as NodeEvent};
 use earmark_wire::gist::MessageType;
 
-const WHO: Application = Application(3);
+const APP: Application = Application(3);
 
 fn ping(network: &mut Network, request: Request) {
-    let command = Command::Ping { application: WHO, request };
+    let command = Command::Ping { application: APP, request };
     network.command(0, NodeCommand::Ping(command));
 }
 
-/// What the first node was told, and when.
-fn told(network: &Network) -> Vec<(Time, Event)> {
+/// Returns the events of the first node, with their times.
+fn events_of(network: &Network) -> Vec<(Time, Event)> {
     let of_ping = |(at, event): &(Time, NodeEvent)| match event {
         NodeEvent::Ping(event) => Some((*at, event.clone())),
         _ => None,
@@ -32,38 +32,38 @@ fn pongs(network: &Network) -> Vec<(Duration, Vec<Visit>)> {
         Event::Pong { round_trip, visits, .. } => Some((round_trip, visits)),
         _ => None,
     };
-    told(network).into_iter().filter_map(pong).collect()
+    events_of(network).into_iter().filter_map(pong).collect()
 }
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The first message finds the way, with a handshake at each hop; the second one goes it. Of distances only the handshakes
-/// that a message waited for beyond a node are no part.
+/// The first message discovers the path, with a handshake at each hop; the second one follows it. A distance excludes
+/// the handshakes that the message waited for beyond that node.
 #[test]
-fn all_nodes_of_a_path_are_seen_with_their_distances() {
+fn all_nodes_of_a_path_are_listed_with_their_distances() {
     for end in ["10.0.2.2", "fd00:2::2"] {
         let mut network = Network::aware(4);
         let end = address(end);
         ping(&mut network, Request { count: Some(2), ..Request::new(end) });
         network.run(Duration::from_secs(3));
         let [(first, _), (second, visits)] = &pongs(&network)[..] else {
-            panic!("{:?}", told(&network))
+            panic!("{:?}", events_of(&network))
         };
         assert!(*first > *second, "a Query goes ahead at each hop: {first:?}");
         assert_eq!(*second, 6 * DELAY);
         let distances: Vec<_> = visits.iter().filter_map(|visit| visit.round_trip).collect();
         assert_eq!(distances, [ms(0), ms(2), ms(4), ms(6)]);
         assert_eq!(visits[3].address, end);
-        assert!(matches!(told(&network).last(), Some((_, Event::Finished { .. }))));
+        assert!(matches!(events_of(&network).last(), Some((_, Event::Finished { .. }))));
         assert_eq!(network.engine(0).gist().routing_state_count(), 0, "nobody needs it any more");
     }
 }
 
-/// Routers that know nothing of signalling are not seen, and count by the time they take.
+/// Routers without NSIS are invisible, and only add delay.
 #[test]
-fn nodes_without_gist_are_passed() {
+fn nodes_without_gist_are_invisible() {
     let aware = || Place::Aware(Config::default());
     let mut network = Network::line(&[aware(), Place::Plain, aware(), Place::Plain, aware()]);
     let end = address("10.0.3.2");
@@ -75,9 +75,9 @@ fn nodes_without_gist_are_passed() {
     assert_eq!(seen, [far("10.0.0.1", 0), far("10.0.1.2", 4), far("10.0.3.2", 8)]);
 }
 
-/// A destination without GIST: the last node before it waits for a next one in vain once, and then knows.
+/// A destination without GIST: the last node before it waits once for a next one in vain, and then remembers it.
 #[test]
-fn the_last_node_that_takes_part_turns_messages_round() {
+fn last_node_returns_messages() {
     let aware = || Place::Aware(Config::default());
     let mut network = Network::line(&[aware(), aware(), aware(), Place::Plain]);
     let end = address("10.0.2.2");
@@ -85,7 +85,7 @@ fn the_last_node_that_takes_part_turns_messages_round() {
     ping(&mut network, request);
     network.run(Duration::from_secs(20));
     let pongs = pongs(&network);
-    assert_eq!(pongs.len(), 4, "{:?}", told(&network));
+    assert_eq!(pongs.len(), 4, "{:?}", events_of(&network));
     for (_, visits) in &pongs {
         assert_eq!(visits.len(), 3);
         assert_eq!(visits[2].address, address("10.0.1.2"));
@@ -94,22 +94,22 @@ fn the_last_node_that_takes_part_turns_messages_round() {
 }
 
 #[test]
-fn where_nobody_takes_part_the_initiator_is_told() {
+fn path_without_nodes_is_reported_to_the_initiator() {
     let places = [Place::Aware(Config::default()), Place::Plain, Place::Plain];
     let mut network = Network::line(&places);
     ping(&mut network, Request::new(address("10.0.1.2")));
     network.run(Duration::from_secs(10));
     let [(_, Event::Lost { failure: Some(failure), .. }), (_, Event::Finished { .. })] =
-        &told(&network)[..]
+        &events_of(&network)[..]
     else {
-        panic!("{:?}", told(&network))
+        panic!("{:?}", events_of(&network))
     };
     assert!(matches!(failure, SendFailure::NoNextNode | SendFailure::TimedOut), "{failure:?}");
 }
 
-/// What is lost of discovery is repeated, what is lost of a message in a datagram is not.
+/// Lost messages of the discovery are retransmitted, a lost message in a datagram is not.
 #[test]
-fn one_lost_message_is_one_answer_less() {
+fn lost_message_is_one_answer_less() {
     let mut network = Network::aware(3);
     let mut data = 0;
     network.loss = Some(Box::new(move |seen, _| {
@@ -119,14 +119,14 @@ fn one_lost_message_is_one_answer_less() {
     ping(&mut network, Request { count: Some(5), ..Request::new(address("10.0.1.2")) });
     network.run(Duration::from_secs(15));
     let lost = |(_, event): &(Time, Event)| matches!(event, Event::Lost { failure: None, .. });
-    assert_eq!(told(&network).iter().filter(|told| lost(told)).count(), 1);
+    assert_eq!(events_of(&network).iter().filter(|calls| lost(calls)).count(), 1);
     assert_eq!(pongs(&network).len(), 4);
     assert_eq!(network.engine(0).ping().counters().lost, 1);
 }
 
-/// What a node could still reserve comes from its ledger, on the link that packets leave by, either way.
+/// The reservable rate of a node comes from its ledger, for the outgoing link in either direction.
 #[test]
-fn links_tell_what_is_left() {
+fn links_report_their_reservable_rate() {
     use earmark_core::admission::LinkCapacity;
     use earmark_core::{InterfaceId, Rate};
     let mut network = Network::aware(3);

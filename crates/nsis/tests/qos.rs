@@ -26,7 +26,7 @@ fn mbps(mbps: u64) -> Rate {
     Rate::from_mbps(mbps)
 }
 
-/// A line of nodes whose links can be reserved.
+/// Creates a line of nodes with reservable links.
 fn line(places: &[Place]) -> Network {
     let mut network = Network::line(places);
     for node in &mut network.nodes {
@@ -43,7 +43,7 @@ fn aware(count: usize) -> Network {
     line(&vec![Place::Aware(Config::default()); count])
 }
 
-/// From the first node of a line to an address.
+/// Returns a request from the first node of a line to an address.
 fn request(to: IpAddr, rate: Rate) -> Request {
     let source = address(if to.is_ipv4() { "10.0.0.1" } else { "fd00:0::1" });
     let flow = Flow {
@@ -67,8 +67,8 @@ fn reserve(network: &mut Network, request: Request) {
     command(network, 0, Command::Reserve { application: APP, request });
 }
 
-/// What applications of a node have been told. An answer to a request that was repeated comes twice, and is dropped.
-fn told(network: &Network, node: usize) -> Vec<Event> {
+/// Returns the events for applications of a node. A retransmitted request gets a second response, which is dropped.
+fn events_of(network: &Network, node: usize) -> Vec<Event> {
     let events = network.nodes[node].events.iter().filter_map(|(_, event)| match event {
         earmark_nsis::Event::Qos(event) => Some(event.clone()),
         _ => None,
@@ -78,7 +78,7 @@ fn told(network: &Network, node: usize) -> Vec<Event> {
     events.filter(is_told).collect()
 }
 
-/// What a node holds of all its links, Mbit/s.
+/// Returns the reserved rate of all links of a node, Mbit/s.
 fn held(network: &Network, node: usize) -> u64 {
     let links = network.nodes[node].ledger.links();
     links.map(|(_, link)| link.held.as_bps() / 1_000_000).sum()
@@ -89,7 +89,7 @@ fn all_held(network: &Network) -> Vec<u64> {
 }
 
 fn is_reserved(event: &Event, rate: Rate) -> bool {
-    matches!(event, Event::Reserved { application: APP, rate: told, .. } if *told == rate)
+    matches!(event, Event::Reserved { application: APP, rate: calls, .. } if *calls == rate)
 }
 
 fn dropped(network: &Network, node: usize) -> u64 {
@@ -97,23 +97,23 @@ fn dropped(network: &Network, node: usize) -> u64 {
 }
 
 #[test]
-fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
+fn reservation_over_four_nodes_lasts_until_released() {
     for end in ["10.0.2.2", "fd00:2::2"] {
         let mut network = aware(4);
         reserve(&mut network, request(address(end), mbps(2)));
         network.run(SECOND);
-        let events = told(&network, 0);
+        let events = events_of(&network, 0);
         assert!(events.len() == 1 && is_reserved(&events[0], mbps(2)), "{events:?}");
         assert_eq!(all_held(&network), [2, 2, 2, 0]);
         network.run(1_800 * SECOND);
         assert_eq!(all_held(&network), [2, 2, 2, 0]);
         for node in 0..4 {
-            assert_eq!(dropped(&network, node), 0, "node {node}: {:?}", told(&network, node));
+            assert_eq!(dropped(&network, node), 0, "node {node}: {:?}", events_of(&network, node));
             assert_eq!(network.engine(node).qos().counters().expired, 0);
         }
         command(&mut network, 0, Command::Release { application: APP });
         network.run(SECOND);
-        assert_eq!(told(&network, 0).last(), Some(&Event::Released { application: APP }));
+        assert_eq!(events_of(&network, 0).last(), Some(&Event::Released { application: APP }));
         assert_eq!(all_held(&network), [0, 0, 0, 0]);
         for node in 0..4 {
             assert_eq!(network.engine(node).qos().session_count(), 0);
@@ -121,9 +121,9 @@ fn a_reservation_over_four_nodes_lives_as_long_as_it_is_wanted() {
     }
 }
 
-/// Over associations everything is the same.
+/// Associations change nothing in the result.
 #[test]
-fn reliable_messages_reserve_likewise() {
+fn reliable_messages_reserve_too() {
     let mut network = aware(4);
     for node in &mut network.nodes {
         let ports = gist::Config::default().associations;
@@ -132,20 +132,20 @@ fn reliable_messages_reserve_likewise() {
     let attributes = Some(Attributes { reliable: true, secure: false });
     reserve(&mut network, Request { attributes, ..request(address("10.0.2.2"), mbps(2)) });
     network.run(5 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(events.iter().any(|event| is_reserved(event, mbps(2))), "{events:?}");
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
     assert!(network.connections.len() >= 2, "there are connections");
 }
 
 #[test]
-fn a_refusal_comes_back_with_what_could_be_had() {
+fn refusal_returns_available_rate() {
     let mut network = aware(4);
     let link = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
     network.nodes[2].ledger.set_link(InterfaceId(2), link);
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
     assert!(
         matches!(
@@ -159,14 +159,14 @@ fn a_refusal_comes_back_with_what_could_be_had() {
     assert_eq!(all_held(&network), [0, 0, 0, 0]);
 }
 
-/// A router without NSIS in between is noticed; one behind the last node ends the signalling.
+/// A router without NSIS in between is detected; one behind the last node ends the signalling.
 #[test]
-fn routers_without_nsis() {
+fn routers_without_nsis_are_detected() {
     let aware = Place::Aware(Config::default());
     let mut network = line(&[aware.clone(), Place::Plain, aware.clone(), Place::Plain]);
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(60 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(
         matches!(events[..], [Event::Reserved { rate, breaks: true, .. }] if rate == mbps(2)),
         "{events:?}"
@@ -180,7 +180,7 @@ fn routers_without_nsis() {
 }
 
 #[test]
-fn the_receiver_reserves_where_it_is_asked_to() {
+fn receiver_reserves_on_request() {
     let mut network = aware(4);
     let listen =
         Listen { destination: None, protocol: None, port: Some(5_000), most: None, reverse: None };
@@ -188,24 +188,24 @@ fn the_receiver_reserves_where_it_is_asked_to() {
     let request = request(address("10.0.2.2"), mbps(2));
     command(&mut network, 0, Command::Invite { application: APP, request });
     network.run(2 * SECOND);
-    assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", told(&network, 3));
-    assert!(matches!(told(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
-    assert!(matches!(told(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
+    assert_eq!(all_held(&network), [2, 2, 2, 0], "{:?}", events_of(&network, 3));
+    assert!(matches!(events_of(&network, 0)[..], [Event::Incoming { application: APP, .. }]));
+    assert!(matches!(events_of(&network, 3)[..], [Event::Reserved { application: OTHER, .. }]));
     network.run(1_800 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
     command(&mut network, 3, Command::Release { application: OTHER });
     network.run(2 * SECOND);
     assert_eq!(all_held(&network), [0; 4]);
-    assert!(matches!(told(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
+    assert!(matches!(events_of(&network, 0).last(), Some(Event::Gone { application: APP, .. })));
 }
 
 #[test]
-fn a_query_tells_what_could_be_had() {
+fn query_returns_available_rate() {
     let mut network = aware(4);
     let request = request(address("10.0.2.2"), mbps(100));
     command(&mut network, 0, Command::Query { application: APP, request });
     network.run(2 * SECOND);
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert!(
         matches!(events[..], [Event::Offered { rate, latency_us: Some(30), breaks: false, .. }] if rate == mbps(8)),
         "{events:?}"
@@ -215,7 +215,7 @@ fn a_query_tells_what_could_be_had() {
 
 /// Every tenth message is lost.
 #[test]
-fn losses_are_made_good() {
+fn lost_messages_are_recovered() {
     let mut network = aware(4);
     let mut count = 0;
     network.loss = Some(Box::new(move |_, _| {
@@ -224,12 +224,12 @@ fn losses_are_made_good() {
     }));
     reserve(&mut network, request(address("10.0.2.2"), mbps(2)));
     network.run(60 * SECOND);
-    assert!(told(&network, 0).iter().any(|event| is_reserved(event, mbps(2))));
+    assert!(events_of(&network, 0).iter().any(|event| is_reserved(event, mbps(2))));
     network.run(3_600 * SECOND);
     assert_eq!(all_held(&network), [2, 2, 2, 0]);
 }
 
-/// Two ways from 0 to 3, over 1 and over 2; what goes over 1 moves to 2.
+/// Two paths from 0 to 3, over 1 and over 2; flows over 1 move to 2.
 ///
 /// ```text
 ///        n1
@@ -238,10 +238,10 @@ fn losses_are_made_good() {
 ///  net 2\  /net 3
 ///        n2
 /// ```
-/// Sessions that are refreshed in the summaries of others send nothing of their own; their ways are looked after all the
-/// same, since it is GIST that finds out when one changes.
+/// Sessions that are refreshed in the summaries of others send no messages of their own; their routing state is kept
+/// all the same, because GIST detects route changes.
 #[test]
-fn summaries_keep_the_ways_of_their_sessions() {
+fn summaries_keep_the_routing_state_of_their_sessions() {
     let mut config = Config::default();
     config.qos.summary = 200;
     let mut network = line(&vec![Place::Aware(config); 3]);
@@ -263,7 +263,7 @@ fn summaries_keep_the_ways_of_their_sessions() {
     network.run(900 * SECOND);
     let after = sent(&network);
     assert_eq!(all_held(&network), [5, 5, 0]);
-    // At most one message each 15 s, where five sessions by themselves have one each 6 s.
+    // At most one message each 15 s; five separate sessions have one each 6 s.
     let (refreshes, queries) = (after.0 - before.0, after.1 - before.1);
     assert!((20..60).contains(&refreshes), "{refreshes} refreshes are summaries");
     assert!(queries >= 5 * 5, "{queries}: each way is asked for before its 180 s are over");
@@ -275,7 +275,7 @@ fn summaries_keep_the_ways_of_their_sessions() {
 }
 
 #[test]
-fn a_change_of_route_moves_the_reservation() {
+fn route_change_moves_the_reservation() {
     let mut network = Network::new();
     let place = Place::Aware(Config {
         gist: gist::Config { validity: 10 * SECOND, ..gist::Config::default() },
@@ -351,7 +351,7 @@ fn flows_cross_a_domain_in_an_aggregate() {
     for number in 1..=3 {
         open(&mut network, number, mbps(1));
     }
-    let events = told(&network, 0);
+    let events = events_of(&network, 0);
     assert_eq!(events.len(), 3, "{events:?}");
     for event in &events {
         assert!(matches!(event, Event::Reserved { breaks: false, .. }), "{event:?}");
@@ -367,11 +367,11 @@ fn flows_cross_a_domain_in_an_aggregate() {
         engine.qos().aggregates(&node.ledger).next().expect("one")
     };
     assert_eq!((view(&network).members, view(&network).granted), (3, mbps(4)));
-    // It lives, and so do they.
+    // The aggregate and its flows stay.
     network.run(900 * SECOND);
     assert_eq!(all_held(&network)[2..], [4, 4, 3, 0]);
     assert!((0..6).all(|node| network.engine(node).qos().counters().expired == 0));
-    assert_eq!(told(&network, 0).len(), 3);
+    assert_eq!(events_of(&network, 0).len(), 3);
     for number in 1..=3 {
         command(&mut network, 0, Command::Release { application: Application(number) });
     }

@@ -1,9 +1,9 @@
-//! Conformance cases of QoS NSLP: the folders of `conformance/qos-nslp/`, each played as a story against QoS NSLP on one
-//! node in virtual time. Around it is no GIST: the story says which peers there are, and what they send.
+//! Conformance cases of QoS NSLP: each folder of `conformance/qos-nslp/` is a story that is played against QoS NSLP on
+//! one node in virtual time. There is no GIST: the story defines the peers and their messages.
 //!
-//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (what
-//! happens, and what the node does about it); `conformance/qos-nslp/README.md` tells the grammar. With
-//! `EARMARK_REWRITE=1` stories are written anew as the node plays them; without, every octet must be as it stands there.
+//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (inputs
+//! and effects); `conformance/qos-nslp/README.md` has the grammar. With `EARMARK_REWRITE=1` stories are rewritten with
+//! the actual effects; otherwise every octet must match.
 
 #[path = "../../node/tests/conformance/folder.rs"]
 mod folder;
@@ -13,12 +13,12 @@ mod message;
 mod names;
 #[path = "qos_conformance/qspec.rs"]
 mod qspec;
-#[path = "conformance/retelling.rs"]
-mod retelling;
 #[path = "qos_conformance/show.rs"]
 mod show;
 #[path = "qos_conformance/story.rs"]
 mod story;
+#[path = "conformance/story_effects.rs"]
+mod story_effects;
 #[allow(dead_code)] // shared with the stories of GIST
 #[path = "conformance/topology.rs"]
 mod topology;
@@ -32,7 +32,7 @@ use libtest_mimic::Failed;
 use topology::Topology;
 use words::Fault;
 
-/// The sections with examples, by what the names of their cases begin with.
+/// Sections with examples, by the prefixes of the names of their cases.
 const EXAMPLES: [&str; 31] = [
     // RFC 5974 sections 3.2.12 (figures 4 to 6) and 4.
     "path-extension",
@@ -75,12 +75,12 @@ fn main() -> ExitCode {
 }
 
 /// Plays one story.
-fn play(topology: &str, told: &str) -> Result<String, Fault> {
+fn play(topology: &str, story: &str) -> Result<String, Fault> {
     let topology = Topology::read(topology).map_err(|fault| format!("topology.toml: {fault}"))?;
-    story::play(&topology, told).map_err(|fault| format!("story.txt: {fault}"))
+    story::play(&topology, story).map_err(|fault| format!("story.txt: {fault}"))
 }
 
-/// Each example has the case that shows it.
+/// Checks that each example has a case.
 fn has_all(cases: &[String]) -> Result<(), Failed> {
     for wanted in EXAMPLES {
         if !cases.iter().any(|case| case.starts_with(wanted)) {

@@ -1,5 +1,5 @@
-//! What a session of QoS NSLP costs, measured: octets on the heap for its block, its QSPEC, its timer, its place in the
-//! indexes and its claim in the ledger, all slack of growing tables included.
+//! Memory of a QoS NSLP session: octets on the heap for its block, its QSPEC, its timer, its part of the indices and
+//! its claim in the ledger, including the unused capacity of tables.
 
 #[path = "common/qos_population.rs"]
 mod population;
@@ -10,10 +10,10 @@ use population::{Population, refresh};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Tables grow by doubling, so the cost swings; it is taken where all are as full as they get, and right after the index has
-/// doubled.
+/// Tables grow by doubling, so the cost varies; it is measured where all are as full as possible, and right after the
+/// index has doubled.
 #[test]
-fn a_session_takes_less_than_400_octets_and_a_refresh_none() {
+fn session_takes_less_than_400_octets_and_refresh_none() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let mut costs = Vec::new();
     for sessions in [7 << 11, (7 << 11) + 1] {
@@ -38,7 +38,7 @@ fn a_session_takes_less_than_400_octets_and_a_refresh_none() {
         assert_eq!(population.handle(arrival), 0, "it goes no further");
     }
     assert_eq!(dhat::HeapStats::get().total_blocks, before, "allocations");
-    // Its own refreshes.
+    // Refreshes that this node sends.
     population.expire_next();
     population.forget_effects();
     let before = dhat::HeapStats::get().total_blocks;

@@ -1,4 +1,4 @@
-//! What GIST tells whoever watches.
+//! Events of GIST.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize};
 use super::counters::DropReason;
 use crate::nslp::Validity;
 
-/// What GIST tells.
+/// An event of GIST.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// Routing state has become good or doubtful, or is no more.
+    /// Routing state became good or tentative, or was removed.
     RoutingState {
-        /// Of which application.
+        /// NSLPID of the application.
         nslpid: u16,
-        /// Of which session.
+        /// Session of the routing state.
         session: SessionId,
-        /// For which flow, and the way along it that the state leads.
+        /// Flow of the routing state, and its direction along the flow.
         mri: Mri,
-        /// How good it is.
+        /// New validity.
         status: Validity,
         /// The peer's address; `None` where there is no peer.
         peer: Option<IpAddr>,
     },
-    /// A message was not acted on.
+    /// A message was ignored.
     Ignored {
-        /// Why.
+        /// Reason.
         reason: DropReason,
-        /// Where it came in; `None` for an association.
+        /// Incoming interface; `None` for an association.
         interface: Option<InterfaceId>,
-        /// Who sent it, as far as that can be known.
+        /// Sender, as far as it can be known.
         source: IpAddr,
     },
-    /// An association is no more.
+    /// An association was closed.
     AssociationClosed {
-        /// The peer's end.
+        /// Address of the peer.
         remote: SocketAddr,
-        /// Why.
+        /// Reason.
         reason: CloseReason,
     },
-    /// A peer has answered with an Error.
+    /// A peer sent an Error.
     ErrorReceived {
-        /// From where.
+        /// Source of the Error.
         source: IpAddr,
-        /// Which.
+        /// Error code.
         code: u16,
-        /// More closely.
+        /// Error subcode.
         subcode: u8,
     },
 }

@@ -1,14 +1,14 @@
-//! Messaging associations: connections with peers, which all sessions of both share (RFC 5971 sections 4.4.3, 4.4.5, 5.7
-//! and 6.4).
+//! Messaging associations: connections between peers, shared by all sessions of both (RFC 5971 sections 4.4.3, 4.4.5,
+//! 5.7 and 6.4).
 //!
-//! An association that this node opens is wanted by routing states that wait for it; once it stands, each sends its Confirm
-//! over it. One that a neighbour opens has no name before the first Confirm on it has come, with a cookie of this node's and
-//! with the proposal that this node makes: until then it is half open, of which there may be so many and no more, each for
-//! so long and no longer.
+//! An association that this node opens is used by routing states that wait for it; once established, each of them sends
+//! its Confirm over it. An association that a neighbor opens has no peer until its first Confirm, which has a cookie of
+//! this node and repeats the stack proposal of this node. Until then it is half open. The number of half-open
+//! associations and their lifetime are limited.
 //!
-//! Whoever wants an association to stay says so by MA-Hello when nothing else was sent for long. One that no routing state of
-//! this node uses is not kept up from here, and ends when the peer has said nothing for the time that this node has promised
-//! to wait, its MA-Hold-Time.
+//! A node that wants to keep an idle association sends MA-Hello. An association that no routing state of this node uses
+//! is not kept alive by this node, and is closed when the peer has sent nothing for the MA-Hold-Time that this node has
+//! promised.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,7 +22,7 @@ use earmark_wire::gist::{Profile, Profiles};
 use slab::Slab;
 
 use super::machine::State;
-use super::state::{Half, Index, NONE, Needs, Place};
+use super::state::{Half, HalfId, Index, NONE, Needs};
 use super::store::Store;
 
 /// An association.
@@ -31,71 +31,73 @@ pub(crate) struct Association {
     pub(crate) connection: ConnectionId,
     pub(crate) transport: Transport,
     pub(crate) stage: Stage,
-    /// With whom; `NONE` while it is half open.
+    /// The peer; `NONE` while the association is half open.
     pub(crate) peer: Index,
-    /// This node's end and the other one.
+    /// Address of this node.
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// The interface that leads to the peer.
+    /// Interface that leads to the peer.
     pub(crate) interface: InterfaceId,
-    /// This node has opened it.
+    /// Whether this node has opened the association.
     pub(crate) is_ours: bool,
-    /// This node has said on it how long it is held.
-    pub(crate) introduced: bool,
-    /// The first of the halves that use it, as a code; see [`code`].
+    /// Whether this node has sent its MA-Hold-Time on the association.
+    pub(crate) hold_time_sent: bool,
+    /// First of the halves that use the association, as a code; see [`encode`].
     pub(crate) first_user: u32,
-    /// The next of those that wait for it; they are told some at a time.
+    /// Next of the halves that wait for the association; they are notified a few at a time.
     pub(crate) next_waiting: u32,
-    /// How many use it.
+    /// Number of halves that use the association.
     pub(crate) uses: u32,
-    /// How long the peer waits for a word.
+    /// MA-Hold-Time of the peer: how long it waits for a message.
     pub(crate) hold_time: Duration,
-    pub(crate) heard: Time,
-    pub(crate) said: Time,
-    /// When this node says something again, if it wants the association to stay.
+    /// When the last message was received.
+    pub(crate) last_received: Time,
+    /// When the last message was sent.
+    pub(crate) last_sent: Time,
+    /// When the next MA-Hello is due, if this node keeps the association.
     pub(crate) hello_at: Time,
-    /// What has come of a message that is not whole yet.
+    /// Octets of an incomplete message.
     pub(crate) buffer: Vec<u8>,
     pub(crate) timer: Option<TimerId>,
 }
 
-/// How far an association is.
+/// State of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It is being opened.
+    /// The connection is being opened.
     Opening {
-        /// Until then.
+        /// Deadline.
         until: Time,
     },
-    /// A neighbour has opened it, and has not said who it is.
+    /// A neighbor has opened the connection, and has not yet sent a Confirm.
     HalfOpen {
-        /// Until then.
+        /// Deadline.
         until: Time,
     },
-    /// It is used.
+    /// The association is in use.
     Open,
-    /// It is no more; those that used it are told some at a time.
+    /// The connection was closed; the users of the association are notified a few at a time.
     Closed(CloseReason),
 }
 
 impl Association {
-    /// What it offers.
+    /// Returns whether the association is reliable or secure enough.
     pub(crate) fn serves(&self, needs: Needs) -> bool {
         needs < Needs::Secure || self.transport == Transport::Tls
     }
 }
 
-/// All of them.
+/// The associations of the node.
 #[derive(Debug, Default)]
 pub(crate) struct Associations {
     pub(crate) slab: Slab<Association>,
-    /// By connection; the driver and this node choose the numbers.
+    /// Associations by connection; the driver and this node choose the numbers.
     pub(crate) by_connection: BTreeMap<ConnectionId, Index>,
-    /// By peer, those that are known, at most a few.
+    /// Associations by peer, at most a few for each.
     pub(crate) by_peer: BTreeMap<Index, Vec<Index>>,
-    /// How many are half open.
+    /// Number of half-open associations.
     pub(crate) half_open: u32,
-    /// The next number for a connection of this node's.
+    /// The next number for a connection opened by this node.
     pub(crate) next_connection: u64,
 }
 
@@ -119,8 +121,8 @@ impl Associations {
         index
     }
 
-    /// Says whose an association is that was half open.
-    pub(crate) fn name(&mut self, index: Index, peer: Index) {
+    /// Assigns the peer to an association that was half open.
+    pub(crate) fn set_peer(&mut self, index: Index, peer: Index) {
         let Some(association) = self.slab.get_mut(index as usize) else { return };
         self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
         association.stage = Stage::Open;
@@ -128,8 +130,8 @@ impl Associations {
         self.by_peer.entry(peer).or_default().push(index);
     }
 
-    /// Nobody new finds an association from now on, and nothing comes from it.
-    pub(crate) fn hide(&mut self, index: Index) {
+    /// Removes an association from the indices: no half can find it, and no input reaches it.
+    pub(crate) fn unindex(&mut self, index: Index) {
         let Some(association) = self.slab.get(index as usize) else { return };
         self.half_open -= u32::from(matches!(association.stage, Stage::HalfOpen { .. }));
         self.by_connection.remove(&association.connection);
@@ -141,7 +143,7 @@ impl Associations {
         }
     }
 
-    /// An association with a peer that serves a need, open or being opened; the oldest of them.
+    /// Returns an association with a peer that serves `needs`, open or being opened; the oldest one, open ones first.
     pub(crate) fn find(&self, peer: Index, needs: Needs) -> Option<Index> {
         let all = self.by_peer.get(&peer)?.iter().copied();
         let serving = all.filter(|&index| self.get(index).is_some_and(|one| one.serves(needs)));
@@ -150,11 +152,11 @@ impl Associations {
     }
 }
 
-/// What must be kept of a Response until the association stands over which it is confirmed.
+/// Data of a Response that the Confirm over a new association needs.
 #[derive(Debug)]
 pub(crate) struct Handshake {
     pub(crate) cookie: Box<[u8]>,
-    /// The responder's profiles, one after the other, and where each ends.
+    /// The profiles of the responder, most wanted first.
     pub(crate) profiles: Vec<Box<[u8]>>,
     pub(crate) validity_ms: u32,
     pub(crate) ip_distance: Option<u8>,
@@ -162,43 +164,52 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    pub(crate) fn keep_profiles(profiles: Profiles<'_>) -> Vec<Box<[u8]>> {
+    pub(crate) fn copy_profiles(profiles: Profiles<'_>) -> Vec<Box<[u8]>> {
         profiles.iter().map(|Profile(layers)| layers.into()).collect()
     }
 }
 
-/// A half as a number, for lists of those that use an association; `NONE` is none.
+/// Encodes a half as a number, for the list of users of an association; `NONE` is none.
 #[inline]
-pub(crate) fn code(place: Place) -> u32 {
+pub(crate) fn encode(place: HalfId) -> u32 {
     place.index << 1 | u32::from(place.direction == earmark_wire::gist::Direction::Upstream)
 }
 
-/// The half that a number stands for.
+/// Returns the half that a number encodes.
 #[inline]
-pub(crate) fn place(code: u32) -> Option<Place> {
+pub(crate) fn decode(code: u32) -> Option<HalfId> {
     use earmark_wire::gist::Direction::{Downstream, Upstream};
     let direction = if code & 1 == 0 { Downstream } else { Upstream };
-    (code != NONE).then_some(Place { index: code >> 1, direction })
+    (code != NONE).then_some(HalfId { index: code >> 1, direction })
 }
 
-/// Enters a half into the list of those that use an association.
-pub(crate) fn join(store: &mut Store, associations: &mut Associations, half: Place, index: Index) {
+/// Adds a half to the list of users of an association.
+pub(crate) fn link_user(
+    store: &mut Store,
+    associations: &mut Associations,
+    half: HalfId,
+    index: Index,
+) {
     if store.half(half).association == index {
         return;
     }
-    leave(store, associations, half);
+    unlink_user(store, associations, half);
     let Some(association) = associations.get_mut(index) else { return };
-    let first = core::mem::replace(&mut association.first_user, code(half));
+    let first = core::mem::replace(&mut association.first_user, encode(half));
     association.uses += 1;
     let Half { association, next_user, previous_user, .. } = store.half_mut(half);
     (*association, *next_user, *previous_user) = (index, first, NONE);
-    if let Some(first) = place(first) {
-        store.half_mut(first).previous_user = code(half);
+    if let Some(first) = decode(first) {
+        store.half_mut(first).previous_user = encode(half);
     }
 }
 
-/// Takes a half out of the list of those that use its association; gives the association.
-pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Place) -> Index {
+/// Removes a half from the list of users of its association; returns the association.
+pub(crate) fn unlink_user(
+    store: &mut Store,
+    associations: &mut Associations,
+    half: HalfId,
+) -> Index {
     if store.half(half).association == NONE {
         return NONE;
     }
@@ -210,20 +221,20 @@ pub(crate) fn leave(store: &mut Store, associations: &mut Associations, half: Pl
     );
     let Some(association) = associations.get_mut(index) else { return NONE };
     association.uses -= 1;
-    if association.next_waiting == code(half) {
+    if association.next_waiting == encode(half) {
         association.next_waiting = next;
     }
-    if let Some(next) = place(next) {
+    if let Some(next) = decode(next) {
         store.half_mut(next).previous_user = previous;
     }
-    match place(previous) {
+    match decode(previous) {
         Some(previous) => store.half_mut(previous).next_user = next,
         None => association.first_user = next,
     }
     index
 }
 
-/// Whether a half waits for its association.
-pub(crate) fn waits(half: &Half) -> bool {
+/// Returns whether a half waits for its association.
+pub(crate) fn awaits_association(half: &Half) -> bool {
     half.state == State::WaitAssociation
 }

@@ -13,59 +13,58 @@ use crate::nslp::Attributes;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What names this node whichever its addresses (Peer-Identity), as routers have a Router-ID; drawn at random where
-    /// it is not set.
+    /// Identity of this node, independent of its addresses (Peer-Identity), like a Router-ID; random if it is not set.
     pub identity: Option<IpAddr>,
-    /// How long routing state holds without a refresh, as this node proposes and at most grants (RS-validity-time).
+    /// Routing state validity that this node proposes, and the longest that it grants (RS-validity-time).
     pub validity: Duration,
-    /// The shortest that it grants.
+    /// Shortest routing state validity that this node grants.
     pub shortest_validity: Duration,
-    /// How long routing state is kept that no message uses, where the application does not say (T_Inactive_QNode).
+    /// Lifetime of routing state that no message uses, unless the application sets another one (T_Inactive_QNode).
     pub inactivity: Duration,
-    /// T1: how long the first Query waits for its Response; each further one waits twice as long,
+    /// T1: timeout of the first Query; it doubles with each retransmission.
     pub first_timeout: Duration,
-    /// T2: up to this.
+    /// T2: longest timeout of a Query.
     pub longest_timeout: Duration,
-    /// How many Queries are sent before nobody is taken to be there.
+    /// Limit of Queries without a Response.
     pub queries: u8,
-    /// When routing state for a peer's Query is installed.
+    /// When routing state is installed for the Query of a peer.
     pub installation: Installation,
-    /// How long this node waits for a Confirm, where it keeps state until then.
+    /// Timeout of a Confirm, if state is kept for it.
     pub confirm_timeout: Duration,
-    /// How long a secret makes cookies; those of the one before are still taken.
+    /// Time that a cookie secret is in use; cookies of the previous secret are still accepted.
     pub secret_lifetime: Duration,
-    /// How long a peer that no routing state names can still be reached by its handle.
+    /// Time that a peer without routing state can still be addressed by its handle.
     pub peer_lifetime: Duration,
-    /// By how many nodes with GIST a message is handled at most, where the application does not say.
+    /// GIST hop count of messages, unless the application sets another one.
     pub hops: u8,
     /// IP TTL of messages.
     pub ttl: u8,
-    /// Queries have this node's address as their source, not that of the flow. Otherwise only every second one that is
-    /// repeated has (RFC 5971 section 5.8.1.2).
+    /// Queries have the address of this node as their source, not that of the flow. If `false`, only every second
+    /// retransmission has it (RFC 5971 section 5.8.1.2).
     pub own_source: bool,
-    /// Destinations to which Queries go without router alert, where all that is on the way intercepts them by port (RFC
-    /// 5971 section 5.3.2.1). Of IPv4 only.
+    /// Destinations to which Queries are sent without router alert, because all nodes on the path intercept them by
+    /// port (RFC 5971 section 5.3.2.1). IPv4 only.
     pub without_router_alert: Vec<Prefix>,
-    /// When a peer against the flow is asked for (RFC 5971 section 5.8.1.3).
+    /// When Queries are sent upstream (RFC 5971 section 5.8.1.3).
     pub upstream_queries: UpstreamQueries,
-    /// The first message that waits travels in the Confirm.
+    /// The Confirm carries the first waiting message.
     pub piggyback: bool,
-    /// Data that needs no routing state, since it was sent like a Query, is taken.
+    /// Data without routing state, sent like a Query, is accepted.
     pub stateless_data: bool,
-    /// Queries must come in through the interface that leads to the source of their flow.
+    /// Queries must arrive on the interface that leads to the source of their flow.
     pub ingress_filter: bool,
-    /// Flows with a destination of fewer leading bits have no path to be followed.
+    /// Queries for flows with a shorter destination prefix are refused: they have no single path.
     pub shortest_prefix: u8,
-    /// Who sent a cookie that is wrong is told: only to look for errors, since anybody can send one under any address.
+    /// Report wrong cookies to the sender; only for debugging, because anybody can send one with any source address.
     pub report_cookies: bool,
-    /// Of messaging associations.
+    /// Settings of messaging associations.
     pub associations: Associations,
-    /// How much there may be.
+    /// Limits of resources.
     pub limits: Limits,
 }
 
 impl Default for Config {
-    /// The RFC's values where it has some (sections 4.4.4, 4.4.5, 5.3.3).
+    /// Values of the RFC where it has them (sections 4.4.4, 4.4.5, 5.3.3).
     fn default() -> Config {
         Config {
             identity: None,
@@ -96,8 +95,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// These settings, with all of `new` that may change while GIST runs. What neighbours know this node by stays, and what
-    /// they and it have agreed on: when state is installed, and of associations the ports and the hold time.
+    /// Returns these settings with all values of `new` that may change while GIST runs. The identity of this node
+    /// stays, as do values that peers rely on: when state is installed, and the ports and the hold time of
+    /// associations.
     pub fn renewed(&self, new: Config) -> Config {
         let associations = Associations {
             require: new.associations.require,
@@ -113,15 +113,15 @@ impl Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Associations {
-    /// TCP is spoken, and accepted on this port. The driver listens there.
+    /// TCP is supported, and accepted on this port. The driver listens on it.
     pub tcp_port: Option<u16>,
-    /// TLS over TCP is spoken, and accepted on this port: where this node can prove who it is.
+    /// TLS over TCP is supported, and accepted on this port; this node needs a certificate.
     pub tls_port: Option<u16>,
-    /// What all messages of applications need, whatever these ask for.
+    /// Transport that all messages of applications need, in addition to their own attributes.
     pub require: Attributes,
-    /// How long this node holds an association open on which nothing comes (MA-Hold-Time).
+    /// Time that this node keeps an association on which nothing is received (MA-Hold-Time).
     pub hold_time: Duration,
-    /// How long opening one may take; and how long one that a neighbour has opened may be without a Confirm.
+    /// Timeout for opening an association, and for the first Confirm on an association that a neighbor has opened.
     pub connect_timeout: Duration,
 }
 
@@ -137,61 +137,62 @@ impl Default for Associations {
     }
 }
 
-/// When routing state for a peer's Query is installed (RFC 5971 section 6.3).
+/// When routing state is installed for the Query of a peer (RFC 5971 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Installation {
     /// With the Query, whoever sent it.
     Immediate,
-    /// With the Query, but it is not used before the Confirm has come.
+    /// With the Query, but it is not used before the Confirm was received.
     Confirmed,
-    /// With the Confirm: until then nothing is kept, and nobody can fill this node's memory under addresses not his.
+    /// With the Confirm. No state is kept before, so that nobody can fill the memory of this node from spoofed
+    /// addresses.
     Delayed,
 }
 
-/// When a peer against the flow is asked for.
+/// When Queries are sent upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UpstreamQueries {
-    /// Never: who is upstream is learned from its Queries.
+    /// Never: the upstream peer is learned from its Queries.
     Never,
-    /// Where the source of the flow is on a link of this node.
+    /// If the source of the flow is on a link of this node.
     OnLink,
-    /// Where there is a route to it: right where routes are the same both ways.
+    /// If there is a route to the source; correct where routes are symmetric.
     Routed,
 }
 
-/// How much there may be. Past a limit what is new is refused; what is there goes on.
+/// Limits of resources. Above a limit new state is refused; existing state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Routing states of the node.
     pub states: u32,
-    /// Routing states with one peer, each direction counted.
+    /// Routing states with one peer; each direction counts.
     pub states_per_peer: u32,
-    /// Peers that are remembered.
+    /// Peers.
     pub peers: u32,
-    /// Queries that are answered in a second, of all,
+    /// Queries that are answered per second, of all peers.
     pub queries_per_second: u32,
-    /// and of each node that says it asks.
+    /// Queries that are answered per second, of each peer.
     pub queries_per_second_of_a_peer: u32,
-    /// Messages that this node sends in datagrams in a second (RFC 5971 section 5.3.3).
+    /// Datagrams that this node sends per second (RFC 5971 section 5.3.3).
     pub datagrams_per_second: u32,
-    /// Error messages to one address in a second.
+    /// Error messages per second to one address.
     pub errors_per_second: u32,
-    /// Messages that wait for one peer to be found,
+    /// Messages that wait for one peer.
     pub waiting_messages: u32,
-    /// and their octets.
+    /// Octets of the messages that wait for one peer.
     pub waiting_octets: u32,
-    /// Octets of all messages that wait.
+    /// Octets of all waiting messages.
     pub waiting_octets_in_all: u32,
     /// Octets of one message of an application.
     pub message_octets: u32,
     /// Messaging associations.
     pub associations: u32,
-    /// Those of neighbours who have not said yet who they are; a quarter of them for one address.
+    /// Half-open associations; a quarter of them for one address.
     pub half_open: u32,
-    /// The longest message on one of these, octets.
+    /// Longest message on a half-open association, octets.
     pub half_open_octets: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a Confirm says of the association that it comes over (RFC 5971 sections 4.4.1, 5.7.1 and 8.6).
+//! Checks of a Confirm against the association that carries it (RFC 5971 sections 4.4.1, 5.7.1 and 8.6).
 
 use core::time::Duration;
 
@@ -9,23 +9,23 @@ use earmark_wire::gist::{Confirm, ErrorCode, ObjectType};
 use super::Gist;
 use super::association::Stage;
 use super::counters::DropReason;
-use super::state::{Arrival, Index};
-use crate::instance::Work;
+use super::state::{Index, MessageOrigin};
+use crate::instance::InputContext;
 
 impl Gist {
-    /// Whether a Confirm came the way that its handshake asks for, and repeats what this node has proposed: otherwise somebody
-    /// on the way has made the proposal weaker (RFC 5971 sections 5.7.1 and 8.6).
+    /// Checks that a Confirm arrived over the transport that its handshake asks for, and that it repeats the stack
+    /// proposal of this node. A different proposal was weakened on the path (RFC 5971 sections 5.7.1 and 8.6).
     pub(super) fn check_encapsulation(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) -> Result<(), DropReason> {
         let returned = confirm.returned;
         let proposal = returned.and_then(|returned| returned.proposal);
-        let Some(association) = self.associations.get(arrival.association) else {
+        let Some(association) = self.associations.get(origin.association) else {
             if proposal.is_some() {
-                self.refuse(work, arrival, ErrorCode::IncorrectEncapsulation, 0);
+                self.refuse(cx, origin, ErrorCode::IncorrectEncapsulation, 0);
                 return Err(DropReason::WrongAssociation);
             }
             return Ok(());
@@ -37,30 +37,30 @@ impl Gist {
         };
         if !is_same {
             if is_first {
-                let index = arrival.association;
-                self.end_association(work, index, CloseReason::Broken);
+                let index = origin.association;
+                self.end_association(cx, index, CloseReason::Broken);
             }
             return Err(DropReason::Downgrade);
         }
         if is_first && returned.and_then(|returned| returned.configuration).is_none() {
             let object = ObjectType::StackConfigurationData;
             let (code, subcode) = (ErrorCode::ObjectType, subcode::object_type::MISSING);
-            self.refuse_object(work, arrival, code, subcode, object);
+            self.refuse_object(cx, origin, code, subcode, object);
             return Err(DropReason::Malformed);
         }
         Ok(())
     }
 
-    /// The first Confirm on an association says whose it is, and how long that one holds it; a later one must come from the
-    /// same.
-    pub(super) fn name_association(
+    /// Takes the peer and its MA-Hold-Time from the first Confirm on an association; a later Confirm must come from the
+    /// same peer.
+    pub(super) fn set_association_peer(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
         peer: Index,
     ) -> Result<(), DropReason> {
-        let index = arrival.association;
+        let index = origin.association;
         let Some(association) = self.associations.get_mut(index) else { return Ok(()) };
         if !matches!(association.stage, Stage::HalfOpen { .. }) {
             let is_same = association.peer == peer;
@@ -70,14 +70,14 @@ impl Gist {
         if let Some(configuration) = configuration {
             association.hold_time = Duration::from_millis(configuration.hold_time.into());
         }
-        self.associations.name(index, peer);
+        self.associations.set_peer(index, peer);
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.uses += 1;
             if let Some(timer) = peer.timer.take() {
                 self.store.timers.cancel(timer);
             }
         }
-        self.schedule_hello(work.now, index, work.now);
+        self.schedule_hello(cx.now, index, cx.now);
         Ok(())
     }
 }

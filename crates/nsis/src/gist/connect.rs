@@ -1,5 +1,4 @@
-//! How associations come about: what is proposed, what is chosen, and what is kept alive (RFC 5971 sections 4.4.3, 4.4.5 and
-//! 5.7).
+//! Setup of associations: proposal, choice and keepalive (RFC 5971 sections 4.4.3, 4.4.5 and 5.7).
 
 use core::net::SocketAddr;
 
@@ -7,31 +6,31 @@ use earmark_core::{CloseReason, Connect, ConnectionId, Time, Transport};
 use earmark_wire::gist::{Hello, Profile, Profiles, ProtocolId, ProtocolOptions, Response, Stack};
 
 use super::Gist;
-use super::association::{Association, Handshake, Stage, join, leave};
+use super::association::{Association, Handshake, Stage, link_user, unlink_user};
 use super::querying::{ip_distance, millis};
-use super::state::{Arrival, Index, NONE, Needs};
-use super::step::{At, Occasion};
+use super::state::{Index, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef};
 use super::transmit::own_address;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::Notification;
 
-/// TLS over TCP, and TCP alone.
+/// Protocols of the profiles: TLS over TCP, and TCP alone.
 const TLS: [u8; 2] = [ProtocolId::Tls.code(), ProtocolId::ForwardsTcp.code()];
 const TCP: [u8; 1] = [ProtocolId::ForwardsTcp.code()];
 
-/// As often as a peer can make this node say something.
-const SHORTEST_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+/// Lower bound of the MA-Hold-Time of a peer: limits the rate of MA-Hellos that a peer can cause.
+const MIN_HOLD_TIME: core::time::Duration = core::time::Duration::from_secs(1);
 
-/// What a Query offers where all needs can be served, where a secret one must be, and where TLS is not spoken here.
+/// Stack proposals of a Query: both profiles, only TLS for `Needs::Secure`, and only TCP if TLS is not supported.
 const BOTH: [Profile<'static>; 2] = [Profile(&TLS), Profile(&TCP)];
 
 impl Gist {
-    /// What every message needs, by the settings.
+    /// Returns the least needs of every message, by the settings.
     pub(super) fn least_needs(&self) -> Needs {
         super::data::needs(self.config.associations.require)
     }
 
-    /// Whether this node can have associations that serve a need.
+    /// Returns whether this node can have associations that serve `needs`.
     pub(super) fn can_serve(&self, needs: Needs) -> bool {
         let associations = &self.config.associations;
         match needs {
@@ -41,7 +40,8 @@ impl Gist {
         }
     }
 
-    /// The profiles that this node offers for a need, the most wanted first: all that serve it (RFC 5971 section 5.7.1).
+    /// Returns the profiles that this node offers for `needs`, most wanted first: all that serve them (RFC 5971 section
+    /// 5.7.1).
     pub(super) fn profiles(&self, needs: Needs) -> &'static [Profile<'static>] {
         let associations = &self.config.associations;
         let tcp = associations.tcp_port.is_some() && needs < Needs::Secure;
@@ -53,15 +53,15 @@ impl Gist {
         }
     }
 
-    /// The ports of [`Gist::proposal`]: for TLS, and for TCP alone.
+    /// Returns the ports of [`Gist::proposal`]: for TLS, and for TCP alone.
     pub(super) fn ports(&self) -> [[u8; 2]; 2] {
         let associations = &self.config.associations;
         [associations.tls_port, associations.tcp_port]
             .map(|port| port.unwrap_or_default().to_be_bytes())
     }
 
-    /// What a Response proposes, and for each profile the port. It depends on nothing but the settings, so that nobody on the
-    /// way can make it weaker by changing the Query (RFC 5971 section 8.6).
+    /// Returns the stack proposal of a Response, with the port of each profile. It depends only on the settings, so
+    /// that nobody on the path can weaken it by changing the Query (RFC 5971 section 8.6).
     pub(super) fn proposal<'p>(
         &self,
         [tls, tcp]: &'p [[u8; 2]; 2],
@@ -79,12 +79,12 @@ impl Gist {
         millis(self.config.associations.hold_time).max(1)
     }
 
-    /// Whether these are the profiles that this node proposes.
+    /// Returns whether these are the profiles that this node proposes.
     pub(super) fn is_own_proposal(&self, proposal: Profiles<'_>) -> bool {
         proposal == Profiles::new(self.profiles(self.least_needs()))
     }
 
-    /// The first profile of a Response that this node can use for a need, and the port.
+    /// Returns the first profile of a Response that this node can use for `needs`, and its port.
     pub(super) fn choose(&self, response: &Response<'_>, needs: Needs) -> Option<(Transport, u16)> {
         let stack = response.responder?.stack?;
         let offered = self.profiles(needs.max(self.least_needs()));
@@ -105,8 +105,8 @@ impl Gist {
         })
     }
 
-    /// An association with a peer that can be used for what a Query offers: as good as one of its profiles, and not weaker
-    /// than all that this node would propose (RFC 5971 section 5.7.1).
+    /// Returns an association with a peer that serves the offer of a Query: as good as one of its profiles, and no
+    /// weaker than the least needs of this node (RFC 5971 section 5.7.1).
     pub(super) fn reusable(&self, peer: Index, stack: &Stack<'_>) -> Option<Index> {
         let offers_tcp = stack.proposal.iter().any(|profile| profile == Profile(&TCP));
         let offers_tls = stack.proposal.iter().any(|profile| profile == Profile(&TLS));
@@ -120,44 +120,54 @@ impl Gist {
         is_open.then_some(index)
     }
 
-    /// A Response has come whose peer is to be reached over an association that is not there yet: it is asked for, or joined
-    /// if it is being opened already. What the Confirm needs is kept.
-    pub(super) fn connect(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Response { arrival, response, peer } = occasion else { return };
-        let half = self.store.half(at.place());
+    /// Opens the association that a Response needs, or joins it if it is being opened already. The data for the Confirm
+    /// are kept.
+    pub(super) fn connect(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Response { origin, response, peer } = event_data else { return };
+        let half = self.store.half(at.half_id());
         let (before, needs) = (half.peer, half.needs.max(self.least_needs()));
         if before != NONE
             && before != *peer
             && let Some(old) = self.peers.handle(before)
         {
             self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
-        self.name_peer(work.now, at, *peer);
-        self.keep_handshake(at, arrival, response);
-        let until = work.now + self.config.associations.connect_timeout;
-        let half = self.store.half_mut(at.place());
+        self.set_peer(cx.now, at, *peer);
+        self.store_handshake(at, origin, response);
+        let until = cx.now + self.config.associations.connect_timeout;
+        let half = self.store.half_mut(at.half_id());
         half.unanswered = 0;
         half.next_at = until;
-        self.arm(at.place());
+        self.arm(at.half_id());
         let found = self.associations.find(*peer, needs);
-        let opened = found.or_else(|| self.open(work, arrival, response, *peer, needs, until));
+        let opened = found.or_else(|| self.open(cx, origin, response, *peer, needs, until));
         if let Some(index) = opened {
-            join(&mut self.store, &mut self.associations, at.place(), index);
+            link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
-    fn keep_handshake(&mut self, at: &At, arrival: &Arrival<'_>, response: &Response<'_>) {
-        let queue = self.obtain_queue(at);
+    fn store_handshake(
+        &mut self,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
+        response: &Response<'_>,
+    ) {
+        let queue = self.find_or_insert_queue(at);
         let responder = response.responder;
         let stack = responder.and_then(|responder| responder.stack);
         let handshake = Handshake {
             cookie: responder.map_or(&[][..], |responder| responder.cookie).into(),
             profiles: stack
-                .map(|stack| Handshake::keep_profiles(stack.proposal))
+                .map(|stack| Handshake::copy_profiles(stack.proposal))
                 .unwrap_or_default(),
             validity_ms: response.nli.routing_state_validity,
-            ip_distance: ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl),
+            ip_distance: ip_distance(origin, response.mri.direction(), response.nli.ip_ttl),
             confirm_requested: response.confirm_requested,
         };
         if let Some(queue) = self.store.queues.get_mut(queue as usize) {
@@ -165,11 +175,11 @@ impl Gist {
         }
     }
 
-    /// Asks for an association with whoever has sent a Response.
+    /// Opens an association with the sender of a Response.
     fn open(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
         peer: Index,
         needs: Needs,
@@ -180,12 +190,12 @@ impl Gist {
         }
         let (transport, port) = self.choose(response, needs)?;
         let address = response.nli.interface_address;
-        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        let interface = cx.context.interfaces.by_id(origin.interface)?;
         let source = own_address(interface, address)?;
         self.associations.next_connection += 2;
         let connection = ConnectionId(self.associations.next_connection);
         let destination = SocketAddr::new(address, port);
-        work.out.connect(Connect { connection, source, destination, transport });
+        cx.out.connect(Connect { connection, source, destination, transport });
         let stack = response.responder.and_then(|responder| responder.stack);
         let hold_time = stack.map_or(0, |stack| stack.configuration.hold_time);
         let index = self.associations.insert(Association {
@@ -195,15 +205,15 @@ impl Gist {
             peer,
             local: SocketAddr::new(source, 0),
             remote: destination,
-            interface: arrival.interface,
+            interface: origin.interface,
             is_ours: true,
-            introduced: false,
+            hold_time_sent: false,
             first_user: NONE,
             next_waiting: NONE,
             uses: 0,
             hold_time: core::time::Duration::from_millis(hold_time.into()),
-            heard: work.now,
-            said: work.now,
+            last_received: cx.now,
+            last_sent: cx.now,
             hello_at: Time::MAX,
             buffer: alloc::vec::Vec::new(),
             timer: None,
@@ -211,65 +221,65 @@ impl Gist {
         if let Some(peer) = self.peers.get_mut(peer) {
             peer.uses += 1;
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
         Some(index)
     }
 
-    /// A half uses no association any more.
-    pub(super) fn release(&mut self, at: &At) {
+    /// Releases the association of a half.
+    pub(super) fn release(&mut self, at: &HalfRef) {
         if at.index != NONE {
-            leave(&mut self.store, &mut self.associations, at.place());
+            unlink_user(&mut self.store, &mut self.associations, at.half_id());
         }
     }
 
-    /// When this node says something next, where it has nothing to say: between half and three quarters of the time that the
-    /// peer waits, from `since` on (RFC 5971 section 4.4.5).
+    /// Schedules the next MA-Hello of an idle association: between half and three quarters of the hold time of the peer
+    /// after `since` (RFC 5971 section 4.4.5).
     pub(super) fn schedule_hello(&mut self, now: Time, index: Index, since: Time) {
         let Some(association) = self.associations.get_mut(index) else { return };
-        let time = association.hold_time.max(SHORTEST_HOLD_TIME);
+        let time = association.hold_time.max(MIN_HOLD_TIME);
         association.hello_at = since + self.jitter.uniform(time / 2, time * 3 / 4);
         self.arm_association(now, index);
     }
 
-    /// Something is due at an association.
-    pub(super) fn association_is_due(&mut self, work: &mut Work<'_, '_>, index: Index) {
+    /// Handles the timer of an association.
+    pub(super) fn handle_association_timer(&mut self, cx: &mut InputContext<'_, '_>, index: Index) {
         let own = self.config.associations.hold_time;
         let Some(association) = self.associations.get_mut(index) else { return };
         association.timer = None;
-        let silence = work.now.since(association.heard);
+        let silence = cx.now.since(association.last_received);
         match association.stage {
-            Stage::Closed(_) => return self.tell_closed(work, index),
+            Stage::Closed(_) => return self.notify_closed(cx, index),
             Stage::Opening { until } | Stage::HalfOpen { until } => {
-                if until <= work.now {
-                    return self.end_association(work, index, CloseReason::TimedOut);
+                if until <= cx.now {
+                    return self.end_association(cx, index, CloseReason::TimedOut);
                 }
             }
             Stage::Open if association.next_waiting != NONE => {
-                return self.tell_waiting(work, index);
+                return self.confirm_waiting(cx, index);
             }
-            // The peer has not said that it wants the association, and this node does not: to_NoHello.
+            // to_NoHello: the peer sends no MA-Hello to keep the association, and no half of this node uses it.
             Stage::Open if association.uses == 0 && silence >= own => {
-                return self.end_association(work, index, CloseReason::Ended);
+                return self.end_association(cx, index, CloseReason::Ended);
             }
-            // It does not even answer.
+            // The peer does not even answer MA-Hellos.
             Stage::Open if silence >= own.saturating_mul(3) => {
-                return self.end_association(work, index, CloseReason::TimedOut);
+                return self.end_association(cx, index, CloseReason::TimedOut);
             }
-            Stage::Open if association.hello_at <= work.now => {
-                let (said, is_wanted) = (association.said, association.uses > 0);
-                let time = association.hold_time.max(SHORTEST_HOLD_TIME);
-                let is_quiet = work.now.since(said) >= time / 2;
+            Stage::Open if association.hello_at <= cx.now => {
+                let (last_sent, is_wanted) = (association.last_sent, association.uses > 0);
+                let time = association.hold_time.max(MIN_HOLD_TIME);
+                let is_quiet = cx.now.since(last_sent) >= time / 2;
                 if is_quiet && is_wanted {
                     self.hello_number = self.hello_number.wrapping_add(1).max(1);
                     let reply_requested = silence >= own / 2;
                     let id = if reply_requested { self.hello_number } else { 0 };
-                    self.send_hello(work, index, Hello { id, reply_requested });
+                    self.send_hello(cx, index, Hello { id, reply_requested });
                 }
-                let since = if is_quiet { work.now } else { said };
-                return self.schedule_hello(work.now, index, since);
+                let since = if is_quiet { cx.now } else { last_sent };
+                return self.schedule_hello(cx.now, index, since);
             }
             Stage::Open => {}
         }
-        self.arm_association(work.now, index);
+        self.arm_association(cx.now, index);
     }
 }

@@ -1,16 +1,16 @@
-//! Cookies: what a message must bring back to show that its sender has seen the message before (RFC 5971 section 8.5).
+//! Cookies: octets that a peer must return to prove that it has received the message with them (RFC 5971 section 8.5).
 //!
 //! ```text
 //! Query-Cookie      number of the Query, 4      seal, 8
 //! Responder-Cookie  name of the secret, 4       interface, 4      seal, 8
 //! ```
 //!
-//! Both are sealed with SipHash-2-4, as TCP's SYN cookies and the cookies of DNS servers (RFC 9018) are: a keyed function made
-//! for short inputs. Its 64 bits must withstand guessing, message by message, for a minute. The seal of a Query-Cookie covers
-//! the routing state and the number, which is another one in each Query and begins at random for each routing state: nothing is drawn and nothing
-//! kept for a cookie beyond the last number. The seal of a Responder-Cookie covers who has asked (Peer-Identity and
-//! Interface-Address), MRI, SID, NSLPID, and the interface on which the Query came. Its secret changes from time to time;
-//! the name of a secret is drawn at random, so that most cookies that somebody makes up are refused by a comparison.
+//! Both have a SipHash-2-4 seal, as SYN cookies of TCP and cookies of DNS servers (RFC 9018) have: a keyed function for
+//! short inputs. Its 64 bits must withstand guessing, message by message, for a minute. The seal of a Query-Cookie
+//! covers the routing state and the number, which increases with each Query from a random start for each routing state:
+//! nothing but the last number is stored. The seal of a Responder-Cookie covers the querying node (Peer-Identity and
+//! Interface-Address), MRI, SID, NSLPID, and the incoming interface of the Query. Its secret is replaced periodically.
+//! The name of a secret is random, so that most forged cookies are refused by one comparison.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -23,28 +23,28 @@ use zeroize::Zeroize;
 
 use super::state::Key;
 
-/// Octets of a Query-Cookie.
+/// Length of a Query-Cookie, octets.
 pub(crate) const QUERY_COOKIE: usize = 12;
-/// Octets of a Responder-Cookie.
+/// Length of a Responder-Cookie, octets.
 pub(crate) const RESPONDER_COOKIE: usize = 16;
 
-/// How many Queries back a Response may be for.
+/// Number of latest Queries for which a Response is accepted.
 const WINDOW: u32 = 16;
 
-/// Makes cookies and knows its own.
+/// Creates and verifies the cookies of this node.
 #[derive(Debug)]
 pub(crate) struct Cookies {
-    dice: Stream,
+    random: Stream,
     query: Secret,
-    /// The secret in use, and the one before.
+    /// The current secret, and the previous one.
     responder: [Secret; 2],
-    /// When the one in use is replaced.
+    /// When the current secret is replaced.
     until: Time,
-    /// How long each is in use.
+    /// Time that a secret is in use.
     lifetime: Duration,
 }
 
-/// A key, and the name that cookies know it by.
+/// A key, and its name in cookies.
 #[derive(Clone, Debug)]
 struct Secret {
     name: u32,
@@ -52,12 +52,12 @@ struct Secret {
 }
 
 impl Secret {
-    fn draw(dice: &mut Stream) -> Secret {
+    fn draw(random: &mut Stream) -> Secret {
         let mut key = [0; 16];
         let (first, second) = key.split_at_mut(8);
-        first.copy_from_slice(&dice.next_u64().to_be_bytes());
-        second.copy_from_slice(&dice.next_u64().to_be_bytes());
-        Secret { name: (dice.next_u64() >> 32) as u32, key }
+        first.copy_from_slice(&random.next_u64().to_be_bytes());
+        second.copy_from_slice(&random.next_u64().to_be_bytes());
+        Secret { name: (random.next_u64() >> 32) as u32, key }
     }
 }
 
@@ -67,37 +67,37 @@ impl Drop for Secret {
     }
 }
 
-/// What a Responder-Cookie is bound to.
+/// The values that a Responder-Cookie is bound to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Binding<'a> {
+pub(crate) struct CookieBinding<'a> {
     pub(crate) nli: &'a NetworkLayerInformation<'a>,
-    /// As the Query and the Confirm have it.
+    /// MRI as in the Query and the Confirm.
     pub(crate) mri: &'a Mri,
     pub(crate) session: SessionId,
     pub(crate) nslpid: u16,
 }
 
 impl Cookies {
-    /// Draws secrets from a stream that shows nothing else to the network.
-    pub(crate) fn new(mut dice: Stream, lifetime: Duration) -> Cookies {
-        let query = Secret::draw(&mut dice);
-        let responder = [Secret::draw(&mut dice), Secret::draw(&mut dice)];
-        Cookies { dice, query, responder, until: Time::ZERO + lifetime, lifetime }
+    /// Draws secrets from a stream of which nothing else is visible on the network.
+    pub(crate) fn new(mut random: Stream, lifetime: Duration) -> Cookies {
+        let query = Secret::draw(&mut random);
+        let responder = [Secret::draw(&mut random), Secret::draw(&mut random)];
+        Cookies { random, query, responder, until: Time::ZERO + lifetime, lifetime }
     }
 
-    /// Secrets are in use for so long, from the next one on.
-    pub(crate) fn renew(&mut self, lifetime: Duration) {
+    /// Sets how long a secret is in use, from the next one on.
+    pub(crate) fn reload(&mut self, lifetime: Duration) {
         self.lifetime = lifetime;
     }
 
-    /// The number of the first Query of a routing state.
+    /// Returns the number of the first Query of a routing state.
     pub(crate) fn first_query(&mut self) -> u32 {
-        (self.dice.next_u64() >> 32) as u32
+        (self.random.next_u64() >> 32) as u32
     }
 
-    /// The cookie of the Query with this number.
+    /// Returns the cookie of the Query with this number.
     pub(crate) fn query(&self, key: &Key, number: u32) -> [u8; QUERY_COOKIE] {
-        let mut sealed = Sealed::new(&key.mri, key.session, key.nslpid, 0);
+        let mut sealed = SealInput::new(&key.mri, key.session, key.nslpid, 0);
         sealed.put(number.into());
         let seal = sealed.seal(&self.query.key);
         let mut cookie = [0; QUERY_COOKIE];
@@ -107,18 +107,18 @@ impl Cookies {
         cookie
     }
 
-    /// Whether a Response with this cookie is for one of the last Queries, of which `last` is the last.
+    /// Returns whether a Response with this cookie belongs to one of the latest Queries, up to the number `last`.
     pub(crate) fn is_query(&self, key: &Key, last: u32, cookie: &[u8]) -> bool {
         let Some(&number) = cookie.first_chunk() else { return false };
         let number = u32::from_be_bytes(number);
         last.wrapping_sub(number) < WINDOW && is_same(&self.query(key, number), cookie)
     }
 
-    /// The cookie of the Response to a Query that came in through `interface`.
+    /// Returns the cookie of the Response to a Query that arrived on `interface`.
     pub(crate) fn responder(
         &mut self,
         now: Time,
-        binding: &Binding<'_>,
+        binding: &CookieBinding<'_>,
         interface: InterfaceId,
     ) -> [u8; RESPONDER_COOKIE] {
         if now >= self.until {
@@ -127,12 +127,12 @@ impl Cookies {
         seal(&self.responder[0], binding, interface)
     }
 
-    /// On which interface the Query came that a cookie is for; `None` where it is not this node's, too old, or was made for
-    /// somebody else or something else.
+    /// Returns the incoming interface of the Query that a cookie belongs to; `None` if the cookie is forged, expired,
+    /// or bound to other values.
     pub(crate) fn open(
         &mut self,
         now: Time,
-        binding: &Binding<'_>,
+        binding: &CookieBinding<'_>,
         cookie: &[u8],
     ) -> Option<InterfaceId> {
         if now >= self.until {
@@ -145,23 +145,27 @@ impl Cookies {
         is_same(&seal(secret, binding, interface), cookie).then_some(interface)
     }
 
-    /// Changes secrets; the one that was in use is still known for one lifetime.
+    /// Replaces the current secret; the old one stays valid for one lifetime.
     #[cold]
     fn rotate(&mut self, now: Time) {
         self.responder.swap(0, 1);
-        self.responder[0] = Secret::draw(&mut self.dice);
+        self.responder[0] = Secret::draw(&mut self.random);
         if now >= self.until + self.lifetime {
-            self.responder[1] = Secret::draw(&mut self.dice);
+            self.responder[1] = Secret::draw(&mut self.random);
         }
         self.until = now + self.lifetime;
     }
 }
 
-fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; RESPONDER_COOKIE] {
+fn seal(
+    secret: &Secret,
+    binding: &CookieBinding<'_>,
+    interface: InterfaceId,
+) -> [u8; RESPONDER_COOKIE] {
     let NetworkLayerInformation { interface_address, peer_identity, .. } = *binding.nli;
     let length = peer_identity.len() as u64; // at most 255
     let more = length << 1 | u64::from(interface_address.is_ipv6());
-    let mut sealed = Sealed::new(binding.mri, binding.session, binding.nslpid, more);
+    let mut sealed = SealInput::new(binding.mri, binding.session, binding.nslpid, more);
     match interface_address {
         IpAddr::V4(address) => {
             sealed.put(u64::from(interface.0) << 32 | u64::from(address.to_bits()));
@@ -183,20 +187,20 @@ fn seal(secret: &Secret, binding: &Binding<'_>, interface: InterfaceId) -> [u8; 
     cookie
 }
 
-/// The most words that are sealed: 8 for the routing state, 5 for who has asked and where.
-const LONGEST: usize = 13;
+/// Limit of sealed words: 8 for the routing state, 5 for the querying node and its interface.
+const MAX_SEALED_WORDS: usize = 13;
 
-/// What is sealed: words, each field always in the same bits of the same one.
-struct Sealed {
-    words: [[u8; 8]; LONGEST],
+/// Input of a seal: words, with each field at a fixed position.
+struct SealInput {
+    words: [[u8; 8]; MAX_SEALED_WORDS],
     length: usize,
 }
 
-impl Sealed {
-    /// All that names a routing state; `more`, nine bits, has room in the first word.
-    #[inline(always)] // it is cheaper to make where it is used than to hand over
-    fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> Sealed {
-        let mut sealed = Sealed { words: [[0; 8]; LONGEST], length: 0 };
+impl SealInput {
+    /// Starts with all fields that identify a routing state; `more`, nine bits, fits into the first word.
+    #[inline(always)] // cheaper to build in place than to return
+    fn new(mri: &Mri, session: SessionId, nslpid: u16, more: u64) -> SealInput {
+        let mut sealed = SealInput { words: [[0; 8]; MAX_SEALED_WORDS], length: 0 };
         let (source, destination) = mri.addresses();
         let session = u128::from_be_bytes(session.0);
         let (selectors, kind) = details(mri);
@@ -237,7 +241,7 @@ impl Sealed {
     }
 }
 
-/// A Peer-Identity as two words. One that is longer, as those of routers and of this node are not, is hashed to fit.
+/// Returns a Peer-Identity as two words. Identities longer than 16 octets, which routers do not use, are hashed.
 #[inline]
 fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
     let mut octets = [0; 16];
@@ -250,13 +254,14 @@ fn identity(key: &[u8; 16], identity: &[u8]) -> u128 {
     }
 }
 
-/// What an MRI has besides addresses and direction: selectors, and in bits 8 to 14 and 24 to 47 of the other word the rest.
+/// Returns the fields of an MRI besides addresses and direction: selectors, and bits 8 to 14 and 24 to 47 of the other
+/// word.
 #[inline]
 fn details(mri: &Mri) -> (u64, u64) {
     let Mri::PathCoupled(mri) = mri else { return (0, 0) };
     let ports = u32::from(mri.source_port.unwrap_or_default()) << 16
         | u32::from(mri.destination_port.unwrap_or_default());
-    // An SPI goes without ports, and the bits that say what is there tell both apart.
+    // An SPI excludes ports, and the presence bits tell both apart.
     let selector = ports ^ mri.spi.unwrap_or_default();
     let label = mri.flow_label.unwrap_or_default() & 0x000f_ffff;
     let present = [
@@ -287,7 +292,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in a time that does not depend on the position of a difference.
 fn is_same(expected: &[u8], cookie: &[u8]) -> bool {
     let differing = expected.iter().zip(cookie).fold(0, |bits, (a, b)| bits | (a ^ b));
     expected.len() == cookie.len() && differing == 0
@@ -324,25 +329,25 @@ mod tests {
     }
 
     #[test]
-    fn a_responder_cookie_is_good_for_what_it_was_made_for_and_nothing_else() {
+    fn responder_cookie_is_bound_to_its_query() {
         let mut cookies = cookies();
         let now = Time::from_secs(1);
         let (interface, peer, flow) = (InterfaceId(3), nli(b"abcd", 1), mri(2));
-        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
         let cookie = cookies.responder(now, &binding, interface);
         assert_eq!(cookies.open(now, &binding, &cookie), Some(interface));
         let (identity, address, other_flow) = (nli(b"abce", 1), nli(b"abcd", 2), mri(3));
         let (longer, long) = (nli(b"abcd\0", 1), nli(&[b'a'; 40], 1));
         let upstream = flow.inverted();
         for stolen in [
-            Binding { nli: &identity, ..binding },
-            Binding { nli: &address, ..binding },
-            Binding { nli: &longer, ..binding },
-            Binding { nli: &long, ..binding },
-            Binding { mri: &other_flow, ..binding },
-            Binding { mri: &upstream, ..binding },
-            Binding { session: SessionId([8; 16]), ..binding },
-            Binding { nslpid: 2, ..binding },
+            CookieBinding { nli: &identity, ..binding },
+            CookieBinding { nli: &address, ..binding },
+            CookieBinding { nli: &longer, ..binding },
+            CookieBinding { nli: &long, ..binding },
+            CookieBinding { mri: &other_flow, ..binding },
+            CookieBinding { mri: &upstream, ..binding },
+            CookieBinding { session: SessionId([8; 16]), ..binding },
+            CookieBinding { nslpid: 2, ..binding },
         ] {
             assert_eq!(cookies.open(now, &stolen, &cookie), None, "{stolen:?}");
         }
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn long_identities_count_to_their_end() {
+    fn long_identities_are_bound_in_full() {
         let mut cookies = cookies();
         let now = Time::from_secs(1);
         let flow = mri(2);
@@ -366,19 +371,19 @@ mod tests {
             let mut changed = octets.clone();
             changed[length - 1] = 8;
             let (peer, other) = (nli(&octets, 1), nli(&changed, 1));
-            let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+            let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
             let cookie = cookies.responder(now, &binding, InterfaceId(3));
             assert!(cookies.open(now, &binding, &cookie).is_some(), "{length}");
-            let stolen = Binding { nli: &other, ..binding };
+            let stolen = CookieBinding { nli: &other, ..binding };
             assert!(cookies.open(now, &stolen, &cookie).is_none(), "{length}");
         }
     }
 
     #[test]
-    fn a_responder_cookie_lives_for_one_to_two_lifetimes_of_secrets() {
+    fn responder_cookie_is_valid_for_one_to_two_secret_lifetimes() {
         let mut cookies = cookies();
         let (peer, flow) = (nli(b"abcd", 1), mri(2));
-        let binding = Binding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
+        let binding = CookieBinding { nli: &peer, mri: &flow, session: SESSION, nslpid: 1 };
         let at = Time::from_secs;
         let cookie = cookies.responder(at(29), &binding, InterfaceId(1));
         let newer = cookies.responder(at(31), &binding, InterfaceId(1));
@@ -390,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_cookie_is_good_for_its_routing_state_and_the_last_queries() {
+    fn query_cookie_is_bound_to_routing_state_and_latest_queries() {
         let cookies = cookies();
         let key = Key::new(1, SESSION, mri(2));
         let other = Key { nslpid: 2, ..key };

@@ -1,57 +1,57 @@
-//! What GIST counts: messages by type, and what it did not act on, by reason.
+//! Counters of GIST: messages by type, and ignored messages by reason.
 
 use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a message was not acted on.
+/// Why a message was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It is no UDP packet to GIST's port, or does not begin with the magic number.
+    /// The packet is not UDP to GIST's port, or lacks the magic number.
     NotGist,
-    /// Its UDP checksum is wrong.
+    /// The UDP checksum is wrong.
     Checksum,
-    /// It could not be read; the kinds are told apart in [`Counters::malformed`].
+    /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
     Malformed,
-    /// Its hop count is used up.
+    /// The GIST hop count is zero.
     HopLimit,
-    /// Its TTL is used up.
+    /// The IP TTL is exhausted.
     TtlExpired,
-    /// It is for a peer further on, but there is no route.
+    /// The message must be forwarded, but there is no route.
     NoRoute,
-    /// It is too large for the next link.
+    /// The message exceeds the MTU of the next link.
     TooLarge,
-    /// There were too many of its kind.
+    /// A rate limit was exceeded.
     Throttled,
     /// A limit of this node is reached.
     Limit,
-    /// Nobody here knows its application.
+    /// No application of this node serves the NSLPID.
     UnknownApplication,
-    /// It is this node's own.
+    /// The message was sent by this node itself.
     Own,
-    /// Its flow cannot be right.
+    /// The MRI is invalid.
     Mri,
-    /// Addresses were translated on the way, and its objects were not.
+    /// Addresses were translated on the path, but not the objects of the message.
     Untranslated,
-    /// It came from too far to be trusted.
+    /// The sender is more hops away than allowed.
     TooFar,
-    /// Its cookie is not one of this node's, or too old.
+    /// The cookie is forged or expired.
     Cookie,
-    /// Nothing here waits for it.
+    /// Nothing waits for the message.
     Unexpected,
-    /// There is no routing state for it.
+    /// There is no routing state for the message.
     NoRoutingState,
-    /// Its sender is not the peer of the routing state.
+    /// The sender is not the peer of the routing state.
     WrongPeer,
-    /// It came over an association that its session does not use.
+    /// The message arrived over an association that its session does not use.
     WrongAssociation,
-    /// What the Confirm repeats of the stack proposal is not what was proposed.
+    /// The Confirm does not repeat the stack proposal of this node.
     Downgrade,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 20] = [
         DropReason::NotGist,
         DropReason::Checksum,
@@ -75,7 +75,7 @@ impl DropReason {
         DropReason::Downgrade,
     ];
 
-    /// Its name in counters.
+    /// Returns the name of the reason in counters.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::NotGist => "not_gist",
@@ -105,59 +105,59 @@ impl DropReason {
 /// Messages of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// That have come, and were well formed.
+    /// Well-formed messages received.
     pub received: u64,
-    /// That were sent.
+    /// Messages sent.
     pub sent: u64,
 }
 
-/// What was counted since the engine was made.
+/// Counters since the engine was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Query.
+    /// Query messages.
     pub query: Messages,
-    /// Response.
+    /// Response messages.
     pub response: Messages,
-    /// Confirm.
+    /// Confirm messages.
     pub confirm: Messages,
-    /// Data.
+    /// Data messages.
     pub data: Messages,
-    /// Error.
+    /// Error messages.
     pub error: Messages,
-    /// MA-Hello.
+    /// MA-Hello messages.
     pub hello: Messages,
-    /// Messages for others that were sent on.
+    /// Messages of other nodes that were forwarded.
     pub forwarded: u64,
-    /// Queries that were sent again.
+    /// Queries that were retransmitted.
     pub repeated: u64,
     /// Routing states that became good.
     pub established: u64,
-    /// Routing states that had another peer all at once.
+    /// Routing states whose peer was replaced.
     pub rerouted: u64,
-    /// Routing states that were not used, or not refreshed, in time.
+    /// Routing states that were removed without use or refresh.
     pub expired: u64,
-    /// Searches that found nobody.
+    /// Searches for a peer that found none.
     pub last_node: u64,
-    /// Associations that this node has asked for and got.
+    /// Associations opened by this node.
     pub associations_opened: u64,
-    /// Connections of neighbours that were ended at once.
+    /// Connections of neighbors that were refused.
     pub associations_refused: u64,
-    /// Associations that ended.
+    /// Associations that were closed.
     pub associations_closed: u64,
     /// Messages of applications that could not be sent.
     pub undelivered: u64,
-    /// Messages of this node that were not sent, because there were too many.
+    /// Messages of this node that a rate limit has suppressed.
     pub held_back: u64,
-    /// What applications have asked for after too many rounds of question and answer.
+    /// Requests of applications dropped after too many rounds for one input.
     pub requests_left: u64,
-    /// Messages that could not be read, by what is wrong with them.
+    /// Malformed messages, by kind of error.
     pub malformed: BTreeMap<&'static str, u64>,
-    /// Messages that were not acted on.
+    /// Ignored messages, by reason.
     pub ignored: BTreeMap<DropReason, u64>,
 }
 
 impl Counters {
-    /// Every counter with its group and name, those at zero too.
+    /// Returns every counter with its group and name, including those at zero.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let types = [
             ("query", self.query),

@@ -1,7 +1,6 @@
-//! The routing states of each destination, in the order of the addresses, for routes that change: they name a range.
+//! Routing states by destination, in the order of addresses, because a route change names a range.
 //!
-//! The two families have a tree each: nodes of short keys are searched with few comparisons, and take less memory than such
-//! of an address of any kind.
+//! Each address family has a tree: short keys need fewer comparisons and less memory than an `IpAddr`.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +10,7 @@ use earmark_core::Prefix;
 
 use super::state::Index;
 
-/// The first of a list of routing states for each destination.
+/// First of a list of routing states for each destination.
 #[derive(Debug, Default)]
 pub(crate) struct Destinations {
     v4: BTreeMap<u32, Index>,
@@ -19,7 +18,7 @@ pub(crate) struct Destinations {
 }
 
 impl Destinations {
-    /// The first routing state with a destination.
+    /// Returns the first routing state with a destination.
     pub(crate) fn get(&self, destination: IpAddr) -> Option<Index> {
         match destination {
             IpAddr::V4(address) => self.v4.get(&address.to_bits()).copied(),
@@ -27,7 +26,7 @@ impl Destinations {
         }
     }
 
-    /// Makes a routing state the first with its destination; gives the one that was.
+    /// Makes a routing state the first with its destination; returns the previous first one.
     pub(crate) fn set(&mut self, destination: IpAddr, first: Index) -> Option<Index> {
         match destination {
             IpAddr::V4(address) => self.v4.insert(address.to_bits(), first),
@@ -35,7 +34,7 @@ impl Destinations {
         }
     }
 
-    /// There is no routing state with a destination any more.
+    /// Removes a destination that has no routing state any more.
     pub(crate) fn remove(&mut self, destination: IpAddr) {
         match destination {
             IpAddr::V4(address) => self.v4.remove(&address.to_bits()),
@@ -43,7 +42,7 @@ impl Destinations {
         };
     }
 
-    /// The lowest destination in a range, above `done` where some of the range were looked at already, and its first routing
+    /// Returns the lowest destination in a range, above `done` if part of the range was checked, and its first routing
     /// state.
     pub(crate) fn next_in(&self, range: Prefix, done: Option<IpAddr>) -> Option<(IpAddr, Index)> {
         let found = match range.address() {
@@ -68,7 +67,7 @@ impl Destinations {
     }
 }
 
-/// The first entry above `done`, or from `lowest` on.
+/// Returns the first entry above `done`, or from `lowest` on.
 fn next<A: Copy + Ord>(
     tree: &BTreeMap<A, Index>,
     lowest: A,
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_destinations_of_a_range_come_in_order_and_no_others() {
+    fn range_returns_its_destinations_in_order() {
         let mut destinations = Destinations::default();
         let there = ["10.0.0.9", "10.0.1.1", "10.0.0.2", "fd00::2", "fd00::1", "fd01::1"];
         for (text, index) in there.into_iter().zip(0..) {

@@ -1,51 +1,53 @@
-//! Timers fire.
+//! Timers of GIST.
 
 use earmark_core::Time;
 
 use super::Gist;
 use super::machine::{Event, Fact, Facts, State};
-use super::state::{Due, Index, Place};
-use super::step::Occasion;
-use crate::instance::Work;
+use super::state::{HalfId, Index, TimerPurpose};
+use super::step::EventData;
+use crate::instance::InputContext;
 
-/// Timers that one turn treats at most; the rest is due at once again.
-const TIMERS_PER_TURN: usize = 256;
+/// Limit of timers for one input; the rest is due again at once.
+const MAX_TIMERS_PER_INPUT: usize = 256;
 
 impl Gist {
-    /// When something is due. O(1).
+    /// Returns when the next timer is due. O(1).
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let timer = self.store.timers.next_deadline();
         [timer, self.changes.deadline()].into_iter().flatten().min()
     }
 
-    /// What is due is done.
-    pub(crate) fn timers_expire(&mut self, work: &mut Work<'_, '_>) {
+    /// Handles the timers that are due.
+    pub(crate) fn expire_timers(&mut self, cx: &mut InputContext<'_, '_>) {
         if self.changes.deadline().is_some() {
-            self.look_at_changes(work);
+            self.check_changed_ranges(cx);
         }
-        for _ in 0..TIMERS_PER_TURN {
-            let Some((_, timer)) = self.store.timers.pop_due(work.now) else { return };
-            match timer.due() {
-                Due::Half(place) => self.half_is_due(work, place),
-                Due::Peer(peer) => self.peer_is_due(peer),
-                Due::Association(association) => self.association_is_due(work, association),
+        for _ in 0..MAX_TIMERS_PER_INPUT {
+            let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
+            match timer.purpose() {
+                TimerPurpose::Half(half_id) => self.handle_half_timer(cx, half_id),
+                TimerPurpose::Peer(peer) => self.handle_peer_timer(peer),
+                TimerPurpose::Association(association) => {
+                    self.handle_association_timer(cx, association);
+                }
             }
         }
     }
 
-    fn half_is_due(&mut self, work: &mut Work<'_, '_>, place: Place) {
-        if self.store.get(place).is_none() {
+    fn handle_half_timer(&mut self, cx: &mut InputContext<'_, '_>, half_id: HalfId) {
+        if self.store.get(half_id).is_none() {
             debug_assert!(false, "a timer without its block");
             return;
         }
-        self.store.half_mut(place).timer = None;
-        let mut at = self.at_place(place);
-        self.fail_overdue(work, &at);
-        let half = self.store.half(place);
+        self.store.half_mut(half_id).timer = None;
+        let mut at = self.half_ref(half_id);
+        self.fail_overdue(cx, &at);
+        let half = self.store.half(half_id);
         let is_last = half.unanswered >= self.config.queries;
-        let event = if half.expires_at <= work.now {
+        let event = if half.expires_at <= cx.now {
             Some(Event::Expire)
-        } else if half.next_at <= work.now {
+        } else if half.next_at <= cx.now {
             match half.state {
                 State::EstablishedDownstream if half.unanswered == 0 => Some(Event::Refresh),
                 State::WaitResponse | State::WaitAssociation | State::EstablishedDownstream => {
@@ -59,16 +61,16 @@ impl Gist {
         };
         if let Some(event) = event {
             let facts = Facts::default().with(Fact::MaxRetry, is_last);
-            self.step(work, &mut at, event, facts, &Occasion::Nothing);
+            self.step(cx, &mut at, event, facts, &EventData::Nothing);
         }
-        let half = self.store.get(at.place()).filter(|half| half.state != State::Idle);
+        let half = self.store.get(at.half_id()).filter(|half| half.state != State::Idle);
         if half.is_some_and(|half| half.timer.is_none()) {
-            self.arm(at.place());
+            self.arm(at.half_id());
         }
     }
 
-    /// A peer was not named for long.
-    fn peer_is_due(&mut self, index: Index) {
+    /// Removes a peer that has had no routing state for its lifetime.
+    fn handle_peer_timer(&mut self, index: Index) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.timer = None;
         if peer.uses == 0 {

@@ -1,9 +1,9 @@
-//! The state machines of routing state, as tables: what happens in which state, and what follows (RFC 5972).
+//! State machines of routing state, as tables (RFC 5972).
 //!
-//! Each half of a routing state ([`crate::gist`]) has one: that of the querying node, which asks who is next, or that of the
-//! responding node, which was asked. A row is a transition of RFC 5972 appendix A under its number; where RFC 5971 knows
-//! more (section 6: the refresh that fails, the state that is installed only when the Confirm has come), rows are named
-//! after its sections. The first row whose state, event and guards fit is taken; an event without a row changes nothing.
+//! Each half of a routing state ([`crate::gist`]) has one: that of the querying node, or that of the responding node. A
+//! row is a transition of RFC 5972 appendix A, with its number. Where RFC 5971 has more (section 6: the failing
+//! refresh, state that is installed only with the Confirm), rows are named after its sections. The first row whose
+//! state, event and guards match is taken; an event without a row changes nothing.
 //!
 //! Names are those of the RFCs without their abbreviations: MRS is routing state, MA an association.
 
@@ -13,7 +13,7 @@ use core::fmt;
 
 pub use self::tables::{QUERYING, RESPONDING};
 
-/// Where a half of a routing state stands.
+/// State of a half of a routing state.
 #[derive(
     Clone,
     Copy,
@@ -29,108 +29,108 @@ pub use self::tables::{QUERYING, RESPONDING};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// There is nothing.
+    /// No state.
     #[default]
     Idle,
-    /// Querying: the next node is sought.
+    /// Querying: a Query was sent, the peer is unknown.
     WaitResponse,
-    /// Querying: it was found, and an association with it is being set up.
+    /// Querying: the peer is known, and an association with it is being set up.
     WaitAssociation,
-    /// Querying: messages flow.
+    /// Querying: the peer is known, messages can be sent.
     EstablishedDownstream,
-    /// Responding: a Query was answered, and the Confirm is missing.
+    /// Responding: a Query was answered, and the Confirm is pending.
     WaitConfirm,
-    /// Responding: messages flow.
+    /// Responding: the peer is known, messages can be sent.
     EstablishedUpstream,
 }
 
 impl State {
-    /// Whether this node asked.
+    /// Returns whether this node has sent the Query.
     pub const fn is_querying(self) -> bool {
         matches!(self, State::WaitResponse | State::WaitAssociation | State::EstablishedDownstream)
     }
 
-    /// Whether this node was asked.
+    /// Returns whether this node has received the Query.
     pub const fn is_responding(self) -> bool {
         matches!(self, State::WaitConfirm | State::EstablishedUpstream)
     }
 }
 
-/// What can happen to it.
+/// Events of the state machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Event {
-    /// An application wants a message sent: tg_SendMsg.
+    /// An application sends a message: tg_SendMsg.
     SendMessage,
-    /// A Query has come: rx_Query.
+    /// A Query was received: rx_Query.
     Query,
-    /// A Response with the right cookie has come: rx_Response.
+    /// A Response with the right cookie was received: rx_Response.
     Response,
-    /// A Confirm with the right cookie has come: rx_Confirm.
+    /// A Confirm with the right cookie was received: rx_Confirm.
     Confirm,
-    /// Data has come: rx_Data.
+    /// Data was received: rx_Data.
     Data,
-    /// The association that was wanted stands: tg_MA_Established.
+    /// The requested association is established: tg_MA_Established.
     AssociationEstablished,
-    /// The association could not be set up, or has broken: tg_MA_Error.
+    /// The association could not be set up, or was closed: tg_MA_Error.
     AssociationError,
-    /// An application says that the next hop is wrong: tg_InvalidRoutingState.
+    /// An application reports that the next hop is wrong: tg_InvalidRoutingState.
     Invalidate,
-    /// An application needs the state no more: tg_SetStateLifetime(0).
+    /// An application has released the state: tg_SetStateLifetime(0).
     Forget,
-    /// No Response came in time: timeout T_No_Response.
+    /// No Response in time: timeout T_No_Response.
     NoResponse,
-    /// No Confirm came in time: timeout T_No_Confirm.
+    /// No Confirm in time: timeout T_No_Confirm.
     NoConfirm,
-    /// It is time to ask again: timeout T_Refresh_QNode.
+    /// A refresh is due: timeout T_Refresh_QNode.
     Refresh,
-    /// It was not used, or not refreshed, for long: timeout T_Inactive_QNode, T_Expire_RNode.
+    /// No use or no refresh in time: timeout T_Inactive_QNode, T_Expire_RNode.
     Expire,
-    /// The peer says that it has no routing state: er_NoRSM.
+    /// The peer has no routing state: er_NoRSM.
     NoRoutingState,
-    /// The end of the path says that it does not take part: Endpoint Found.
+    /// The end of the path does not take part: Endpoint Found.
     EndpointFound,
-    /// The peer speaks no protocol that an association could be made of.
+    /// The peer supports no common protocol for an association.
     NoCommonStack,
-    /// Something is wrong that nothing else names: tg_ERROR.
+    /// Any other error: tg_ERROR.
     Error,
 }
 
-/// What a transition may depend on.
+/// Conditions that transitions depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Fact {
-    /// As many Queries were sent as may be: MaxRetry.
+    /// The limit of Queries is reached: MaxRetry.
     MaxRetry,
-    /// What is to be sent, or what was agreed, needs an association: C-mode, MAinfo.
+    /// The message, or the agreement with the peer, needs an association: C-mode, MAinfo.
     NeedsAssociation,
-    /// There is one that serves: MAexist.
+    /// An association that serves the needs exists: MAexist.
     AssociationExists,
-    /// The peer is another one than before: NewPeer.
+    /// The peer has changed: NewPeer.
     NewPeer,
-    /// This node wants a Confirm: ConfirmRequired.
+    /// This node requests a Confirm: ConfirmRequired.
     ConfirmRequired,
-    /// It keeps nothing until the Confirm has come (RFC 5971 section 6.3, case 3).
+    /// This node keeps no state before the Confirm (RFC 5971 section 6.3, case 3).
     Delayed,
-    /// The peer asks for a Confirm although no Query is under way: No_MRS_installed.
+    /// The peer requests a Confirm although no Query is pending: No_MRS_installed.
     PeerLostState,
-    /// It is known who the peer is: UpstreamPeerInfo.
+    /// The peer is known: UpstreamPeerInfo.
     PeerKnown,
     /// The next hop is known to be wrong.
     Bad,
 }
 
-/// Some facts.
+/// A set of facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts(u16);
 
 impl Facts {
-    /// With another one, if it holds.
+    /// Adds a fact, if it holds.
     #[must_use]
     pub const fn with(self, fact: Fact, holds: bool) -> Facts {
         Facts(if holds { self.0 | 1 << fact as u8 } else { self.0 })
     }
 
-    /// Whether it is among them.
+    /// Returns whether the set has a fact.
     pub const fn has(self, fact: Fact) -> bool {
         self.0 >> fact as u8 & 1 != 0
     }
@@ -139,17 +139,17 @@ impl Facts {
 /// A condition of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// It holds.
+    /// The fact holds.
     If(Fact),
-    /// It does not.
+    /// The fact does not hold.
     Unless(Fact),
     /// The first holds without the second, as in C-mode && !MAexist.
     IfWithout(Fact, Fact),
-    /// Not so: the first does not hold, or the second does.
+    /// The first does not hold, or the second does.
     UnlessWithout(Fact, Fact),
-    /// One of both holds.
+    /// At least one of both holds.
     Either(Fact, Fact),
-    /// None of both.
+    /// Neither holds.
     Neither(Fact, Fact),
 }
 
@@ -166,10 +166,10 @@ impl Guard {
     }
 }
 
-/// What is done in a transition.
+/// Actions of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// tx_Query, and T_No_Response is started.
+    /// tx_Query, and start T_No_Response.
     SendQuery,
     /// tx_Response, with or without a Responder-Cookie.
     SendResponse,
@@ -177,19 +177,19 @@ pub enum Action {
     SendConfirm,
     /// tx_Data.
     SendData,
-    /// tx_Data of what has waited.
+    /// tx_Data of the queued messages.
     SendQueued,
-    /// The error No Routing State is sent.
+    /// Send the error No Routing State.
     RefuseData,
     /// Queue NSLP data.
     Queue,
     /// tg_RecvMsg, if the sender is the peer.
     Deliver,
-    /// tg_MessageStatus for all that waits.
+    /// tg_MessageStatus for all queued messages.
     FailQueued,
-    /// Install or update the peer, and what the message says of it.
+    /// Install or update the peer, and the values in its message.
     Install,
-    /// Refresh the state: its timers start anew.
+    /// Refresh the state: restart its timers.
     Refresh,
     /// Restart T_Inactive_QNode or T_Expire_RNode.
     RestartExpire,
@@ -203,7 +203,7 @@ pub enum Action {
     Release,
     /// tg_NetworkNotification: this is the last node.
     TellLastNode,
-    /// tg_NetworkNotification: the state is gone.
+    /// tg_NetworkNotification: the state was removed.
     TellGone,
     /// tg_NetworkNotification: messages may have been lost.
     TellFailure,
@@ -211,32 +211,32 @@ pub enum Action {
     Delete,
 }
 
-/// A row.
+/// A row of a state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Its number in RFC 5972, or the section of RFC 5971 that asks for it.
+    /// Number in RFC 5972, or section of RFC 5971.
     pub rule: &'static str,
-    /// From this state,
+    /// State before.
     pub from: State,
-    /// when this happens
+    /// Event.
     pub event: Event,
-    /// and all of these hold,
+    /// Conditions, all of which must hold.
     pub guards: &'static [Guard],
-    /// these are done in order,
+    /// Actions, in order.
     pub actions: &'static [Action],
-    /// and this is the state afterwards.
+    /// State afterwards.
     pub to: State,
 }
 
-/// The rows of a machine, those of one state behind each other.
+/// The rows of a state machine, grouped by state.
 #[derive(Debug)]
 pub struct Table {
     rows: &'static [Transition],
-    /// The first row of each state and event; past the end where there is none.
+    /// First row of each state and event; past the end if there is none.
     starts: [[u8; EVENTS]; STATES],
 }
 
-/// How many states there are, and how many events.
+/// Numbers of states and of events.
 const STATES: usize = State::EstablishedUpstream as usize + 1;
 const EVENTS: usize = Event::Error as usize + 1;
 
@@ -251,12 +251,12 @@ impl Table {
         Table { rows, starts }
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     pub const fn rows(&self) -> &'static [Transition] {
         self.rows
     }
 
-    /// The transition that is taken.
+    /// Returns the transition for an event.
     #[inline]
     pub fn transition(
         &self,

@@ -1,37 +1,35 @@
-//! GIST: finds the next node on the path of a flow that takes part in signalling, and carries messages there (RFC 5971).
+//! GIST: finds the next signalling node on the path of a flow, and carries messages there (RFC 5971).
 //!
 //! # The life of a message
-//! An application hands GIST a message for a flow, a session and a direction. Where nobody knows yet who is next in that
-//! direction, the message waits, and a **Query** goes out that looks like a packet of the flow: to its destination, with
-//! its source, and with an option that has routers look at it. The next node that knows GIST takes it up, asks its own
-//! application whether it takes part, and sends a **Response** to the node that has asked. That one now knows its peer. Its
-//! **Confirm** proves to the other side that it can be reached under its address; the message that waits travels in it. From
-//! then on messages are **Data**, sent straight to the peer. Before the knowledge is stale it is asked for again, so that
-//! the messages follow the flow when its path changes.
+//! An application passes GIST a message for a flow, a session and a direction. If the next node in that direction is
+//! unknown, the message waits, and GIST sends a **Query** that looks like a packet of the flow: with its destination,
+//! with its source, and with an option that has routers examine it. The next node with GIST intercepts it, asks its own
+//! application whether it takes part, and sends a **Response** to the querying node, which now knows its peer. The
+//! **Confirm** proves to the responding node that the querying node can be reached under its address; it carries the
+//! waiting message. From then on messages are **Data**, sent directly to the peer. The querying node repeats the Query
+//! before the state expires, so that messages follow the flow when its path changes.
 //!
 //! # State
-//! A routing state ([`state`]) belongs to a flow, a session and an application. It has two halves, one for each way along the
-//! flow: the one that leads where this node has asked (querying node), and the one that leads to whoever has asked it
-//! (responding node). What can happen to a half stands in tables ([`machine`]), which are those of RFC 5972. Peers are
-//! shared by all sessions ([`peer`]).
+//! A routing state ([`state`]) belongs to a flow, a session and an application. It has two halves, one for each
+//! direction along the flow: that of the querying node and that of the responding node. The transitions of a half are
+//! tables ([`machine`]), which are those of RFC 5972. All sessions share the peers ([`peer`]).
 //!
-//! A node that is asked keeps nothing before the Confirm has come (the setting is `installation = "delayed"`). All that it
-//! needs to know then is in the Confirm, and a [`cookie`] in it shows that this node has answered the Query.
+//! A responding node keeps nothing before the Confirm (the setting is `installation = "delayed"`). The Confirm has all
+//! values that it needs, and a [`cookie`] that proves that this node has answered the Query.
 //!
 //! # Odd cases
-//! - IP distance: the RFC stores the TTL that a packet has lost, and has 0 stand for "not known". Here a neighbour on the
-//!   same link has distance 1, so that both can be told apart.
-//! - A message whose peer has lost its state is not sent again: the application that wants it repeats it. The error brings a
-//!   new handshake about, and what is sent meanwhile waits.
-//! - The source of a first Query is that of the flow; each second one that is repeated has this node's own address.
+//! - IP distance: the RFC stores the TTL that a packet has lost, and 0 means "not known". Here a neighbor on the same
+//!   link has distance 1, so that both can be told apart.
+//! - A message whose peer has lost its state is not retransmitted: its application repeats it. The error causes a new
+//!   handshake, and messages sent meanwhile wait.
+//! - The source of a first Query is that of the flow; every second retransmission has the address of this node.
 //!
 //! # Left out
-//! The Diffserv codepoint and the flow label of the flow are not copied into Queries. Nobody but the source and the
-//! destination of a flow is taken for an end of its path. NAT traversal objects are carried and repeated, not made.
+//! The Diffserv codepoint and the flow label of the flow are not copied into Queries. Only the source and the
+//! destination of a flow count as ends of its path. NAT traversal objects are carried and repeated, not created.
 
 mod api;
 mod association;
-mod change;
 mod config;
 mod confirm;
 mod connect;
@@ -47,6 +45,7 @@ mod querying;
 mod queue;
 mod receive;
 mod responding;
+mod route_change;
 mod state;
 mod step;
 mod store;
@@ -63,7 +62,6 @@ use earmark_core::throttle::Throttle;
 
 pub use self::api::Event;
 use self::association::Associations;
-use self::change::Changes;
 pub use self::config::{
     Associations as AssociationSettings, Config, Installation, Limits, UpstreamQueries,
 };
@@ -71,6 +69,7 @@ use self::cookie::Cookies;
 pub use self::counters::{Counters, DropReason, Messages};
 use self::peer::Peers;
 use self::querying::millis;
+use self::route_change::Changes;
 use self::store::Store;
 use self::transmit::Identity;
 pub use self::view::{AssociationView, PeerView, RoutingStateView};
@@ -86,33 +85,33 @@ pub struct Gist {
     cookies: Cookies,
     pub(crate) counters: Counters,
     identity: Identity,
-    /// Spreads refreshes.
+    /// Randomizes the refresh intervals.
     jitter: Stream,
     /// Hashes addresses and hops.
     hash: KeyedHash,
-    /// Queries of each node that asks.
+    /// Rate limits of Queries per peer.
     queries: Throttle,
-    /// Errors to each address.
+    /// Rate limits of Errors per address.
     errors: Throttle,
-    /// Datagrams sent, and Queries in all.
+    /// Rate limits of all datagrams sent and of all Queries received.
     totals: Throttle,
-    /// Octets of all messages that wait.
+    /// Octets of all waiting messages.
     waiting_octets: u64,
-    /// Counts the changes of interfaces: as long as it stays, hops stay as they were found.
+    /// Number of changes of interfaces; hops that were looked up with the same number are still right.
     epoch: u32,
     changes: Changes,
-    /// The number of the last MA-Hello that asked for a reply.
+    /// Number of the last MA-Hello that asked for a reply.
     hello_number: u32,
-    /// Room for what an application answers to a Query,
+    /// Buffer for the answer of an application to a Query.
     scratch: Vec<u8>,
-    /// for what is sent on,
+    /// Buffer for forwarded packets.
     copy: Vec<u8>,
-    /// and for data that come in several objects.
+    /// Buffer for data in several objects.
     assembly: Vec<u8>,
 }
 
 impl Gist {
-    /// GIST without state. It draws from streams whose names begin with `gist/`.
+    /// Creates GIST without state. It draws from streams whose names begin with `gist/`.
     pub(crate) fn new(config: Config, random: &RandomStreams) -> Gist {
         let mut keys = random.stream("gist/hash");
         let drawn = random.stream("gist/identity").next_u64().to_be_bytes();
@@ -146,25 +145,25 @@ impl Gist {
         }
     }
 
-    /// Takes other settings: see [`Config::renewed`].
-    pub(crate) fn renew(&mut self, new: Config) {
+    /// Replaces the settings: see [`Config::renewed`].
+    pub(crate) fn reload(&mut self, new: Config) {
         self.config = self.config.renewed(new);
         self.validities = Validities::of(&self.config);
-        self.cookies.renew(self.config.secret_lifetime);
+        self.cookies.reload(self.config.secret_lifetime);
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 }
 
-/// Settings as messages have them, milliseconds.
+/// Validities of the settings as in messages, milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Validities {
-    /// `validity`.
+    /// Setting `validity`.
     configured: u32,
-    /// `shortest_validity`.
+    /// Setting `shortest_validity`.
     shortest: u32,
 }
 

@@ -1,8 +1,8 @@
-//! The peers: nodes that routing state names, each with the interface it is behind. All sessions share them; what names one
-//! to applications, an SII-Handle, is its place here.
+//! Peers of routing states, each with the interface that leads to it. All sessions share them; an SII-Handle, by which
+//! applications name a peer, is its slot.
 //!
-//! A peer that no routing state names any more is kept for a while, so that an application can still tell it that its path
-//! is another one now (RFC 5971 section 7.1.4).
+//! A peer without routing state is kept for a while, so that an application can still notify it that the path has
+//! changed (RFC 5971 section 7.1.4).
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -24,36 +24,36 @@ pub(crate) struct Peer {
     pub(crate) identity: Box<[u8]>,
     /// Interface-Address.
     pub(crate) address: IpAddr,
-    /// Behind which interface.
+    /// Interface that leads to the peer.
     pub(crate) interface: InterfaceId,
-    /// The UDP port that it listens on.
+    /// UDP port on which the peer listens.
     pub(crate) port: u16,
-    /// The largest IP packet that reaches it, octets, as far as that is known.
+    /// Path MTU, octets, as far as it is known.
     pub(crate) mtu: u32,
-    /// Halves of routing states that name it.
+    /// Halves of routing states and associations with this peer.
     pub(crate) uses: u32,
-    /// How often its place was given away.
+    /// Generation of the slot.
     generation: u32,
-    /// Ends it, while nothing names it.
+    /// Removes the peer while nothing uses it.
     pub(crate) timer: Option<TimerId>,
 }
 
 impl Peer {
-    /// Whether it is who `nli` names.
+    /// Returns whether `nli` names this peer.
     #[inline]
     pub(crate) fn is(&self, nli: &NetworkLayerInformation<'_>) -> bool {
         self.address == nli.interface_address && *self.identity == *nli.peer_identity
     }
 }
 
-/// All of them.
+/// The peers of the node.
 #[derive(Debug)]
 pub(crate) struct Peers {
     pub(crate) slab: Slab<Peer>,
-    /// By identity, address and interface; the first two are what peers say, so that the hash is keyed.
+    /// Peers by identity, address and interface. The hash is keyed, because peers choose identity and address.
     by_name: HashTable<Index>,
     hash: KeyedHash,
-    /// Of the next place that is given away.
+    /// Generation of the last inserted peer.
     generation: u32,
 }
 
@@ -70,7 +70,7 @@ impl Peers {
         self.slab.get_mut(index as usize)
     }
 
-    /// The peer that a message names, if it is known.
+    /// Returns the known peer that a message names.
     pub(crate) fn find(
         &self,
         nli: &NetworkLayerInformation<'_>,
@@ -84,8 +84,8 @@ impl Peers {
         self.by_name.find(place, same).copied()
     }
 
-    /// The peer that a message names, which is entered if it is new and there are fewer than `limit`.
-    pub(crate) fn obtain(
+    /// Returns the peer that a message names, and inserts it if it is new and there are fewer than `limit`.
+    pub(crate) fn find_or_insert(
         &mut self,
         nli: &NetworkLayerInformation<'_>,
         interface: InterfaceId,
@@ -131,27 +131,27 @@ impl Peers {
         Some(peer)
     }
 
-    /// Its name for applications.
+    /// Returns the handle of a peer for applications.
     #[inline]
     pub(crate) fn handle(&self, index: Index) -> Option<PeerHandle> {
         let peer = self.get(index)?;
         Some(PeerHandle { slot: index, generation: peer.generation })
     }
 
-    /// The peer that an application names.
+    /// Returns the peer of a handle.
     pub(crate) fn by_handle(&self, handle: PeerHandle) -> Option<Index> {
         let peer = self.get(handle.slot)?;
         (handle.slot != NONE && peer.generation == handle.generation).then_some(handle.slot)
     }
 }
 
-/// Three words of an identity at a time, and as a rule all of it.
+/// Hashes a peer, 24 octets of the identity at a time, usually all of it.
 fn hash(key: &KeyedHash, identity: &[u8], address: IpAddr, interface: InterfaceId) -> u64 {
     let (address, is_six) = match address {
         IpAddr::V4(address) => (address.to_bits().into(), 0),
         IpAddr::V6(address) => (address.to_bits(), 1 << 63),
     };
-    // What is behind the end of an identity counts as zeros, so that its length must count too.
+    // Padding after the identity is zero, so the hash must include its length.
     let mut hash = is_six | (identity.len() as u64) << 32 | u64::from(interface.0);
     let mut rest = identity;
     loop {

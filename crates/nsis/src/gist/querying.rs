@@ -1,5 +1,5 @@
-//! The querying node: asks who is next on the path, and asks again before the answer is stale (RFC 5971 sections 4.4.1,
-//! 5.3.2, 5.8 and 6.2).
+//! The querying node: discovers the next node on the path, and refreshes the result before it expires (RFC 5971
+//! sections 4.4.1, 5.3.2, 5.8 and 6.2).
 
 use core::time::Duration;
 
@@ -10,23 +10,27 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::{Handshake, Stage, join, waits};
+use super::association::{Handshake, Stage, awaits_association, link_user};
 use super::config::UpstreamQueries;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
-use super::responding::tell_of_translation;
-use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion, due};
+use super::responding::report_translation;
+use super::state::{Index, Key, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{Notification, PeerHandle, SendFailure, Validity};
 use crate::route;
 
 impl Gist {
-    /// Whether a peer can be asked for in this direction (RFC 5971 section 5.8).
-    pub(super) fn may_query(&self, work: &Work<'_, '_>, mri: &Mri) -> Result<Hop, SendFailure> {
-        let hop = route::hop(work.context, mri);
+    /// Returns the hop for a Query in this direction, or why none can be sent (RFC 5971 section 5.8).
+    pub(super) fn may_query(
+        &self,
+        cx: &InputContext<'_, '_>,
+        mri: &Mri,
+    ) -> Result<Hop, SendFailure> {
+        let hop = route::hop(cx.context, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
             (_, Direction::Downstream, _)
             | (Mri::PathCoupled(_), Direction::Upstream, UpstreamQueries::Routed) => {
@@ -40,51 +44,51 @@ impl Gist {
         }
     }
 
-    /// Sends a Query, the first or one more, and waits for the Response.
+    /// Sends a Query, the first or a retransmission, and starts the timeout of the Response.
     pub(super) fn send_query(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
         event: Event,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
-        let is_new = self.store.half(at.place()).peer == NONE && event == Event::SendMessage;
+        let is_new = self.store.half(at.half_id()).peer == NONE && event == Event::SendMessage;
         let first = if is_new { self.cookies.first_query() } else { 0 };
         let epoch = self.epoch;
         let inactivity = millis(self.config.inactivity);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         if is_new {
             half.query = first;
             half.lifetime_ms = inactivity;
-            half.expires_at = work.now + self.config.inactivity;
+            half.expires_at = cx.now + self.config.inactivity;
         } else {
             half.query = half.query.wrapping_add(1);
         }
         let again = event == Event::NoResponse;
         half.unanswered = if again { half.unanswered.saturating_add(1) } else { 1 };
         half.epoch = epoch;
-        if let Occasion::Send { needs, .. } = occasion {
+        if let EventData::Send { needs, .. } = event_data {
             half.needs = half.needs.max(*needs);
         }
         // Binary exponential backoff (RFC 5971 section 5.3.3).
         let doublings = u32::from(half.unanswered - 1).min(16);
         let timeout = self.config.first_timeout.saturating_mul(1 << doublings);
-        half.next_at = work.now + timeout.min(self.config.longest_timeout);
+        half.next_at = cx.now + timeout.min(self.config.longest_timeout);
         let (number, unanswered, ip_distance) = (half.query, half.unanswered, half.ip_distance);
         let needs = half.needs;
         half.offered = needs > Needs::Nothing;
         self.counters.repeated += u64::from(again);
-        self.arm(at.place());
+        self.arm(at.half_id());
         let mri = at.mri();
-        let hop = match occasion {
-            Occasion::Send { hop: Some(hop), .. } => *hop,
-            _ => match self.may_query(work, &mri) {
+        let hop = match event_data {
+            EventData::Send { hop: Some(hop), .. } => *hop,
+            _ => match self.may_query(cx, &mri) {
                 Ok(hop) => hop,
                 Err(_) => return,
             },
         };
-        self.store.half_mut(at.place()).hop = self.fingerprint(&hop);
-        let Some(own) = self.own_address(work, &hop, target(&mri)) else { return };
+        self.store.half_mut(at.half_id()).hop = self.fingerprint(&hop);
+        let Some(own) = self.own_address(cx, &hop, target(&mri)) else { return };
         let cookie = self.cookies.query(&at.key, number);
         let identity = self.identity;
         let direction = mri.direction();
@@ -98,13 +102,13 @@ impl Gist {
             stack: None,
             nslp_data: None,
         };
-        let next_hop = route::next_hop(work.context, &mri, &hop);
-        let way = DatagramPath { next_hop, ..self.way_of_query(&mri, &hop, own, unanswered) };
+        let next_hop = route::next_hop(cx.context, &mri, &hop);
+        let path = DatagramPath { next_hop, ..self.query_path(&mri, &hop, own, unanswered) };
         let hops = self.config.hops;
-        let is_peer = way.source == own;
+        let is_peer = path.source == own;
         let nslpid = at.key.nslpid;
         if needs == Needs::Nothing {
-            self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
+            self.send_datagram(cx, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
             return;
         }
         let profiles = self.profiles(needs);
@@ -115,12 +119,12 @@ impl Gist {
         };
         let proposal = Profiles::new(profiles);
         query.stack = (!profiles.is_empty()).then_some(Stack { proposal, configuration });
-        self.send_datagram(work, &way, &message(hops, nslpid, is_peer, Body::Query(query)));
+        self.send_datagram(cx, &path, &message(hops, nslpid, is_peer, Body::Query(query)));
     }
 
-    /// The addresses of a Query: downstream those of the flow, so that it goes where the flow goes (RFC 5971 sections
-    /// 5.8.1.2, 5.8.1.3, 5.8.2.2).
-    fn way_of_query(
+    /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971
+    /// sections 5.8.1.2, 5.8.1.3, 5.8.2.2).
+    fn query_path(
         &self,
         mri: &Mri,
         hop: &Hop,
@@ -143,18 +147,19 @@ impl Gist {
         }
     }
 
-    /// The address of this node that a peer behind a hop sees.
+    /// Returns the address of this node that a peer behind a hop sees.
     pub(super) fn own_address(
         &self,
-        work: &Work<'_, '_>,
+        cx: &InputContext<'_, '_>,
         hop: &Hop,
         like: core::net::IpAddr,
     ) -> Option<core::net::IpAddr> {
-        let interface = work.context.interfaces.by_id(hop.interface)?;
+        let interface = cx.context.interfaces.by_id(hop.interface)?;
         own_address(interface, like)
     }
 
-    /// A hop as a number. Two that share one, one pair in four thousand million, look alike until the next refresh.
+    /// Returns a hash of a hop. Two hops with the same hash, one pair in 2^32, are indistinguishable until the next
+    /// refresh.
     pub(super) fn fingerprint(&self, hop: &Hop) -> u32 {
         let gateway = match hop.gateway {
             None => 0,
@@ -165,173 +170,178 @@ impl Gist {
         (self.hash.of_six(words) >> 32) as u32
     }
 
-    /// A Response has come (RFC 5971 section 6.2).
-    pub(super) fn response_arrives(
+    /// Handles a Response (RFC 5971 section 6.2).
+    pub(super) fn receive_response(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
         let direction = response.mri.direction().inverted();
-        let key = Key::new(arrival.nslpid, response.session, response.mri);
+        let key = Key::new(origin.nslpid, response.session, response.mri);
         let mut at = self.at(key, direction);
-        let Some(half) = self.store.get(at.place()).filter(|half| half.state.is_querying()) else {
-            return self.ignore(work, arrival, DropReason::Unexpected);
+        let Some(half) = self.store.get(at.half_id()).filter(|half| half.state.is_querying())
+        else {
+            return self.ignore(cx, origin, DropReason::Unexpected);
         };
         if !self.cookies.is_query(&at.key, half.query, response.query_cookie) {
-            return self.ignore(work, arrival, DropReason::Cookie);
+            return self.ignore(cx, origin, DropReason::Cookie);
         }
         let (before, unanswered, offered) = (half.peer, half.unanswered, half.offered);
         let needs = half.needs.max(self.least_needs());
-        // RFC 5971 section 7.2.1: the peer is behind a translator, and the addresses of the flow are wrong there.
-        if arrival.association == NONE && arrival.source != response.nli.interface_address {
-            self.ignore(work, arrival, DropReason::Untranslated);
+        // RFC 5971 section 7.2.1: the peer is behind a translator, where the addresses of the flow are wrong.
+        if origin.association == NONE && origin.source != response.nli.interface_address {
+            self.ignore(cx, origin, DropReason::Untranslated);
             let named = response.nli.interface_address;
-            tell_of_translation(work, arrival, (response.session, response.mri), named);
-            self.step(work, &mut at, Event::Error, Facts::default(), &Occasion::Nothing);
+            report_translation(cx, origin, (response.session, response.mri), named);
+            self.step(cx, &mut at, Event::Error, Facts::default(), &EventData::Nothing);
             return;
         }
-        let Some(peer) = self.obtain_peer(work, arrival, &response.nli) else {
-            return self.ignore(work, arrival, DropReason::Limit);
+        let Some(peer) = self.find_or_insert_peer(cx, origin, &response.nli) else {
+            return self.ignore(cx, origin, DropReason::Limit);
         };
-        if self.is_crowded(peer) && before != peer {
-            self.ignore(work, arrival, DropReason::Limit);
-            return self.settle(work.now, peer);
+        if self.exceeds_peer_limit(peer) && before != peer {
+            self.ignore(cx, origin, DropReason::Limit);
+            return self.start_peer_lifetime(cx.now, peer);
         }
-        let found = match self.associations.get(arrival.association) {
-            // Multiplexing: the responder has chosen (RFC 5971 section 4.4.3).
+        let found = match self.associations.get(origin.association) {
+            // Multiplexing: the responder has chosen the association (RFC 5971 section 4.4.3).
             Some(association) if association.peer == peer && association.serves(needs) => {
-                Some(arrival.association)
+                Some(origin.association)
             }
             Some(_) => {
-                self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
-                self.ignore(work, arrival, DropReason::WrongAssociation);
-                return self.settle(work.now, peer);
+                self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
+                self.ignore(cx, origin, DropReason::WrongAssociation);
+                return self.start_peer_lifetime(cx.now, peer);
             }
             None => self.open_association(peer, needs),
         };
-        // A Query without an offer, which left before anybody needed an association, is answered without one.
+        // The Response to a Query without a stack proposal, sent before an association was needed, has none either.
         let wanted = needs > Needs::Nothing && offered;
         if wanted && found.is_none() && self.choose(response, needs).is_none() {
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::NoCommonStack, Facts::default(), &occasion);
-            return self.settle(work.now, peer);
+            let event_data = EventData::Nothing;
+            self.step(cx, &mut at, Event::NoCommonStack, Facts::default(), &event_data);
+            return self.start_peer_lifetime(cx.now, peer);
         }
         let facts = Facts::default()
             .with(Fact::NewPeer, before != NONE && before != peer)
             .with(Fact::PeerLostState, unanswered == 0 && response.confirm_requested)
             .with(Fact::NeedsAssociation, wanted)
             .with(Fact::AssociationExists, found.is_some());
-        let occasion = Occasion::Response { arrival, response, peer };
-        self.step(work, &mut at, Event::Response, facts, &occasion);
-        self.settle(work.now, peer);
-        if self.store.get(at.place()).is_some_and(|half| waits(half) && half.association == NONE) {
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::AssociationError, Facts::default(), &occasion);
+        let event_data = EventData::Response { origin, response, peer };
+        self.step(cx, &mut at, Event::Response, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
+        if self
+            .store
+            .get(at.half_id())
+            .is_some_and(|half| awaits_association(half) && half.association == NONE)
+        {
+            let event_data = EventData::Nothing;
+            self.step(cx, &mut at, Event::AssociationError, Facts::default(), &event_data);
         }
         if self.state(&at) == State::EstablishedDownstream
             && let Some(data) = response.nslp_data
         {
-            self.hand_over(work, &at, arrival, response.mri, data, false);
+            self.deliver_to_application(cx, &at, origin, response.mri, data, false);
         }
     }
 
-    /// The peer and what the Response says of it become routing state.
+    /// Installs the peer and the values of its Response as routing state.
     pub(super) fn install_response(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
         peer: u32,
     ) {
-        let before = self.store.half(at.place()).peer;
+        let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
-        let was_good = self.store.half(at.place()).validity == Validity::Good;
-        self.name_peer(work.now, at, peer);
-        self.use_association(at, arrival, peer);
-        self.refresh_response(work, at, arrival, response);
+        let was_good = self.store.half(at.half_id()).validity == Validity::Good;
+        self.set_peer(cx.now, at, peer);
+        self.use_association(at, origin, peer);
+        self.refresh_response(cx, at, origin, response);
         if before != peer || !was_good {
-            self.tell_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
     }
 
-    /// What a Response says of routing state that is there.
+    /// Refreshes routing state with the values of a Response.
     pub(super) fn refresh_response(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         response: &Response<'_>,
     ) {
-        let distance = ip_distance(arrival, response.mri.direction(), response.nli.ip_ttl);
-        self.refresh_half(work.now, at, response.nli.routing_state_validity, distance);
+        let distance = ip_distance(origin, response.mri.direction(), response.nli.ip_ttl);
+        self.refresh_half(cx.now, at, response.nli.routing_state_validity, distance);
     }
 
-    /// Routing state is good for so long again.
-    fn refresh_half(&mut self, now: Time, at: &At, validity_ms: u32, ip_distance: Option<u8>) {
+    /// Restarts the refresh timer of routing state.
+    fn refresh_half(&mut self, now: Time, at: &HalfRef, validity_ms: u32, ip_distance: Option<u8>) {
         let validity = Duration::from_millis(validity_ms.into());
-        // RFC 5971 section 4.4.4: at random between half and three quarters of the time.
+        // RFC 5971 section 4.4.4: randomized between half and three quarters of the validity.
         let next = self.jitter.uniform(validity / 2, validity * 3 / 4);
-        let half = self.store.half_mut(at.place());
+        let half = self.store.half_mut(at.half_id());
         let was_due = due(half);
         half.unanswered = 0;
         half.validity = Validity::Good;
         half.next_at = now + next;
         half.ip_distance = ip_distance.unwrap_or(half.ip_distance);
-        self.arm_if_earlier(at.place(), was_due);
+        self.arm_if_earlier(at.half_id(), was_due);
     }
 
-    /// Messages to the peer go over an association from now on, if there is one and it is needed.
-    fn use_association(&mut self, at: &At, arrival: &Arrival<'_>, peer: Index) {
-        let half = self.store.half(at.place());
+    /// Uses an association for messages to the peer, if one exists and is needed.
+    fn use_association(&mut self, at: &HalfRef, origin: &MessageOrigin<'_>, peer: Index) {
+        let half = self.store.half(at.half_id());
         let needs = half.needs.max(self.least_needs());
         if needs == Needs::Nothing || !half.offered {
             return;
         }
-        let came = (arrival.association != NONE).then_some(arrival.association);
+        let came = (origin.association != NONE).then_some(origin.association);
         if let Some(index) = came.or_else(|| self.open_association(peer, needs)) {
-            join(&mut self.store, &mut self.associations, at.place(), index);
+            link_user(&mut self.store, &mut self.associations, at.half_id(), index);
         }
     }
 
-    /// An association with a peer that stands and serves a need.
+    /// Returns an established association with a peer that serves `needs`.
     pub(super) fn open_association(&self, peer: Index, needs: Needs) -> Option<Index> {
         let index = self.associations.find(peer, needs)?;
         let is_open = self.associations.get(index).is_some_and(|one| one.stage == Stage::Open);
         (needs > Needs::Nothing && is_open).then_some(index)
     }
 
-    /// The association stands that was opened for a routing state.
+    /// Installs routing state after its association was established.
     pub(super) fn install_handshake(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
         handshake: &Handshake,
     ) {
-        self.refresh_half(work.now, at, handshake.validity_ms, handshake.ip_distance);
+        self.refresh_half(cx.now, at, handshake.validity_ms, handshake.ip_distance);
         self.counters.established += 1;
-        self.tell_good(work, at);
+        self.notify_good(cx, at);
     }
 
-    /// A Confirm, where the Response asks for one. What has waited longest travels in it, if it may.
+    /// Sends a Confirm, if the Response requests it. It carries the oldest waiting message, if that fits.
     pub(super) fn send_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        occasion: &Occasion<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
     ) {
-        match occasion {
-            Occasion::Response { response, .. } if response.confirm_requested => {
+        match event_data {
+            EventData::Response { response, .. } if response.confirm_requested => {
                 let returned = response.responder.map(|responder| Returned {
                     cookie: responder.cookie,
                     proposal: responder.stack.map(|stack| stack.proposal),
                     configuration: None,
                 });
                 let validity = response.nli.routing_state_validity;
-                self.transmit_confirm(work, at, returned, validity);
+                self.transmit_confirm(cx, at, returned, validity);
             }
-            Occasion::Established { handshake } if handshake.confirm_requested => {
+            EventData::Established { handshake } if handshake.confirm_requested => {
                 let profiles = handshake.profiles.iter().map(|layers| Profile(layers));
                 let profiles: alloc::vec::Vec<Profile<'_>> = profiles.collect();
                 let returned = Returned {
@@ -339,7 +349,7 @@ impl Gist {
                     proposal: Some(Profiles::new(&profiles)),
                     configuration: None,
                 };
-                self.transmit_confirm(work, at, Some(returned), handshake.validity_ms);
+                self.transmit_confirm(cx, at, Some(returned), handshake.validity_ms);
             }
             _ => {}
         }
@@ -347,30 +357,30 @@ impl Gist {
 
     fn transmit_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
         returned: Option<Returned<'_>>,
         validity_ms: u32,
     ) {
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let (queue, ip_distance, peer) = (half.queue, half.ip_distance, half.peer);
         let (association, room) = (half.association, self.largest_datagram(half));
-        let Some(way) = self.way_to(work, peer) else { return };
+        let Some(path) = self.path_to(cx, peer) else { return };
         let mri = at.mri();
         let identity = self.identity;
         let mut confirm = Confirm {
             mri,
             session: at.key.session,
-            nli: self.nli(&identity, way.source, mri.direction(), ip_distance, validity_ms),
+            nli: self.nli(&identity, path.source, mri.direction(), ip_distance, validity_ms),
             returned,
             nslp_data: None,
         };
-        // The first Confirm on an association says how long this node holds it (RFC 5971 section 4.4.1).
+        // The first Confirm on an association has the MA-Hold-Time of this node (RFC 5971 section 4.4.1).
         let hold_time = self.hold_time_ms();
         if let Some(association) = self.associations.get_mut(association)
             && let Some(returned) = &mut confirm.returned
             && returned.proposal.is_some()
-            && !core::mem::replace(&mut association.introduced, true)
+            && !core::mem::replace(&mut association.hold_time_sent, true)
         {
             let options = ProtocolOptionsList::NONE;
             returned.configuration = Some(StackConfiguration { hold_time, options });
@@ -388,16 +398,16 @@ impl Gist {
         }
         let confirm = message(hops, at.key.nslpid, true, Body::Confirm(confirm));
         let sent = match association {
-            NONE => self.send_datagram(work, &way, &confirm),
-            _ => self.write_message(work, association, &confirm),
+            NONE => self.send_datagram(cx, &path, &confirm),
+            _ => self.write_message(cx, association, &confirm),
         };
         if !sent && let Some(waiting) = taken {
             let (nslpid, failure) = (at.key.nslpid, SendFailure::Limit);
-            self.undelivered(work, nslpid, &waiting.message, &waiting.data, failure);
+            self.undelivered(cx, nslpid, &waiting.message, &waiting.data, failure);
         }
     }
 
-    /// What an association serves; nothing where there is none.
+    /// Returns the needs that an association serves; [`Needs::Nothing`] if there is none.
     pub(super) fn served_by(&self, association: Index) -> Needs {
         match self.associations.get(association).map(|association| association.transport) {
             Some(Transport::Tls) => Needs::Secure,
@@ -406,42 +416,45 @@ impl Gist {
         }
     }
 
-    /// Tells that routing state is right now, and whom it has led to before, if that was another one.
-    pub(super) fn tell_installed(
+    /// Notifies the application that routing state is good, and that the previous peer, if any, has left the path.
+    pub(super) fn notify_installed(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
         old: Option<PeerHandle>,
     ) {
         self.counters.established += 1;
-        self.tell_good(work, at);
+        self.notify_good(cx, at);
         if let Some(old) = old {
             self.counters.rerouted += 1;
-            self.tell(work, at, Notification::RouteDeletion(old));
+            self.notify_application(cx, at, Notification::RouteDeletion(old));
         }
     }
 
-    /// Tells that routing state is right.
-    pub(super) fn tell_good(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let peer = self.peers.handle(self.store.half(at.place()).peer);
+    /// Notifies the application that routing state is good.
+    pub(super) fn notify_good(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
+        let peer = self.peers.handle(self.store.half(at.half_id()).peer);
         let status = Validity::Good;
-        self.tell(work, at, Notification::RoutingStatusChange { status, peer });
+        self.notify_application(cx, at, Notification::RoutingStatusChange { status, peer });
     }
 }
 
-/// IP hops from whoever sent a message, by RFC 5971 section 5.2.2: downstream what is missing of the TTL that the packet
-/// began with, upstream what the peer has found out. A neighbour on the same link is one hop away; its packets miss nothing.
-pub(super) fn ip_distance(arrival: &Arrival<'_>, direction: Direction, ip_ttl: u8) -> Option<u8> {
+/// Returns the IP hops from the sender of a message (RFC 5971 section 5.2.2): downstream the TTL that the packet has
+/// lost, upstream the distance that the peer has found. A neighbor on the same link has distance 1; its packets lose no
+/// TTL.
+pub(super) fn ip_distance(
+    origin: &MessageOrigin<'_>,
+    direction: Direction,
+    ip_ttl: u8,
+) -> Option<u8> {
     match direction {
         _ if ip_ttl == 0 => None,
-        Direction::Downstream => {
-            arrival.ttl.map(|ttl| ip_ttl.saturating_sub(ttl).saturating_add(1))
-        }
+        Direction::Downstream => origin.ttl.map(|ttl| ip_ttl.saturating_sub(ttl).saturating_add(1)),
         Direction::Upstream => Some(ip_ttl),
     }
 }
 
-/// A time as state blocks have it.
+/// Returns a duration in milliseconds, as state blocks store it.
 pub(super) fn millis(time: Duration) -> u32 {
     let millis = time.as_secs().saturating_mul(1_000).saturating_add(time.subsec_millis().into());
     u32::try_from(millis).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Messages that wait for their peer to be found, or for an association with it: bounded in number, octets and time.
+//! Messages that wait for a peer, or for an association with it, with limits in number, octets and time.
 
 use alloc::collections::VecDeque;
 use core::mem;
@@ -8,50 +8,55 @@ use earmark_core::Time;
 use super::Gist;
 use super::data::needs;
 use super::state::{Index, NONE, Needs, Queue, Waiting};
-use super::step::{At, Occasion};
-use crate::instance::Work;
+use super::step::{EventData, HalfRef};
+use crate::instance::InputContext;
 use crate::nslp::SendFailure;
 
 impl Gist {
-    /// Keeps a message until the peer is found.
-    pub(super) fn queue(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Send { message, data, needs, .. } = occasion else { return };
+    /// Queues a message until the peer is known.
+    pub(super) fn queue(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
+    ) {
+        let EventData::Send { message, data, needs, .. } = event_data else { return };
         let limits = self.config.limits;
-        let index = self.obtain_queue(at);
-        let half = self.store.half_mut(at.place());
+        let index = self.find_or_insert_queue(at);
+        let half = self.store.half_mut(at.half_id());
         half.needs = half.needs.max(*needs);
-        let octets = data.len() as u32; // a limit keeps it below
+        let octets = data.len() as u32; // bounded by limits
         let Some(queue) = self.store.queues.get_mut(index as usize) else { return };
         let fits = queue.messages.len() < limits.waiting_messages as usize
             && queue.octets + octets <= limits.waiting_octets
             && self.waiting_octets + u64::from(octets) <= limits.waiting_octets_in_all.into();
         if !fits {
             let nslpid = at.key.nslpid;
-            return self.undelivered(work, nslpid, message, data, SendFailure::Limit);
+            return self.undelivered(cx, nslpid, message, data, SendFailure::Limit);
         }
-        let deadline = work.now + message.timeout;
+        let deadline = cx.now + message.timeout;
         let earliest = queue.messages.iter().map(|waiting| waiting.deadline).min();
         queue.deadline = earliest.unwrap_or(Time::MAX).min(deadline);
         queue.octets += octets;
         self.waiting_octets += u64::from(octets);
         let data = (*data).into();
         queue.messages.push_back(Waiting { message: **message, data, deadline });
-        self.arm(at.place());
+        self.arm(at.half_id());
     }
 
-    /// The queue of a half, which may be new.
-    pub(super) fn obtain_queue(&mut self, at: &At) -> Index {
-        let half = self.store.half(at.place()).queue;
+    /// Returns the queue of a half; creates it if there is none.
+    pub(super) fn find_or_insert_queue(&mut self, at: &HalfRef) -> Index {
+        let half = self.store.half(at.half_id()).queue;
         if half != NONE {
             return half;
         }
         let queue = Queue { deadline: Time::MAX, ..Queue::default() };
         let queue = self.store.queues.insert(queue) as Index;
-        self.store.half_mut(at.place()).queue = queue;
+        self.store.half_mut(at.half_id()).queue = queue;
         queue
     }
 
-    /// Takes out what has waited longest, if it is no longer than `room` and needs no more than this.
+    /// Removes the oldest message, if it is no longer than `room` and needs no more than `served`.
     pub(super) fn take_first(
         &mut self,
         queue: Index,
@@ -75,47 +80,52 @@ impl Gist {
         Some(waiting)
     }
 
-    /// Sends all that waits. What needs more than there is brings a search for more about, and waits again.
-    pub(super) fn send_queued(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
+    /// Sends all waiting messages. A message that needs a better transport starts a new search, and waits again.
+    pub(super) fn send_queued(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
+        let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
         let messages = mem::take(&mut block.messages);
         self.waiting_octets -= u64::from(mem::take(&mut block.octets));
         self.drop_queue(at);
         for Waiting { message, data, .. } in messages {
-            if let Err(failure) = self.send(work, at.key.nslpid, &message, &data) {
-                self.undelivered(work, at.key.nslpid, &message, &data, failure);
+            if let Err(failure) = self.send(cx, at.key.nslpid, &message, &data) {
+                self.undelivered(cx, at.key.nslpid, &message, &data, failure);
             }
         }
     }
 
-    /// Gives back all that waits.
-    pub(super) fn fail_queued(&mut self, work: &mut Work<'_, '_>, at: &At, failure: SendFailure) {
-        let Some(half) = self.store.get(at.place()).filter(|half| half.queue != NONE) else {
+    /// Returns all waiting messages to their application.
+    pub(super) fn fail_queued(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        failure: SendFailure,
+    ) {
+        let Some(half) = self.store.get(at.half_id()).filter(|half| half.queue != NONE) else {
             return;
         };
         let queue = half.queue;
         while let Some(waiting) = self.take(queue) {
-            self.undelivered(work, at.key.nslpid, &waiting.message, &waiting.data, failure);
+            self.undelivered(cx, at.key.nslpid, &waiting.message, &waiting.data, failure);
         }
         self.drop_queue(at);
     }
 
-    fn drop_queue(&mut self, at: &At) {
-        let queue = mem::replace(&mut self.store.half_mut(at.place()).queue, NONE);
+    fn drop_queue(&mut self, at: &HalfRef) {
+        let queue = mem::replace(&mut self.store.half_mut(at.half_id()).queue, NONE);
         self.store.queues.try_remove(queue as usize);
     }
 
-    /// Gives back what has waited for too long.
-    pub(super) fn fail_overdue(&mut self, work: &mut Work<'_, '_>, at: &At) {
-        let queue = self.store.half(at.place()).queue;
+    /// Returns messages past their timeout to their application.
+    pub(super) fn fail_overdue(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef) {
+        let queue = self.store.half(at.half_id()).queue;
         let Some(block) = self.store.queues.get_mut(queue as usize) else { return };
-        if block.deadline > work.now {
+        if block.deadline > cx.now {
             return;
         }
         let waiting = mem::take(&mut block.messages);
         let (overdue, left) =
-            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= work.now);
+            waiting.into_iter().partition(|waiting: &Waiting| waiting.deadline <= cx.now);
         block.messages = left;
         let left = block.messages.iter();
         block.deadline = left.map(|waiting| waiting.deadline).min().unwrap_or(Time::MAX);
@@ -124,7 +134,7 @@ impl Gist {
         block.octets -= octets as u32;
         self.waiting_octets -= octets as u64;
         for Waiting { message, data, .. } in overdue {
-            self.undelivered(work, at.key.nslpid, &message, &data, SendFailure::TimedOut);
+            self.undelivered(cx, at.key.nslpid, &message, &data, SendFailure::TimedOut);
         }
     }
 }

@@ -1,9 +1,8 @@
-//! A message arrives: whether it is one, whether it is for this node, and who treats it (RFC 5971 sections 4.3.1, 4.3.4,
-//! 5.3).
+//! Receipt of datagrams: parsing, forwarding, and dispatch (RFC 5971 sections 4.3.1, 4.3.4, 5.3).
 //!
-//! A node with GIST is shown every datagram to port 270 that passes. What is not for it, it sends on itself: datagrams that
-//! are no GIST, messages between others, Queries of applications that are not here, and those that its own applications
-//! pass on.
+//! A node with GIST intercepts every datagram to port 270 that it forwards. It forwards by itself what it does not
+//! handle: datagrams that are not GIST, messages between other nodes, Queries of unknown applications, and Queries that
+//! its own applications pass on.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
@@ -14,44 +13,48 @@ use earmark_wire::gist::{
 use earmark_wire::udp;
 
 use super::Gist;
-use super::api::Event as Told;
+use super::api::Event as GistEvent;
 use super::counters::DropReason;
-use super::state::{Arrival, NONE};
+use super::state::{MessageOrigin, NONE};
 use crate::PORT;
 use crate::api::Event;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::Peering;
 use crate::route;
 
-/// The longest IP header with router alert, octets: that of IPv6.
+/// Longest IP header with router alert, octets: that of IPv6.
 const IP_HEADER: usize = 48;
 
 impl Gist {
-    /// A UDP packet has come that interception holds for GIST.
-    pub(crate) fn datagram_arrives(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) {
-        let interfaces = work.context.interfaces;
+    /// Handles a UDP packet that interception has taken for GIST.
+    pub(crate) fn receive_datagram(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        received: &Datagram<'_>,
+    ) {
+        let interfaces = cx.context.interfaces;
         let is_local = interfaces.is_local(received.destination);
         let Ok(packet) = udp::Packet::parse(received.payload) else {
-            return self.ignore_datagram(work, received, DropReason::NotGist);
+            return self.ignore_datagram(cx, received, DropReason::NotGist);
         };
         let octets = datagram(packet.payload).filter(|_| packet.destination_port == PORT);
         let takes_part = interfaces.by_id(received.interface).is_some_and(Interface::takes_part);
         let Some(octets) = octets.filter(|_| takes_part) else {
             return match is_local {
-                true => self.ignore_datagram(work, received, DropReason::NotGist),
-                false => self.relay(work, received, &packet),
+                true => self.ignore_datagram(cx, received, DropReason::NotGist),
+                false => self.forward_unchanged(cx, received, &packet),
             };
         };
         if packet.verify(received.source, received.destination) == udp::Checksum::Wrong {
-            return self.ignore_datagram(work, received, DropReason::Checksum);
+            return self.ignore_datagram(cx, received, DropReason::Checksum);
         }
         let header = Header::parse(octets);
         let context_free = header.is_ok_and(|header| header.flags.context_free);
         if !is_local && !context_free && header.is_ok() {
-            // Between two others: only what finds its way by its MRI may be taken up in transit.
-            return self.relay(work, received, &packet);
+            // Only messages routed by MRI may be intercepted in transit.
+            return self.forward_unchanged(cx, received, &packet);
         }
-        let mut arrival = Arrival {
+        let mut origin = MessageOrigin {
             octets,
             interface: received.interface,
             source: received.source,
@@ -64,119 +67,119 @@ impl Gist {
             hops: 0,
         };
         if let Ok(header) = header {
-            arrival.source_is_peer = header.flags.source_is_peer;
-            arrival.nslpid = header.nslpid;
+            origin.source_is_peer = header.flags.source_is_peer;
+            origin.nslpid = header.nslpid;
             let Some(hops) = header.hops.checked_sub(1) else {
-                self.refuse(work, &arrival, ErrorCode::HopLimitExceeded, 0);
-                return self.ignore(work, &arrival, DropReason::HopLimit);
+                self.refuse(cx, &origin, ErrorCode::HopLimitExceeded, 0);
+                return self.ignore(cx, &origin, DropReason::HopLimit);
             };
-            arrival.hops = hops;
-            if self.is_without_application(work, &header) {
-                return self.unserved_arrives(work, received, &packet, &arrival, is_local);
+            origin.hops = hops;
+            if self.is_without_application(cx, &header) {
+                return self.receive_unserved(cx, received, &packet, &origin, is_local);
             }
         }
-        // What was read is large, and is looked at where it is.
+        // The parsed message is large, and is used in place.
         match &header.and_then(|header| Message::parse_rest(header, octets, Mode::D)) {
             Ok(message) => {
                 mark(Checkpoint::Parse);
-                self.message_arrives(work, received, &packet, &arrival, message, is_local);
+                self.receive_message(cx, received, &packet, &origin, message, is_local);
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 let answer = error.answer(octets, Mode::D);
-                self.ignore(work, &arrival, DropReason::Malformed);
+                self.ignore(cx, &origin, DropReason::Malformed);
                 if let Some(answer) = answer {
-                    self.send_error(work, &arrival, answer);
+                    self.send_error(cx, &origin, answer);
                 }
             }
         }
     }
 
-    /// Whether a message is for an application that is not here. Of Data without routing state that is looked at when they
-    /// are refused: with it there is one.
-    fn is_without_application(&mut self, work: &mut Work<'_, '_>, header: &Header) -> bool {
+    /// Returns whether no application serves a message. Data with routing state has an application; Data without is
+    /// checked when it is refused.
+    fn is_without_application(&mut self, cx: &mut InputContext<'_, '_>, header: &Header) -> bool {
         let is_asked = match header.message_type {
             MessageType::Query | MessageType::Response | MessageType::Confirm => true,
             MessageType::Data => header.flags.context_free,
             _ => false,
         };
-        is_asked && !work.is_served(header.nslpid)
+        is_asked && !cx.is_served(header.nslpid)
     }
 
-    /// A message has come for an application that is not here (RFC 5971 section 4.3.4).
-    fn unserved_arrives(
+    /// Handles a message for an unknown application (RFC 5971 section 4.3.4).
+    fn receive_unserved(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         is_local: bool,
     ) {
-        let is_query = Header::parse(arrival.octets)
+        let is_query = Header::parse(origin.octets)
             .is_ok_and(|header| header.message_type == MessageType::Query);
         if !is_local {
-            return self.pass_on(work, received, packet, arrival, Payload::Untouched);
+            return self.forward_query(cx, received, packet, origin, Payload::Untouched);
         }
-        self.ignore(work, arrival, DropReason::UnknownApplication);
+        self.ignore(cx, origin, DropReason::UnknownApplication);
         let code = if is_query { ErrorCode::EndpointFound } else { ErrorCode::UnknownNslpid };
-        self.refuse(work, arrival, code, 0);
+        self.refuse(cx, origin, code, 0);
     }
 
-    fn message_arrives(
+    fn receive_message(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         message: &Message<'_>,
         is_local: bool,
     ) {
         self.count(message.body.message_type()).received += 1;
         match &message.body {
             Body::Query(query) => {
-                if self.query_arrives(work, arrival, query, is_local) == Some(Peering::Pass) {
+                if self.receive_query(cx, origin, query, is_local) == Some(Peering::Pass) {
                     let payload =
                         if self.scratch.is_empty() { Payload::Untouched } else { Payload::Answer };
-                    self.pass_on(work, received, packet, arrival, payload);
+                    self.forward_query(cx, received, packet, origin, payload);
                 }
             }
-            Body::Response(response) => self.response_arrives(work, arrival, response),
-            Body::Confirm(confirm) => self.confirm_arrives(work, arrival, confirm),
-            Body::Data(data) => self.data_arrives(work, arrival, data),
-            Body::Error(error) => self.error_arrives(work, arrival, error),
+            Body::Response(response) => self.receive_response(cx, origin, response),
+            Body::Confirm(confirm) => self.receive_confirm(cx, origin, confirm),
+            Body::Data(data) => self.receive_data(cx, origin, data),
+            Body::Error(error) => self.receive_error(cx, origin, error),
             Body::Hello(_) => {}
         }
     }
 
-    /// Sends a Query on, for nodes further along the path, one GIST hop less in it; perhaps with other data.
-    fn pass_on(
+    /// Forwards a Query along the path, with the GIST hop count decremented and optionally with other data.
+    fn forward_query(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        arrival: &Arrival<'_>,
+        origin: &MessageOrigin<'_>,
         payload: Payload,
     ) {
-        if arrival.hops == 0 {
-            self.refuse(work, arrival, ErrorCode::HopLimitExceeded, 0);
-            return self.ignore(work, arrival, DropReason::HopLimit);
+        if origin.hops == 0 {
+            self.refuse(cx, origin, ErrorCode::HopLimitExceeded, 0);
+            return self.ignore(cx, origin, DropReason::HopLimit);
         }
-        let Some(mut how) = self.onward(work, received) else { return };
-        follow_flow(work, arrival, &mut how);
+        let Some(mut how) = self.forwarding_route(cx, received) else { return };
+        route_by_flow(cx, origin, &mut how);
         let answer = core::mem::take(&mut self.scratch);
         let (data, growth) = match payload {
             Payload::Untouched => (None, 0),
             Payload::Answer => (Some(&answer[..]), answer.len() + 4),
         };
-        let mtu = how.interface.and_then(|interface| work.context.interfaces.by_id(interface));
+        let mtu = how.interface.and_then(|interface| cx.context.interfaces.by_id(interface));
         let mtu = mtu.map_or(0, |interface| interface.mtu as usize);
         if IP_HEADER + packet.octets().len() + growth > mtu {
             self.scratch = answer;
             let shown = u16::try_from(mtu.saturating_sub(IP_HEADER)).unwrap_or(u16::MAX);
-            self.refuse_size(work, arrival, shown);
-            return self.ignore(work, arrival, DropReason::TooLarge);
+            self.refuse_size(cx, origin, shown);
+            return self.ignore(cx, origin, DropReason::TooLarge);
         }
-        let length = udp::HEADER + MAGIC_LEN + arrival.octets.len() + growth;
+        let length = udp::HEADER + MAGIC_LEN + origin.octets.len() + growth;
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.resize(length, 0);
@@ -184,40 +187,41 @@ impl Gist {
             None => {
                 let room = &mut copy[udp::HEADER..];
                 emit_magic(room).ok().and_then(|room| {
-                    room.copy_from_slice(arrival.octets);
-                    *room.get_mut(1)? = arrival.hops;
-                    Some(MAGIC_LEN + arrival.octets.len())
+                    room.copy_from_slice(origin.octets);
+                    *room.get_mut(1)? = origin.hops;
+                    Some(MAGIC_LEN + origin.octets.len())
                 })
             }
-            Some(data) => forward_with(arrival.octets, data, &mut copy[udp::HEADER..]).ok(),
+            Some(data) => forward_with(origin.octets, data, &mut copy[udp::HEADER..]).ok(),
         };
         self.scratch = answer;
         if let Some(written) = written {
             copy.truncate(udp::HEADER + written);
-            self.send_copy(work, how, packet, &mut copy);
+            self.send_copy(cx, how, packet, &mut copy);
         }
         self.copy = copy;
     }
 
-    /// Sends a datagram on as it came, as a router does without GIST.
-    fn relay(
+    /// Forwards a datagram unchanged, like a router without GIST.
+    fn forward_unchanged(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         packet: &udp::Packet<'_>,
     ) {
-        let Some(how) = self.onward(work, received) else { return };
+        let Some(how) = self.forwarding_route(cx, received) else { return };
         let mut copy = core::mem::take(&mut self.copy);
         copy.clear();
         copy.extend_from_slice(packet.octets());
-        self.send_copy(work, how, packet, &mut copy);
+        self.send_copy(cx, how, packet, &mut copy);
         self.copy = copy;
     }
 
-    /// Sends octets on whose header is to be written: checksums that a kernel has left to hardware are made good so.
+    /// Sends a copied packet with a new UDP header. The header includes a new checksum, which a kernel may have left to
+    /// hardware.
     fn send_copy(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         how: Outgoing,
         packet: &udp::Packet<'_>,
         copy: &mut [u8],
@@ -229,19 +233,23 @@ impl Gist {
             destination_port: packet.destination_port,
         };
         if header.emit(copy).is_ok() {
-            work.out.send(how, copy.len()).copy_from_slice(copy);
+            cx.out.send(how, copy.len()).copy_from_slice(copy);
             self.counters.forwarded += 1;
         }
     }
 
-    /// How a datagram goes on that is for somebody else.
-    fn onward(&mut self, work: &mut Work<'_, '_>, received: &Datagram<'_>) -> Option<Outgoing> {
+    /// Returns the route of a forwarded datagram.
+    fn forwarding_route(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        received: &Datagram<'_>,
+    ) -> Option<Outgoing> {
         if received.ttl <= 1 {
-            self.ignore_datagram(work, received, DropReason::TtlExpired);
+            self.ignore_datagram(cx, received, DropReason::TtlExpired);
             return None;
         }
-        let Some(hop) = work.context.routes.lookup(received.destination) else {
-            self.ignore_datagram(work, received, DropReason::NoRoute);
+        let Some(hop) = cx.context.routes.lookup(received.destination) else {
+            self.ignore_datagram(cx, received, DropReason::NoRoute);
             return None;
         };
         Some(Outgoing {
@@ -257,64 +265,64 @@ impl Gist {
         })
     }
 
-    /// Counts a message that is not acted on, and tells.
+    /// Counts an ignored message, and reports it.
     #[cold]
     pub(super) fn ignore(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
-        let interface = (arrival.association == NONE).then_some(arrival.interface);
-        let source = arrival.source;
-        work.out.notify(Event::Gist(Told::Ignored { reason, interface, source }));
+        let interface = (origin.association == NONE).then_some(origin.interface);
+        let source = origin.source;
+        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     #[cold]
     fn ignore_datagram(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         received: &Datagram<'_>,
         reason: DropReason,
     ) {
         *self.counters.ignored.entry(reason).or_default() += 1;
         let (interface, source) = (Some(received.interface), received.source);
-        work.out.notify(Event::Gist(Told::Ignored { reason, interface, source }));
+        cx.out.notify(Event::Gist(GistEvent::Ignored { reason, interface, source }));
     }
 
     /// Refuses a message because of its MRI.
     pub(super) fn refuse_mri(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         code: ErrorCode,
         subcode: u8,
     ) {
         let object = ObjectType::MessageRoutingInformation;
-        self.refuse_object(work, arrival, code, subcode, object);
+        self.refuse_object(cx, origin, code, subcode, object);
     }
 }
 
-/// What becomes of the data in a Query that is passed on.
+/// Data of a forwarded Query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payload {
-    /// They stay.
+    /// The data stay.
     Untouched,
-    /// The application has written others.
+    /// The application has replaced the data.
     Answer,
 }
 
-/// Has a Query that goes on leave as the flow does that it is about.
-fn follow_flow(work: &Work<'_, '_>, arrival: &Arrival<'_>, how: &mut Outgoing) {
-    if !work.context.routes.differs_by_flow(how.destination) {
+/// Sends a forwarded Query along the route of its flow.
+fn route_by_flow(cx: &InputContext<'_, '_>, origin: &MessageOrigin<'_>, how: &mut Outgoing) {
+    if !cx.context.routes.differs_by_flow(how.destination) {
         return;
     }
-    let Ok(message) = Message::parse(arrival.octets, Mode::D) else { return };
+    let Ok(message) = Message::parse(origin.octets, Mode::D) else { return };
     if let Body::Query(query) = message.body
-        && let Some(hop) = route::hop(work.context, &query.mri)
+        && let Some(hop) = route::hop(cx.context, &query.mri)
     {
         how.interface = Some(hop.interface);
-        how.next_hop = route::next_hop(work.context, &query.mri, &hop);
+        how.next_hop = route::next_hop(cx.context, &query.mri, &hop);
     }
 }

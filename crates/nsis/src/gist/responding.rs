@@ -1,4 +1,4 @@
-//! The responding node: is asked whether it takes part, and keeps who has asked (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
+//! The responding node: answers Queries, and keeps the querying peer (RFC 5971 sections 4.3.2, 4.4.1 and 6.3).
 
 use core::mem;
 use core::net::IpAddr;
@@ -11,99 +11,104 @@ use earmark_wire::gist::{
 };
 
 use super::Gist;
-use super::association::join;
+use super::association::link_user;
 use super::config::Installation;
-use super::cookie::Binding;
+use super::cookie::CookieBinding;
 use super::counters::DropReason;
 use super::machine::{Event, Fact, Facts, State};
 use super::querying::ip_distance;
-use super::state::{Arrival, Index, Key, NONE, Needs};
-use super::step::{At, Occasion, due};
+use super::state::{Index, Key, MessageOrigin, NONE, Needs};
+use super::step::{EventData, HalfRef, due};
 use super::transmit::{DatagramPath, message, own_address};
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{Attributes, HandlerContext, Nslp, Peering, Received, Validity};
 
-/// TTL below which a Query against the flow has come over more than one hop (RFC 5971 A.4.4.11).
+/// TTL below which an upstream Query has crossed more than one hop (RFC 5971 A.4.4.11).
 const NEIGHBOUR_TTL: u8 = 254;
 
 impl Gist {
-    /// A Query has come for an application that is here.
-    pub(super) fn query_arrives(
+    /// Handles a Query for an application of this node.
+    pub(super) fn receive_query(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         is_local: bool,
     ) -> Option<Peering> {
         if query.nli.peer_identity == self.identity.octets()
-            && work.context.interfaces.is_local(query.nli.interface_address)
+            && cx.context.interfaces.is_local(query.nli.interface_address)
         {
-            self.ignore(work, arrival, DropReason::Own);
+            self.ignore(cx, origin, DropReason::Own);
             return None;
         }
-        if let Err(reason) = self.check_query(work, arrival, query) {
-            self.ignore(work, arrival, reason);
+        if let Err(reason) = self.check_query(cx, origin, query) {
+            self.ignore(cx, origin, reason);
             return None;
         }
         let mut answer = mem::take(&mut self.scratch);
         answer.clear();
-        let peering = self.ask_application(work, arrival, query, &mut answer);
-        // RFC 5971 section 4.3.2: behind its destination there is nobody else who could.
+        let peering = self.ask_application(cx, origin, query, &mut answer);
+        // RFC 5971 section 4.3.2: no node behind the destination could accept it.
         let accepts = is_local || peering == Some(Peering::Accept);
         if accepts {
-            self.answer_query(work, arrival, query, &answer);
+            self.answer_query(cx, origin, query, &answer);
         }
         self.scratch = answer;
         Some(if accepts { Peering::Accept } else { Peering::Pass })
     }
 
-    /// Who asks too often, from too far, or for what cannot be.
+    /// Checks the rate limits, the distance and the MRI of a Query.
     fn check_query(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
     ) -> Result<(), DropReason> {
         let limits = self.config.limits;
         let peer = self.hash_address(query.nli.interface_address);
-        if !self.queries.admits(work.now, peer, limits.queries_per_second_of_a_peer)
-            || !self.totals.admits(work.now, 1, limits.queries_per_second)
+        if !self.queries.admits(cx.now, peer, limits.queries_per_second_of_a_peer)
+            || !self.totals.admits(cx.now, 1, limits.queries_per_second)
         {
             return Err(DropReason::Throttled);
         }
         // RFC 5971 section 7.2.1.
-        if arrival.source_is_peer && arrival.source != query.nli.interface_address {
+        if origin.source_is_peer && origin.source != query.nli.interface_address {
             let code = ErrorCode::ObjectType;
             let subcode = subcode::object_type::UNTRANSLATED;
-            self.refuse_mri(work, arrival, code, subcode);
+            self.refuse_mri(cx, origin, code, subcode);
             let named = query.nli.interface_address;
-            tell_of_translation(work, arrival, (query.session, query.mri), named);
+            report_translation(cx, origin, (query.session, query.mri), named);
             return Err(DropReason::Untranslated);
         }
         if query.mri.direction() == Direction::Upstream
-            && arrival.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
+            && origin.ttl.is_some_and(|ttl| ttl < NEIGHBOUR_TTL)
         {
-            self.refuse(work, arrival, ErrorCode::InvalidTtl, 0);
+            self.refuse(cx, origin, ErrorCode::InvalidTtl, 0);
             return Err(DropReason::TooFar);
         }
-        if let Err(subcode) = self.check_mri(work, arrival, &query.mri) {
-            self.refuse_mri(work, arrival, ErrorCode::MriValidation, subcode);
+        if let Err(subcode) = self.check_mri(cx, origin, &query.mri) {
+            self.refuse_mri(cx, origin, ErrorCode::MriValidation, subcode);
             return Err(DropReason::Mri);
         }
-        // A Query that travels as the data do has the source of their flow.
+        // A downstream Query with the addresses of the flow must have the source of the flow.
         let source = query.mri.addresses().0;
-        let as_data = !arrival.source_is_peer && query.mri.direction() == Direction::Downstream;
-        if as_data && arrival.source != source {
-            tell_of_translation(work, arrival, (query.session, query.mri), source);
+        let as_data = !origin.source_is_peer && query.mri.direction() == Direction::Downstream;
+        if as_data && origin.source != source {
+            report_translation(cx, origin, (query.session, query.mri), source);
             return Err(DropReason::Untranslated);
         }
         Ok(())
     }
 
-    /// Whether a flow could come this way (RFC 5971 sections 4.3.4 and 5.8.1.2).
-    fn check_mri(&self, work: &Work<'_, '_>, arrival: &Arrival<'_>, mri: &Mri) -> Result<(), u8> {
+    /// Checks whether a flow can take this path (RFC 5971 sections 4.3.4 and 5.8.1.2).
+    fn check_mri(
+        &self,
+        cx: &InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
+        mri: &Mri,
+    ) -> Result<(), u8> {
         let (source, destination) = mri.addresses();
-        if destination.is_ipv4() != arrival.destination.is_ipv4() {
+        if destination.is_ipv4() != origin.destination.is_ipv4() {
             return Err(subcode::mri::IP_VERSION_MISMATCH);
         }
         let Mri::PathCoupled(flow) = mri else { return Ok(()) };
@@ -112,11 +117,11 @@ impl Gist {
         }
         if mri.direction() == Direction::Downstream {
             let comes_elsewhere = || {
-                let hop = work.context.routes.lookup(source);
-                hop.is_none_or(|hop| hop.interface != arrival.interface)
+                let hop = cx.context.routes.lookup(source);
+                hop.is_none_or(|hop| hop.interface != origin.interface)
             };
             let wrong_way = self.config.ingress_filter && comes_elsewhere();
-            if wrong_way || work.context.interfaces.is_local(source) {
+            if wrong_way || cx.context.interfaces.is_local(source) {
                 return Err(subcode::mri::INGRESS_FILTER);
             }
         }
@@ -125,8 +130,8 @@ impl Gist {
 
     fn ask_application(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &mut alloc::vec::Vec<u8>,
     ) -> Option<Peering> {
@@ -137,54 +142,54 @@ impl Gist {
             peer: None,
             attributes: Attributes::default(),
             explicitly_routed: false,
-            ip_distance: ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl),
-            hops: arrival.hops,
-            interface: arrival.interface,
+            ip_distance: ip_distance(origin, query.mri.direction(), query.nli.ip_ttl),
+            hops: origin.hops,
+            interface: origin.interface,
         };
-        work.call(arrival.nslpid, |application, cx| application.may_peer(cx, &received, answer))
+        cx.call(origin.nslpid, |application, cx| application.may_peer(cx, &received, answer))
     }
 
     fn answer_query(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         query: &Query<'_>,
         answer: &[u8],
     ) {
         let direction = query.mri.direction().inverted();
-        let mut at = self.at(Key::new(arrival.nslpid, query.session, query.mri), direction);
+        let mut at = self.at(Key::new(origin.nslpid, query.session, query.mri), direction);
         let mut state = self.state(&at);
         if state.is_querying() {
             if direction == Direction::Downstream {
-                // RFC 5971 section 5.8.1.3: what a Query along the flow has found counts more. The peer is answered; what it
-                // confirms changes nothing here.
+                // RFC 5971 section 5.8.1.3: the result of a downstream Query takes precedence. The peer gets a
+                // Response; its Confirm changes nothing here.
                 let confirm = true;
                 let (peer, over) = (NONE, NONE);
-                let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
-                return self.send_response(work, &at, &occasion);
+                let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
+                return self.send_response(cx, &at, &event_data);
             }
-            let occasion = Occasion::Nothing;
-            self.step(work, &mut at, Event::Forget, Facts::default(), &occasion);
+            let event_data = EventData::Nothing;
+            self.step(cx, &mut at, Event::Forget, Facts::default(), &event_data);
             at = self.at(at.key, direction);
             state = State::Idle;
         }
-        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+        let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
         let is_same = self
             .peers
             .get(before)
-            .is_some_and(|peer| peer.interface == arrival.interface && peer.is(&query.nli));
+            .is_some_and(|peer| peer.interface == origin.interface && peer.is(&query.nli));
         let is_new = before != NONE && !is_same;
         let known = match (is_same, query.stack) {
             (true, _) => before,
-            (false, Some(_)) => self.peers.find(&query.nli, arrival.interface).unwrap_or(NONE),
+            (false, Some(_)) => self.peers.find(&query.nli, origin.interface).unwrap_or(NONE),
             (false, None) => NONE,
         };
         let policy = self.config.installation;
-        // An association is wanted: is there one with this peer that serves, and does the half use it already?
+        // If an association is requested: does one that serves exist with this peer, and does the half already use it?
         let wanted = query.stack.is_some_and(|stack| !stack.proposal.is_empty())
             && self.can_serve(Needs::Reliable);
         let found = query.stack.and_then(|stack| self.reusable(known, &stack));
-        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
+        let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
         let needs_association = wanted && (found.is_none() || found != Some(used));
         let confirm = needs_association
             || policy != Installation::Immediate
@@ -193,16 +198,16 @@ impl Gist {
         if policy == Installation::Immediate || state == State::EstablishedUpstream && !confirm {
             let obtained = match is_same {
                 true => Some(before),
-                false => self.obtain_peer(work, arrival, &query.nli),
+                false => self.find_or_insert_peer(cx, origin, &query.nli),
             };
             peer = match obtained {
-                Some(peer) if before == peer || !self.is_crowded(peer) => peer,
-                _ => return self.ignore(work, arrival, DropReason::Limit),
+                Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
+                _ => return self.ignore(cx, origin, DropReason::Limit),
             };
         }
         if state == State::Idle && policy != Installation::Delayed && self.is_full(&at) {
-            self.settle(work.now, peer);
-            return self.ignore(work, arrival, DropReason::Limit);
+            self.start_peer_lifetime(cx.now, peer);
+            return self.ignore(cx, origin, DropReason::Limit);
         }
         let facts = Facts::default()
             .with(Fact::ConfirmRequired, policy != Installation::Immediate)
@@ -210,21 +215,21 @@ impl Gist {
             .with(Fact::NewPeer, is_new)
             .with(Fact::NeedsAssociation, needs_association);
         let over = found.filter(|_| wanted).unwrap_or(NONE);
-        let occasion = Occasion::Query { arrival, query, answer, peer, confirm, over };
-        self.step(work, &mut at, Event::Query, facts, &occasion);
-        self.settle(work.now, peer);
+        let event_data = EventData::Query { origin, query, answer, peer, confirm, over };
+        self.step(cx, &mut at, Event::Query, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
     }
 
-    /// A Response to a Query; it goes to the address that the Query names.
+    /// Sends the Response to a Query, to the address in the Query.
     pub(super) fn send_response(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        occasion: &Occasion<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
     ) {
-        let Occasion::Query { query, over, .. } = occasion else { return };
+        let EventData::Query { query, over, .. } = event_data else { return };
         if query.stack.is_none() || *over != NONE {
-            return self.respond(work, at, occasion, None);
+            return self.respond(cx, at, event_data, None);
         }
         let ports = self.ports();
         let (profiles, options) = self.proposal(&ports);
@@ -233,62 +238,62 @@ impl Gist {
             options: ProtocolOptionsList::new(&options[..profiles.len()]),
         };
         let stack = Stack { proposal: Profiles::new(profiles), configuration };
-        self.respond(work, at, occasion, (!profiles.is_empty()).then_some(stack));
+        self.respond(cx, at, event_data, (!profiles.is_empty()).then_some(stack));
     }
 
     fn respond(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        occasion: &Occasion<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        event_data: &EventData<'_>,
         stack: Option<Stack<'_>>,
     ) {
-        let Occasion::Query { arrival, query, answer, confirm, over, .. } = occasion else {
+        let EventData::Query { origin, query, answer, confirm, over, .. } = event_data else {
             return;
         };
-        let Some(way) = self.way_back(work, arrival, &query.nli) else { return };
-        // A refresh that nobody has to confirm goes without one.
+        let Some(path) = self.path_back(cx, origin, &query.nli) else { return };
+        // A refresh without Confirm has no cookie.
         let cookie = confirm.then(|| {
-            let binding = Binding {
+            let binding = CookieBinding {
                 nli: &query.nli,
                 mri: &query.mri,
                 session: query.session,
-                nslpid: arrival.nslpid,
+                nslpid: origin.nslpid,
             };
-            self.cookies.responder(work.now, &binding, arrival.interface)
+            self.cookies.responder(cx.now, &binding, origin.interface)
         });
-        let distance = ip_distance(arrival, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
+        let distance = ip_distance(origin, query.mri.direction(), query.nli.ip_ttl).unwrap_or(0);
         let validity = self.granted_ms(query.nli.routing_state_validity);
         let identity = self.identity;
         let response = Response {
             nat_traversal: query.nat_traversal,
             mri: at.mri(),
             session: query.session,
-            nli: self.nli(&identity, way.source, at.direction, distance, validity),
+            nli: self.nli(&identity, path.source, at.direction, distance, validity),
             query_cookie: query.query_cookie,
             responder: cookie.as_ref().map(|cookie| ResponderPart { cookie, stack }),
             confirm_requested: *confirm,
             nslp_data: (!answer.is_empty()).then_some(*answer),
         };
-        let response = message(self.config.hops, arrival.nslpid, true, Body::Response(response));
+        let response = message(self.config.hops, origin.nslpid, true, Body::Response(response));
         match *over {
-            NONE => self.send_datagram(work, &way, &response),
-            over => self.write_message(work, over, &response),
+            NONE => self.send_datagram(cx, &path, &response),
+            over => self.write_message(cx, over, &response),
         };
     }
 
-    /// The way to whoever sent a message that is answered, by its NLI (RFC 5971 section 4.4.1).
-    pub(super) fn way_back(
+    /// Returns the path to the sender of a message, by its NLI (RFC 5971 section 4.4.1).
+    pub(super) fn path_back(
         &self,
-        work: &Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<DatagramPath> {
-        let interface = work.context.interfaces.by_id(arrival.interface)?;
+        let interface = cx.context.interfaces.by_id(origin.interface)?;
         Some(DatagramPath {
             source: own_address(interface, nli.interface_address)?,
             destination: nli.interface_address,
-            port: arrival.source_port,
+            port: origin.source_port,
             interface: None,
             next_hop: None,
             ttl: self.config.ttl,
@@ -296,162 +301,162 @@ impl Gist {
         })
     }
 
-    /// How long state is kept for somebody who proposes so much, milliseconds.
+    /// Returns the validity that is granted for a proposed one, milliseconds.
     fn granted_ms(&self, proposed: u32) -> u32 {
         let most = self.validity_ms();
         proposed.clamp(self.validities.shortest.clamp(1, most), most)
     }
 
-    /// A Confirm has come.
-    pub(super) fn confirm_arrives(
+    /// Handles a Confirm.
+    pub(super) fn receive_confirm(
         &mut self,
-        work: &mut Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         confirm: &Confirm<'_>,
     ) {
         let direction = confirm.mri.direction().inverted();
-        let mut at = self.at(Key::new(arrival.nslpid, confirm.session, confirm.mri), direction);
+        let mut at = self.at(Key::new(origin.nslpid, confirm.session, confirm.mri), direction);
         let state = self.state(&at);
         if state.is_querying() {
             return; // see `answer_query`
         }
         let delayed = self.config.installation == Installation::Delayed;
-        let binding = Binding {
+        let binding = CookieBinding {
             nli: &confirm.nli,
             mri: &confirm.mri,
             session: confirm.session,
-            nslpid: arrival.nslpid,
+            nslpid: origin.nslpid,
         };
         let opened =
-            confirm.returned.map(|returned| self.cookies.open(work.now, &binding, returned.cookie));
+            confirm.returned.map(|returned| self.cookies.open(cx.now, &binding, returned.cookie));
         let interface = match opened {
             Some(Some(interface)) => interface,
-            Some(None) => return self.refuse_cookie(work, arrival),
+            Some(None) => return self.refuse_cookie(cx, origin),
             None if state == State::Idle => {
-                self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
-                return self.ignore(work, arrival, DropReason::NoRoutingState);
+                self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
+                return self.ignore(cx, origin, DropReason::NoRoutingState);
             }
-            // Without a cookie it confirms what nobody has asked to be confirmed.
-            None => return self.ignore(work, arrival, DropReason::Unexpected),
+            // A Confirm without cookie answers no request of this node.
+            None => return self.ignore(cx, origin, DropReason::Unexpected),
         };
-        if arrival.association == NONE && arrival.source != confirm.nli.interface_address {
+        if origin.association == NONE && origin.source != confirm.nli.interface_address {
             let named = confirm.nli.interface_address;
-            tell_of_translation(work, arrival, (confirm.session, confirm.mri), named);
-            return self.ignore(work, arrival, DropReason::Untranslated);
+            report_translation(cx, origin, (confirm.session, confirm.mri), named);
+            return self.ignore(cx, origin, DropReason::Untranslated);
         }
-        if let Err(reason) = self.check_encapsulation(work, arrival, confirm) {
-            return self.ignore(work, arrival, reason);
+        if let Err(reason) = self.check_encapsulation(cx, origin, confirm) {
+            return self.ignore(cx, origin, reason);
         }
         if state == State::Idle && (!delayed || self.is_full(&at)) {
             let reason = if delayed { DropReason::Limit } else { DropReason::NoRoutingState };
-            self.refuse(work, arrival, ErrorCode::NoRoutingState, 0);
-            return self.ignore(work, arrival, reason);
+            self.refuse(cx, origin, ErrorCode::NoRoutingState, 0);
+            return self.ignore(cx, origin, reason);
         }
-        let arrival = &Arrival { interface, ..*arrival };
-        let used = self.store.get(at.place()).map_or(NONE, |half| half.association);
-        let before = self.store.get(at.place()).map_or(NONE, |half| half.peer);
-        let peer = match self.obtain_peer(work, arrival, &confirm.nli) {
-            Some(peer) if before == peer || !self.is_crowded(peer) => peer,
+        let origin = &MessageOrigin { interface, ..*origin };
+        let used = self.store.get(at.half_id()).map_or(NONE, |half| half.association);
+        let before = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
+        let peer = match self.find_or_insert_peer(cx, origin, &confirm.nli) {
+            Some(peer) if before == peer || !self.exceeds_peer_limit(peer) => peer,
             Some(peer) => {
-                self.settle(work.now, peer);
-                return self.ignore(work, arrival, DropReason::Limit);
+                self.start_peer_lifetime(cx.now, peer);
+                return self.ignore(cx, origin, DropReason::Limit);
             }
-            None => return self.ignore(work, arrival, DropReason::Limit),
+            None => return self.ignore(cx, origin, DropReason::Limit),
         };
-        if let Err(reason) = self.name_association(work, arrival, confirm, peer) {
-            self.refuse(work, arrival, ErrorCode::IncorrectlyDelivered, 0);
-            self.settle(work.now, peer);
-            return self.ignore(work, arrival, reason);
+        if let Err(reason) = self.set_association_peer(cx, origin, confirm, peer) {
+            self.refuse(cx, origin, ErrorCode::IncorrectlyDelivered, 0);
+            self.start_peer_lifetime(cx.now, peer);
+            return self.ignore(cx, origin, reason);
         }
         let facts = Facts::default()
             .with(Fact::Delayed, delayed)
             .with(Fact::NewPeer, before != peer)
-            .with(Fact::NeedsAssociation, arrival.association != used)
+            .with(Fact::NeedsAssociation, origin.association != used)
             .with(Fact::PeerKnown, before != NONE);
-        let occasion = Occasion::Confirm { arrival, confirm, peer };
-        self.step(work, &mut at, Event::Confirm, facts, &occasion);
-        self.settle(work.now, peer);
+        let event_data = EventData::Confirm { origin, confirm, peer };
+        self.step(cx, &mut at, Event::Confirm, facts, &event_data);
+        self.start_peer_lifetime(cx.now, peer);
     }
 
-    /// A cookie is not one of this node's. Whoever sent it is not told, unless somebody looks for an error (RFC 5971
+    /// Refuses a message with a wrong cookie. The sender gets an error only if the settings ask for it (RFC 5971
     /// section 8.5).
-    fn refuse_cookie(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>) {
+    fn refuse_cookie(&mut self, cx: &mut InputContext<'_, '_>, origin: &MessageOrigin<'_>) {
         if self.config.report_cookies {
             let (code, subcode) = (ErrorCode::ObjectValue, subcode::object_value::INVALID_COOKIE);
-            self.refuse_object(work, arrival, code, subcode, ObjectType::ResponderCookie);
+            self.refuse_object(cx, origin, code, subcode, ObjectType::ResponderCookie);
         }
-        self.ignore(work, arrival, DropReason::Cookie);
+        self.ignore(cx, origin, DropReason::Cookie);
     }
 
-    /// Who has asked, or confirmed, becomes the peer.
+    /// Installs the querying node as the peer.
     pub(super) fn install_querier(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &At,
-        arrival: &Arrival<'_>,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
         peer: Index,
     ) {
-        let before = self.store.half(at.place()).peer;
+        let before = self.store.half(at.half_id()).peer;
         let handle = self.peers.handle(before);
-        self.name_peer(work.now, at, peer);
-        match arrival.association {
-            // A refresh comes in a datagram, whatever the session uses.
+        self.set_peer(cx.now, at, peer);
+        match origin.association {
+            // A refresh arrives in a datagram, whatever the session uses.
             NONE if before == peer => {}
             NONE => self.release(at),
-            index => join(&mut self.store, &mut self.associations, at.place(), index),
+            index => link_user(&mut self.store, &mut self.associations, at.half_id(), index),
         }
         let validity = self.granted_ms(nli.routing_state_validity);
         let direction = at.direction.inverted();
-        let distance = ip_distance(arrival, direction, nli.ip_ttl);
-        let half = self.store.half_mut(at.place());
+        let distance = ip_distance(origin, direction, nli.ip_ttl);
+        let half = self.store.half_mut(at.half_id());
         let was_due = due(half);
         let was_good = mem::replace(&mut half.validity, Validity::Good) == Validity::Good;
         half.lifetime_ms = validity;
-        half.expires_at = work.now.after_millis(validity.into());
+        half.expires_at = cx.now.after_millis(validity.into());
         half.next_at = earmark_core::Time::MAX;
         half.ip_distance = distance.unwrap_or(half.ip_distance);
-        self.arm_if_earlier(at.place(), was_due);
+        self.arm_if_earlier(at.half_id(), was_due);
         if before != peer || !was_good {
-            self.tell_installed(work, at, handle.filter(|_| before != peer));
+            self.notify_installed(cx, at, handle.filter(|_| before != peer));
         }
     }
 
-    /// The peer that a message names, which may be new.
-    pub(super) fn obtain_peer(
+    /// Returns the peer that a message names; creates it if it is new.
+    pub(super) fn find_or_insert_peer(
         &mut self,
-        work: &Work<'_, '_>,
-        arrival: &Arrival<'_>,
+        cx: &InputContext<'_, '_>,
+        origin: &MessageOrigin<'_>,
         nli: &NetworkLayerInformation<'_>,
     ) -> Option<Index> {
-        let mtu = work.context.interfaces.by_id(arrival.interface).map_or(0, |found| found.mtu);
+        let mtu = cx.context.interfaces.by_id(origin.interface).map_or(0, |found| found.mtu);
         let limit = self.config.limits.peers;
-        let port = (arrival.association == NONE).then_some(arrival.source_port);
-        self.peers.obtain(nli, arrival.interface, port, mtu, limit)
+        let port = (origin.association == NONE).then_some(origin.source_port);
+        self.peers.find_or_insert(nli, origin.interface, port, mtu, limit)
     }
 
-    /// Whether a peer is named by as many routing states as it may be.
-    pub(super) fn is_crowded(&self, peer: Index) -> bool {
+    /// Returns whether a peer has reached its limit of routing states.
+    pub(super) fn exceeds_peer_limit(&self, peer: Index) -> bool {
         let limit = self.config.limits.states_per_peer;
         self.peers.get(peer).is_some_and(|peer| peer.uses >= limit)
     }
 
-    /// Whether there is no room for one more routing state, where one would be needed.
-    pub(super) fn is_full(&self, at: &At) -> bool {
+    /// Returns whether a new routing state would exceed the limit.
+    pub(super) fn is_full(&self, at: &HalfRef) -> bool {
         at.index == NONE && self.store.states.len() >= self.config.limits.states as usize
     }
 }
 
-/// Tells the application of a message that it names another address than it comes from.
-pub(super) fn tell_of_translation(
-    work: &mut Work<'_, '_>,
-    arrival: &Arrival<'_>,
+/// Reports to the application that the address in a message differs from its source.
+pub(super) fn report_translation(
+    cx: &mut InputContext<'_, '_>,
+    origin: &MessageOrigin<'_>,
     flow: (SessionId, Mri),
     named: IpAddr,
 ) {
-    let translation = Translation { named, seen: Some(arrival.source) };
+    let translation = Translation { named, seen: Some(origin.source) };
     let call = |application: &mut dyn Nslp, cx: &mut HandlerContext<'_, '_>| {
         application.translated(cx, flow, translation);
     };
-    work.call(arrival.nslpid, call);
+    cx.call(origin.nslpid, call);
 }

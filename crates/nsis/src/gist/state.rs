@@ -1,8 +1,8 @@
-//! The state blocks.
+//! State blocks of GIST.
 //!
-//! A [`RoutingState`] is what is known of one flow, session and application: who the peers are, one [`Half`] for each way
-//! along the flow. In the middle of a path the half that leads downstream belongs to a querying node, the one that leads
-//! upstream to a responding node, since there the peer has asked. Peers are blocks of their own ([`super::peer`]), shared by
+//! A [`RoutingState`] belongs to one flow, session and application. It has the peers, one [`Half`] for each direction
+//! along the flow. In the middle of a path the downstream half belongs to a querying node, and the upstream half to a
+//! responding node, because the upstream peer sent the Query. Peers are separate blocks ([`super::peer`]), shared by
 //! all sessions.
 
 use alloc::boxed::Box;
@@ -16,14 +16,14 @@ use super::association::Handshake;
 use super::machine::State;
 use crate::nslp::{SendMessage, Validity};
 
-/// Where a block stands in its slab.
+/// Slot of a block in its slab.
 pub(crate) type Index = u32;
 /// No block.
 pub(crate) const NONE: Index = u32::MAX;
 
-/// What names a routing state: MRI, SID and NSLPID (RFC 5971 section 4.2.1), the MRI as it leads downstream.
+/// Key of a routing state: MRI, SID and NSLPID (RFC 5971 section 4.2.1), with the downstream MRI.
 ///
-/// Two that differ do so in the session, which is compared first.
+/// Different keys usually differ in the session, which is compared first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) session: SessionId,
@@ -32,7 +32,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// That of a flow whose MRI leads anywhere.
+    /// Creates the key of a flow from an MRI in either direction.
     #[inline]
     pub(crate) fn new(nslpid: u16, session: SessionId, mri: Mri) -> Key {
         let mri = match mri.direction() {
@@ -42,7 +42,7 @@ impl Key {
         Key { mri, session, nslpid }
     }
 
-    /// Its MRI in a direction.
+    /// Returns the MRI in a direction.
     #[inline]
     pub(crate) fn mri(&self, direction: Direction) -> Mri {
         match direction {
@@ -52,17 +52,17 @@ impl Key {
     }
 }
 
-/// What is known of one flow, session and application.
+/// Routing state of one flow, session and application.
 ///
-/// In the order of use, as [`Half`]: what a message of the node before looks at, the name and the half that leads upstream,
-/// lies together, so that among many sessions it waits for two or three lines of the cache, and not for four or five.
+/// The fields are in the order of use, as in [`Half`]: a message from the previous node reads the key and the upstream
+/// half, which lie together. Among many sessions this costs two or three cache misses instead of four or five.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RoutingState {
     pub(crate) key: Key,
     pub(crate) upstream: Half,
     pub(crate) downstream: Half,
-    /// Its neighbours in the list of those with the same destination; see [`super::store`].
+    /// Links of the list of routing states with the same destination; see [`super::store`].
     pub(crate) next: Index,
     pub(crate) previous: Index,
 }
@@ -90,42 +90,42 @@ impl RoutingState {
     }
 }
 
-/// The way to one peer. What each message looks at comes first.
+/// State of one direction, with its peer. Fields that each message reads come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Half {
     pub(crate) state: State,
     pub(crate) validity: Validity,
-    /// IP hops to the peer; 0 where that is not known.
+    /// IP hops to the peer; 0 if unknown.
     pub(crate) ip_distance: u8,
-    /// What messages need that are sent this way.
+    /// Needs of the messages in this direction.
     pub(crate) needs: Needs,
-    /// The peer.
+    /// Peer in this direction.
     pub(crate) peer: Index,
-    /// The association that messages to it use, if they do.
+    /// Association for messages to the peer, if any.
     pub(crate) association: Index,
-    /// How long it is kept without use, milliseconds.
+    /// Lifetime without use, milliseconds.
     pub(crate) lifetime_ms: u32,
-    /// Querying: when it ends if it is not used. Responding: when it ends if it is not refreshed.
+    /// Querying: end of the state unless it is used. Responding: end of the state unless it is refreshed.
     pub(crate) expires_at: Time,
-    /// Querying: when a Query is due, to refresh it or again. Responding: when the Confirm must have come.
+    /// Querying: when the next Query is due, as a refresh or a retransmission. Responding: deadline of the Confirm.
     pub(crate) next_at: Time,
-    /// Fires at the earlier of both, or before and is armed again.
+    /// Fires at the earlier of both times; if it fires too early, it is armed again.
     pub(crate) timer: Option<TimerId>,
-    /// What waits for the peer to be found.
+    /// Queue of the messages that wait for the peer.
     pub(crate) queue: Index,
-    /// The state of the interfaces that `hop` was found in; see [`super::Gist::epoch`].
+    /// Number of changes of interfaces when `hop` was looked up; see [`super::Gist::epoch`].
     pub(crate) epoch: u32,
-    /// A hash of the hop by which the last Query left.
+    /// Hash of the hop of the last Query.
     pub(crate) hop: u32,
-    /// Number of the last Query, which its cookie is made of. The first is drawn at random.
+    /// Number of the last Query, from which its cookie is derived. The first one is random.
     pub(crate) query: u32,
-    /// Its neighbours in the list of those that use this association; see [`super::association`].
+    /// Links of the list of halves that use the association; see [`super::association`].
     pub(crate) next_user: u32,
     pub(crate) previous_user: u32,
-    /// Queries that were sent since the last Response, all unanswered.
+    /// Queries sent since the last Response.
     pub(crate) unanswered: u8,
-    /// The last Query has offered an association.
+    /// Whether the last Query had a stack proposal.
     pub(crate) offered: bool,
 }
 
@@ -154,104 +154,104 @@ impl Default for Half {
     }
 }
 
-/// What messages need of the way they take; each serves those before it too.
+/// Transport that messages need, weakest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needs {
-    /// Datagrams do.
+    /// Datagrams suffice.
     #[default]
     Nothing,
     /// An association.
     Reliable,
-    /// One whose peer has proved who it is.
+    /// An association with an authenticated peer.
     Secure,
 }
 
-/// A half of a routing state.
+/// Names a half of a routing state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HalfId {
     pub(crate) index: Index,
-    /// Where the half leads.
+    /// Direction of the half.
     pub(crate) direction: Direction,
 }
 
-/// What waits for a peer to be found.
+/// Messages that wait for a peer.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) messages: VecDeque<Waiting>,
-    /// Octets of all of them.
+    /// Octets of all messages.
     pub(crate) octets: u32,
-    /// The earliest of their deadlines, or before.
+    /// Earliest deadline of the messages, or a time before.
     pub(crate) deadline: Time,
-    /// What the Confirm needs, while an association is being opened for it.
+    /// Data for the Confirm, while an association is being opened for it.
     pub(crate) handshake: Option<Box<Handshake>>,
 }
 
-/// A message that waits.
+/// A waiting message.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) message: SendMessage,
     pub(crate) data: Box<[u8]>,
-    /// Until then.
+    /// Timeout of the message.
     pub(crate) deadline: Time,
 }
 
-/// Payload of the wheel: what a timer is for and which block, in one number.
+/// Payload of the timing wheel: purpose and block of a timer, in one number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer(u32);
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    Half(Place),
+pub(crate) enum TimerPurpose {
+    Half(HalfId),
     Peer(Index),
     Association(Index),
 }
 
 impl Timer {
-    pub(crate) fn new(due: Due) -> Timer {
+    pub(crate) fn new(due: TimerPurpose) -> Timer {
         let (index, tag) = match due {
-            Due::Half(Place { index, direction: Direction::Downstream }) => (index, 0),
-            Due::Half(Place { index, direction: Direction::Upstream }) => (index, 1),
-            Due::Peer(index) => (index, 2),
-            Due::Association(index) => (index, 3),
+            TimerPurpose::Half(HalfId { index, direction: Direction::Downstream }) => (index, 0),
+            TimerPurpose::Half(HalfId { index, direction: Direction::Upstream }) => (index, 1),
+            TimerPurpose::Peer(index) => (index, 2),
+            TimerPurpose::Association(index) => (index, 3),
         };
-        // Limits keep tables far below 2^30 blocks.
+        // The limits keep tables far below 2^30 blocks.
         Timer(index << 2 | tag)
     }
 
-    pub(crate) fn due(self) -> Due {
+    pub(crate) fn purpose(self) -> TimerPurpose {
         let index = self.0 >> 2;
         match self.0 & 3 {
-            0 => Due::Half(Place { index, direction: Direction::Downstream }),
-            1 => Due::Half(Place { index, direction: Direction::Upstream }),
-            2 => Due::Peer(index),
-            _ => Due::Association(index),
+            0 => TimerPurpose::Half(HalfId { index, direction: Direction::Downstream }),
+            1 => TimerPurpose::Half(HalfId { index, direction: Direction::Upstream }),
+            2 => TimerPurpose::Peer(index),
+            _ => TimerPurpose::Association(index),
         }
     }
 }
 
-/// How a message came.
+/// How a message was received.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival<'a> {
+pub(crate) struct MessageOrigin<'a> {
     /// The whole message, from its common header on.
     pub(crate) octets: &'a [u8],
-    /// Through which interface; for an association, the one that leads to its peer.
+    /// Incoming interface; for an association, the one that leads to the peer.
     pub(crate) interface: InterfaceId,
-    /// Who sent it, as IP has it.
+    /// IP source.
     pub(crate) source: core::net::IpAddr,
-    /// UDP port that it came from.
+    /// UDP source port.
     pub(crate) source_port: u16,
-    /// Where it went.
+    /// IP destination.
     pub(crate) destination: core::net::IpAddr,
-    /// With which TTL it came; `None` over an association.
+    /// IP TTL; `None` over an association.
     pub(crate) ttl: Option<u8>,
-    /// Over which association.
+    /// Association that carried the message; `NONE` for a datagram.
     pub(crate) association: Index,
-    /// The IP source is that of the peer.
+    /// Whether the IP source is that of the peer.
     pub(crate) source_is_peer: bool,
-    /// Which application it is for.
+    /// NSLPID of the application.
     pub(crate) nslpid: u16,
-    /// By how many nodes it may still be handled, this one no more counted.
+    /// GIST hop count, already decremented by this node.
     pub(crate) hops: u8,
 }
 
@@ -267,14 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_knows_what_it_is_for() {
+    fn timer_encodes_its_purpose() {
         for index in [0, 1, (1 << 30) - 1] {
             for direction in [Direction::Downstream, Direction::Upstream] {
-                let due = Due::Half(Place { index, direction });
-                assert_eq!(Timer::new(due).due(), due);
+                let due = TimerPurpose::Half(HalfId { index, direction });
+                assert_eq!(Timer::new(due).purpose(), due);
             }
-            assert_eq!(Timer::new(Due::Peer(index)).due(), Due::Peer(index));
-            assert_eq!(Timer::new(Due::Association(index)).due(), Due::Association(index));
+            assert_eq!(Timer::new(TimerPurpose::Peer(index)).purpose(), TimerPurpose::Peer(index));
+            assert_eq!(
+                Timer::new(TimerPurpose::Association(index)).purpose(),
+                TimerPurpose::Association(index)
+            );
         }
     }
 }

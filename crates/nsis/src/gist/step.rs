@@ -1,102 +1,102 @@
-//! Steps of the state machines: which facts hold, which row of [`super::machine`] is taken, and what its actions do.
+//! Steps of the state machines: selects the row of [`super::machine`], and performs its actions.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Hop, Time};
 use earmark_wire::gist::{Confirm, Data, Direction, Mri, Query, Response};
 
 use super::Gist;
-use super::api::Event as Told;
+use super::api::Event as GistEvent;
 use super::association::Handshake;
 use super::machine::{Action, Event, Facts, QUERYING, RESPONDING, State, Transition};
-use super::state::{Arrival, Due, Half, Index, Key, NONE, Needs, Place, Timer};
+use super::state::{Half, HalfId, Index, Key, MessageOrigin, NONE, Needs, Timer, TimerPurpose};
 use crate::api::Event as NsisEvent;
-use crate::instance::Work;
+use crate::instance::InputContext;
 use crate::nslp::{NetworkNotification, Notification, SendFailure, SendMessage, Validity};
 
-/// Which half of which routing state a step is about; the routing state need not be there.
+/// The half that a step is about; the routing state may be missing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At {
+pub(super) struct HalfRef {
     pub(super) key: Key,
     pub(super) direction: Direction,
     pub(super) index: Index,
 }
 
-impl At {
-    pub(super) fn place(&self) -> Place {
-        Place { index: self.index, direction: self.direction }
+impl HalfRef {
+    pub(super) fn half_id(&self) -> HalfId {
+        HalfId { index: self.index, direction: self.direction }
     }
 
-    /// The MRI that leads to the peer.
+    /// Returns the MRI that leads to the peer.
     pub(super) fn mri(&self) -> Mri {
         self.key.mri(self.direction)
     }
 }
 
-/// What an event brings with it.
+/// The data of an event.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Occasion<'a> {
-    /// Nothing.
+pub(super) enum EventData<'a> {
+    /// No data.
     Nothing,
-    /// A message of an application; where a peer must be asked for first, the hop that leads there.
+    /// A message of an application, and the hop of the Query if one is needed first.
     Send { message: &'a SendMessage, data: &'a [u8], needs: Needs, hop: Option<Hop> },
-    /// A Query; the peer is entered where the state is installed at once.
+    /// A Query; the peer exists if the state is installed at once.
     Query {
-        arrival: &'a Arrival<'a>,
+        origin: &'a MessageOrigin<'a>,
         query: &'a Query<'a>,
         answer: &'a [u8],
         peer: Index,
         confirm: bool,
-        /// The association that the Response takes, if it takes one.
+        /// Association that carries the Response, if any.
         over: Index,
     },
-    /// A Response and who sent it.
-    Response { arrival: &'a Arrival<'a>, response: &'a Response<'a>, peer: Index },
-    /// A Confirm and who sent it.
-    Confirm { arrival: &'a Arrival<'a>, confirm: &'a Confirm<'a>, peer: Index },
-    /// The association stands that the Response made necessary.
+    /// A Response and its sender.
+    Response { origin: &'a MessageOrigin<'a>, response: &'a Response<'a>, peer: Index },
+    /// A Confirm and its sender.
+    Confirm { origin: &'a MessageOrigin<'a>, confirm: &'a Confirm<'a>, peer: Index },
+    /// The association that the Response needed is established.
     Established { handshake: &'a Handshake },
-    /// Data.
-    Data { arrival: &'a Arrival<'a>, data: &'a Data<'a> },
+    /// Received Data.
+    Data { origin: &'a MessageOrigin<'a>, data: &'a Data<'a> },
 }
 
 impl Gist {
-    /// The half that a message is about, which leads where it came from.
+    /// Looks up the half of a message, in the direction that it came from.
     #[inline]
-    pub(super) fn at(&mut self, key: Key, direction: Direction) -> At {
+    pub(super) fn at(&mut self, key: Key, direction: Direction) -> HalfRef {
         let index = self.store.find(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
-        At { key, direction, index }
+        HalfRef { key, direction, index }
     }
 
-    /// Likewise for what an application asks for, as a rule when it is handed a message.
-    pub(super) fn at_again(&mut self, key: Key, direction: Direction) -> At {
-        let index = self.store.find_again(&key).unwrap_or(NONE);
+    /// Looks up the half of a request, which is usually the last one that was looked up.
+    pub(super) fn at_recent(&mut self, key: Key, direction: Direction) -> HalfRef {
+        let index = self.store.find_recent(&key).unwrap_or(NONE);
         mark(Checkpoint::FindSession);
-        At { key, direction, index }
+        HalfRef { key, direction, index }
     }
 
-    pub(super) fn at_place(&self, place: Place) -> At {
-        At {
-            key: self.store.state(place.index).key,
-            direction: place.direction,
-            index: place.index,
+    pub(super) fn half_ref(&self, half_id: HalfId) -> HalfRef {
+        HalfRef {
+            key: self.store.state(half_id.index).key,
+            direction: half_id.direction,
+            index: half_id.index,
         }
     }
 
-    /// In which state a half is.
-    pub(super) fn state(&self, at: &At) -> State {
-        self.store.get(at.place()).map_or(State::Idle, |half| half.state)
+    /// Returns the state of a half.
+    pub(super) fn state(&self, at: &HalfRef) -> State {
+        self.store.get(at.half_id()).map_or(State::Idle, |half| half.state)
     }
 
-    /// Takes a step; `None` where the event has no row. Where the row needs a routing state that is not there, it is
-    /// entered: the caller has seen to it that there is room.
+    /// Performs a transition; `None` if the event has no row. If the row needs a routing state, it is inserted: the
+    /// caller has checked the limit.
     pub(super) fn step(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &mut At,
+        cx: &mut InputContext<'_, '_>,
+        at: &mut HalfRef,
         event: Event,
         facts: Facts,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) -> Option<&'static Transition> {
         let state = self.state(at);
         let asks = state.is_querying() || state == State::Idle && event == Event::SendMessage;
@@ -106,32 +106,32 @@ impl Gist {
             at.index = self.store.insert(at.key);
         }
         if at.index != NONE && row.to != State::Idle {
-            self.store.half_mut(at.place()).state = row.to;
+            self.store.half_mut(at.half_id()).state = row.to;
         }
         for action in row.actions {
-            self.perform(work, at, *action, row, occasion);
+            self.perform(cx, at, *action, row, event_data);
         }
         Some(row)
     }
 
-    #[inline(never)] // one action needs few of the registers that all of them would
+    #[inline(never)] // one action needs fewer registers than all of them
     fn perform(
         &mut self,
-        work: &mut Work<'_, '_>,
-        at: &mut At,
+        cx: &mut InputContext<'_, '_>,
+        at: &mut HalfRef,
         action: Action,
         row: &Transition,
-        occasion: &Occasion<'_>,
+        event_data: &EventData<'_>,
     ) {
         match action {
-            Action::SendQuery => self.send_query(work, at, row.event, occasion),
-            Action::SendResponse => self.send_response(work, at, occasion),
-            Action::SendConfirm => self.send_confirm(work, at, occasion),
-            Action::SendData => self.send_data(work, at, occasion),
-            Action::SendQueued => self.send_queued(work, at),
-            Action::RefuseData => self.refuse_data(work, occasion),
-            Action::Queue => self.queue(work, at, occasion),
-            Action::Deliver => self.deliver(work, at, occasion),
+            Action::SendQuery => self.send_query(cx, at, row.event, event_data),
+            Action::SendResponse => self.send_response(cx, at, event_data),
+            Action::SendConfirm => self.send_confirm(cx, at, event_data),
+            Action::SendData => self.send_data(cx, at, event_data),
+            Action::SendQueued => self.send_queued(cx, at),
+            Action::RefuseData => self.refuse_data(cx, event_data),
+            Action::Queue => self.queue(cx, at, event_data),
+            Action::Deliver => self.deliver(cx, at, event_data),
             Action::FailQueued => {
                 let failure = match (row.from, row.event) {
                     (State::WaitAssociation, Event::NoResponse)
@@ -141,42 +141,47 @@ impl Gist {
                     (_, Event::NoResponse | Event::EndpointFound) => SendFailure::NoNextNode,
                     _ => SendFailure::Refused,
                 };
-                self.fail_queued(work, at, failure);
+                self.fail_queued(cx, at, failure);
             }
-            Action::Install => self.install(work, at, occasion),
-            Action::Refresh => self.refresh(work, at, occasion),
-            Action::RestartExpire => self.restart_expire(work.now, at),
+            Action::Install => self.install(cx, at, event_data),
+            Action::Refresh => self.refresh(cx, at, event_data),
+            Action::RestartExpire => self.restart_expire(cx.now, at),
             Action::StartNoConfirm => {
-                let next_at = work.now + self.config.confirm_timeout;
-                let half = self.store.half_mut(at.place());
+                let next_at = cx.now + self.config.confirm_timeout;
+                let half = self.store.half_mut(at.half_id());
                 half.next_at = next_at;
-                self.arm(at.place());
+                self.arm(at.half_id());
             }
-            Action::Connect => self.connect(work, at, occasion),
-            Action::ForgetPeer => self.leave_peer(work.now, at),
+            Action::Connect => self.connect(cx, at, event_data),
+            Action::ForgetPeer => self.clear_peer(cx.now, at),
             Action::Release => self.release(at),
             Action::TellLastNode => {
                 self.counters.last_node += 1;
-                self.tell(work, at, Notification::LastNode);
+                self.notify_application(cx, at, Notification::LastNode);
             }
-            Action::TellGone => self.tell_gone(work, at, row.event),
+            Action::TellGone => self.notify_removed(cx, at, row.event),
             Action::TellFailure => {
-                let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
+                let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
                 if let Some(peer) = self.peers.handle(peer) {
-                    self.tell(work, at, Notification::CommunicationFailure(peer));
+                    self.notify_application(cx, at, Notification::CommunicationFailure(peer));
                 }
             }
-            Action::Delete => self.delete(work, at),
+            Action::Delete => self.delete(cx, at),
         }
     }
 
-    /// Tells the application what has happened to its routing state.
-    pub(super) fn tell(&mut self, work: &mut Work<'_, '_>, at: &At, what: Notification) {
+    /// Notifies the application of a change of its routing state.
+    pub(super) fn notify_application(
+        &mut self,
+        cx: &mut InputContext<'_, '_>,
+        at: &HalfRef,
+        what: Notification,
+    ) {
         let notification = NetworkNotification { mri: at.mri(), session: at.key.session, what };
-        work.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
+        cx.call(at.key.nslpid, |application, cx| application.notify(cx, &notification));
         if let Notification::RoutingStatusChange { status, .. } = what {
-            let peer = self.store.get(at.place()).map_or(NONE, |half| half.peer);
-            work.out.notify(NsisEvent::Gist(Told::RoutingState {
+            let peer = self.store.get(at.half_id()).map_or(NONE, |half| half.peer);
+            cx.out.notify(NsisEvent::Gist(GistEvent::RoutingState {
                 nslpid: at.key.nslpid,
                 session: at.key.session,
                 mri: at.mri(),
@@ -186,56 +191,56 @@ impl Gist {
         }
     }
 
-    /// Says that a half is no more, if it was of use.
-    fn tell_gone(&mut self, work: &mut Work<'_, '_>, at: &At, event: Event) {
+    /// Notifies the application that a half was removed, if its state was usable.
+    fn notify_removed(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event: Event) {
         if event == Event::Expire {
             self.counters.expired += 1;
         }
-        let Some(half) = self.store.get(at.place()) else { return };
+        let Some(half) = self.store.get(at.half_id()) else { return };
         if half.validity == Validity::Bad {
             return;
         }
-        self.tell(
-            work,
+        self.notify_application(
+            cx,
             at,
             Notification::RoutingStatusChange { status: Validity::Bad, peer: None },
         );
     }
 
-    /// Makes a half idle, and takes the routing state out if the other one is idle too.
-    fn delete(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+    /// Makes a half idle, and removes the routing state if the other half is idle too.
+    fn delete(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         if at.index == NONE {
             return;
         }
-        let half = self.store.half(at.place());
+        let half = self.store.half(at.half_id());
         let (has_queue, is_joined) = (half.queue != NONE, half.association != NONE);
         if has_queue {
-            self.fail_queued(work, at, SendFailure::Refused);
+            self.fail_queued(cx, at, SendFailure::Refused);
         }
         if is_joined {
             self.release(at);
         }
-        self.leave_peer(work.now, at);
-        if let Some(timer) = self.store.half(at.place()).timer {
+        self.clear_peer(cx.now, at);
+        if let Some(timer) = self.store.half(at.half_id()).timer {
             self.store.timers.cancel(timer);
         }
-        let other = Place { direction: at.direction.inverted(), ..at.place() };
+        let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
         if self.store.half(other).state == State::Idle {
-            self.forget_change(at.index);
+            self.skip_removed_state(at.index);
             self.store.remove(at.index);
             at.index = NONE;
         } else {
-            *self.store.half_mut(at.place()) = Half::default();
+            *self.store.half_mut(at.half_id()) = Half::default();
         }
     }
 
-    /// Names the peer of a half.
-    pub(super) fn name_peer(&mut self, now: Time, at: &At, peer: Index) {
-        if self.store.half(at.place()).peer == peer {
+    /// Sets the peer of a half.
+    pub(super) fn set_peer(&mut self, now: Time, at: &HalfRef, peer: Index) {
+        if self.store.half(at.half_id()).peer == peer {
             return;
         }
-        self.leave_peer(now, at);
-        self.store.half_mut(at.place()).peer = peer;
+        self.clear_peer(now, at);
+        self.store.half_mut(at.half_id()).peer = peer;
         let Some(block) = self.peers.get_mut(peer) else { return };
         block.uses += 1;
         if let Some(timer) = block.timer.take() {
@@ -243,38 +248,38 @@ impl Gist {
         }
     }
 
-    /// A half names no peer any more.
-    pub(super) fn leave_peer(&mut self, now: Time, at: &At) {
-        let half = self.store.half_mut(at.place());
+    /// Clears the peer of a half.
+    pub(super) fn clear_peer(&mut self, now: Time, at: &HalfRef) {
+        let half = self.store.half_mut(at.half_id());
         let peer = core::mem::replace(&mut half.peer, NONE);
         half.validity = Validity::Bad;
         if let Some(block) = self.peers.get_mut(peer) {
             block.uses -= 1;
             if block.uses == 0 {
-                self.settle(now, peer);
+                self.start_peer_lifetime(now, peer);
             }
         }
     }
 
-    /// A peer that nothing names is kept for a while.
-    pub(super) fn settle(&mut self, now: Time, peer: Index) {
+    /// Starts the lifetime of a peer that nothing uses.
+    pub(super) fn start_peer_lifetime(&mut self, now: Time, peer: Index) {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.uses == 0 && block.timer.is_none() {
             let until = now + self.config.peer_lifetime;
-            block.timer = Some(self.store.timers.arm(until, Timer::new(Due::Peer(peer))));
+            block.timer = Some(self.store.timers.arm(until, Timer::new(TimerPurpose::Peer(peer))));
         }
     }
 
-    /// Starts T_Inactive_QNode or T_Expire_RNode anew. The timer itself is armed again when it fires too early.
+    /// Restarts T_Inactive_QNode or T_Expire_RNode. The timer itself is armed again when it fires too early.
     #[inline]
-    pub(super) fn restart_expire(&mut self, now: Time, at: &At) {
-        let half = self.store.half_mut(at.place());
+    pub(super) fn restart_expire(&mut self, now: Time, at: &HalfRef) {
+        let half = self.store.half_mut(at.half_id());
         half.expires_at = now.after_millis(half.lifetime_ms.into());
     }
 
-    /// Sees to it that the timer of a half fires when something is due, or before.
-    pub(super) fn arm(&mut self, place: Place) {
-        let half = self.store.half(place);
+    /// Arms the timer of a half for its earliest deadline, or before.
+    pub(super) fn arm(&mut self, half_id: HalfId) {
+        let half = self.store.half(half_id);
         let waiting = self.store.queues.get(half.queue as usize);
         let due = due(half).min(waiting.map_or(Time::MAX, |queue| queue.deadline));
         let armed = half.timer;
@@ -283,51 +288,51 @@ impl Gist {
             Some(timer) if timers.deadline(timer).is_some_and(|at| at <= due) => {}
             Some(timer) if timers.rearm(timer, due) => {}
             _ => {
-                let timer = timers.arm(due, Timer::new(Due::Half(place)));
-                self.store.half_mut(place).timer = Some(timer);
+                let timer = timers.arm(due, Timer::new(TimerPurpose::Half(half_id)));
+                self.store.half_mut(half_id).timer = Some(timer);
             }
         }
     }
 
-    /// Likewise where times of a half have changed, of which the first was `before`. As a rule it has moved on, and then
-    /// nothing is to be done: the timer fires too early, and is armed again.
+    /// Arms the timer if the earliest deadline of a half is now earlier than `before`. Usually it is later, and nothing
+    /// is done: the timer fires too early, and is armed again.
     #[inline]
-    pub(super) fn arm_if_earlier(&mut self, place: Place, before: Time) {
-        if due(self.store.half(place)) < before {
-            self.arm(place);
+    pub(super) fn arm_if_earlier(&mut self, half_id: HalfId, before: Time) {
+        if due(self.store.half(half_id)) < before {
+            self.arm(half_id);
         }
     }
 }
 
-/// When something is due at a half, but for what waits.
+/// Returns the earliest deadline of a half, except those of its queue.
 pub(super) fn due(half: &Half) -> Time {
     half.next_at.min(half.expires_at)
 }
 
 impl Gist {
-    /// Who has answered, asked or confirmed becomes the peer.
-    fn install(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        match occasion {
-            Occasion::Response { arrival, response, peer } => {
-                self.install_response(work, at, arrival, response, *peer);
+    /// Installs the sender of a Query, Response or Confirm as the peer.
+    fn install(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
+        match event_data {
+            EventData::Response { origin, response, peer } => {
+                self.install_response(cx, at, origin, response, *peer);
             }
-            Occasion::Query { arrival, query, peer, .. } => {
-                self.install_querier(work, at, arrival, &query.nli, *peer);
+            EventData::Query { origin, query, peer, .. } => {
+                self.install_querier(cx, at, origin, &query.nli, *peer);
             }
-            Occasion::Confirm { arrival, confirm, peer } => {
-                self.install_querier(work, at, arrival, &confirm.nli, *peer);
+            EventData::Confirm { origin, confirm, peer } => {
+                self.install_querier(cx, at, origin, &confirm.nli, *peer);
             }
-            Occasion::Established { handshake } => self.install_handshake(work, at, handshake),
+            EventData::Established { handshake } => self.install_handshake(cx, at, handshake),
             _ => {}
         }
     }
 
-    fn refresh(&mut self, work: &mut Work<'_, '_>, at: &At, occasion: &Occasion<'_>) {
-        let Occasion::Response { arrival, response, .. } = occasion else { return };
-        let was_good = self.store.half(at.place()).validity == Validity::Good;
-        self.refresh_response(work, at, arrival, response);
+    fn refresh(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, event_data: &EventData<'_>) {
+        let EventData::Response { origin, response, .. } = event_data else { return };
+        let was_good = self.store.half(at.half_id()).validity == Validity::Good;
+        self.refresh_response(cx, at, origin, response);
         if !was_good {
-            self.tell_good(work, at);
+            self.notify_good(cx, at);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The slab of routing states and the indexes into it.
+//! The slab of routing states and its indices.
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `by_key` | MRI, SID, NSLPID | one a [`RoutingState`] | peers, so a [`KeyedHash`] |
-//! | `by_destination` | destination of the flow | the first of a list of those with it | [`Destinations`], in order |
+//! | `by_key` | MRI, SID, NSLPID | one for each [`RoutingState`] | peers, so a [`KeyedHash`] |
+//! | `by_destination` | destination of the flow | the first of a list for each destination | [`Destinations`], in order |
 
 use core::net::IpAddr;
 
@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::destinations::Destinations;
-use super::state::{Half, Index, Key, NONE, Place, Queue, RoutingState, Timer};
+use super::state::{Half, HalfId, Index, Key, NONE, Queue, RoutingState, Timer};
 
 /// All routing states.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ pub(crate) struct Store {
     by_key: HashTable<Index>,
     pub(crate) by_destination: Destinations,
     hash: KeyedHash,
-    /// The routing state that was looked for last: one message, and what applications ask for then, are about one.
+    /// The routing state of the last lookup: a message, and the requests that it causes, are usually about one.
     recent: Index,
 }
 
 impl Store {
-    /// An empty store whose index hashes with `hash`.
+    /// Creates an empty store whose index hashes with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {
             states: Slab::new(),
@@ -50,21 +50,21 @@ impl Store {
     }
 
     #[inline]
-    pub(crate) fn half(&self, place: Place) -> &Half {
+    pub(crate) fn half(&self, place: HalfId) -> &Half {
         self.state(place.index).half(place.direction)
     }
 
     #[inline]
-    pub(crate) fn half_mut(&mut self, place: Place) -> &mut Half {
+    pub(crate) fn half_mut(&mut self, place: HalfId) -> &mut Half {
         self.states[place.index as usize].half_mut(place.direction)
     }
 
-    /// The half that is there, if it is.
-    pub(crate) fn get(&self, place: Place) -> Option<&Half> {
+    /// Returns a half, if its routing state exists.
+    pub(crate) fn get(&self, place: HalfId) -> Option<&Half> {
         self.states.get(place.index as usize).map(|state| state.half(place.direction))
     }
 
-    /// The routing state with this key.
+    /// Returns the routing state with this key.
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<Index> {
         let same = |&index: &Index| self.state(index).key == *key;
@@ -73,16 +73,16 @@ impl Store {
         Some(found)
     }
 
-    /// Likewise; as a rule it is the one that was looked for last.
+    /// Returns the routing state with this key; fast if it is that of the last lookup.
     #[inline]
-    pub(crate) fn find_again(&mut self, key: &Key) -> Option<Index> {
+    pub(crate) fn find_recent(&mut self, key: &Key) -> Option<Index> {
         match self.states.get(self.recent as usize) {
             Some(state) if state.key == *key => Some(self.recent),
             _ => self.find(key),
         }
     }
 
-    /// Enters a routing state whose key has none.
+    /// Inserts a routing state with a new key.
     pub(crate) fn insert(&mut self, key: Key) -> Index {
         if self.states.len() == self.states.capacity() {
             self.states.reserve_exact(growth::step(self.states.len()));
@@ -100,7 +100,7 @@ impl Store {
         index
     }
 
-    /// Takes a routing state out, both halves of which are idle.
+    /// Removes a routing state; both halves must be idle.
     pub(crate) fn remove(&mut self, index: Index) {
         let RoutingState { ref key, next, previous, .. } = self.states[index as usize];
         let place = hash(&self.hash, key);
@@ -122,7 +122,7 @@ impl Store {
     }
 }
 
-/// Session identifiers are random where their owners keep to the rules, which nobody trusts: every field counts.
+/// Hashes a key. Session identifiers should be random, but peers are not trusted: every field counts.
 #[inline]
 fn hash(hash: &KeyedHash, key: &Key) -> u64 {
     let session = u128::from_be_bytes(key.session.0);
@@ -148,13 +148,13 @@ fn halves(bits: u128) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
-/// What a key has besides session and addresses. What is not there counts as zero.
+/// Returns the fields of a key besides session and addresses. A missing field counts as zero.
 fn details(key: &Key) -> (u64, u64) {
     let nslpid = u64::from(key.nslpid);
     let Mri::PathCoupled(mri) = &key.mri else { return (0, nslpid << 48 | 1) };
     let ports = u32::from(mri.source_port.unwrap_or_default()) << 16
         | u32::from(mri.destination_port.unwrap_or_default());
-    // An SPI goes without ports.
+    // An SPI excludes ports.
     let selector = ports ^ mri.spi.unwrap_or_default();
     let kind = nslpid << 48
         | u64::from(mri.protocol.unwrap_or_default()) << 40

@@ -1,4 +1,4 @@
-//! Messages leave: in datagrams, with the addresses and options that the encapsulation asks for (RFC 5971 section 5.3).
+//! Transmission of messages: in datagrams, with the addresses and options of the encapsulation (RFC 5971 section 5.3).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,30 +14,30 @@ use super::Gist;
 use super::counters::Messages;
 use super::state::{Half, Index};
 use crate::PORT;
-use crate::instance::Work;
+use crate::instance::InputContext;
 
-/// What IP and the layers below may add to a message (RFC 5971 section 4.3.3).
+/// Octets that IP and the layers below may add to a message (RFC 5971 section 4.3.3).
 const ALLOWANCE: usize = 64;
-/// The largest packet that is let onto a path of which nothing is known.
+/// Largest packet for a path of unknown MTU, octets.
 const SAFE_MTU: u32 = 576;
-/// The TTL of Queries against the flow, by which it is seen how far they came (RFC 5971 section 5.8.1.3).
+/// TTL of upstream Queries, which shows how many hops they have crossed (RFC 5971 section 5.8.1.3).
 pub(super) const UPSTREAM_TTL: u8 = 255;
 
-/// Where a datagram goes.
+/// Addresses and route of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatagramPath {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) port: u16,
-    /// Through which interface; `None` lets the routes decide.
+    /// Outgoing interface; `None` leaves it to the routing table.
     pub(super) interface: Option<InterfaceId>,
-    /// Which router there takes it; `None` lets the routes decide.
+    /// Next hop on that interface; `None` leaves it to the routing table.
     pub(super) next_hop: Option<IpAddr>,
     pub(super) ttl: u8,
     pub(super) router_alert: bool,
 }
 
-/// This node's Peer-Identity.
+/// Peer-Identity of this node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     octets: [u8; 16],
@@ -58,43 +58,43 @@ impl Identity {
 }
 
 impl Gist {
-    /// Sends a message in a datagram; `false` where too many were sent already, or it cannot be written.
+    /// Sends a message in a datagram; `false` if the rate limit is reached, or if it cannot be written.
     pub(super) fn send_datagram(
         &mut self,
-        work: &mut Work<'_, '_>,
-        way: &DatagramPath,
+        cx: &mut InputContext<'_, '_>,
+        path: &DatagramPath,
         message: &Message<'_>,
     ) -> bool {
-        if !self.totals.admits(work.now, 0, self.config.limits.datagrams_per_second) {
+        if !self.totals.admits(cx.now, 0, self.config.limits.datagrams_per_second) {
             self.counters.held_back += 1;
             return false;
         }
         let how = Outgoing {
             protocol: udp::PROTOCOL,
-            interface: way.interface,
-            source: way.source,
-            destination: way.destination,
-            ttl: way.ttl,
-            router_alert: way.router_alert,
+            interface: path.interface,
+            source: path.source,
+            destination: path.destination,
+            ttl: path.ttl,
+            router_alert: path.router_alert,
             encapsulated: false,
             neighbor: None,
-            next_hop: way.next_hop,
+            next_hop: path.next_hop,
         };
         let header = udp::Repr {
-            source: way.source,
-            destination: way.destination,
+            source: path.source,
+            destination: path.destination,
             source_port: PORT,
-            destination_port: way.port,
+            destination_port: path.port,
         };
-        // To write a message aside and copy it costs less than to find out first how long it is.
-        let Some(length) = write_aside(&mut self.copy, message) else {
-            debug_assert!(false, "{message:?} to {way:?}");
+        // Writing to a buffer and copying costs less than computing the length first.
+        let Some(length) = write_to_buffer(&mut self.copy, message) else {
+            debug_assert!(false, "{message:?} to {path:?}");
             return false;
         };
-        let packet = work.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
+        let packet = cx.out.send_copy(how, self.copy.get(..length).unwrap_or_default());
         if header.emit(packet).is_err() {
-            debug_assert!(false, "{message:?} to {way:?}");
-            work.out.take_back();
+            debug_assert!(false, "{message:?} to {path:?}");
+            cx.out.take_back();
             return false;
         }
         self.count(message.body.message_type()).sent += 1;
@@ -102,7 +102,7 @@ impl Gist {
         true
     }
 
-    /// What is counted of messages of a type.
+    /// Returns the counters of a message type.
     pub(super) fn count(&mut self, message_type: MessageType) -> &mut Messages {
         match message_type {
             MessageType::Query => &mut self.counters.query,
@@ -114,10 +114,10 @@ impl Gist {
         }
     }
 
-    /// The way to a peer that is known, and the address of this node that it sees.
-    pub(super) fn way_to(&self, work: &Work<'_, '_>, peer: Index) -> Option<DatagramPath> {
+    /// Returns the path to a known peer, and the address of this node that it sees.
+    pub(super) fn path_to(&self, cx: &InputContext<'_, '_>, peer: Index) -> Option<DatagramPath> {
         let peer = self.peers.get(peer)?;
-        let interface = work.context.interfaces.by_id(peer.interface)?;
+        let interface = cx.context.interfaces.by_id(peer.interface)?;
         Some(DatagramPath {
             source: own_address(interface, peer.address)?,
             destination: peer.address,
@@ -129,7 +129,7 @@ impl Gist {
         })
     }
 
-    /// What this node says of itself in a message that goes in a direction.
+    /// Returns the NLI of this node for a message in a direction.
     pub(super) fn nli<'a>(
         &self,
         identity: &'a Identity,
@@ -140,7 +140,7 @@ impl Gist {
     ) -> NetworkLayerInformation<'a> {
         NetworkLayerInformation {
             peer_identity: identity.octets(),
-            // RFC 5971 section 5.2.2: downstream the TTL that the packet begins with, upstream the hops to the peer.
+            // RFC 5971 section 5.2.2: downstream the initial TTL of the packet, upstream the hops to the peer.
             ip_ttl: match direction {
                 Direction::Downstream => self.config.ttl,
                 Direction::Upstream => ip_distance,
@@ -150,8 +150,8 @@ impl Gist {
         }
     }
 
-    /// How long routing state shall hold, as this node proposes: longer where so many would ask for more Queries than may
-    /// be sent (RFC 5971 section 4.4.4).
+    /// Returns the routing state validity that this node proposes; longer if the number of states would need more
+    /// Queries than the rate limit allows (RFC 5971 section 4.4.4).
     pub(super) fn validity_ms(&self) -> u32 {
         let states = self.store.states.len() as u64;
         let rate = u64::from(self.config.limits.datagrams_per_second.max(1));
@@ -159,38 +159,38 @@ impl Gist {
         self.validities.configured.max(needed as u32).max(1)
     }
 
-    /// The largest GIST message that a datagram takes to the peer of a half, octets.
+    /// Returns the largest GIST message that fits into a datagram to the peer of a half, octets.
     pub(super) fn largest_datagram(&self, half: &Half) -> usize {
         let mtu = self.peers.get(half.peer).map_or(SAFE_MTU, |peer| peer.mtu);
-        // Nobody is between two neighbours; of other paths nothing is known.
+        // The MTU is known only for neighbors on the same link.
         let mtu = if half.ip_distance == 1 { mtu } else { mtu.min(SAFE_MTU) };
         (mtu as usize).saturating_sub(ALLOWANCE)
     }
 }
 
-/// The longest message that is written without measuring it first, octets.
-const USUAL: usize = 2_048;
+/// Longest message that is written without measuring it first, octets.
+const BUFFER_LEN: usize = 2_048;
 
-/// Writes a message behind room for a UDP header, and gives the length of both.
+/// Writes a message after space for a UDP header, and returns the length of both.
 #[inline]
-fn write_aside(aside: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
-    const IN_FRONT: usize = udp::HEADER + MAGIC_LEN;
-    if aside.len() < USUAL {
-        aside.resize(USUAL, 0);
+fn write_to_buffer(buffer: &mut Vec<u8>, message: &Message<'_>) -> Option<usize> {
+    const PREFIX: usize = udp::HEADER + MAGIC_LEN;
+    if buffer.len() < BUFFER_LEN {
+        buffer.resize(BUFFER_LEN, 0);
     }
-    let write = |aside: &mut Vec<u8>| -> Option<usize> {
-        let room = emit_magic(aside.get_mut(udp::HEADER..)?).ok()?;
-        Some(IN_FRONT + message.emit(room).ok()?)
+    let write = |buffer: &mut Vec<u8>| -> Option<usize> {
+        let room = emit_magic(buffer.get_mut(udp::HEADER..)?).ok()?;
+        Some(PREFIX + message.emit(room).ok()?)
     };
-    write(aside).or_else(|| {
-        let length = IN_FRONT + message.buffer_len();
-        aside.resize(length.max(USUAL), 0);
-        write(aside)
+    write(buffer).or_else(|| {
+        let length = PREFIX + message.buffer_len();
+        buffer.resize(length.max(BUFFER_LEN), 0);
+        write(buffer)
     })
 }
 
-/// The address of an interface to show to nodes of the same family as `like`: a global one, since others may not be of use
-/// beyond the link (RFC 5971 section 5.2.2), unless there is none.
+/// Returns an address of an interface for nodes of the same family as `like`: a global one if there is one, because
+/// others may be useless beyond the link (RFC 5971 section 5.2.2).
 pub(super) fn own_address(interface: &Interface, like: IpAddr) -> Option<IpAddr> {
     let is_local = |address: &IpAddr| match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -200,7 +200,7 @@ pub(super) fn own_address(interface: &Interface, like: IpAddr) -> Option<IpAddr>
     family.clone().find(|address| !is_local(address)).or(family.clone().next()).copied()
 }
 
-/// Where a message goes that finds its way by its MRI.
+/// Returns the destination of a message that is routed by its MRI.
 pub(super) fn target(mri: &Mri) -> IpAddr {
     let (source, destination) = mri.addresses();
     match mri.direction() {
@@ -209,7 +209,7 @@ pub(super) fn target(mri: &Mri) -> IpAddr {
     }
 }
 
-/// A message of this node.
+/// Creates a message of this node.
 pub(super) fn message(hops: u8, nslpid: u16, source_is_peer: bool, body: Body<'_>) -> Message<'_> {
     let extensions = earmark_wire::gist::Extensions::NONE;
     Message { hops, nslpid, source_is_peer, body, extensions }

@@ -1,5 +1,5 @@
-//! What GIST shows of its state, for listings. Routing states are shown in the order of their slab, some at a time, so that
-//! even very many can be listed without holding the engine up for long.
+//! Views of the state of GIST, for listings. Routing states are listed in the order of their slab, a few at a time, so
+//! that very many can be listed without blocking the engine for long.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,88 +16,91 @@ use super::machine::State;
 use super::state::{Half, Index};
 use crate::nslp::{PeerHandle, Validity};
 
-/// The way to one peer: half of a routing state.
+/// One half of a routing state, with its peer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoutingStateView {
-    /// Of which application.
+    /// NSLPID of the application.
     pub nslpid: u16,
-    /// Of which session.
+    /// Session of the routing state.
     pub session: SessionId,
-    /// For which flow, and the way along it that it leads.
+    /// Flow of the routing state, and its direction along the flow.
     pub mri: Mri,
-    /// Where its state machine stands.
+    /// State of the state machine.
     pub state: State,
-    /// How good it is.
+    /// Validity of the routing state.
     pub validity: Validity,
     /// The peer, if it is known.
     pub peer: Option<PeerView>,
-    /// IP hops to the peer, where they are known.
+    /// IP hops to the peer, if known.
     pub ip_distance: Option<u8>,
-    /// The association that messages to the peer take, if they take one.
+    /// Association that carries messages to the peer, if any.
     pub association: Option<ConnectionId>,
-    /// Messages that wait for the peer to be found.
+    /// Number of messages that wait for the peer.
     pub waiting: usize,
-    /// When the peer is asked for again; never for those that have asked this node.
+    /// When the next Query is due; `None` on the responding side.
     pub next_at: Option<Time>,
-    /// When it ends, without use or refresh.
+    /// When the state expires without use or refresh.
     pub expires_at: Option<Time>,
 }
 
 /// A messaging association.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AssociationView {
-    /// The connection that it is.
+    /// Connection of the association.
     pub connection: ConnectionId,
-    /// Of what it is made.
+    /// Transport of the association.
     pub transport: Transport,
-    /// How far it is: `opening`, `half_open`, `open`, `closed`.
+    /// State of the association: `opening`, `half_open`, `open`, `closed`.
     pub stage: &'static str,
     /// Whether this node has opened it.
     pub is_ours: bool,
-    /// With whom, if that is known.
+    /// The peer, if known.
     pub peer: Option<PeerView>,
-    /// This node's end.
+    /// Address of this node.
     pub local: SocketAddr,
-    /// The other end.
+    /// Address of the peer.
     pub remote: SocketAddr,
-    /// Halves of routing states that use it.
+    /// Halves of routing states that use the association.
     pub uses: u32,
-    /// When something came last.
+    /// When the last message was received.
     pub heard: Time,
-    /// When something was sent last.
+    /// When the last message was sent.
     pub said: Time,
 }
 
 /// A peer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeerView {
-    /// Its Peer-Identity, in hexadecimal.
+    /// Peer-Identity, in hexadecimal.
     pub identity: String,
-    /// Its address.
+    /// Interface-Address of the peer.
     pub address: IpAddr,
-    /// Behind which interface it is.
+    /// Interface that leads to the peer.
     pub interface: InterfaceId,
-    /// Halves of routing states that name it.
+    /// Halves of routing states and associations with this peer.
     pub uses: u32,
 }
 
 impl Gist {
-    /// How many routing states there are, each with up to two halves.
+    /// Returns the number of routing states, each with up to two halves.
     pub fn routing_state_count(&self) -> usize {
         self.store.states.len()
     }
 
-    /// The halves of routing states from the `from`th place of the slab on, each with its place. Take some, and go on behind
-    /// the last.
+    /// Returns the halves of routing states from slot `from` of the slab on, each with its slot. Callers take some, and
+    /// continue after the last one.
     pub fn routing_states(&self, from: u32) -> impl Iterator<Item = (u32, RoutingStateView)> {
         let places = from as usize..self.store.states.capacity();
         places
             .filter(|&place| self.store.states.contains(place))
             .flat_map(|place| {
-                [Direction::Downstream, Direction::Upstream].map(|way| (place as Index, way))
+                [Direction::Downstream, Direction::Upstream]
+                    .map(|direction| (place as Index, direction))
             })
-            .filter(|&(place, way)| self.store.state(place).half(way).state != State::Idle)
-            .map(|(place, way)| (place, self.half_view(place, way)))
+            .filter(|&(place, direction)| {
+                self.store.state(place).half(direction).state != State::Idle
+            })
+            .map(|(place, direction)| (place, self.half_view(place, direction)))
     }
 
     fn half_view(&self, place: Index, direction: Direction) -> RoutingStateView {
@@ -121,7 +124,7 @@ impl Gist {
         }
     }
 
-    /// The messaging associations, those that are half open included.
+    /// Returns the messaging associations, including half-open ones.
     pub fn associations(&self) -> impl Iterator<Item = AssociationView> {
         self.associations.slab.iter().map(|(_, association)| AssociationView {
             connection: association.connection,
@@ -137,17 +140,17 @@ impl Gist {
             local: association.local,
             remote: association.remote,
             uses: association.uses,
-            heard: association.heard,
-            said: association.said,
+            heard: association.last_received,
+            said: association.last_sent,
         })
     }
 
-    /// The peers that are known.
+    /// Returns the known peers.
     pub fn peers(&self) -> Vec<PeerView> {
         self.peers.slab.iter().filter_map(|(index, _)| self.peer_view(index as Index)).collect()
     }
 
-    /// The peer of this handle, if it is still known.
+    /// Returns the peer of a handle, if it is still known.
     pub fn peer(&self, handle: PeerHandle) -> Option<PeerView> {
         self.peer_view(self.peers.by_handle(handle)?)
     }

@@ -1,4 +1,4 @@
-//! What a user of this node can ask of Ping NSLP, and what it tells.
+//! Commands to Ping NSLP, and its events.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -10,50 +10,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::nslp::{Attributes, SendFailure};
 
-/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+/// Names an application on this host; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Application(pub u64);
 
-/// What an application asks for.
+/// Commands of applications.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Finds out who takes part in signalling on the way to a destination.
+    /// Finds the signalling nodes on the path to a destination.
     Ping {
-        /// Who; it has no request yet.
+        /// The application, without a request so far.
         application: Application,
-        /// What.
+        /// The request.
         request: Request,
     },
-    /// Ends a request before its time.
+    /// Ends a request early.
     Release {
-        /// Whose.
+        /// The application.
         application: Application,
     },
 }
 
-/// What an initiator is to find out.
+/// A request of an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Where the path ends.
+    /// Destination of the path.
     pub destination: IpAddr,
-    /// The form of the messages.
+    /// Version of the messages.
     pub version: Version,
-    /// How they travel.
+    /// Transport of the messages.
     pub attributes: Attributes,
-    /// Whether nodes are also asked what they could still reserve.
+    /// Whether nodes also report their reservable bandwidth.
     pub bandwidth: bool,
-    /// How many messages are sent, `None` for no end.
+    /// Number of messages; `None` for no limit.
     pub count: Option<u32>,
-    /// Between one message and the next; not less than [`Config::shortest_interval`](super::Config::shortest_interval).
+    /// Interval between messages; at least [`Config::shortest_interval`](super::Config::shortest_interval).
     pub interval: Duration,
-    /// How long an answer may take; `None` for the setting.
+    /// Timeout of an answer; `None` for the setting.
     pub timeout: Option<Duration>,
 }
 
 impl Request {
-    /// One message in version 2, in datagrams, that asks for addresses and times.
+    /// Creates a request for one message of version 2, in datagrams, for addresses and times.
     pub const fn new(destination: IpAddr) -> Request {
         Request {
             destination,
@@ -67,80 +67,81 @@ impl Request {
     }
 }
 
-/// What Ping NSLP tells.
+/// Events of Ping NSLP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A message has come back.
+    /// A message has returned.
     Pong {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// Which message; they are numbered from 1.
+        /// Number of the message, from 1.
         sequence: u32,
-        /// From the initiator to the last node and back.
+        /// Time from the initiator to the last node and back.
         round_trip: Duration,
-        /// Nodes on the path that take part, the initiator included; of some of them there may be no visit, since the
-        /// message had no room any more.
+        /// Number of signalling nodes on the path, including the initiator. Visits may be fewer, if the message was
+        /// full.
         nodes: u16,
-        /// What they said, the initiator first.
+        /// Records of the nodes, the initiator first.
         visits: Vec<Visit>,
     },
-    /// A message has not come back.
+    /// A message has not returned.
     Lost {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// Which.
+        /// Number of the message.
         sequence: u32,
-        /// Why it could not be sent, where that is known.
+        /// Why it could not be sent, if known.
         failure: Option<SendFailure>,
     },
-    /// There is nothing more to come.
+    /// The request is complete.
     Finished {
-        /// For whom.
+        /// The application.
         application: Application,
     },
-    /// A command was not carried out.
+    /// A command was rejected.
     Rejected {
-        /// Whose.
+        /// The application.
         application: Application,
-        /// Why.
+        /// Reason.
         reason: Rejection,
     },
 }
 
-/// A node that a message has visited, and what it said.
+/// A node on the path of a message, with its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Visit {
-    /// Its address, of the side that faces the initiator.
+    /// Address of the node, towards the initiator.
     pub address: IpAddr,
-    /// From the initiator to the node and back, by the clocks of both; `None` where the node's times do not tell.
+    /// Time from the initiator to the node and back, by the clocks of both; `None` if the times of the node are missing
+    /// or inconsistent.
     pub round_trip: Option<Duration>,
-    /// What it could still reserve for packets that follow the flow, where that was asked for and is told.
+    /// Reservable rate in the direction of the flow, if requested and reported.
     pub forward: Option<Rate>,
-    /// Likewise for packets that go the other way.
+    /// Reservable rate in the opposite direction, if requested and reported.
     pub reverse: Option<Rate>,
 }
 
-/// Why a command was not carried out.
+/// Why a command was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
     /// The application has a request already.
     #[error("there is a request already")]
     Open,
-    /// The application has none.
+    /// The application has no request.
     #[error("there is no request")]
     NotOpen,
     /// There is no route to the destination, or no address to send from.
     #[error("no route to the destination")]
     NoRoute,
-    /// The destination is this node, or is nobody in particular.
+    /// The destination is this node, or not a unicast address.
     #[error("the destination is not another host")]
     Destination,
-    /// The messages are too many, or too close to one another.
+    /// The messages are too many, or their interval is too short.
     #[error("the interval is too short")]
     Interval,
-    /// No more requests are taken.
+    /// The limit of requests is reached.
     #[error("a limit of this node is reached")]
     TooMany,
 }

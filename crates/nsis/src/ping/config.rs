@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How long an initiator waits for an answer.
+    /// Timeout of an answer.
     pub timeout: Duration,
-    /// How long a message waits at a node until the next one is found. A node that finds none in this time takes itself for
-    /// the last one, so this has to be well below the timeout of initiators.
+    /// Time that a message waits for the discovery of the next node. A node that finds none in this time acts as the
+    /// last one, so the value must be well below the timeout of initiators.
     pub discovery: Duration,
-    /// The shortest time between two messages of one application.
+    /// Shortest interval between messages of one application.
     pub shortest_interval: Duration,
-    /// Most applications at a time.
+    /// Limit of applications.
     pub applications: usize,
-    /// Most messages of one application that wait for their answer.
+    /// Limit of unanswered messages of one application.
     pub outstanding: usize,
 }
 

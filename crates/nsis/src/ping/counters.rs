@@ -1,25 +1,25 @@
-//! What Ping NSLP counts.
+//! Counters of Ping NSLP.
 
 use earmark_wire::ping_nslp::ErrorKind;
 
-/// Messages by what became of them.
+/// Messages by result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Of this node's own, those that were sent.
+    /// Own messages sent.
     pub sent: u64,
-    /// Of these, those that came back in time.
+    /// Own messages that returned in time.
     pub answered: u64,
-    /// Those that did not.
+    /// Own messages that did not return in time.
     pub lost: u64,
-    /// Answers that nobody waited for any more.
+    /// Answers after the timeout.
     pub late: u64,
-    /// Of others, those that went on along the path, in either direction.
+    /// Messages of other nodes that were forwarded, in either direction.
     pub passed_on: u64,
-    /// Those that turned round here.
+    /// Messages of other nodes that were returned by this node.
     pub turned_round: u64,
-    /// Those that could not go on, nor turn round.
+    /// Messages of other nodes that could be neither forwarded nor returned.
     pub stuck: u64,
-    /// What was none, in the order of [`ErrorKind::ALL`].
+    /// Malformed messages, in the order of [`ErrorKind::ALL`].
     pub malformed: [u64; ErrorKind::ALL.len()],
 }
 
@@ -31,7 +31,7 @@ impl Counters {
         }
     }
 
-    /// All of them, with their names.
+    /// Returns all counters, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let malformed = ErrorKind::ALL.iter().map(|kind| kind.name()).zip(self.malformed);
         [

@@ -1,4 +1,4 @@
-//! The initiator's side of Ping NSLP: sends messages, waits for them, and reads out of their records who was visited.
+//! The initiator of Ping NSLP: sends messages, receives them back, and evaluates their records.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,40 +17,40 @@ use super::{
 use crate::nslp::{HandlerContext, SendFailure, SendMessage};
 use crate::session::SessionIds;
 
-/// Timers that one call of [`Initiator::expire`] treats.
-const BATCH: usize = 64;
+/// Limit of timers for one call of [`Initiator::expire`].
+const MAX_TIMERS_PER_CALL: usize = 64;
 
-/// What this node waits for.
+/// Requests of this node.
 #[derive(Debug)]
 pub(super) struct Initiator {
     config: Config,
     ids: SessionIds,
-    /// Ordered, so that peers, who choose what is looked up, can do no harm.
+    /// Applications by session. The map is ordered, because peers choose the keys of lookups.
     sessions: BTreeMap<SessionId, Application>,
     asked: BTreeMap<Application, PendingQuery>,
-    timers: TimingWheel<Due>,
+    timers: TimingWheel<TimerPurpose>,
 }
 
-/// What an application waits for.
+/// The request of an application.
 #[derive(Debug)]
 struct PendingQuery {
     request: Request,
     session: SessionId,
     mri: Mri,
-    /// Messages so far; the number of the last one.
+    /// Number of messages sent; the number of the last one.
     sent: u32,
-    /// Until the next one, if there is to be one.
+    /// Timer of the next message, if there is one.
     next: Option<TimerId>,
-    /// Those that have not come back, by number: when they were sent, and until when they may come.
+    /// Unanswered messages by number: when they were sent, and their timeout.
     outstanding: BTreeMap<u32, (Time, TimerId)>,
 }
 
-/// What is due.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug)]
-enum Due {
-    /// The next message.
+enum TimerPurpose {
+    /// The next message is due.
     Next(Application),
-    /// This message should have come back.
+    /// A message has timed out.
     Answer(Application, u32),
 }
 
@@ -65,7 +65,7 @@ impl Initiator {
         }
     }
 
-    /// Whether a session is of this node.
+    /// Returns whether this node has created a session.
     pub(super) fn knows(&self, session: SessionId) -> bool {
         self.sessions.contains_key(&session)
     }
@@ -111,7 +111,7 @@ impl Initiator {
         if request.interval < self.config.shortest_interval || request.count == Some(0) {
             return Err(Rejection::Interval);
         }
-        let mri = self.way_to(cx, request.destination)?;
+        let mri = self.mri_to(cx, request.destination)?;
         let session = self.ids.draw();
         self.sessions.insert(session, application);
         let asked = PendingQuery {
@@ -127,8 +127,8 @@ impl Initiator {
         Ok(())
     }
 
-    /// The way of all packets from this node to a destination, whatever they are.
-    fn way_to(&self, cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
+    /// Returns the MRI of all packets from this node to a destination.
+    fn mri_to(&self, cx: &HandlerContext<'_, '_>, destination: IpAddr) -> Result<Mri, Rejection> {
         let interfaces = cx.context.interfaces;
         if destination.is_multicast()
             || destination.is_unspecified()
@@ -157,7 +157,7 @@ impl Initiator {
         }))
     }
 
-    /// Sends the next message of an application, and arms the timers for its answer and for the one after it.
+    /// Sends the next message of an application, and arms the timers for its answer and for the message after it.
     fn send_next(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -169,16 +169,18 @@ impl Initiator {
             asked.sent += 1;
             counters.sent += 1;
             let timeout = asked.request.timeout.unwrap_or(self.config.timeout);
-            let answer = self.timers.arm(cx.now + timeout, Due::Answer(application, asked.sent));
+            let answer =
+                self.timers.arm(cx.now + timeout, TimerPurpose::Answer(application, asked.sent));
             asked.outstanding.insert(asked.sent, (cx.now, answer));
             asked.send(cx, timeout);
         }
         let more = asked.request.count.is_none_or(|count| asked.sent < count);
-        asked.next =
-            more.then(|| self.timers.arm(cx.now + asked.request.interval, Due::Next(application)));
+        asked.next = more.then(|| {
+            self.timers.arm(cx.now + asked.request.interval, TimerPurpose::Next(application))
+        });
     }
 
-    /// A message has come back.
+    /// Handles a message that has returned.
     pub(super) fn answered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -198,7 +200,7 @@ impl Initiator {
         self.finish_if_done(cx, application);
     }
 
-    /// A message did not leave this node.
+    /// Handles a message that could not be sent.
     pub(super) fn undelivered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -213,13 +215,15 @@ impl Initiator {
         }
     }
 
-    /// Timers have fired.
+    /// Handles due timers.
     pub(super) fn expire(&mut self, cx: &mut HandlerContext<'_, '_>, counters: &mut Counters) {
-        for _ in 0..BATCH {
+        for _ in 0..MAX_TIMERS_PER_CALL {
             match self.timers.pop_due(cx.now) {
                 None => break,
-                Some((_, Due::Next(application))) => self.send_next(cx, counters, application),
-                Some((_, Due::Answer(application, sequence))) => {
+                Some((_, TimerPurpose::Next(application))) => {
+                    self.send_next(cx, counters, application);
+                }
+                Some((_, TimerPurpose::Answer(application, sequence))) => {
                     if let Some(asked) = self.asked.get_mut(&application) {
                         asked.outstanding.remove(&sequence);
                     }
@@ -229,7 +233,7 @@ impl Initiator {
         }
     }
 
-    /// Takes a message from those that are waited for: whose it is, and when it was sent.
+    /// Removes an unanswered message: returns its application, and when it was sent.
     fn take(&mut self, session: SessionId, sequence: u32) -> Option<(Application, Time)> {
         let application = *self.sessions.get(&session)?;
         let (sent_at, timer) = self.asked.get_mut(&application)?.outstanding.remove(&sequence)?;
@@ -253,7 +257,7 @@ impl Initiator {
     fn finish_if_done(&mut self, cx: &mut HandlerContext<'_, '_>, application: Application) {
         let done = |asked: &PendingQuery| asked.next.is_none() && asked.outstanding.is_empty();
         if self.asked.get(&application).is_some_and(done) {
-            // It is there.
+            // The request exists.
             let _ = self.close(cx, application);
         }
     }
@@ -276,7 +280,7 @@ impl Initiator {
 }
 
 impl PendingQuery {
-    /// Sends a message with this node's own record.
+    /// Sends a message with the record of this node.
     fn send(&self, cx: &mut HandlerContext<'_, '_>, timeout: Duration) {
         let objects: &[_] = if self.request.bandwidth { &WITH_BANDWIDTH } else { &STANDARD };
         let ping = Ping {
@@ -302,25 +306,26 @@ impl PendingQuery {
             hops: None,
         };
         let room = cx.send(message, ping.appended_len());
-        // Neither can fail: both lists are right, and one record of either has room in both versions.
+        // Neither can fail: both lists are valid, and one record of either fits in both versions.
         let _ = ping.emit(room);
         let _ = wire::append(room, ping.buffer_len(), &visit);
     }
 }
 
-/// How many nodes a message that is back has visited, and what they said.
+/// Returns the number of nodes that a returned message has visited, and their records.
 ///
-/// Of N nodes the message has N records of its way there, the last one of where it turned round, and then one each of the
-/// way back, in which the initiator's would be the last. Where the message had no room any more, the last ones are missing.
+/// For N nodes the message has N records of the forward path, of which the last is that of the node that returned it,
+/// and then one for each node on the way back; the last of these would be that of the initiator. If the message was
+/// full, the last ones are missing.
 fn visits(ping: &Ping<'_>, round_trip: Duration) -> (u16, Vec<Visit>) {
     let records: Vec<Record<'_>> = ping.records().collect();
-    // It has counted all nodes but this one, there and back; as long as it could.
+    // The hop count has all nodes except this one, in both directions, until it saturates.
     let nodes = match ping.hops {
         u8::MAX => records.len() / 2 + 1,
         hops => usize::from(hops).div_ceil(2) + 1,
     };
     let visit = |(place, there): (usize, &Record<'_>)| {
-        // Of the last node there is but one record.
+        // The last node has only one record.
         let back = records.get(2 * (nodes - 1) - place);
         let beyond = since(back.and_then(Record::time), there.time());
         let rate = |record: Option<&Record<'_>>| record?.available().map(Rate::from_bps);
@@ -338,7 +343,7 @@ fn visits(ping: &Ping<'_>, round_trip: Duration) -> (u16, Vec<Visit>) {
     (u16::try_from(nodes).unwrap_or(u16::MAX), visits)
 }
 
-/// From one time of a node to another; `None` where they cannot be of one clock.
+/// Returns the time between two timestamps of a node; `None` if they cannot be from one clock.
 fn since(later: Option<Timestamp>, earlier: Option<Timestamp>) -> Option<Duration> {
     let micros = |time: Timestamp| {
         u64::from(time.seconds) * 1_000_000 + u64::from(time.microseconds.min(999_999))

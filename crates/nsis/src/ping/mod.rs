@@ -1,15 +1,16 @@
-//! Ping NSLP on one node: finds out which nodes on a flow's path take part in signalling, how far away they are, and what
-//! they could still reserve.
+//! Ping NSLP on one node: finds the signalling nodes on the path of a flow, their distance, and their reservable
+//! bandwidth.
 //!
-//! An initiator sends a message downstream, along the path of packets to a destination. Each node on the path counts itself
-//! and appends a record: its address, its time, its free bandwidth. The last one turns the message round, and on its way
-//! back each node appends another. The initiator takes the two times of each node, whose difference is how long the
-//! message was beyond it, from the whole round trip, and so has the distance of each without any two clocks agreeing.
+//! An initiator sends a message downstream, along the path of packets to a destination. Each node on the path
+//! increments the hop count and appends a record: its address, its time, its free bandwidth. The last one returns the
+//! message, and on the way back each node appends another record. The difference of the two times of a node is how long
+//! the message was beyond it. The initiator subtracts it from the whole round trip, and so gets the distance of each
+//! node without synchronized clocks.
 //!
-//! This is also the shortest whole application that there can be on GIST: all of it but what initiators remember is in
-//! this file. GIST finds the next node on the path and brings messages there; [`Nslp::receive`] is called with those that
-//! come, and [`Turn::send`] sends another. There is no state in transit, not even of messages that wait for their next
-//! node to be found: where GIST finds none, it gives the message back to [`Nslp::undelivered`], and this node is the last.
+//! This application is also the shortest complete example on GIST: everything except the state of initiators is in this
+//! file. GIST finds the next node on the path and carries messages there; it calls [`Nslp::receive`] for each message,
+//! and [`HandlerContext::send`] sends one. Transit nodes keep no state, not even for messages that wait for their next
+//! node: if GIST finds none, it returns the message to [`Nslp::undelivered`], and this node is the last.
 
 mod api;
 mod config;
@@ -40,7 +41,7 @@ use initiator::Initiator;
 /// Ping NSLP on one node.
 #[derive(Debug)]
 pub struct PingNslp {
-    /// What is remembered of this node's own messages.
+    /// Messages of this node.
     initiator: Initiator,
     /// See [`Config::discovery`].
     discovery: Duration,
@@ -57,23 +58,24 @@ impl PingNslp {
         }
     }
 
-    /// Does what a user of this node asks for.
+    /// Executes a command of an application.
     pub(crate) fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         self.initiator.command(cx, &mut self.counters, command);
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// How many applications of this node wait for something.
+    /// Returns the number of applications with a request.
     pub fn applications(&self) -> usize {
         self.initiator.applications()
     }
 
-    /// Sends a message on with this node's record, to the next node that `mri` leads to: the same flow, either way.
-    fn send_on(
+    /// Forwards a message with the record of this node to the next node in the direction of `mri`: the same flow,
+    /// either direction.
+    fn forward(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -81,23 +83,23 @@ impl PingNslp {
         mri: Mri,
     ) {
         let visit = visit(cx, message);
-        let going_on = SendMessage {
+        let forwarded = SendMessage {
             handle: None,
             session: message.session,
             mri,
             to: None,
             attributes: message.attributes,
             timeout: self.discovery,
-            // On its way back the message has as many hops before it as it had at first.
+            // On its way back the message has its initial hop limit again.
             hops: (mri == message.mri).then_some(message.hops),
         };
         // GIST carries whole words.
-        let room = cx.send(going_on, ping.appended_len().next_multiple_of(4));
+        let room = cx.send(forwarded, ping.appended_len().next_multiple_of(4));
         room.fill(0);
         let length = ping.buffer_len();
         if let (Some(start), Some(came)) = (room.get_mut(..length), message.data.get(..length)) {
             start.copy_from_slice(came);
-            // Neither this nor what follows can fail, as the message was read before.
+            // Neither this nor the next call can fail, because the message was parsed before.
             let _ = wire::count_hop(start);
         }
         let _ = wire::append(room, length, &visit);
@@ -109,10 +111,10 @@ impl Nslp for PingNslp {
         NSLPID
     }
 
-    /// Every node on the path wants to be seen.
+    /// Every node on the path takes part.
     fn may_peer(
         &mut self,
-        _turn: &mut HandlerContext<'_, '_>,
+        _cx: &mut HandlerContext<'_, '_>,
         _query: &Received<'_>,
         _answer: &mut Vec<u8>,
     ) -> Peering {
@@ -128,14 +130,14 @@ impl Nslp for PingNslp {
         match message.mri.direction() {
             Direction::Downstream if cx.context.interfaces.is_local(destination) => {
                 self.counters.turned_round += 1;
-                self.send_on(cx, message, &ping, message.mri.inverted());
+                self.forward(cx, message, &ping, message.mri.inverted());
             }
             Direction::Upstream if self.initiator.knows(message.session) => {
                 self.initiator.answered(cx, &mut self.counters, message.session, &ping);
             }
             Direction::Downstream | Direction::Upstream => {
                 self.counters.passed_on += 1;
-                self.send_on(cx, message, &ping, message.mri);
+                self.forward(cx, message, &ping, message.mri);
             }
         }
     }
@@ -156,7 +158,7 @@ impl Nslp for PingNslp {
                 self.initiator.undelivered(cx, &mut self.counters, message.session, data, failure);
             }
             Direction::Downstream if nobody_follows => {
-                // This node's record is in it already.
+                // The message already has the record of this node.
                 self.counters.turned_round += 1;
                 let back = SendMessage { mri: message.mri.inverted(), hops: None, ..*message };
                 cx.send(back, data.len()).copy_from_slice(data);
@@ -165,10 +167,10 @@ impl Nslp for PingNslp {
         }
     }
 
-    /// A message that GIST has lost is one that does not come back in time.
+    /// A message that GIST has lost times out.
     fn status(&mut self, _: &mut HandlerContext<'_, '_>, _: MessageHandle, _: SendFailure) {}
 
-    /// The next message finds out for itself.
+    /// The next message discovers the path again.
     fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
@@ -180,19 +182,19 @@ impl Nslp for PingNslp {
     }
 }
 
-/// What this node says when a message comes by.
+/// Creates the record of this node for a message.
 fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::Visit {
     let (source, _) = message.mri.addresses();
     let interface = cx.context.interfaces.by_id(message.interface);
     wire::Visit {
-        // A node without an address of the family could not have been reached.
+        // Without an address of this family the node could not have been reached.
         address: interface.and_then(|it| it.address_like(source)).unwrap_or(source),
         time: timestamp(cx.now),
         available: available(cx.context, &message.mri),
     }
 }
 
-/// A time of this node's: since its daemon, or the simulation, began.
+/// Returns a time of this node: since the start of its daemon, or of the simulation.
 fn timestamp(now: Time) -> Timestamp {
     let since = now.since(Time::ZERO);
     Timestamp {
@@ -201,7 +203,7 @@ fn timestamp(now: Time) -> Timestamp {
     }
 }
 
-/// What could still be reserved, in bit/s, for packets that go the way that `mri` says; `None` where they go no further.
+/// Returns the reservable rate in the direction of `mri`, bit/s; `None` if the path ends here.
 fn available(context: &Context<'_>, mri: &Mri) -> Option<u64> {
     let (source, destination) = mri.addresses();
     let end = match mri.direction() {

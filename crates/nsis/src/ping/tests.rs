@@ -1,7 +1,8 @@
-//! A line of nodes, each with a clock of its own, and instead of GIST a hand that brings messages to the next node:
+//! Tests of Ping NSLP on a line of nodes with separate clocks; a test driver carries messages between them instead of
+//! GIST:
 //!
 //! ```text
-//! n0 ---- n1 ---- n2 ---- ...      1 ms each; the links have 10, 20, 30, ... Mbit/s, all of which may be reserved
+//! n0 ---- n1 ---- n2 ---- ...      1 ms each; the links have 10, 20, 30, ... Mbit/s, all of it reservable
 //! ```
 
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use super::*;
 use crate::nslp::{Attributes, Request as Asked, Requests};
 use earmark_core::random::RandomStreams;
 
-const WHO: Application = Application(7);
+const APP: Application = Application(7);
 const DELAY: Duration = Duration::from_millis(1);
 
 struct Node {
@@ -27,7 +28,7 @@ struct Node {
     interfaces: Interfaces,
     routes: RouteTable,
     ledger: Ledger,
-    /// How much earlier its clock began.
+    /// How much earlier the clock of this node began.
     ahead: Duration,
 }
 
@@ -36,7 +37,7 @@ struct Line {
     now: Time,
     v6: bool,
     events: Vec<Event>,
-    /// From this node on nobody takes part.
+    /// First node that does not take part.
     ends_at: usize,
 }
 
@@ -57,7 +58,7 @@ impl Line {
         line
     }
 
-    /// Interface 1 leads to the node before, 2 to the node behind.
+    /// Creates a node. Interface 1 leads to the previous node, 2 to the next one.
     fn node(&self, number: usize, length: usize, random: &RandomStreams) -> Node {
         let (mut interfaces, mut routes) = (Interfaces::default(), RouteTable::new());
         let mut ledger = Ledger::new();
@@ -103,12 +104,12 @@ impl Line {
         }
     }
 
-    /// The address of the last node.
+    /// Returns the address of the last node.
     fn end(&self) -> IpAddr {
         self.address(self.nodes.len() - 2, 2)
     }
 
-    /// Calls a node, and gives what it asks of GIST.
+    /// Calls a node, and returns its requests to GIST.
     fn call(
         &mut self,
         at: usize,
@@ -133,7 +134,7 @@ impl Line {
         (requests, effects.iter().map(event).collect())
     }
 
-    /// Calls a node, and carries what it sends from node to node until nobody sends any more.
+    /// Calls a node, and carries messages from node to node until none is sent.
     fn run(&mut self, at: usize, call: impl FnOnce(&mut PingNslp, &mut HandlerContext<'_, '_>)) {
         let mut at = at;
         let (mut requests, events) = self.call(at, call);
@@ -162,11 +163,11 @@ impl Line {
 
     fn ping(&mut self, request: Request) {
         self.run(0, |ping, cx| {
-            ping.command(cx, Command::Ping { application: WHO, request });
+            ping.command(cx, Command::Ping { application: APP, request });
         });
     }
 
-    /// Lets time pass for the initiator, up to a time.
+    /// Advances the time of the initiator.
     fn wait(&mut self, until: Time) {
         while let Some(due) = self.nodes[0].ping.next_deadline().filter(|due| *due <= until) {
             self.now = due;
@@ -179,14 +180,14 @@ impl Line {
         mem::take(&mut self.events)
     }
 
-    /// The answer to the only message that was sent.
+    /// Returns the answer to the only message.
     fn pong(&mut self) -> (Duration, u16, Vec<Visit>) {
         match &self.events()[..] {
             [
-                Event::Pong { application: WHO, sequence: 1, round_trip, nodes, visits },
+                Event::Pong { application: APP, sequence: 1, round_trip, nodes, visits },
                 finished,
             ] => {
-                assert_eq!(*finished, Event::Finished { application: WHO });
+                assert_eq!(*finished, Event::Finished { application: APP });
                 (*round_trip, *nodes, visits.clone())
             }
             other => panic!("{other:?}"),
@@ -194,7 +195,7 @@ impl Line {
     }
 }
 
-/// The message that was sent, if one was.
+/// Returns the message that was sent, if any.
 fn sent(requests: &Requests) -> Option<(SendMessage, Box<[u8]>)> {
     let mut messages = requests.list.iter().filter_map(|(_, request)| match request {
         Asked::Send(message, range) => Some((*message, requests.octets[range.clone()].into())),
@@ -224,9 +225,9 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Each node is as far away as it is, whatever its clock says.
+/// Distances do not depend on the clocks of the nodes.
 #[test]
-fn every_node_is_seen_with_its_distance() {
+fn every_node_is_listed_with_its_distance() {
     for v6 in [false, true] {
         let mut line = Line::new(4, v6);
         line.ping(Request::new(line.end()));
@@ -252,20 +253,23 @@ fn every_node_is_seen_with_its_distance() {
     }
 }
 
-/// Of each link the node before it knows what is left for the flow, and the one behind it what is left the other way.
+/// For each link, the node before it reports the forward rate, and the node behind it the reverse rate.
 #[test]
-fn every_node_tells_what_it_could_still_reserve() {
+fn every_node_reports_its_reservable_rate() {
     let mut line = Line::new(4, false);
     line.ping(Request { bandwidth: true, ..Request::new(line.end()) });
     let (_, _, visits) = line.pong();
-    let told: Vec<_> = visits.iter().map(|visit| (visit.forward, visit.reverse)).collect();
+    let reported: Vec<_> = visits.iter().map(|visit| (visit.forward, visit.reverse)).collect();
     let mbps = |rate| Some(Rate::from_mbps(rate));
-    assert_eq!(told, [(mbps(10), None), (mbps(20), mbps(10)), (mbps(30), mbps(20)), (None, None)]);
+    assert_eq!(
+        reported,
+        [(mbps(10), None), (mbps(20), mbps(10)), (mbps(30), mbps(20)), (None, None)]
+    );
 }
 
-/// Where GIST finds no next node, the message turns round, with the record that the last node has given already.
+/// Where GIST finds no next node, the last node returns the message, which already has its record.
 #[test]
-fn the_last_node_need_not_be_the_destination() {
+fn last_node_before_the_destination_returns_messages() {
     let mut line = Line::new(4, false);
     line.ends_at = 3;
     line.ping(Request { bandwidth: true, ..Request::new(line.end()) });
@@ -277,18 +281,18 @@ fn the_last_node_need_not_be_the_destination() {
 }
 
 #[test]
-fn an_initiator_without_a_next_node_is_told_at_once() {
+fn initiator_without_next_node_fails_at_once() {
     let mut line = Line::new(3, false);
     line.ends_at = 1;
     line.ping(Request::new(line.end()));
     let failure = Some(SendFailure::NoNextNode);
-    let lost = Event::Lost { application: WHO, sequence: 1, failure };
-    assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
+    let lost = Event::Lost { application: APP, sequence: 1, failure };
+    assert_eq!(line.events(), [lost, Event::Finished { application: APP }]);
 }
 
-/// In version 1 there is room for nine records; the others are missing, and the nodes are counted all the same.
+/// Version 1 holds nine records; the hop count includes the nodes without one.
 #[test]
-fn version_one_shows_what_it_has_room_for() {
+fn version_one_lists_nine_nodes_and_counts_all() {
     let mut line = Line::new(8, false);
     line.ping(Request { version: Version::V1, ..Request::new(line.end()) });
     let (_, nodes, visits) = line.pong();
@@ -323,14 +327,14 @@ fn messages_are_sent_at_their_interval_and_in_one_session() {
     assert_eq!(line.nodes[0].ping.next_deadline(), None);
 }
 
-/// An answer that comes after its time is none.
+/// An answer after the timeout is not reported.
 #[test]
-fn what_does_not_come_back_in_time_is_lost() {
+fn late_answer_is_lost() {
     let mut line = Line::new(3, false);
     let (timeout, end) = (Some(ms(40)), line.end());
     let request = Request { timeout, ..Request::new(end) };
     let (requests, events) = line.call(0, |ping, cx| {
-        ping.command(cx, Command::Ping { application: WHO, request });
+        ping.command(cx, Command::Ping { application: APP, request });
     });
     assert_eq!(events, []);
     let begun = line.now;
@@ -339,22 +343,22 @@ fn what_does_not_come_back_in_time_is_lost() {
     line.wait(begun + ms(39));
     assert_eq!(line.events(), []);
     line.wait(begun + ms(40));
-    let lost = Event::Lost { application: WHO, sequence: 1, failure: None };
-    assert_eq!(line.events(), [lost, Event::Finished { application: WHO }]);
+    let lost = Event::Lost { application: APP, sequence: 1, failure: None };
+    assert_eq!(line.events(), [lost, Event::Finished { application: APP }]);
     let back = SendMessage { mri: message.mri.inverted(), ..message };
     let late = received(&back, &data, InterfaceId(2));
     let (requests, events) = line.call(0, |ping, cx| ping.receive(cx, &late));
     assert_eq!(events, []);
-    // The session is not ours any more, so whose the message is GIST has to know.
+    // The session is not known here any more, so the message is forwarded; GIST must know its application.
     assert!(sent(&requests).is_some());
 }
 
 #[test]
-fn an_answer_that_comes_twice_counts_once() {
+fn duplicate_answer_counts_once() {
     let mut line = Line::new(3, false);
     let request = Request { count: Some(2), interval: ms(500), ..Request::new(line.end()) };
     let (requests, _) = line.call(0, |ping, cx| {
-        ping.command(cx, Command::Ping { application: WHO, request });
+        ping.command(cx, Command::Ping { application: APP, request });
     });
     let (message, data) = sent(&requests).expect("a message");
     let back = SendMessage { mri: message.mri.inverted(), ..message };
@@ -368,15 +372,15 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn a_request_without_end_ends_when_it_is_released() {
+fn unlimited_request_ends_with_its_release() {
     let mut line = Line::new(2, false);
     line.ping(Request { count: None, ..Request::new(line.end()) });
     let begun = line.now;
     line.wait(begun + Duration::from_secs(10));
     assert_eq!(line.events().len(), 11);
-    let release = Command::Release { application: WHO };
+    let release = Command::Release { application: APP };
     let (requests, events) = line.call(0, |ping, cx| ping.command(cx, release));
-    assert_eq!(events, [Event::Finished { application: WHO }]);
+    assert_eq!(events, [Event::Finished { application: APP }]);
     let forgets = |(_, request): &(u16, Asked)| {
         matches!(request, Asked::SetStateLifetime { lifetime: Duration::ZERO, .. })
     };
@@ -384,11 +388,11 @@ fn a_request_without_end_ends_when_it_is_released() {
     assert_eq!(line.nodes[0].ping.next_deadline(), None);
     let (_, events) = line.call(0, |ping, cx| ping.command(cx, release));
     let reason = Rejection::NotOpen;
-    assert_eq!(events, [Event::Rejected { application: WHO, reason }]);
+    assert_eq!(events, [Event::Rejected { application: APP, reason }]);
 }
 
 #[test]
-fn what_cannot_be_asked_is_rejected() {
+fn invalid_request_is_rejected() {
     let mut line = Line::new(3, false);
     let good = Request::new(line.end());
     let cases = [
@@ -402,23 +406,23 @@ fn what_cannot_be_asked_is_rejected() {
     ];
     for (what, request, reason) in cases {
         line.ping(request);
-        assert_eq!(line.events(), [Event::Rejected { application: WHO, reason }], "{what}");
+        assert_eq!(line.events(), [Event::Rejected { application: APP, reason }], "{what}");
     }
     let endless = Request { count: None, ..good };
     line.ping(endless);
     line.events();
     line.ping(endless);
     let reason = Rejection::Open;
-    assert_eq!(line.events(), [Event::Rejected { application: WHO, reason }]);
+    assert_eq!(line.events(), [Event::Rejected { application: APP, reason }]);
 }
 
-/// What is none is counted by what is wrong with it, and goes nowhere.
+/// A malformed message is counted by its kind of error, and is not forwarded.
 #[test]
-fn malformed_messages_go_nowhere() {
+fn malformed_messages_are_not_forwarded() {
     let mut line = Line::new(3, false);
     let request = Request::new(line.end());
     let (requests, _) = line.call(0, |ping, cx| {
-        ping.command(cx, Command::Ping { application: WHO, request });
+        ping.command(cx, Command::Ping { application: APP, request });
     });
     let (message, mut data) = sent(&requests).expect("a message");
     data[0] = 3;
@@ -426,18 +430,18 @@ fn malformed_messages_go_nowhere() {
     let (requests, _) = line.call(1, |ping, cx| ping.receive(cx, &bad));
     assert_eq!(requests.list.len(), 0);
     let counters = line.nodes[1].ping.counters();
-    let told: Vec<_> = counters.iter().filter(|(_, count)| *count > 0).collect();
-    assert_eq!(told, [("ping_version", 1)]);
+    let reported: Vec<_> = counters.iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(reported, [("ping_version", 1)]);
 }
 
-/// What was sent reliably, and with so many hops left, goes on alike; the way back begins anew.
+/// Messages keep their transport and hop limit; the way back starts with a new hop limit.
 #[test]
-fn messages_go_on_as_they_came() {
+fn messages_are_forwarded_with_their_attributes() {
     let mut line = Line::new(3, false);
     let attributes = Attributes { reliable: true, secure: true };
     let request = Request { attributes, ..Request::new(line.end()) };
     let (requests, _) = line.call(0, |ping, cx| {
-        ping.command(cx, Command::Ping { application: WHO, request });
+        ping.command(cx, Command::Ping { application: APP, request });
     });
     let (message, data) = sent(&requests).expect("a message");
     assert_eq!((message.attributes, message.hops), (attributes, None));

@@ -1,4 +1,4 @@
-//! What a session holds of the link that its packets leave by: claims in the ledger, and their places in traffic control.
+//! Admission: claims of sessions on their outgoing links in the ledger, and their installation in traffic control.
 
 use alloc::vec::Vec;
 
@@ -19,34 +19,34 @@ use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext};
 use crate::route;
 
-/// What admission is asked for.
+/// A request for admission.
 pub(super) struct AdmissionRequest<'a> {
-    /// The block that holds, or will hold, the claim.
+    /// Block that holds, or will hold, the claim.
     pub(super) block: Index,
     pub(super) flow: Flow,
     pub(super) interface: Option<InterfaceId>,
-    /// The aggregate in which it leaves.
+    /// Aggregate that carries the flow.
     pub(super) aggregate: Option<usize>,
     pub(super) attributes: Attributes,
-    /// What it holds already, and under which rule of policy.
+    /// Claim that the session already holds, and the policy rule of the claim.
     pub(super) held: Option<ClaimId>,
     pub(super) rule: Option<u16>,
     pub(super) qspec: &'a [u8],
 }
 
-/// What was granted.
+/// Result of a granted request.
 pub(super) struct Granted {
-    /// None where the packets end here.
+    /// The claim; `None` if the packets end here.
     pub(super) claim: Option<ClaimId>,
     pub(super) rule: Option<u16>,
-    /// The QSPEC for the next node.
+    /// QSPEC for the next node.
     pub(super) qspec: Vec<u8>,
 }
 
-/// A refusal, as it is answered.
+/// A refusal, for the response.
 pub(super) struct Refused {
     pub(super) fault: Fault,
-    /// What could be had.
+    /// Available rate.
     pub(super) available: Option<Rate>,
 }
 
@@ -57,22 +57,22 @@ impl From<Fault> for Refused {
 }
 
 impl QosNslp {
-    /// Judges a QSPEC of a RESERVE and claims what it asks for. What the link cannot give all of is granted in part where
-    /// the QSPEC lets it.
+    /// Evaluates the QSPEC of a RESERVE, and claims the requested resources. Part of them is granted if the link lacks
+    /// the rest and the QSPEC allows it.
     ///
     /// # Errors
-    /// Why nothing was granted; what was held before is held still.
+    /// The reason of the refusal; a claim held before is kept.
     pub(super) fn admit(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         asked: &AdmissionRequest<'_>,
     ) -> Result<Granted, Refused> {
-        let wanted = rmf::judge(asked.qspec, MessageType::Reserve)?;
+        let wanted = rmf::evaluate(asked.qspec, MessageType::Reserve)?;
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held_rate = held.map_or(Rate::ZERO, |held| held.rate);
         let verdict = self
             .policy
-            .judge(&asked.flow, asked.attributes, (asked.rule, held_rate))
+            .evaluate(&asked.flow, asked.attributes, (asked.rule, held_rate))
             .ok_or(Refused {
                 fault: Fault {
                     outcome: Outcome::PermanentFailure(PermanentFailure::Authorization),
@@ -104,7 +104,7 @@ impl QosNslp {
         Ok(Granted { claim, rule: verdict.rule, qspec })
     }
 
-    /// Claims as much as is wanted, or as can be had.
+    /// Claims the requested rate, or what is available down to the minimum.
     fn claim(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -133,7 +133,7 @@ impl QosNslp {
         let granted = attempt(wanted.demand).or_else(|refusal| {
             let least = wanted.minimum.filter(|_| refusal.reason == Reason::Bandwidth);
             match least {
-                // Below one octet a second there is nothing to be said in a TMOD.
+                // A TMOD cannot express less than one octet a second.
                 Some(least) if refusal.available >= least.max(Rate::from_bps(8)) => {
                     let available = refusal.available.min(most);
                     attempt(Demand { rate: available, ..wanted.demand })
@@ -152,21 +152,21 @@ impl QosNslp {
         Ok((claim, demand.rate))
     }
 
-    /// Has traffic control do what a session has claimed. `anew` where other packets have it from now on.
-    pub(super) fn install(&self, cx: &mut HandlerContext<'_, '_>, index: Index, anew: bool) {
+    /// Installs the claim of a session in traffic control. With `reinstall`, the packets of the claim have changed.
+    pub(super) fn install(&self, cx: &mut HandlerContext<'_, '_>, index: Index, reinstall: bool) {
         let session = self.store.session(index);
         if let Some(flow) = flow_of(&session.mri, session.classifier) {
-            self.install_flow(cx, index, flow, anew);
+            self.install_flow(cx, index, flow, reinstall);
         }
     }
 
-    /// Likewise, where the packets of the session are known.
+    /// Installs the claim of a session whose flow is known.
     pub(super) fn install_flow(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         flow: Flow,
-        anew: bool,
+        reinstall: bool,
     ) {
         let session = self.store.session(index);
         let (Some(claim), Some(interface)) = (session.claim, session.interface) else { return };
@@ -174,7 +174,7 @@ impl QosNslp {
             return;
         }
         let Some(demand) = cx.context.ledger.demand(claim) else { return };
-        if anew {
+        if reinstall {
             cx.out.remove(claim);
         }
         cx.out.install(Installation { claim, interface, flow, demand });
@@ -184,15 +184,15 @@ impl QosNslp {
         }
     }
 
-    /// Has traffic control forget a claim of a session. It knows none of an aggregate that begins here.
+    /// Removes a claim of a session from traffic control, which knows no aggregates that begin here.
     pub(super) fn uninstall(&self, cx: &mut HandlerContext<'_, '_>, index: Index, claim: ClaimId) {
         if !self.store.session(index).flags.has(Flags::AGGREGATE) {
             cx.out.remove(claim);
         }
     }
 
-    /// Gives back what a session holds; the session stays.
-    pub(super) fn give_back(
+    /// Releases the resources of a session; the session stays.
+    pub(super) fn release_claim(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -202,65 +202,69 @@ impl QosNslp {
         let rule = session.rule.take();
         session.flags.set(Flags::REMOVED, true);
         let Some(claim) = session.claim.take() else { return };
-        let demand = cx.context.ledger.demand(claim).unwrap_or(NOTHING);
+        let demand = cx.context.ledger.demand(claim).unwrap_or(NO_DEMAND);
         cx.context.ledger.release(claim);
         self.uninstall(cx, index, claim);
         self.policy.account(rule, demand.rate, Rate::ZERO);
-        self.tell(cx, index, change, demand);
+        self.report_change(cx, index, change, demand);
     }
 
-    /// A claim had to give way to a more important one, but for a part of it (RFC 5975 section 4.3.5): the QNI is told.
-    pub(super) fn gives_way(&mut self, cx: &mut HandlerContext<'_, '_>, displaced: &Displaced) {
-        let Some(index) = self.holder(displaced.claim, displaced.owner) else { return };
+    /// Handles a claim that was preempted, at least in part (RFC 5975 section 4.3.5): the QNI is notified.
+    pub(super) fn handle_preemption(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        displaced: &Displaced,
+    ) {
+        let Some(index) = self.session_of_claim(displaced.claim, displaced.owner) else { return };
         self.counters.preempted += 1;
         let rule = self.store.session(index).rule;
-        let was = self.held_before(index);
+        let was = self.granted_rate(index);
         if displaced.kept > Rate::ZERO
             && let Some(demand) = cx.context.ledger.demand(displaced.claim)
         {
             self.install(cx, index, false);
             self.policy.account(rule, was, demand.rate);
-            self.tell(cx, index, Change::Preempted, demand);
+            self.report_change(cx, index, Change::Preempted, demand);
         } else {
-            // It is gone from the ledger already.
+            // The ledger has already removed the claim.
             let session = self.store.session_mut(index);
             session.claim = None;
             session.rule = None;
             session.flags.set(Flags::REMOVED, true);
             self.uninstall(cx, index, displaced.claim);
             self.policy.account(rule, was, Rate::ZERO);
-            self.tell(cx, index, Change::Preempted, NOTHING);
+            self.report_change(cx, index, Change::Preempted, NO_DEMAND);
         }
         let outcome = Outcome::TransientFailure(TransientFailure::Preempted);
         self.notify_qni(cx, index, outcome);
     }
 
-    /// Traffic control could not do what the ledger has granted, or the link has gone.
-    pub(super) fn traffic_control_refuses(
+    /// Handles a failure of traffic control to install a claim, or the loss of its link.
+    pub(super) fn handle_control_failure(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         claim: ClaimId,
         owner: Owner,
     ) {
-        let Some(index) = self.holder(claim, owner) else { return };
-        self.give_back(cx, index, Change::Failed);
+        let Some(index) = self.session_of_claim(claim, owner) else { return };
+        self.release_claim(cx, index, Change::Failed);
         self.notify_qni(cx, index, Outcome::PermanentFailure(PermanentFailure::System));
     }
 
-    /// The session that holds a claim, if it is one of ours and still there.
-    pub(super) fn holder(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+    /// Returns the session of a claim, if it is one of NSIS and still exists.
+    pub(super) fn session_of_claim(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let session = self.store.sessions.get(owner.block as usize)?;
         (owner.protocol == Protocol::Nsis && session.claim == Some(claim)).then_some(owner.block)
     }
 
-    /// What the QSPEC that was granted asks for, which is what was held until the ledger took some of it.
-    fn held_before(&self, index: Index) -> Rate {
+    /// Returns the rate of the granted QSPEC, which was held until preemption.
+    fn granted_rate(&self, index: Index) -> Rate {
         let qspec = &self.store.session(index).qspec;
-        rmf::judge(qspec, MessageType::Reserve).map_or(Rate::ZERO, |wanted| wanted.demand.rate)
+        rmf::evaluate(qspec, MessageType::Reserve).map_or(Rate::ZERO, |wanted| wanted.demand.rate)
     }
 
-    /// Tells those who watch of a change.
-    pub(super) fn tell(
+    /// Reports a change of a session as an event.
+    pub(super) fn report_change(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -269,12 +273,12 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if let Some(flow) = packets_of(&session.mri, session.classifier) {
-            self.tell_of_flow(cx, index, change, demand, flow);
+            self.report_flow_change(cx, index, change, demand, flow);
         }
     }
 
-    /// Likewise, where the packets of the session are known.
-    pub(super) fn tell_of_flow(
+    /// Reports a change of a session whose flow is known.
+    pub(super) fn report_flow_change(
         &self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -290,17 +294,17 @@ impl QosNslp {
     }
 }
 
-/// Holds nothing.
-pub(super) const NOTHING: Demand =
+/// Demand of a session without resources.
+pub(super) const NO_DEMAND: Demand =
     Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
 
-/// The packets of a session, as traffic control tells them. `None` where it cannot: by DSCP, by SPI, or because the fields
-/// do not go together.
+/// Returns the packets of a session for traffic control. `None` if traffic control cannot match them: by DSCP, by SPI,
+/// or because the fields contradict each other.
 pub(super) fn flow_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     packets_of(mri, classifier).filter(|flow| flow.check().is_ok())
 }
 
-/// Likewise, where it is known that the fields go together, as those of a session do.
+/// Returns the packets of a session whose fields were already checked.
 fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option<Flow> {
     let has = |field: u8| classifier.is_none_or(|classifier| classifier.has(field));
     let by_dscp = mri.ds_field.is_some() && has(PacketClassifier::DSCP);
@@ -328,7 +332,7 @@ fn packets_of(mri: &PathCoupled, classifier: Option<PacketClassifier>) -> Option
     })
 }
 
-/// Whether a classifier asks for fields that the MRI has not (RFC 5974 section 5.1.3.5).
+/// Returns whether a classifier asks for fields that the MRI lacks (RFC 5974 section 5.1.3.5).
 pub(super) fn is_foreign(mri: &PathCoupled, classifier: PacketClassifier) -> bool {
     let wants = |field: u8, there: bool| classifier.has(field) && !there;
     wants(PacketClassifier::PROTOCOL, mri.protocol.is_some())
@@ -339,12 +343,12 @@ pub(super) fn is_foreign(mri: &PathCoupled, classifier: PacketClassifier) -> boo
         || wants(PacketClassifier::DESTINATION_PORT, mri.destination_port.is_some())
 }
 
-/// There is no way to a destination.
+/// There is no route to a destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoRoute;
 
-/// Through which interface the packets of a flow leave; `Err` where there is no way, `Ok(None)` where they end here.
-pub(super) fn way_out(
+/// Returns the outgoing interface of a flow; `Err` without a route, `Ok(None)` if the packets end here.
+pub(super) fn outgoing_interface(
     cx: &HandlerContext<'_, '_>,
     mri: &PathCoupled,
 ) -> Result<Option<InterfaceId>, NoRoute> {

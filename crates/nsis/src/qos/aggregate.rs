@@ -1,14 +1,15 @@
 //! Aggregates: one reservation for many flows that cross a domain (RFC 5974 sections 3.2.10.3 and 4.5).
 //!
-//! Where a flow enters the domain its RESERVE goes on at the next level of aggregation, which the nodes inside do not
-//! serve, so that it meets the next node of ours where the flow leaves the domain. This node, the *aggregator*, is the QNI of
-//! another session, of all packets to a range, which the nodes inside do serve; its QNR is the *deaggregator*. Flows are bound
-//! to that session (BOUND-SESSION-ID, "aggregate sessions").
+//! At the ingress of the domain the RESERVE of a flow continues at the next level of aggregation. Interior nodes do not
+//! serve that level, so the next QNE of the flow is at the egress of the domain. The ingress node, the *aggregator*, is
+//! the QNI of a second session for all packets to a prefix, which interior nodes do serve; its QNR is the
+//! *deaggregator*. Flows are bound to that session (BOUND-SESSION-ID, "aggregate sessions").
 //!
-//! The aggregate claims on the link. Its flows claim on a *lane*, a link of the ledger that is no interface and has what the
-//! path has granted the aggregate, so that nothing counts twice; in traffic control each has its own class as ever. A RESERVE
-//! that finds no room there waits while the aggregate grows ("increase the aggregate first", section 4.6), by whole steps;
-//! it shrinks when a step has been to spare for some time, and ends when it has no flows for as long.
+//! The aggregate has the claim on the link. Its flows have claims on a *lane*, a link of the ledger without an
+//! interface, whose capacity is what the path has granted the aggregate, so that no rate counts twice. In traffic
+//! control each flow still has its own class. A RESERVE that exceeds the lane waits while the aggregate grows
+//! ("increase the aggregate first", section 4.6), by whole steps. The aggregate shrinks when a step was unused for some
+//! time, and ends when it has had no flows for that time.
 
 use alloc::vec::Vec;
 
@@ -24,27 +25,28 @@ use super::QosNslp;
 use super::admission::AdmissionRequest;
 use super::api::{Change, Request, ReservationRequest};
 use super::application::Initiation;
-use super::binding::Kept;
+use super::binding::StoredReserve;
 use super::config::AggregateRule;
 use super::own_queries::Wait;
 use super::request::qspec_of;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf::{self, Purpose};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 use crate::route;
 
-/// Lanes count down from here: far from the numbers of interfaces, and from those of the lanes of other protocols.
+/// First interface number of lanes, which count down: far from the numbers of interfaces, and from those of the lanes
+/// of other protocols.
 const LANES: u32 = u32::MAX / 2;
-/// How much of its traffic an aggregate may send at once, as a part of a second.
+/// Burst of an aggregate, as a fraction of a second of its rate.
 const BURST: u32 = 10;
 
-/// The aggregates that begin at this node.
+/// Aggregates that begin at this node.
 #[derive(Debug, Default)]
 pub(super) struct Aggregates {
-    /// One for each rule, in their order.
+    /// One aggregate for each rule, in their order.
     list: Vec<Aggregate>,
-    /// What has waited is treated again, and waits no more.
+    /// Whether waiting RESERVEs are being handled again, and must not wait once more.
     is_resuming: bool,
 }
 
@@ -52,32 +54,32 @@ pub(super) struct Aggregates {
 struct Aggregate {
     rule: AggregateRule,
     lane: InterfaceId,
-    /// Its session, while there is one.
+    /// Session of the aggregate, if there is one.
     session: Option<SessionId>,
-    /// What the path has granted: the width of the lane.
+    /// Rate that the path has granted: the capacity of the lane.
     granted: Rate,
-    /// What it is being asked for.
+    /// Rate of the pending RESERVE of the aggregate.
     asked: Option<Rate>,
-    /// RESERVEs that wait for it to grow, with what they want more than they have.
-    waiting: Vec<(Rate, Kept)>,
-    /// Runs while it is wider than it need be.
-    shrinks: Option<TimerId>,
+    /// RESERVEs that wait for the aggregate to grow, each with the rate that it needs in addition.
+    waiting: Vec<(Rate, StoredReserve)>,
+    /// Runs while the aggregate is wider than needed.
+    shrink_timer: Option<TimerId>,
 }
 
-/// How an aggregate stands, for listings.
+/// State of an aggregate, for listings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AggregateView {
     /// Destinations of its flows.
     pub to: earmark_core::Prefix,
-    /// Its session, while there is one.
+    /// Session of the aggregate, if there is one.
     pub session: Option<SessionId>,
-    /// How many flows are in it.
+    /// Number of flows.
     pub members: u32,
-    /// What these hold together.
+    /// Sum of the rates of the flows.
     pub held: Rate,
-    /// What the path has granted.
+    /// Rate that the path has granted.
     pub granted: Rate,
-    /// RESERVEs that wait for it to grow.
+    /// Number of RESERVEs that wait for the aggregate to grow.
     pub waiting: usize,
 }
 
@@ -91,12 +93,12 @@ impl Aggregates {
             granted: Rate::ZERO,
             asked: None,
             waiting: Vec::new(),
-            shrinks: None,
+            shrink_timer: None,
         };
         Aggregates { list: rules.iter().zip(lanes).map(aggregate).collect(), is_resuming: false }
     }
 
-    /// Where the flows of an aggregate claim.
+    /// Returns the lane on which the flows of an aggregate have claims.
     pub(super) fn lane(&self, number: usize) -> Option<InterfaceId> {
         self.list.get(number).map(|aggregate| aggregate.lane)
     }
@@ -107,7 +109,7 @@ impl Aggregates {
 }
 
 impl AggregateRule {
-    /// The smallest number of whole steps that has room, no more than the most.
+    /// Returns the smallest number of whole steps that covers `need`, up to the limit.
     fn width_for(&self, need: Rate) -> Rate {
         let step = self.step.as_bps().max(1);
         let steps = need.as_bps().div_ceil(step);
@@ -115,9 +117,9 @@ impl AggregateRule {
     }
 }
 
-/// Which side of this node the domain is on.
+/// Position of this node relative to the domain.
 impl QosNslp {
-    /// Whether an interface faces a domain that flows cross in aggregates.
+    /// Returns whether an interface leads into a domain that flows cross in aggregates.
     pub(super) fn is_inner(&self, cx: &HandlerContext<'_, '_>, interface: InterfaceId) -> bool {
         if self.config.inner.is_empty() {
             return false;
@@ -126,8 +128,8 @@ impl QosNslp {
         link.is_some_and(|link| self.config.inner.contains(&link.name))
     }
 
-    /// Whether messages of the next level end here that have come through an interface: out of a domain that they leave.
-    pub(super) fn ends_the_domain(
+    /// Returns whether messages of the next level that arrived on an interface end here, at the egress of a domain.
+    pub(super) fn ends_domain(
         &self,
         cx: &HandlerContext<'_, '_>,
         interface: InterfaceId,
@@ -145,17 +147,17 @@ impl QosNslp {
             || onwards.is_some_and(|hop| !self.is_inner(cx, hop.interface))
     }
 
-    /// Whether this is the QNR of an aggregate: a session of a range that leaves the domain here.
+    /// Returns whether this node is the QNR of an aggregate: of a session for a prefix that leaves the domain here.
     pub(super) fn is_deaggregator(
         &self,
         cx: &HandlerContext<'_, '_>,
         message: &Received<'_>,
     ) -> bool {
         let earmark_wire::gist::Mri::PathCoupled(mri) = &message.mri else { return false };
-        is_range(mri) && self.ends_the_domain(cx, message.interface, mri)
+        is_range(mri) && self.ends_domain(cx, message.interface, mri)
     }
 
-    /// The aggregate that a flow is to travel in.
+    /// Returns the aggregate that carries a flow.
     pub(super) fn aggregate_of(
         &self,
         cx: &HandlerContext<'_, '_>,
@@ -176,12 +178,12 @@ impl QosNslp {
         self.aggregates.list.iter().position(covers)
     }
 
-    /// The session of an aggregate, for those who are bound to it.
+    /// Returns the session of an aggregate, for flows that are bound to it.
     pub(super) fn aggregate_session(&self, number: usize) -> Option<SessionId> {
         self.aggregates.list.get(number)?.session
     }
 
-    /// How the aggregates of this node stand.
+    /// Returns views of the aggregates of this node.
     pub fn aggregates(
         &self,
         ledger: &earmark_core::admission::Ledger,
@@ -200,39 +202,39 @@ impl QosNslp {
     }
 }
 
-/// Whether it is of more than the packets of one host.
+/// Returns whether an MRI covers more than one host.
 fn is_range(mri: &PathCoupled) -> bool {
     mri.destination_prefix < if mri.destination.is_ipv4() { 32 } else { 128 }
 }
 
-/// Growing and shrinking.
+/// Growing and shrinking of aggregates.
 impl QosNslp {
-    /// Whether a RESERVE has to wait until its aggregate has room for it. Then it has been seen to.
-    pub(super) fn waits_for_room(
+    /// Returns whether a RESERVE must wait until its aggregate has grown. If so, it was queued.
+    pub(super) fn waits_for_growth(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         asked: &AdmissionRequest<'_>,
     ) -> bool {
         let Some(number) = asked.aggregate.filter(|_| !self.aggregates.is_resuming) else {
             return false;
         };
-        let Ok(wanted) = rmf::judge(asked.qspec, MessageType::Reserve) else { return false };
+        let Ok(wanted) = rmf::evaluate(asked.qspec, MessageType::Reserve) else { return false };
         let held = asked.held.and_then(|claim| cx.context.ledger.demand(claim));
         let held = held.map_or(Rate::ZERO, |held| held.rate);
-        let verdict = self.policy.judge(&asked.flow, asked.attributes, (asked.rule, held));
+        let verdict = self.policy.evaluate(&asked.flow, asked.attributes, (asked.rule, held));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         let more = wanted.demand.rate.min(most).saturating_sub(held);
         let aggregate = &mut self.aggregates.list[number];
         if more <= cx.context.ledger.left(aggregate.lane) {
             return false;
         }
-        let kept = Kept::of(arrival.message, cx.nslpid, false);
+        let stored = StoredReserve::of(received.message, cx.nslpid, false);
         let waiting = &mut aggregate.waiting;
-        match waiting.iter().position(|(_, other)| other.session == kept.session) {
-            Some(place) => waiting[place] = (more, kept),
+        match waiting.iter().position(|(_, other)| other.session == stored.session) {
+            Some(place) => waiting[place] = (more, stored),
             None if waiting.len() >= self.config.limits.waiting as usize => return false,
-            None => waiting.push((more, kept)),
+            None => waiting.push((more, stored)),
         }
         if aggregate.asked.is_none() {
             self.grow(cx, number);
@@ -240,20 +242,20 @@ impl QosNslp {
         true
     }
 
-    /// Has an aggregate ask for what its flows need, and those that wait.
+    /// Requests the rate that the flows of an aggregate and the waiting RESERVEs need.
     fn grow(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         let aggregate = &self.aggregates.list[number];
         let held = cx.context.ledger.link(aggregate.lane).map_or(Rate::ZERO, |lane| lane.held);
         let waiting = aggregate.waiting.iter().map(|(more, _)| *more);
         let need = waiting.fold(held, Rate::saturating_add);
         let width = aggregate.rule.width_for(need);
-        if width <= aggregate.granted || !self.ask_for_width(cx, number, width) {
+        if width <= aggregate.granted || !self.request_width(cx, number, width) {
             self.resume_all(cx, number);
         }
     }
 
-    /// Asks the path for an aggregate of this rate; whether that could be asked.
-    fn ask_for_width(
+    /// Sends a RESERVE with this rate for an aggregate; returns whether that was possible.
+    fn request_width(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         number: usize,
@@ -266,10 +268,10 @@ impl QosNslp {
         self.aggregates.list[number].asked = Some(width);
         let session = self.aggregates.list[number].session.and_then(|id| self.store.find(id));
         let asked = match session {
-            None => self.begin_aggregate(cx, number, &qspec, wish),
+            None => self.create_aggregate(cx, number, &qspec, wish),
             Some(index) => {
                 let before = self.store.session(index).qspec.clone();
-                let asked = self.ask_for(cx, index, &qspec).is_ok();
+                let asked = self.change_reservation(cx, index, &qspec).is_ok();
                 if asked {
                     self.store.session_mut(index).extra().before.get_or_insert(before);
                 }
@@ -282,8 +284,8 @@ impl QosNslp {
         asked
     }
 
-    /// Makes the session of an aggregate: of all packets to its range, from this node.
-    fn begin_aggregate(
+    /// Creates the session of an aggregate: of all packets from this node to its prefix.
+    fn create_aggregate(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         number: usize,
@@ -322,8 +324,8 @@ impl QosNslp {
         begun
     }
 
-    /// The path has answered what an aggregate has asked for, or is silent.
-    pub(super) fn aggregate_is_answered(
+    /// Handles the response to the RESERVE of an aggregate, or its timeout.
+    pub(super) fn handle_aggregate_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -337,21 +339,22 @@ impl QosNslp {
         match (aggregate.asked.take(), granted) {
             (Some(width), true) => self.set_width(cx, number, width),
             (None, true) => {}
-            // What it had is gone as well.
-            (None, false) => return self.aggregate_is_lost(cx, index),
+            // The rate granted before is lost as well.
+            (None, false) => return self.handle_aggregate_loss(cx, index),
             (Some(_), false) if aggregate.granted == Rate::ZERO => {
                 aggregate.session = None;
                 self.release(cx, index);
             }
             (Some(_), false) => {
-                let back = before.is_some_and(|qspec| self.ask_for(cx, index, &qspec).is_ok());
+                let back =
+                    before.is_some_and(|qspec| self.change_reservation(cx, index, &qspec).is_ok());
                 if !back {
-                    return self.aggregate_is_lost(cx, index);
+                    return self.handle_aggregate_loss(cx, index);
                 }
             }
         }
         self.resume_all(cx, number);
-        self.look_at_aggregates(cx);
+        self.check_aggregates(cx);
     }
 
     fn set_width(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize, width: Rate) {
@@ -365,42 +368,42 @@ impl QosNslp {
         cx.context.ledger.set_link(aggregate.lane, capacity);
     }
 
-    /// What has waited is treated, and refused if there is no room.
+    /// Handles the waiting RESERVEs again; those that still exceed the lane are refused.
     fn resume_all(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
         let waiting = core::mem::take(&mut self.aggregates.list[number].waiting);
         self.aggregates.is_resuming = true;
-        for (_, kept) in &waiting {
-            self.resume(cx, kept);
+        for (_, stored) in &waiting {
+            self.resume(cx, stored);
         }
         self.aggregates.is_resuming = false;
     }
 
-    /// What is left for the end of a turn.
-    pub(super) fn turn_ends(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        self.look_at_aggregates(cx);
+    /// Completes the handling of one input: checks the aggregates, and sends summary tears.
+    pub(super) fn finish_input(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        self.check_aggregates(cx);
         self.send_summary_tears(cx);
     }
 
-    /// Looks whether an aggregate has been wider than it need be; a few comparisons for each.
-    pub(super) fn look_at_aggregates(&mut self, cx: &HandlerContext<'_, '_>) {
+    /// Starts or stops the shrink timers of the aggregates; a few comparisons for each.
+    pub(super) fn check_aggregates(&mut self, cx: &HandlerContext<'_, '_>) {
         for number in 0..self.aggregates.list.len() {
             let spare = self.spare(cx, number);
             let aggregate = &mut self.aggregates.list[number];
-            match (aggregate.shrinks, spare) {
+            match (aggregate.shrink_timer, spare) {
                 (None, Some(_)) => {
                     let at = cx.now + self.config.shrink_after;
-                    aggregate.shrinks = Some(self.waits.arm(at, Wait::Aggregate(number)));
+                    aggregate.shrink_timer = Some(self.waits.arm(at, Wait::Aggregate(number)));
                 }
                 (Some(timer), None) => {
                     self.waits.cancel(timer);
-                    aggregate.shrinks = None;
+                    aggregate.shrink_timer = None;
                 }
                 _ => {}
             }
         }
     }
 
-    /// How wide an aggregate could be that has a step to spare.
+    /// Returns the smaller rate that would suffice for an aggregate, if it is at least one step wider than needed.
     fn spare(&self, cx: &HandlerContext<'_, '_>, number: usize) -> Option<Rate> {
         let aggregate = &self.aggregates.list[number];
         if aggregate.granted == Rate::ZERO || aggregate.asked.is_some() {
@@ -411,13 +414,14 @@ impl QosNslp {
         (width < aggregate.granted).then_some(width)
     }
 
-    /// It has been wider than it need be for long enough. What this node gives up it gives up first.
-    pub(super) fn aggregate_shrinks(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
-        self.aggregates.list[number].shrinks = None;
+    /// Shrinks an aggregate that was wider than needed for long enough. This node stops using the rate before it
+    /// releases it.
+    pub(super) fn shrink_aggregate(&mut self, cx: &mut HandlerContext<'_, '_>, number: usize) {
+        self.aggregates.list[number].shrink_timer = None;
         let Some(width) = self.spare(cx, number) else { return };
         self.set_width(cx, number, width);
         if width > Rate::ZERO {
-            self.ask_for_width(cx, number, width);
+            self.request_width(cx, number, width);
             return;
         }
         let session = self.aggregates.list[number].session.take();
@@ -426,8 +430,8 @@ impl QosNslp {
         }
     }
 
-    /// The path does not have an aggregate any more: its flows have lost their reservations, and their QNIs hear of it.
-    pub(super) fn aggregate_is_lost(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Handles the loss of an aggregate: its flows have lost their reservations, and their QNIs are notified.
+    pub(super) fn handle_aggregate_loss(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let id = self.store.session(index).id;
         let Some(number) = self.aggregates.of_session(id) else { return };
         let aggregate = &mut self.aggregates.list[number];
@@ -441,14 +445,14 @@ impl QosNslp {
             self.store.unbind(member);
             self.store.session_mut(member).extra().bound.retain(|bound| bound.session != id);
             self.store.bind(member);
-            self.give_back(cx, member, Change::Failed);
+            self.release_claim(cx, member, Change::Failed);
             self.notify_qni(cx, member, failure);
         }
         self.release(cx, index);
         self.resume_all(cx, number);
     }
 
-    /// Binds a session to the aggregate that it travels in.
+    /// Binds a session to the aggregate that carries it.
     pub(super) fn bind_to_aggregate(&mut self, index: Index, number: usize) {
         let Some(session) = self.aggregate_session(number) else { return };
         let binding = BindingCode::Aggregate;

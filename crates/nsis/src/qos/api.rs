@@ -1,4 +1,4 @@
-//! What an application of this node can ask for, and what QoS NSLP tells.
+//! Commands of applications to QoS NSLP, and its events.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,87 +16,87 @@ use serde::{Deserialize, Serialize};
 use super::counters::DropReason;
 use crate::nslp::Attributes;
 
-/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+/// Names an application on this host; chosen by the driver, never reused while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Application(pub u64);
 
-/// What an application asks for. Wrong parameters come back as [`Event::Rejected`].
+/// Commands of applications. Invalid parameters result in [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Makes this node the QNI of a session: a RESERVE goes out and is kept alive until [`Command::Release`]. The flow
+    /// Makes this node the QNI of a session: sends a RESERVE, and refreshes it until [`Command::Release`]. The flow
     /// begins at this node (sender-initiated).
     Reserve {
-        /// Who; it has no session yet.
+        /// The application, without a session so far.
         application: Application,
-        /// What.
+        /// The request.
         request: Request,
     },
-    /// Asks for something else for the same flow; what is refused leaves what there was.
+    /// Changes the reservation of a flow; if the change is refused, the old reservation stays.
     Modify {
-        /// Who; it has a session.
+        /// The application, with a session.
         application: Application,
-        /// The new wish.
+        /// The new parameters.
         wish: ReservationRequest,
     },
-    /// Gives everything back; a listener or offer ends likewise. [`Event::Released`] tells when that is done.
+    /// Releases everything of an application, including a listener or a query. [`Event::Released`] confirms it.
     Release {
-        /// Who.
+        /// The application.
         application: Application,
     },
-    /// Finds out what could be had, and reserves nothing. [`Event::Offered`] or [`Event::Refused`] tells.
+    /// Queries the available resources, and reserves nothing. [`Event::Offered`] or [`Event::Refused`] is the result.
     Query {
-        /// Who; it has no session.
+        /// The application, without a session.
         application: Application,
-        /// What.
+        /// The request.
         request: Request,
     },
     /// Asks the receiver of a flow of this node to reserve (receiver-initiated): a QUERY with RESERVE-INIT.
     Invite {
-        /// Who; it has no session.
+        /// The application, without a session.
         application: Application,
-        /// What the flow will be.
+        /// Flow and parameters.
         request: Request,
     },
-    /// Waits for sessions of flows to this node: tells of their RESERVEs, and answers a QUERY that asks for one.
+    /// Listens for sessions of flows to this node: reports their RESERVEs, and answers a QUERY that asks for one.
     Listen {
-        /// Who; it has no session.
+        /// The application, without a session.
         application: Application,
-        /// For what.
+        /// Filter of the listener.
         listen: Listen,
     },
 }
 
-/// What is asked for.
+/// A request of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Whose packets. The source is this node's where it is none.
+    /// Packets of the reservation. The source defaults to an address of this node.
     pub flow: Flow,
-    /// How much.
+    /// Traffic parameters.
     pub wish: ReservationRequest,
-    /// The name of the session; drawn where it is none.
+    /// Session identifier; `None` for a random one.
     #[serde(default)]
     pub session: Option<SessionId>,
-    /// Other sessions that this one is bound to, and why.
+    /// Sessions that this one is bound to, with the binding code.
     #[serde(default)]
     pub bound: Vec<BoundSessionId>,
-    /// How far its messages go.
+    /// Scope of the messages.
     #[serde(default)]
     pub scope: Scope,
-    /// How they travel; the setting where it is none.
+    /// Transport of the messages; `None` for the setting.
     #[serde(default)]
     pub attributes: Option<Attributes>,
-    /// Whether what stands on an old branch stays there after a change of route (REPLACE not set).
+    /// Whether the reservation on an old branch stays after a route change (REPLACE not set).
     #[serde(default)]
     pub keep_old_branch: bool,
-    /// What to do with a refusal.
+    /// Reaction to a refusal.
     #[serde(default)]
     pub on_refusal: OnRefusal,
 }
 
 impl Request {
-    /// A request for the whole path, to be released if it is refused.
+    /// Creates a request for the whole path, which is released if it is refused.
     pub fn new(flow: Flow, wish: ReservationRequest) -> Request {
         Request {
             flow,
@@ -111,7 +111,7 @@ impl Request {
     }
 }
 
-/// How far the messages of a session go (RFC 5974 section 3.2.7).
+/// Scope of the messages of a session (RFC 5974 section 3.2.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -124,43 +124,43 @@ pub enum Scope {
     Proxy,
 }
 
-/// What a QNI does with a refusal.
+/// Reaction of a QNI to a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
-    /// Releases what nodes before the refusal have set aside; of a change, goes back to what there was.
+    /// Release what nodes before the refusing one have reserved; after a refused change, restore the old reservation.
     #[default]
     Release,
-    /// Keeps asking, once a refresh period.
+    /// Repeat the request once a refresh period.
     Retry,
 }
 
-/// How much is asked for: a QSPEC of the default model.
+/// Traffic parameters: a QSPEC of the default model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationRequest {
-    /// The token rate r.
+    /// Token rate r.
     pub rate: Rate,
-    /// The bucket depth b, octets.
+    /// Bucket depth b, octets.
     pub burst: u32,
-    /// The peak rate p; `None` where it is not known.
+    /// Peak rate p; `None` if unknown.
     #[serde(default)]
     pub peak: Option<Rate>,
-    /// The largest packet, octets.
+    /// Maximum packet size, octets.
     pub max_packet: u32,
-    /// The least token rate that will do. With it what is reserved may be less than `rate` (QoS Available and Minimum
-    /// QoS); without, exactly that is reserved or nothing.
+    /// Minimum token rate. With it the reserved rate may be less than `rate` (QoS Available and Minimum QoS); without
+    /// it, exactly `rate` is reserved or nothing.
     #[serde(default)]
     pub minimum: Option<Rate>,
-    /// Which per-hop behaviour.
+    /// Per-hop behavior.
     #[serde(default)]
     pub phb: Option<PhbField>,
-    /// Whom it may displace, and who may displace it.
+    /// Preemption and defending priority.
     #[serde(default)]
     pub priority: Option<Priority>,
 }
 
 impl ReservationRequest {
-    /// A rate with room for two large packets.
+    /// Returns parameters for a rate, with a bucket for two large packets.
     pub fn of(rate: Rate) -> ReservationRequest {
         ReservationRequest {
             rate,
@@ -174,41 +174,41 @@ impl ReservationRequest {
     }
 }
 
-/// Which flows a listener answers for.
+/// Flows that a listener accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listen {
-    /// Where they go; one of this node's addresses, or any of them where it is none.
+    /// Destination; `None` for every address of this node.
     pub destination: Option<IpAddr>,
-    /// Their IP protocol; any where it is none.
+    /// IP protocol; `None` for any.
     pub protocol: Option<u8>,
-    /// Their destination port; any where it is none.
+    /// Destination port; `None` for any.
     pub port: Option<u16>,
-    /// The most that is reserved for one flow where its sender asks this node to; `None` for whatever it announces.
+    /// Limit of the rate that is reserved for a flow at the request of its sender; `None` for no limit.
     #[serde(default)]
     pub most: Option<Rate>,
-    /// What is reserved for the way back, in a session of its own that is bound to the one that has come
-    /// (RFC 5974 section 4.4).
+    /// Reservation for the reverse direction, in a separate session that is bound to the incoming one (RFC 5974 section
+    /// 4.4).
     #[serde(default)]
     pub reverse: Option<ReservationRequest>,
 }
 
-/// Why a command was not carried out.
+/// Why a command was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
     /// The application has a session already.
     SessionOpen,
-    /// The application has none.
+    /// The application has no session.
     NoSession,
-    /// There is no way to the destination.
+    /// There is no route to the destination.
     NoRoute,
-    /// No packets can be told apart by this flow, or it does not begin here.
+    /// The flow selects no packets, or does not begin here.
     BadFlow,
-    /// A rate is zero, the minimum is above it, or the bucket has no room for a packet.
+    /// A rate is zero, the minimum exceeds it, or the bucket is smaller than a packet.
     BadWish,
-    /// There is a session of this name.
+    /// The session identifier is in use.
     SessionTaken,
-    /// No more sessions are taken.
+    /// The limit of sessions is reached.
     TooMany,
 }
 
@@ -216,25 +216,25 @@ pub enum Rejection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is new.
+    /// The reservation is new.
     Created,
-    /// It has another rate, or is for another flow.
+    /// The rate or the flow has changed.
     Changed,
-    /// Its packets leave through another interface.
+    /// The packets leave through another interface.
     Moved,
-    /// It was given back.
+    /// The reservation was released.
     Released,
-    /// Nobody has refreshed it.
+    /// The reservation was not refreshed.
     Expired,
-    /// A node further on has refused, so that this part is of no use.
+    /// A node further along the path has refused, which makes this reservation useless.
     Refused,
-    /// A more important one took its place, wholly or in part.
+    /// A reservation of higher priority has preempted it, entirely or in part.
     Preempted,
-    /// Traffic control could not do it, or there is no link for it any more.
+    /// Traffic control has failed, or the link is gone.
     Failed,
 }
 
-/// Who has said something, for people.
+/// Origin of a report, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -255,140 +255,140 @@ impl Source {
     }
 }
 
-/// What QoS NSLP tells: answers to applications, and what watchers want to see.
+/// Events of QoS NSLP: for applications, and for monitoring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The path has reserved, as far as `reach` says. Told again where that changes.
+    /// The path has reserved, as far as `reach` says. Reported again when that changes.
     Reserved {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// In which session.
+        /// The session.
         session: SessionId,
-        /// How much.
+        /// The reserved rate.
         rate: Rate,
-        /// There are routers on the path that do not take part (BREAK).
+        /// Whether routers on the path do not take part (BREAK).
         breaks: bool,
-        /// How far it reaches, and by whose word.
+        /// Extent of the reservation, and its origin.
         #[serde(default)]
         reach: Box<outcome::Outcome>,
     },
-    /// Something was refused. What the application had before, it still has.
+    /// A request was refused. The application keeps what it had before.
     Refused {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// Why. In JSON `answer`: `outcome` is what comes of the request.
+        /// Reason. In JSON `answer`: `outcome` is the result of the request.
         #[serde(rename = "answer")]
         outcome: Outcome,
-        /// Who says so, where that is said.
+        /// Node that has refused, if known.
         source: Option<Source>,
-        /// What could be had, where that is said.
+        /// Available rate, if known.
         available: Option<Rate>,
-        /// What is done about it.
+        /// Reaction of the QNI.
         reaction: OnRefusal,
     },
-    /// The answer to [`Command::Query`]; the application has no session any more.
+    /// Response to [`Command::Query`]; the application has no session any more.
     Offered {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// What could be had.
+        /// The available rate.
         rate: Rate,
-        /// Smallest latency of the path, microseconds, where all nodes know theirs.
+        /// Minimum latency of the path, microseconds, if all nodes know theirs.
         latency_us: Option<u32>,
-        /// There are routers on the path that do not take part.
+        /// Whether routers on the path do not take part.
         breaks: bool,
-        /// How far the path was asked, and by whose word.
+        /// Extent of the queried path, and its origin.
         #[serde(default)]
         reach: Box<outcome::Outcome>,
     },
-    /// Nobody has answered in time.
+    /// A request had no response in time.
     TimedOut {
-        /// For whom.
+        /// The application.
         application: Application,
     },
-    /// A part of the reservation is gone, by what a node on the path says.
+    /// A node on the path has reported the loss of part of the reservation.
     Lost {
-        /// Whose.
+        /// The application.
         application: Application,
-        /// Why.
+        /// Reason.
         #[serde(rename = "answer")]
         outcome: Outcome,
-        /// Who says so, where that is said.
+        /// Node that has reported it, if known.
         source: Option<Source>,
     },
-    /// Addresses are translated on the way, so that nodes behind the translator cannot take part: what GIST names there
-    /// are not the addresses of the packets (RFC 5971 section 7.2.1).
+    /// Addresses are translated on the path, so that nodes behind the translator cannot take part: the addresses in
+    /// GIST are not those of the packets there (RFC 5971 section 7.2.1).
     Translated {
-        /// Whose session it is, or who listens here; `None` where nobody is concerned.
+        /// The application of the session, or its listener; `None` if there is neither.
         application: Option<Application>,
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// The address that a message names, and the one that it came from.
+        /// The address in a message, and its actual source.
         translation: outcome::Translation,
     },
-    /// The end of [`Command::Release`], or of what [`OnRefusal`] has released.
+    /// [`Command::Release`] is complete, or the release after a refusal.
     Released {
-        /// For whom.
+        /// The application.
         application: Application,
     },
-    /// A session has come that ends here and that a listener waits for, or it has changed.
+    /// A session for a listener has arrived, or has changed.
     Incoming {
-        /// Who listens, or has invited.
+        /// The application that listens, or has asked for the RESERVE.
         application: Application,
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Whose packets.
+        /// Packets of the reservation.
         flow: Flow,
-        /// How much is reserved.
+        /// The reserved rate.
         rate: Rate,
-        /// How far it reaches, as the RESERVE tells that has come.
+        /// Extent of the reservation, as the RESERVE reports it.
         #[serde(default)]
         reach: Box<outcome::Outcome>,
     },
-    /// A session that had come is gone.
+    /// An incoming session has ended.
     Gone {
-        /// Who listens, or has invited.
+        /// The application that listens, or has asked for the RESERVE.
         application: Application,
-        /// Which session.
+        /// The session.
         session: SessionId,
     },
-    /// A command was wrong, or came at the wrong time.
+    /// A command was invalid, or in the wrong state.
     Rejected {
-        /// Whose.
+        /// The application.
         application: Application,
-        /// Why.
+        /// Reason.
         reason: Rejection,
     },
-    /// A reservation on a link of this node.
+    /// A reservation on a link of this node has changed.
     Reservation {
-        /// What happened.
+        /// Kind of change.
         change: Change,
-        /// In which session.
+        /// The session.
         session: SessionId,
-        /// Whose packets.
+        /// Packets of the reservation.
         flow: Flow,
-        /// Through which interface they leave.
+        /// Outgoing interface.
         interface: InterfaceId,
-        /// What they have, or had.
+        /// Reserved resources, or those released.
         demand: Demand,
     },
     /// This node has refused a request.
     Denied {
-        /// In which session.
+        /// The session.
         session: SessionId,
-        /// What was answered.
+        /// Outcome in the response.
         #[serde(rename = "answer")]
         outcome: Outcome,
-        /// What could be had.
+        /// Available rate.
         available: Option<Rate>,
     },
-    /// A message was not acted on.
+    /// A message was dropped.
     Dropped {
-        /// Why.
+        /// Reason.
         reason: DropReason,
-        /// In which session.
+        /// The session.
         session: SessionId,
-        /// Through which interface it came.
+        /// Incoming interface.
         interface: InterfaceId,
     },
 }

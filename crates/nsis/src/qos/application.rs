@@ -1,4 +1,4 @@
-//! Applications of this node: what they ask for, and what comes of it.
+//! Applications of this node: their requests, and the results.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,57 +9,59 @@ use earmark_wire::qos_nslp::iana::{MessageType, Success};
 use earmark_wire::qos_nslp::{Outcome, PacketClassifier, Response, Rsn};
 
 use super::QosNslp;
-use super::admission::{AdmissionRequest, flow_of, way_out};
+use super::admission::{AdmissionRequest, flow_of, outgoing_interface};
 use super::api::{
     Application, Change, Command, Event, Listen, OnRefusal, Rejection, Request, ReservationRequest,
     Scope, Source,
 };
-use super::own_queries::Question;
+use super::own_queries::OwnQuery;
 use super::path_extent;
 use super::request::qspec_of;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
-use super::send::Saying;
-use super::state::{Asking, Flags, Index, NONE, Ring, Session};
-use super::store::Place;
+use super::send::ReserveOptions;
+use super::state::{Flags, Index, NONE, PendingRequest, Ring, Session};
+use super::store::VacantEntry;
 use crate::nslp::HandlerContext;
 
-/// What an application is to this node.
+/// Role of an application.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// It has asked for a session, of which this node is the QNI.
+    /// Has a session of which this node is the QNI.
     Initiator(SessionId),
-    /// It waits for the answer to a QUERY, or for the RESERVE that it has asked for.
-    Asker(Box<Question>),
-    /// It waits for sessions.
+    /// Waits for the response to a QUERY, or for the RESERVE that it has asked for.
+    Querier(Box<OwnQuery>),
+    /// Listens for sessions.
     Listener(Listen, Vec<SessionId>),
 }
 /// Commands.
 impl QosNslp {
-    /// Carries out what an application asks for.
+    /// Executes a command of an application.
     pub fn command(&mut self, cx: &mut HandlerContext<'_, '_>, command: Command) {
         let (application, result) = match command {
             Command::Reserve { application, request } => {
-                (application, self.begin(cx, application, &request))
+                (application, self.start_reservation(cx, application, &request))
             }
             Command::Modify { application, wish } => {
                 (application, self.modify(cx, application, &wish))
             }
-            Command::Release { application } => (application, self.leave(cx, application)),
+            Command::Release { application } => {
+                (application, self.release_application(cx, application))
+            }
             Command::Query { application, request } => {
-                (application, self.ask(cx, application, request, Purpose::Query))
+                (application, self.start_query(cx, application, request, Purpose::Query))
             }
             Command::Invite { application, request } => {
-                (application, self.ask(cx, application, request, Purpose::Invite))
+                (application, self.start_query(cx, application, request, Purpose::Invite))
             }
             Command::Listen { application, listen } => {
                 (application, self.listen(application, listen))
             }
         };
         if let Err(reason) = result {
-            tell(cx, Event::Rejected { application, reason });
+            report(cx, Event::Rejected { application, reason });
         }
-        self.turn_ends(cx);
+        self.finish_input(cx);
     }
 
     pub(super) fn is_free(&self, application: Application) -> Result<(), Rejection> {
@@ -69,7 +71,7 @@ impl QosNslp {
         Ok(())
     }
 
-    fn begin(
+    fn start_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -98,40 +100,42 @@ impl QosNslp {
         let Err(refused) = self.initiate(cx, &initiation, request) else { return Ok(()) };
         self.applications.remove(&application);
         match refused {
-            NotBegun::Rejected(reason) => Err(reason),
-            NotBegun::Refused(refused) => {
+            InitiationError::Rejected(reason) => Err(reason),
+            InitiationError::Refused(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(cx, Event::Refused { application, outcome, source, available, reaction });
+                report(cx, Event::Refused { application, outcome, source, available, reaction });
                 Ok(())
             }
         }
     }
 
-    /// Makes a session of which this node is the QNI.
+    /// Creates a session of which this node is the QNI.
     pub(super) fn initiate(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         initiation: &Initiation<'_>,
         request: &Request,
-    ) -> Result<(), NotBegun> {
+    ) -> Result<(), InitiationError> {
         let Initiation { application, session, mri, place, qspec, classifier, breaks } =
             *initiation;
         if self.store.sessions.len() >= self.config.limits.sessions as usize {
-            return Err(NotBegun::Rejected(Rejection::TooMany));
+            return Err(InitiationError::Rejected(Rejection::TooMany));
         }
-        let flow = flow_of(&mri, classifier).ok_or(NotBegun::Rejected(Rejection::BadFlow))?;
-        let interface = way_out(cx, &mri).map_err(|_| NotBegun::Rejected(Rejection::NoRoute))?;
+        let flow =
+            flow_of(&mri, classifier).ok_or(InitiationError::Rejected(Rejection::BadFlow))?;
+        let interface = outgoing_interface(cx, &mri)
+            .map_err(|_| InitiationError::Rejected(Rejection::NoRoute))?;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
         let block = self.store.next_index();
         let (held, rule) = (None, None);
         let aggregate = None;
         let asked =
             AdmissionRequest { block, flow, interface, aggregate, attributes, held, rule, qspec };
-        let granted = self.admit(cx, &asked).map_err(NotBegun::Refused)?;
+        let granted = self.admit(cx, &asked).map_err(InitiationError::Refused)?;
         let rii = self.draw_rii();
         let wait = self.refresh_wait();
-        let (at, wait_ms, until) = self.first_try(cx.now);
+        let (at, wait_ms, until) = self.first_retry(cx.now);
         let mut block = Session {
             id: session,
             mri,
@@ -162,15 +166,19 @@ impl QosNslp {
         extra.application = application;
         extra.bound.clone_from(&request.bound);
         extra.on_refusal = request.on_refusal;
-        extra.request = Some(Asking { rii, at, wait_ms, until });
+        extra.request = Some(PendingRequest { rii, at, wait_ms, until });
         let index = self.store.insert(block, place);
         self.counters.created += 1;
         self.store.bind(index);
         self.install(cx, index, false);
         if let Some(demand) = granted.claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, Change::Created, demand);
+            self.report_change(cx, index, Change::Created, demand);
         }
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         self.rearm(index);
         Ok(())
     }
@@ -190,21 +198,21 @@ impl QosNslp {
         }
         let qspec = qspec_of(wish, Purpose::Reserve)?;
         let before = self.store.session(index).qspec.clone();
-        match self.ask_for(cx, index, &qspec) {
+        match self.change_reservation(cx, index, &qspec) {
             Ok(()) => {
                 self.store.session_mut(index).extra().before.get_or_insert(before);
             }
             Err(refused) => {
                 let (outcome, available) = (refused.fault.outcome, refused.available);
                 let (source, reaction) = (None, OnRefusal::Release);
-                tell(cx, Event::Refused { application, outcome, source, available, reaction });
+                report(cx, Event::Refused { application, outcome, source, available, reaction });
             }
         }
         Ok(())
     }
 
-    /// Has a session of this node ask for something else from now on.
-    pub(super) fn ask_for(
+    /// Changes the reservation of a session of this node.
+    pub(super) fn change_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -231,22 +239,26 @@ impl QosNslp {
             session.qspec = granted.qspec.into();
         }
         let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_try(cx.now);
+        let (at, wait_ms, until) = self.first_retry(cx.now);
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
         session.flags.set(Flags::REMOVED, false);
-        session.extra().request = Some(Asking { rii, at, wait_ms, until });
+        session.extra().request = Some(PendingRequest { rii, at, wait_ms, until });
         let claim = session.claim;
         self.install(cx, index, false);
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, Change::Changed, demand);
+            self.report_change(cx, index, Change::Changed, demand);
         }
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         self.rearm(index);
         Ok(())
     }
 
-    fn leave(
+    fn release_application(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -258,26 +270,26 @@ impl QosNslp {
                 self.release(cx, index);
                 Ok(())
             }
-            Some(Role::Asker(_) | Role::Listener(..)) => {
+            Some(Role::Querier(_) | Role::Listener(..)) => {
                 match self.applications.remove(&application) {
                     Some(Role::Listener(_, sessions)) => self.drop_sessions(cx, &sessions),
-                    Some(Role::Asker(question)) => {
-                        self.questions.remove(&question.session);
-                        if let Some(timer) = question.timer {
+                    Some(Role::Querier(own_query)) => {
+                        self.own_queries_by_session.remove(&own_query.session);
+                        if let Some(timer) = own_query.timer {
                             self.waits.cancel(timer);
                         }
-                        // What came of it is the receiver's to end.
-                        self.drop_sessions(cx, &[question.session]);
+                        // The receiver ends the resulting session.
+                        self.drop_sessions(cx, &[own_query.session]);
                     }
                     _ => {}
                 }
-                tell(cx, Event::Released { application });
+                report(cx, Event::Released { application });
                 Ok(())
             }
         }
     }
 
-    /// Ends those sessions of a listener of which this node is the QNI. The others are not this node's to end.
+    /// Ends those sessions of a listener of which this node is the QNI; the QNIs of the others end them.
     fn drop_sessions(&mut self, cx: &mut HandlerContext<'_, '_>, sessions: &[SessionId]) {
         for &session in sessions {
             let Some(index) = self.store.find(session) else { continue };
@@ -291,43 +303,43 @@ impl QosNslp {
         }
     }
 
-    /// Tears a session of this node down, and waits for the answer to that.
+    /// Tears a session of this node down, and waits for the response.
     pub(super) fn release(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
             return;
         }
         self.counters.released += 1;
         let rii = self.draw_rii();
-        let request = Asking { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
+        let request = PendingRequest { rii, at: Time::MAX, wait_ms: 0, until: Time::MAX };
         self.store.session_mut(index).extra().request = Some(request);
         self.end(cx, index, Change::Released, Some(rii));
     }
 }
 
-/// What a session of this node is made of.
+/// Parameters of a session of this node.
 pub(super) struct Initiation<'a> {
-    /// None of an aggregate.
+    /// The application; `None` for an aggregate.
     pub(super) application: Option<Application>,
     pub(super) session: SessionId,
     pub(super) mri: PathCoupled,
-    pub(super) place: Place,
+    pub(super) place: VacantEntry,
     pub(super) qspec: &'a [u8],
-    /// As the QUERY that it answers has it.
+    /// Classifier of the QUERY that caused the session.
     pub(super) classifier: Option<PacketClassifier>,
-    /// Whether that has seen routers that do not take part.
+    /// Whether that QUERY has found routers that do not take part.
     pub(super) breaks: bool,
 }
 
-/// Why a session was not begun.
-pub(super) enum NotBegun {
+/// Why a session was not created.
+pub(super) enum InitiationError {
     Rejected(Rejection),
     Refused(super::admission::Refused),
 }
 
-/// What comes of a session of this node.
+/// Results of requests of this node.
 impl QosNslp {
-    /// The answer to a request of this node has come.
-    pub(super) fn answered(
+    /// Handles the response to a request of this node.
+    pub(super) fn handle_request_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -335,7 +347,7 @@ impl QosNslp {
     ) {
         let outcome = response.info.outcome;
         if outcome == Outcome::Success(Success::Teardown) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
@@ -347,32 +359,32 @@ impl QosNslp {
         if session.flags.has(Flags::AGGREGATE) {
             let granted = !is_error(outcome);
             if granted {
-                self.give_up_old_branch(cx, index);
+                self.tear_old_branch(cx, index);
             }
-            return self.aggregate_is_answered(cx, index, granted);
+            return self.handle_aggregate_response(cx, index, granted);
         }
         if !is_error(outcome) {
             if let Some(extra) = &mut session.extra {
                 extra.before = None;
             }
             session.trim();
-            self.give_up_old_branch(cx, index);
+            self.tear_old_branch(cx, index);
             if let Some(application) = application.filter(|_| is_initiator) {
-                self.is_reserved(cx, index, application, Some(response));
+                self.report_reserved(cx, index, application, Some(response));
             }
             return;
         }
         session.trim();
         if !is_initiator {
-            // The repair of the way has failed (section 5.2.5.2): the QNI decides.
+            // The repair of the route has failed (section 5.2.5.2): the QNI decides.
             return self.notify_qni(cx, index, outcome);
         }
         if let Some(application) = application {
-            self.is_refused(cx, index, application, response);
+            self.handle_refusal(cx, index, application, response);
         }
     }
 
-    fn is_reserved(
+    fn report_reserved(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -381,30 +393,33 @@ impl QosNslp {
     ) {
         let block = self.store.session(index);
         let session = block.id;
-        let own = rmf::judge(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
+        let own =
+            rmf::evaluate(&block.qspec, MessageType::Reserve).map(|wanted| wanted.demand.rate);
         let own = own.unwrap_or(Rate::ZERO);
         let qspec = response.and_then(|response| response.qspec);
-        let rate = rmf::told(qspec).reserved.unwrap_or(own);
+        let rate = rmf::response_values(qspec).reserved.unwrap_or(own);
         let breaks = block.flags.has(Flags::BREAK);
         let reach = match response {
-            Some(response) => {
-                path_extent::answered(&block.mri, breaks, response.info.source.and_then(Source::of))
-            }
-            None => path_extent::alone(cx, &block.mri),
+            Some(response) => path_extent::by_response(
+                &block.mri,
+                breaks,
+                response.info.source.and_then(Source::of),
+            ),
+            None => path_extent::only_here(cx, &block.mri),
         };
         let reach = Box::new(reach);
-        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
+        report(cx, Event::Reserved { application, session, rate, breaks, reach });
         if rate < own && rate > Rate::ZERO {
-            // Nodes in front of the narrowest one have more than is of use (RFC 5975 section 4.3.1).
+            // Nodes before the narrowest link hold more than is useful (RFC 5975 section 4.3.1).
             let resized = rmf::resized(&block.qspec, rate);
             if let Some(qspec) = resized {
-                // Less is always granted.
-                let _ = self.ask_for(cx, index, &qspec);
+                // A smaller rate is always granted.
+                let _ = self.change_reservation(cx, index, &qspec);
             }
         }
     }
 
-    fn is_refused(
+    fn handle_refusal(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -413,29 +428,30 @@ impl QosNslp {
     ) {
         let outcome = response.info.outcome;
         let source = response.info.source.and_then(Source::of);
-        let available = rmf::told(response.qspec).available;
+        let available = rmf::response_values(response.qspec).available;
         let extra = self.store.session_mut(index).extra();
         let (reaction, before) = (extra.on_refusal, extra.before.take());
-        tell(cx, Event::Refused { application, outcome, source, available, reaction });
+        report(cx, Event::Refused { application, outcome, source, available, reaction });
         match (reaction, before) {
-            (OnRefusal::Retry, _) => self.ask_later(cx, index),
+            (OnRefusal::Retry, _) => self.retry_later(cx, index),
             (OnRefusal::Release, None) => self.release(cx, index),
             (OnRefusal::Release, Some(before)) => {
-                // What it had less of this node has still; more of it may be gone.
-                if self.ask_for(cx, index, &before).is_err() {
+                // This node can always return to a smaller reservation; a larger one may be taken.
+                if self.change_reservation(cx, index, &before).is_err() {
                     self.release(cx, index);
                 }
             }
         }
     }
 
-    /// Asks for the same once more after a refresh period, with a number of its own, since nodes that have given the
-    /// reservation back do not hear refreshes.
-    pub(super) fn ask_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Repeats a request after a refresh period. The sequence number is increased, because nodes that have released the
+    /// reservation ignore refreshes.
+    pub(super) fn retry_later(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let (rii, wait) = (self.draw_rii(), self.refresh_wait());
-        let (at, wait_ms, _) = self.first_try(cx.now);
+        let (at, wait_ms, _) = self.first_retry(cx.now);
         let later = at + wait;
-        let request = Asking { rii, at: later, wait_ms, until: later + self.config.give_up };
+        let request =
+            PendingRequest { rii, at: later, wait_ms, until: later + self.config.give_up };
         let session = self.store.session_mut(index);
         session.own_rsn = session.own_rsn.wrapping_add(1);
         session.flags.set(Flags::CONFIRMED, false);
@@ -444,19 +460,23 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Nobody has answered; whether the session is still there.
-    pub(super) fn nobody_answers(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
+    /// Handles a request without response; returns whether the session still exists.
+    pub(super) fn handle_request_timeout(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+    ) -> bool {
         let session = self.store.session_mut(index);
         let application = session.application().filter(|_| session.is_initiator());
         let reaction = session.extra().on_refusal;
         session.extra().request = None;
         session.trim();
         if session.flags.has(Flags::AGGREGATE) {
-            self.aggregate_is_answered(cx, index, false);
+            self.handle_aggregate_response(cx, index, false);
             return true;
         }
         if let Some(application) = application {
-            tell(cx, Event::TimedOut { application });
+            report(cx, Event::TimedOut { application });
             if reaction == OnRefusal::Release {
                 self.release(cx, index);
             }
@@ -464,8 +484,8 @@ impl QosNslp {
         true
     }
 
-    /// A session of this node is torn down everywhere, or as far as can be known.
-    pub(super) fn release_is_over(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Handles the end of the release of a session of this node: torn down on the whole path, as far as known.
+    pub(super) fn finish_release(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, application) = (session.id, session.application());
         let Some(application) = application.filter(|_| session.is_initiator()) else { return };
@@ -473,33 +493,33 @@ impl QosNslp {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
             Some(Role::Initiator(session)) if *session == id => {
                 self.applications.remove(&application);
-                tell(cx, Event::Released { application });
+                report(cx, Event::Released { application });
             }
             _ => {}
         }
     }
 
-    /// This node is the last one of a session of its own: nobody else is asked.
-    pub(super) fn nobody_is_asked(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Completes a request of this node for a session of which it is also the last node.
+    pub(super) fn complete_locally(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         if session.flags.has(Flags::AGGREGATE) {
             self.store.session_mut(index).extra().request = None;
-            return self.aggregate_is_answered(cx, index, true);
+            return self.handle_aggregate_response(cx, index, true);
         }
         let Some(application) = session.application() else { return };
         let asked = session.extra.as_ref().is_some_and(|extra| extra.request.is_some());
         if asked {
             let extra = self.store.session_mut(index).extra();
             (extra.request, extra.before) = (None, None);
-            self.is_reserved(cx, index, application, None);
+            self.report_reserved(cx, index, application, None);
         }
     }
 }
 
-pub(super) fn tell(cx: &mut HandlerContext<'_, '_>, event: Event) {
+pub(super) fn report(cx: &mut HandlerContext<'_, '_>, event: Event) {
     cx.out.notify(crate::Event::Qos(event));
 }

@@ -1,7 +1,7 @@
 //! Messages that wait for each other: MSG-ID and BOUND-MSG-ID (RFC 5974 section 4.6).
 //!
-//! Two lists in one, by the name of the message: RESERVEs that wait for the one of that name, with their octets, and names
-//! of those that have come already, with what became of them. Whatever waits does so for QOSNSLP_REQUEST_RETRY.
+//! One map by MSG-ID has two kinds of entries: RESERVEs that wait for the message with that MSG-ID, with their octets,
+//! and MSG-IDs of messages that have arrived, with their result. Entries expire after QOSNSLP_REQUEST_RETRY.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,11 +15,11 @@ use earmark_wire::qos_nslp::{Message, MessageBinding, MessageId, Outcome, Reserv
 use super::QosNslp;
 use super::counters::DropReason;
 use super::own_queries::Wait;
-use super::reserve::{Arrival, refused};
+use super::reserve::{ReceivedReserve, refused};
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received};
 
-/// Names that something waits for, or that have come. Peers choose them, so the map is an ordered one.
+/// Entries by MSG-ID. Peers choose the keys, so the map is an ordered one.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
     by_id: BTreeMap<[u8; 16], Binding>,
@@ -33,17 +33,17 @@ struct Binding {
 
 #[derive(Debug)]
 enum State {
-    /// Waits for its other half.
-    Waits(Box<Kept>),
-    /// The one with the MSG-ID has come; whether it was successful.
-    Came(bool),
+    /// A RESERVE that waits for the other message.
+    Waiting(Box<StoredReserve>),
+    /// The message with the MSG-ID has arrived; whether it was successful.
+    Arrived(bool),
 }
 
-/// A message that is kept.
+/// A message that waits.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredReserve {
     data: Box<[u8]>,
-    /// Under which number it has come.
+    /// NSLPID of the message.
     nslpid: u16,
     pub(super) session: SessionId,
     mri: Mri,
@@ -53,13 +53,13 @@ pub(super) struct Kept {
     ip_distance: Option<u8>,
     hops: u8,
     interface: InterfaceId,
-    /// Whether it is the one with the MSG-ID.
-    triggers: bool,
+    /// Whether the message has the MSG-ID.
+    has_message_id: bool,
 }
 
-impl Kept {
-    pub(super) fn of(message: &Received<'_>, nslpid: u16, triggers: bool) -> Kept {
-        Kept {
+impl StoredReserve {
+    pub(super) fn of(message: &Received<'_>, nslpid: u16, has_message_id: bool) -> StoredReserve {
+        StoredReserve {
             nslpid,
             data: message.data.into(),
             session: message.session,
@@ -70,7 +70,7 @@ impl Kept {
             ip_distance: message.ip_distance,
             hops: message.hops,
             interface: message.interface,
-            triggers,
+            has_message_id,
         }
     }
 
@@ -90,24 +90,24 @@ impl Kept {
 }
 
 impl QosNslp {
-    /// Whether a RESERVE has to wait for another, or must not go on at all. Then it has been seen to.
-    pub(super) fn is_held(
+    /// Returns whether a RESERVE must wait for another one, or is refused because of it. If so, it was handled.
+    pub(super) fn must_wait(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
     ) -> bool {
-        let Some(binding) = arrival.reserve.binding else { return false };
+        let Some(binding) = received.reserve.binding else { return false };
         match binding {
-            MessageBinding::Bound(id) if self.synchronizes(cx, arrival) => {
-                self.bound_has_come(cx, arrival, id)
+            MessageBinding::Bound(id) if self.synchronizes(cx, received) => {
+                self.receive_bound(cx, received, id)
             }
-            MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, arrival) => {
+            MessageBinding::Id(id) if id.bidirectional && self.is_end(cx, received) => {
                 let waits = matches!(
                     self.bindings.by_id.get(&id.id),
-                    Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers
+                    Some(Binding { state: State::Waiting(stored), .. }) if !stored.has_message_id
                 );
                 if !waits {
-                    self.hold(cx, arrival.message, id, true);
+                    self.store_waiting(cx, received.message, id, true);
                 }
                 !waits
             }
@@ -115,58 +115,63 @@ impl QosNslp {
         }
     }
 
-    fn bound_has_come(
+    fn receive_bound(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         id: MessageId,
     ) -> bool {
         match self.take(id) {
-            Some(State::Came(true)) => false,
-            Some(State::Came(false)) => {
+            Some(State::Arrived(true)) => false,
+            Some(State::Arrived(false)) => {
                 let code = TransientFailure::MismatchedSynchronization;
-                self.deny(cx, arrival, &refused(Outcome::TransientFailure(code)));
+                self.deny(cx, received, &refused(Outcome::TransientFailure(code)));
                 true
             }
-            // Both wait for each other, and both are here: first this one, then the other.
-            Some(State::Waits(kept)) if kept.triggers => {
-                self.reserve(cx, arrival);
-                self.resume(cx, &kept);
+            // Both wait for each other and have arrived: first this one, then the other.
+            Some(State::Waiting(stored)) if stored.has_message_id => {
+                self.receive_reserve(cx, received);
+                self.resume(cx, &stored);
                 true
             }
-            // A repetition takes the place of what waits.
+            // A retransmission replaces the waiting message.
             _ => {
-                self.hold(cx, arrival.message, id, false);
+                self.store_waiting(cx, received.message, id, false);
                 true
             }
         }
     }
 
-    /// Whether this node is where the two are to meet: the end of a tunnel or aggregate, or of the session itself.
-    pub(super) fn synchronizes(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        let is_inner = arrival
+    /// Returns whether this node synchronizes the two messages: as the end of a tunnel or aggregate, or of the session
+    /// itself.
+    pub(super) fn synchronizes(
+        &self,
+        cx: &HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) -> bool {
+        let is_inner = received
             .reserve
             .bound
             .iter()
             .any(|bound| matches!(bound.binding, BindingCode::Tunnel | BindingCode::Aggregate));
-        is_inner || self.is_end(cx, arrival)
+        is_inner || self.is_end(cx, received)
     }
 
-    fn is_end(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        self.is_own_end(cx, &arrival.message.mri)
+    fn is_end(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
+        self.is_own_end(cx, &received.message.mri)
     }
 
-    /// A RESERVE with a MSG-ID was treated.
-    pub(super) fn triggers(
+    /// Resumes the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was handled.
+    pub(super) fn resume_bound(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         id: MessageId,
     ) {
         match self.bindings.by_id.get(&id.id) {
-            Some(Binding { state: State::Waits(kept), .. }) if !kept.triggers => {
-                if let Some(State::Waits(kept)) = self.take(id) {
-                    self.resume(cx, &kept);
+            Some(Binding { state: State::Waiting(stored), .. }) if !stored.has_message_id => {
+                if let Some(State::Waiting(stored)) = self.take(id) {
+                    self.resume(cx, &stored);
                 }
             }
             None if self
@@ -175,39 +180,41 @@ impl QosNslp {
                 .get(index as usize)
                 .is_some_and(|session| session.flags.has(Flags::ENDS_HERE)) =>
             {
-                self.note(cx, id, true);
+                self.record_result(cx, id, true);
             }
             _ => {}
         }
     }
 
-    /// A RESERVE with a MSG-ID was refused here.
-    pub(super) fn trigger_fails(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
+    /// Refuses the RESERVE that waits for a MSG-ID, after the RESERVE with the MSG-ID was refused.
+    pub(super) fn fail_bound(&mut self, cx: &mut HandlerContext<'_, '_>, id: MessageId) {
         match self.take(id) {
-            Some(State::Waits(kept)) if !kept.triggers => self.give_up(cx, &kept),
-            _ => self.note(cx, id, false),
+            Some(State::Waiting(stored)) if !stored.has_message_id => {
+                self.fail_waiting(cx, &stored);
+            }
+            _ => self.record_result(cx, id, false),
         }
     }
 
-    fn note(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
+    fn record_result(&mut self, cx: &HandlerContext<'_, '_>, id: MessageId, success: bool) {
         if self.bindings.by_id.len() < self.config.limits.waiting as usize {
             let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
-            self.bindings.by_id.insert(id.id, Binding { state: State::Came(success), timer });
+            self.bindings.by_id.insert(id.id, Binding { state: State::Arrived(success), timer });
         }
     }
 
-    fn hold(
+    fn store_waiting(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         id: MessageId,
-        triggers: bool,
+        has_message_id: bool,
     ) {
         self.take(id);
         if self.bindings.by_id.len() >= self.config.limits.waiting as usize {
             return self.ignore(cx, message, DropReason::Limit);
         }
-        let state = State::Waits(Box::new(Kept::of(message, cx.nslpid, triggers)));
+        let state = State::Waiting(Box::new(StoredReserve::of(message, cx.nslpid, has_message_id)));
         let timer = self.waits.arm(cx.now + self.config.retry, Wait::Message(id.id));
         self.bindings.by_id.insert(id.id, Binding { state, timer });
     }
@@ -218,34 +225,35 @@ impl QosNslp {
         Some(state)
     }
 
-    /// What waited goes on.
-    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
-        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
-        let message = kept.message();
-        if let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) {
-            self.treat(cx, &message, &reserve);
+    /// Handles a waiting RESERVE again.
+    pub(super) fn resume(&mut self, cx: &mut HandlerContext<'_, '_>, stored: &StoredReserve) {
+        let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
+        let message = stored.message();
+        if let Ok(Message::Reserve(reserve)) = Message::parse(&stored.data) {
+            self.handle_reserve(cx, &message, &reserve);
         }
-        cx.nslpid = called;
+        cx.nslpid = previous_nslpid;
     }
 
-    /// It has waited long enough.
-    pub(super) fn binding_expires(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
-        if let Some(Binding { state: State::Waits(kept), .. }) = self.bindings.by_id.remove(&id) {
-            self.give_up(cx, &kept);
+    /// Handles the timeout of a waiting RESERVE.
+    pub(super) fn expire_binding(&mut self, cx: &mut HandlerContext<'_, '_>, id: [u8; 16]) {
+        if let Some(Binding { state: State::Waiting(stored), .. }) = self.bindings.by_id.remove(&id)
+        {
+            self.fail_waiting(cx, &stored);
         }
     }
 
-    /// The other half did not come: the synchronization has failed.
-    fn give_up(&mut self, cx: &mut HandlerContext<'_, '_>, kept: &Kept) {
-        let message = kept.message();
+    /// Refuses a RESERVE whose other message did not arrive: the synchronization has failed.
+    fn fail_waiting(&mut self, cx: &mut HandlerContext<'_, '_>, stored: &StoredReserve) {
+        let message = stored.message();
         self.ignore(cx, &message, DropReason::NotBound);
-        let Ok(Message::Reserve(reserve)) = Message::parse(&kept.data) else { return };
+        let Ok(Message::Reserve(reserve)) = Message::parse(&stored.data) else { return };
         let reserve = Reserve { binding: None, ..reserve };
-        let (Mri::PathCoupled(mri), Some(peer)) = (kept.mri, kept.peer) else { return };
-        let arrival = Arrival { message: &message, reserve: &reserve, mri, peer };
-        let called = core::mem::replace(&mut cx.nslpid, kept.nslpid);
+        let (Mri::PathCoupled(mri), Some(peer)) = (stored.mri, stored.peer) else { return };
+        let received = ReceivedReserve { message: &message, reserve: &reserve, mri, peer };
+        let previous_nslpid = core::mem::replace(&mut cx.nslpid, stored.nslpid);
         let code = TransientFailure::MismatchedSynchronization;
-        self.deny(cx, &arrival, &refused(Outcome::TransientFailure(code)));
-        cx.nslpid = called;
+        self.deny(cx, &received, &refused(Outcome::TransientFailure(code)));
+        cx.nslpid = previous_nslpid;
     }
 }

@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::nslp::Attributes;
 
-/// Settings.
+/// Settings of QoS NSLP on one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Aggregation level, 0 to 31: messages of other levels pass this node by (RFC 5974 section 6.6).
+    /// Aggregation level, 0 to 31. Messages of other levels bypass this node (RFC 5974 section 6.6).
     pub level: u16,
-    /// R, the mean time between refreshes that this node sends (REFRESH-PERIOD, section 5.1.3.3).
+    /// R, the mean refresh interval of this node (REFRESH-PERIOD, section 5.1.3.3).
     pub refresh: Duration,
-    /// K: how many refreshes in a row may be lost (RFC 2205 section 3.7).
+    /// K: number of consecutive refreshes that may be lost (RFC 2205 section 3.7).
     pub lost_refreshes: u32,
-    /// Whether refreshes leave out what has not changed.
+    /// Whether refreshes omit unchanged objects.
     pub reduced_refresh: bool,
-    /// How many sessions a refresh speaks of besides its own, at most; 0 for single refreshes.
+    /// Limit of additional sessions in a refresh; 0 for single refreshes.
     pub summary: u16,
-    /// Whether the next node is asked to acknowledge refreshes (ACK-REQ).
+    /// Whether refreshes ask the next node for an acknowledgement (ACK-REQ).
     pub acknowledge: bool,
-    /// QOSNSLP_REQUEST_RETRY: wait before a request is repeated for the first time; doubles each time.
+    /// QOSNSLP_REQUEST_RETRY: time before the first retransmission of a request; doubles each time.
     pub retry: Duration,
-    /// QOSNSLP_RETRY_MAX: how long a request is repeated.
+    /// QOSNSLP_RETRY_MAX: time after which a request is abandoned.
     pub give_up: Duration,
-    /// Interfaces, by name, that face a domain which flows cross in aggregates (section 4.5).
+    /// Names of interfaces that lead into a domain which flows cross in aggregates (section 4.5).
     pub inner: Vec<String>,
-    /// The aggregates that begin at this node; a flow is in the first that fits.
+    /// Aggregates that begin at this node; a flow is in the first that matches.
     pub aggregates: Vec<AggregateRule>,
-    /// How long an aggregate has to be wider than it need be before it shrinks or ends.
+    /// Time that an aggregate must be wider than needed before it shrinks or ends.
     pub shrink_after: Duration,
     /// Whether this node is the proxy of its domain, where messages with the PROXY scope end.
     pub proxy: bool,
-    /// How messages travel where the application does not say.
+    /// Transport of messages, unless the application sets another one.
     pub attributes: Attributes,
-    /// Limits.
+    /// Limits of resources.
     pub limits: Limits,
-    /// Who may reserve how much; the first rule that fits decides, and where none fits everything is allowed.
+    /// Policy rules; the first match decides, and without a match everything is allowed.
     pub policy: Vec<Rule>,
 }
 
@@ -68,27 +68,27 @@ impl Default for Config {
 }
 
 impl Config {
-    /// These settings, with all of `new` that may change while QoS NSLP runs: all but the level, which neighbours know this
-    /// node by, and which flows travel in aggregates.
+    /// Returns these settings with all values of `new` that may change while QoS NSLP runs: all except the level, which
+    /// neighbors rely on, and the assignment of flows to aggregates.
     pub fn renewed(&self, new: Config) -> Config {
         let (inner, aggregates) = (self.inner.clone(), self.aggregates.clone());
         Config { level: self.level, inner, aggregates, ..new }
     }
 }
 
-/// Limits. Past one new requests are refused, and old ones go on.
+/// Limits of resources. Above a limit new requests are refused, and existing ones are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
     /// Sessions.
     pub sessions: u32,
-    /// Sessions that come from one peer.
+    /// Sessions from one peer.
     pub sessions_per_peer: u32,
-    /// New and changed reservations that one peer may ask for in a second.
+    /// New and changed reservations that one peer may request per second.
     pub changes_per_second: u32,
     /// Octets of a QSPEC.
     pub qspec: u16,
-    /// Messages that wait for one that they are bound to.
+    /// Messages that wait for a bound message.
     pub waiting: u32,
 }
 
@@ -104,31 +104,31 @@ impl Default for Limits {
     }
 }
 
-/// An aggregate: which flows travel in it, and how it grows.
+/// An aggregate: its flows and its rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AggregateRule {
     /// Destinations of its flows.
     pub to: Prefix,
-    /// Its rate is a multiple of this.
+    /// Step of the rate, which is always a multiple of it.
     pub step: Rate,
-    /// The most that it may have.
+    /// Maximum rate.
     pub highest: Rate,
 }
 
-/// A rule of policy: for whom it is, and what they may have.
+/// A policy rule: a match, and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rule {
-    /// Sources of the flow; any where it is none.
+    /// Sources of the flow; `None` for any.
     pub from: Option<Prefix>,
-    /// Destinations of the flow; any where it is none.
+    /// Destinations of the flow; `None` for any.
     pub to: Option<Prefix>,
-    /// Only what came over an association whose peer has proved who it is.
+    /// Match only messages over an association with an authenticated peer.
     pub secure: bool,
-    /// Whether they may have nothing.
+    /// Refuse every reservation.
     pub refuse: bool,
-    /// The most that one flow may have.
+    /// Limit of the rate of one flow.
     pub largest: Option<Rate>,
-    /// The most that all flows under this rule may have together on this node.
+    /// Limit of the total rate of all flows under this rule on this node.
     pub total: Option<Rate>,
 }

@@ -1,39 +1,39 @@
-//! What QoS NSLP counts: messages by type, and what it did not act on, by reason.
+//! Counters of QoS NSLP: messages by type, and dropped messages by reason.
 
 use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a message was not acted on.
+/// Why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It could not be read; the kinds are told apart in [`Counters::malformed`].
+    /// The message is malformed; [`Counters::malformed`] distinguishes the kinds.
     Malformed,
-    /// It came from nobody: there is no routing state to answer by.
+    /// The message has no peer: there is no routing state for a response.
     NoPeer,
-    /// Its sequence number is older than what is known (RFC 5974 section 5.3.1).
+    /// The sequence number is older than the known one (RFC 5974 section 5.3.1).
     OldRsn,
-    /// It comes from a peer that is not, or no more, the one of the session (sections 5.2.5.4 and 5.4.1).
+    /// The sender is not, or no longer, the peer of the session (sections 5.2.5.4 and 5.4.1).
     OtherPeer,
-    /// It is about a session that this node knows nothing of.
+    /// The session is unknown.
     NoSession,
-    /// Nobody has asked for this answer.
+    /// The response answers no request.
     Unasked,
-    /// It refreshes a reservation that is gone (section 5.4.1).
+    /// The message refreshes a reservation that is gone (section 5.4.1).
     NoReservation,
-    /// A peer asks for changes too often.
+    /// A peer exceeds the limit of changes per second.
     TooOften,
     /// A limit of this node is reached.
     Limit,
-    /// It waited for another message that did not come (section 4.6).
+    /// The bound message did not arrive (section 4.6).
     NotBound,
-    /// It could not be written.
+    /// The message could not be written.
     TooLong,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 11] = [
         DropReason::Malformed,
         DropReason::NoPeer,
@@ -48,7 +48,7 @@ impl DropReason {
         DropReason::TooLong,
     ];
 
-    /// Its name in counters.
+    /// Returns the name of the reason in counters.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::Malformed => "malformed",
@@ -66,36 +66,36 @@ impl DropReason {
     }
 }
 
-/// What was counted since the engine was made.
+/// Counters since the engine was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// RESERVEs that came.
+    /// RESERVEs received.
     pub reserves: u64,
-    /// QUERYs that came.
+    /// QUERYs received.
     pub queries: u64,
-    /// RESPONSEs that came.
+    /// RESPONSEs received.
     pub responses: u64,
-    /// NOTIFYs that came.
+    /// NOTIFYs received.
     pub notifies: u64,
-    /// Messages that were sent.
+    /// Messages sent.
     pub sent: u64,
-    /// Of these, repetitions because no answer came.
+    /// Retransmissions among them.
     pub repeated: u64,
-    /// Sessions that became known.
+    /// Sessions created.
     pub created: u64,
-    /// Sessions that were refreshed without change, those in summaries too.
+    /// Refreshes without change, including those in summaries.
     pub refreshed: u64,
-    /// Sessions that were torn down.
+    /// Sessions torn down.
     pub released: u64,
-    /// Sessions that nobody refreshed any more.
+    /// Sessions that expired without a refresh.
     pub expired: u64,
-    /// Requests that this node has refused.
+    /// Requests refused by this node.
     pub refused: u64,
-    /// Reservations that gave way to more important ones.
+    /// Reservations that were preempted.
     pub preempted: u64,
-    /// Messages that could not be read, by what is wrong with them; at most one entry a kind of error.
+    /// Malformed messages, by kind of error; at most one entry for each kind.
     pub malformed: BTreeMap<&'static str, u64>,
-    /// Messages that were not acted on.
+    /// Dropped messages, by reason.
     pub dropped: BTreeMap<DropReason, u64>,
 }
 
@@ -109,7 +109,7 @@ impl Counters {
         self.drop(DropReason::Malformed);
     }
 
-    /// Every counter with its group and name, those at zero too.
+    /// Returns every counter with its group and name, including those at zero.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let messages = [
             ("messages", "reserves", self.reserves),

@@ -1,7 +1,7 @@
-//! Forwarding of a RESERVE: to the next node, or back to the peer as an answer (RFC 5974 section 5.4.1).
+//! Forwarding of a RESERVE: to the next node, or back to the peer as a response (RFC 5974 section 5.4.1).
 //!
-//! What is new or has changed goes on; a refresh ends here unless it asks for an answer from the end. The last node answers who
-//! asks for that, and whoever refuses tells the peer.
+//! New and changed RESERVEs are forwarded; a refresh ends here unless it requests a response from the end. The last
+//! node sends the requested response, and a node that refuses responds to the peer.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::qos_nslp::iana::Success;
@@ -10,88 +10,92 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, MessageBinding, Outcome};
 use super::QosNslp;
 use super::admission::Refused;
 use super::api::Event;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf;
-use super::send::{Saying, said_here};
+use super::send::{ReserveOptions, info_here};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
-    /// Passes a RESERVE on, or, where nobody comes after this node, ends it.
-    pub(super) fn go_on(
+    /// Forwards a RESERVE, or ends it if this is the last node.
+    pub(super) fn forward_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
         success: Success,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         let session = self.store.session(index);
         if session.flags.has(Flags::ENDS_HERE) {
             if let Some(rii) = reserve.rii {
                 let qspec = rmf::success(&session.qspec);
-                // The QNI shows its user whose word it is (RFC 5974 section 5.1.3.6).
+                // The QNI reports the responding node to its user (RFC 5974 section 5.1.3.6).
                 let outcome = Outcome::Success(success);
-                let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+                let info = info_here(cx, Some(message.interface), &message.mri, outcome);
                 self.respond(cx, message, Some(Answers::Rii(rii)), info, qspec.as_deref());
             } else if reserve.flags.ack_req {
-                self.acknowledge(cx, arrival);
+                self.acknowledge(cx, received);
             }
             if success == Success::Reservation {
-                self.arrived(cx, index);
+                self.report_incoming(cx, index);
             }
             return;
         }
-        let saying = Saying {
+        let options = ReserveOptions {
             full: true,
             rii: reserve.rii,
-            // Whoever waits for the name further on still has to hear it.
+            // Nodes further along may still wait for the MSG-ID.
             binding: reserve.binding.filter(|binding| match binding {
                 MessageBinding::Id(_) => true,
-                MessageBinding::Bound(_) => !self.synchronizes(cx, arrival),
+                MessageBinding::Bound(_) => !self.synchronizes(cx, received),
             }),
             info: reserve.info,
             objects: Some(reserve.extra).filter(|objects| !objects.is_empty()),
-            ..Saying::default()
+            ..ReserveOptions::default()
         };
-        self.send_reserve(cx, index, &saying);
+        self.send_reserve(cx, index, &options);
         mark(Checkpoint::Forward);
         let next = cx.now + self.refresh_wait();
         self.store.session_mut(index).refresh_at = next;
         self.rearm(index);
         if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
     }
 
-    /// Tells the peer that its message was treated (ACK-REQ).
-    pub(super) fn acknowledge(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
+    /// Acknowledges a message to the peer (ACK-REQ).
+    pub(super) fn acknowledge(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) {
         let info = InfoSpec::new(Outcome::Success(Success::Acknowledgement));
-        let answers = Some(Answers::Rsn(arrival.reserve.rsn));
-        self.respond(cx, arrival.message, answers, info, None);
+        let answers = Some(Answers::Rsn(received.reserve.rsn));
+        self.respond(cx, received.message, answers, info, None);
     }
 
-    /// Refuses a RESERVE. Of one that tears down nobody wants to hear (section 5.3.5).
+    /// Refuses a RESERVE. A refused tear has no response (section 5.3.5).
     pub(super) fn deny(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         refused: &Refused,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         self.counters.refused += 1;
         let Refused { fault, available } = refused;
         let outcome = fault.outcome;
         let (session, available) = (message.session, *available);
         cx.out.notify(crate::Event::Qos(Event::Denied { session, outcome, available }));
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.trigger_fails(cx, id);
+            self.fail_bound(cx, id);
         }
         if reserve.tear {
             return;
         }
         let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
-        let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+        let info = info_here(cx, Some(message.interface), &message.mri, outcome);
         let returned = reserve
             .qspec
             .filter(|_| fault.object.is_some())

@@ -1,4 +1,4 @@
-//! Listeners: applications that wait for sessions of flows to this node, and what is answered for them.
+//! Listeners: applications that wait for sessions of flows to this node, and the responses for them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,11 +11,11 @@ use earmark_wire::qos_nslp::{BoundSessionId, Query};
 use super::QosNslp;
 use super::admission::flow_of;
 use super::api::{Application, Event, Listen, Rejection, Request, ReservationRequest, Scope};
-use super::application::{Initiation, Role, tell};
+use super::application::{Initiation, Role, report};
 use super::path_extent;
 use super::request::qspec_of;
 use super::rmf::{self, Purpose};
-use super::send::Saying;
+use super::send::ReserveOptions;
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 
@@ -30,7 +30,7 @@ impl QosNslp {
         Ok(())
     }
 
-    /// Who listens for a flow, and the most that is to be reserved for it. Applications are few.
+    /// Returns the listener of a flow, and its rate limit. Applications are few.
     pub(super) fn listener_for(&self, mri: &PathCoupled) -> Option<(Application, Rate)> {
         self.applications.iter().find_map(|(&application, role)| {
             let Role::Listener(listen, _) = role else { return None };
@@ -41,57 +41,57 @@ impl QosNslp {
         })
     }
 
-    /// A RESERVE that ends here has made or changed a session.
-    pub(super) fn arrived(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Reports a new or changed session that ends here to its application.
+    pub(super) fn report_incoming(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, mri, breaks) = (session.id, session.mri, session.flags.has(Flags::BREAK));
         if session.interface.is_none() && !cx.context.interfaces.is_local(mri.destination) {
-            // An aggregate ends here, and nobody waits for that.
+            // An aggregate ends here, and has no application.
             return;
         }
         let application = session
             .application()
-            .or_else(|| self.asker_of(id).map(|(application, _)| application))
+            .or_else(|| self.querier_of(id).map(|(application, _)| application))
             .or_else(|| self.listener_for(&mri).map(|(application, _)| application));
         let (Some(application), Some(flow)) = (application, flow_of(&mri, session.classifier))
         else {
             return;
         };
-        let wanted = rmf::judge(&session.qspec, MessageType::Reserve);
+        let wanted = rmf::evaluate(&session.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
         self.store.session_mut(index).extra().application = Some(application);
         match self.applications.get_mut(&application) {
-            Some(Role::Asker(question)) => {
-                if let Some(timer) = question.timer.take() {
+            Some(Role::Querier(own_query)) => {
+                if let Some(timer) = own_query.timer.take() {
                     self.waits.cancel(timer);
                 }
             }
             Some(Role::Listener(_, sessions)) if !sessions.contains(&id) => sessions.push(id),
             _ => {}
         }
-        let reach = Box::new(path_extent::arrived(&mri, breaks));
-        tell(cx, Event::Incoming { application, session: id, flow, rate, reach });
-        self.answer_in_reverse(cx, index, application);
+        let reach = Box::new(path_extent::by_reserve(&mri, breaks));
+        report(cx, Event::Incoming { application, session: id, flow, rate, reach });
+        self.create_reverse_session(cx, index, application);
     }
 
-    /// A session that had come has ended.
-    pub(super) fn gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Reports the end of an incoming session.
+    pub(super) fn report_gone(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let (id, reverse) = (session.id, session.extra.as_ref().and_then(|extra| extra.reverse));
         let Some(application) = session.application() else { return };
         match self.applications.get_mut(&application) {
             Some(Role::Listener(_, sessions)) => sessions.retain(|&session| session != id),
-            Some(Role::Asker(_)) => self.drop_question(application),
+            Some(Role::Querier(_)) => self.drop_own_query(application),
             _ => {}
         }
-        tell(cx, Event::Gone { application, session: id });
+        report(cx, Event::Gone { application, session: id });
         if let Some(reverse) = reverse.and_then(|reverse| self.store.find(reverse)) {
             self.release(cx, reverse);
         }
     }
 
-    /// Makes the session of the way back, bound to the one that has come (section 4.4).
-    fn answer_in_reverse(
+    /// Creates the session of the reverse direction, bound to the incoming one (section 4.4).
+    fn create_reverse_session(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -143,8 +143,8 @@ impl QosNslp {
         }
     }
 
-    /// Answers a QUERY for a RESERVE; whether that could be done.
-    pub(super) fn reserve_back(
+    /// Answers a QUERY with RESERVE-INIT; returns whether that was possible.
+    pub(super) fn answer_invitation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -154,11 +154,11 @@ impl QosNslp {
         most: Rate,
     ) -> bool {
         let place = match self.store.look_up(message.session) {
-            // A repetition; what is known is said again.
+            // A retransmission: the RESERVE is sent again.
             Ok(index) => {
                 if self.store.session(index).is_initiator() {
-                    let saying = Saying { full: true, ..Saying::default() };
-                    self.send_reserve(cx, index, &saying);
+                    let options = ReserveOptions { full: true, ..ReserveOptions::default() };
+                    self.send_reserve(cx, index, &options);
                 }
                 return true;
             }

@@ -1,41 +1,40 @@
 //! QoS NSLP: reserves bandwidth along the path of a flow, hop by hop, on top of GIST (RFC 5974, with RFC 5975).
 //!
-//! A RESERVE travels from the QNI to the QNR. Each node on the way admits the flow to the link that its packets leave by,
-//! against the ledger that all protocols share, and sends a RESERVE of its own to the next node. The data sender may be
-//! the QNI, or the receiver, after a QUERY of the sender has shown it the way: then RESERVEs go against the flow, and what
-//! they reserve is the same.
+//! A RESERVE travels from the QNI to the QNR. Each node on the path admits the flow to its outgoing link, against the
+//! ledger that all protocols share, and sends a RESERVE of its own to the next node. The QNI is the data sender, or the
+//! receiver after a QUERY of the sender: then RESERVEs travel upstream, and reserve for the same packets.
 //!
-//! A [`Session`](state) is soft state. The peer towards the QNI refreshes it, and it refreshes the peer towards the QNR;
-//! neither waits for the other. Refreshes leave out what has not changed, and can speak of many sessions at once. A RESERVE
-//! with an RII is answered from the end by a RESPONSE, which says what became of it. Sequence numbers tell new from old,
-//! and an epoch tells that a neighbour has started anew.
+//! A [`Session`](state) is soft state. The peer towards the QNI refreshes it, and it refreshes the peer towards the
+//! QNR, independently of each other. Refreshes omit unchanged objects, and can cover many sessions. A RESERVE with an
+//! RII gets a RESPONSE from the end of the path. Sequence numbers order the messages, and an epoch shows that a
+//! neighbor has restarted.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `reserve` | RESERVE: new, refreshed, changed |
-//! | `onward` | where it goes from there: on, or back as an answer or a refusal |
-//! | `tear` | how sessions end, and those that depend on them |
+//! | `forward` | a RESERVE to the next node, or back as a response or a refusal |
+//! | `tear` | end of sessions, and of those that depend on them |
 //! | `summary` | many sessions in one message |
 //! | `query`, `response`, `notify` | the other three messages |
-//! | `refresh` | what is due |
-//! | `route` | peers that change |
+//! | `refresh` | timers |
+//! | `route` | route changes |
 //! | `binding` | messages that wait for each other |
-//! | `reach` | how far a reservation reaches, and who says so |
+//! | `path_extent` | part of the path that a reservation covers |
 //! | `aggregate` | many flows across a domain in one session |
-//! | `renewal` | other settings |
-//! | `admission`, `policy`, `rmf` | claims, who may have them, and what a QSPEC asks for |
-//! | `application`, `asking`, `listening`, `wish` | applications of this node: QNI, QUERYs, QNR, what they wish |
+//! | `reload` | new settings |
+//! | `admission`, `policy`, `rmf` | claims, policy rules, and QSPECs |
+//! | `application`, `own_queries`, `listeners`, `request` | applications of this node: QNI, QUERYs, QNR, their requests |
 //!
 //! # What the standard leaves open
 //!
-//! - A new reservation that is refused further on is given back at once by the nodes in front (RFC 5975 section 4.2.3); a
-//!   change that is refused leaves all nodes as they are, and the QNI asks for what there was before.
-//! - Refreshes are reduced once a RESPONSE has come, or a full RESERVE was sent twice without a complaint.
-//! - A node that is preempted keeps the state of the protocol, drops refreshes, and waits for what the QNI decides.
-//! - An old branch is torn down even if the answer says "refresh successful"; the sequence number protects the new one.
-//! - Whoever cannot take part (no reservable link where the flow leaves) does not become a peer: the nodes around it see
-//!   the gap and set BREAK.
-//! - Errors are always answered, since GIST has made sure that the peer is there; those in tearing messages never.
+//! - If a new reservation is refused further along the path, the nodes before release it at once (RFC 5975 section
+//!   4.2.3). A refused change leaves all nodes as they are, and the QNI requests the old reservation again.
+//! - Refreshes are reduced after a RESPONSE, or after two full RESERVEs without an error.
+//! - A preempted node keeps the protocol state, drops refreshes, and waits for the decision of the QNI.
+//! - An old branch is torn down even if the response is "refresh successful"; the sequence number protects the new one.
+//! - A node that cannot take part (no reservable outgoing link) does not become a peer: its neighbors see the gap and
+//!   set BREAK.
+//! - Errors always get a response, because GIST has verified the peer; errors in tears never do.
 
 mod admission;
 mod aggregate;
@@ -90,7 +89,7 @@ pub use counters::{Counters, DropReason};
 use own_queries::Wait;
 use policy::Policy;
 use store::Store;
-use summary::{Lists, PendingTear};
+use summary::{PendingTear, SummaryLists};
 pub use view::SessionView;
 
 use crate::session::SessionIds;
@@ -100,40 +99,40 @@ use crate::session::SessionIds;
 pub struct QosNslp {
     config: Config,
     store: Store,
-    /// Of this node, in order.
+    /// Applications of this node, in order.
     applications: BTreeMap<Application, Role>,
-    /// Whose QUERY has the name of which session.
-    questions: BTreeMap<SessionId, Application>,
+    /// Applications with a QUERY, by session.
+    own_queries_by_session: BTreeMap<SessionId, Application>,
     bindings: Bindings,
-    /// What waits beside the sessions.
+    /// Timers besides those of the sessions.
     waits: TimingWheel<Wait>,
     policy: Policy,
     aggregates: Aggregates,
-    /// Changes that peers have asked for.
+    /// Rate limits of changes per peer.
     throttle: Throttle,
     counters: Counters,
-    /// Tells this run of the node from others (RFC 5974 section 5.3.1).
+    /// Distinguishes this run of the node from others (RFC 5974 section 5.3.1).
     epoch: u32,
     jitter: Stream,
-    /// Names of requests.
+    /// Source of RIIs.
     riis: Stream,
-    /// Names of sessions.
+    /// Source of session identifiers.
     ids: SessionIds,
-    /// Room to compose in.
+    /// Buffer for messages.
     scratch: Vec<u8>,
-    lists: Lists,
-    /// What has ended in this turn.
+    lists: SummaryLists,
+    /// Sessions that ended during this input.
     pending_tears: Vec<PendingTear>,
 }
 
 impl QosNslp {
-    /// One without state. It draws from the streams `nsis/qos/hash`, `nsis/qos/epoch`, `nsis/qos/jitter` and
-    /// `nsis/qos/rii`, and the names of its sessions from [`SessionIds`].
+    /// Creates QoS NSLP without state. It draws from the streams `nsis/qos/hash`, `nsis/qos/epoch`, `nsis/qos/jitter`
+    /// and `nsis/qos/rii`, and session identifiers from [`SessionIds`].
     pub fn new(config: Config, random: &RandomStreams) -> QosNslp {
         QosNslp {
             store: Store::new(KeyedHash::draw(&mut random.stream("nsis/qos/hash"))),
             applications: BTreeMap::new(),
-            questions: BTreeMap::new(),
+            own_queries_by_session: BTreeMap::new(),
             bindings: Bindings::default(),
             waits: TimingWheel::new(),
             policy: Policy::new(config.policy.clone()),
@@ -145,13 +144,13 @@ impl QosNslp {
             riis: random.stream("nsis/qos/rii"),
             ids: SessionIds::new(random, "qos"),
             scratch: Vec::new(),
-            lists: Lists::default(),
+            lists: SummaryLists::default(),
             pending_tears: Vec::new(),
             config,
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

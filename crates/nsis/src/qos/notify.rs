@@ -1,4 +1,4 @@
-//! NOTIFY: news that nobody has asked for (RFC 5974 section 5.4.4). It travels back to the QNI, which decides.
+//! NOTIFY: asynchronous reports (RFC 5974 section 5.4.4). They travel to the QNI, which decides.
 
 use earmark_wire::qos_nslp::iana::{Informational, TransientFailure};
 use earmark_wire::qos_nslp::{Extra as Objects, Message, Notify, Outcome};
@@ -7,20 +7,20 @@ use super::QosNslp;
 use super::api::{Event, OnRefusal, Source};
 use super::counters::DropReason;
 use super::response::is_error;
-use super::send::{Addressing, said_here};
+use super::send::{Addressing, info_here};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received, Validity};
 
 impl QosNslp {
-    /// A NOTIFY has come.
-    pub(super) fn notified(
+    /// Handles a NOTIFY.
+    pub(super) fn receive_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         notify: &Notify<'_>,
     ) {
         let Some(index) = self.store.find(message.session) else {
-            return self.notified_of_query(cx, message, notify);
+            return self.receive_query_notify(cx, message, notify);
         };
         let session = self.store.session(index);
         if message.mri.direction() == session.direction() {
@@ -28,38 +28,38 @@ impl QosNslp {
         }
         let outcome = notify.info.outcome;
         if outcome == Outcome::Informational(Informational::RouteChange) {
-            // The next node has another one in front of it now: who comes next has to be found out anew (section 5.2.5.3).
+            // The next node has a new previous hop: this node must query for its next node again (section 5.2.5.3).
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
-            let called = cx.nslpid;
-            cx.nslpid = nslpid.unwrap_or(called);
+            let previous_nslpid = cx.nslpid;
+            cx.nslpid = nslpid.unwrap_or(previous_nslpid);
             cx.invalidate_routing_state(mri, Validity::Tentative, true);
-            cx.nslpid = called;
+            cx.nslpid = previous_nslpid;
         }
         if self.store.session(index).is_initiator() {
             let source = notify.info.source.and_then(Source::of);
-            return self.lost(cx, index, outcome, source);
+            return self.handle_loss(cx, index, outcome, source);
         }
-        let way = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None);
         let flags = self.flags_of(message.session);
-        self.send(cx, way, &Message::Notify(Notify { flags, ..*notify }));
+        self.send(cx, addressing, &Message::Notify(Notify { flags, ..*notify }));
     }
 
-    /// News of a QUERY, which leaves no state: on it goes to who has sent that.
-    fn notified_of_query(
+    /// Handles a NOTIFY about a QUERY, which has no state: forwards it to the sender of the QUERY.
+    fn receive_query_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         notify: &Notify<'_>,
     ) {
         if !self.is_own_end(cx, &message.mri) {
-            return self.send(cx, Addressing::on(message), &Message::Notify(*notify));
+            return self.send(cx, Addressing::forwarding(message), &Message::Notify(*notify));
         }
-        if !self.invitation_fails(cx, message.session, notify) {
+        if !self.receive_invitation_notify(cx, message.session, notify) {
             self.ignore(cx, message, DropReason::Unasked);
         }
     }
 
-    /// Tells the QNI of a session what has happened to it here.
+    /// Notifies the QNI of a session of a change at this node.
     pub(super) fn notify_qni(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -68,17 +68,17 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if session.is_initiator() {
-            return self.lost(cx, index, outcome, None);
+            return self.handle_loss(cx, index, outcome, None);
         }
-        let way = self.towards_qni(index, None);
-        let info = said_here(cx, session.interface, &session.towards_qni(), outcome);
+        let addressing = self.towards_qni(index, None);
+        let info = info_here(cx, session.interface, &session.towards_qni(), outcome);
         let flags = self.flags_of(session.id);
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
-        self.send(cx, way, &Message::Notify(notify));
+        self.send(cx, addressing, &Message::Notify(notify));
     }
 
-    /// This node is the QNI of a session to which something has happened on the path.
-    fn lost(
+    /// Handles a NOTIFY at the QNI of a session.
+    fn handle_loss(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -91,17 +91,17 @@ impl QosNslp {
         }
         let session = self.store.session(index);
         if session.flags.has(Flags::AGGREGATE) && outcome != truncated {
-            return self.aggregate_is_lost(cx, index);
+            return self.handle_aggregate_loss(cx, index);
         }
         let Some(application) = session.application() else { return };
         cx.out.notify(crate::Event::Qos(Event::Lost { application, outcome, source }));
         let on_refusal = session.extra.as_ref().map(|extra| extra.on_refusal);
-        // A neighbour that is silent may come back, or GIST finds another way.
+        // A silent neighbor may return, or GIST finds another path.
         if outcome == truncated {
             return;
         }
         match on_refusal {
-            Some(OnRefusal::Retry) => self.ask_later(cx, index),
+            Some(OnRefusal::Retry) => self.retry_later(cx, index),
             _ => self.release(cx, index),
         }
     }

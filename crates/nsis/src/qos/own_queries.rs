@@ -1,4 +1,4 @@
-//! QUERYs of this node: asked again until they are answered (RFC 5974 sections 5.2.4 and 5.4.2).
+//! QUERYs of this node, repeated until a response (RFC 5974 sections 5.2.4 and 5.4.2).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,20 +13,20 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
-use super::admission::way_out;
+use super::admission::outgoing_interface;
 use super::api::{Application, Event, OnRefusal, Rejection, Request, Scope, Source};
-use super::application::{Role, tell};
+use super::application::{Role, report};
 use super::path_extent;
-use super::refresh::next_try;
+use super::refresh::next_retry;
 use super::request::qspec_of;
 use super::response::is_error;
 use super::rmf::{self, Purpose};
 use super::send::Addressing;
 use crate::nslp::HandlerContext;
 
-/// A QUERY of this node, until it is answered.
+/// A QUERY of this node without a response so far.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct OwnQuery {
     pub(super) session: SessionId,
     mri: PathCoupled,
     request: Request,
@@ -37,19 +37,19 @@ pub(super) struct Question {
     pub(super) timer: Option<TimerId>,
 }
 
-/// What waits for something, beside the sessions.
+/// Timers besides those of the sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
-    /// A message for another.
+    /// A RESERVE waits for the message with this MSG-ID.
     Message([u8; 16]),
-    /// A QUERY of an application for its answer.
-    Question(Application),
-    /// An aggregate, by its place, for its flows to need it less.
+    /// A QUERY of an application waits for its response.
+    OwnQuery(Application),
+    /// An aggregate, by its number, waits to shrink.
     Aggregate(usize),
 }
 
 impl QosNslp {
-    pub(super) fn ask(
+    pub(super) fn start_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         application: Application,
@@ -59,7 +59,7 @@ impl QosNslp {
         self.is_free(application)?;
         let mri = self.mri_of(cx, &request.flow)?;
         let mut qspec = qspec_of(&request.wish, purpose)?;
-        let interface = way_out(cx, &mri).map_err(|_| Rejection::NoRoute)?;
+        let interface = outgoing_interface(cx, &mri).map_err(|_| Rejection::NoRoute)?;
         if let Some(interface) = interface {
             let left = cx.context.ledger.left(interface);
             let latency = cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
@@ -70,19 +70,19 @@ impl QosNslp {
             None => self.ids.draw(),
         };
         let rii = (purpose == Purpose::Query).then(|| self.draw_rii());
-        let (at, wait_ms, until) = self.first_try(cx.now);
-        let timer = Some(self.waits.arm(at, Wait::Question(application)));
-        let question = Question { session, mri, request, qspec, rii, until, wait_ms, timer };
-        self.questions.insert(session, application);
-        self.send_question(cx, &question);
-        self.applications.insert(application, Role::Asker(Box::new(question)));
+        let (at, wait_ms, until) = self.first_retry(cx.now);
+        let timer = Some(self.waits.arm(at, Wait::OwnQuery(application)));
+        let own_query = OwnQuery { session, mri, request, qspec, rii, until, wait_ms, timer };
+        self.own_queries_by_session.insert(session, application);
+        self.send_own_query(cx, &own_query);
+        self.applications.insert(application, Role::Querier(Box::new(own_query)));
         Ok(())
     }
 
-    fn send_question(&mut self, cx: &mut HandlerContext<'_, '_>, question: &Question) {
-        let request = &question.request;
+    fn send_own_query(&mut self, cx: &mut HandlerContext<'_, '_>, own_query: &OwnQuery) {
+        let request = &own_query.request;
         let attributes = request.attributes.unwrap_or(self.config.attributes);
-        let (session, mri) = (question.session, Mri::PathCoupled(question.mri));
+        let (session, mri) = (own_query.session, Mri::PathCoupled(own_query.mri));
         let flags = GenericFlags {
             scoping: request.scope == Scope::NextHop,
             proxy: request.scope == Scope::Proxy,
@@ -90,57 +90,58 @@ impl QosNslp {
         };
         let query = Query {
             flags,
-            reserve_init: question.rii.is_none(),
-            rii: question.rii,
+            reserve_init: own_query.rii.is_none(),
+            rii: own_query.rii,
             bound: BoundSessions::Items(&request.bound),
             classifier: None,
             info: None,
-            qspec: &question.qspec,
+            qspec: &own_query.qspec,
             second_qspec: None,
             extra: Objects::NONE,
         };
         self.send_query(cx, Addressing { session, mri, to: None, attributes, nslpid: None }, query);
     }
 
-    pub(super) fn asker_of(&self, session: SessionId) -> Option<(Application, &Question)> {
-        let application = *self.questions.get(&session)?;
+    pub(super) fn querier_of(&self, session: SessionId) -> Option<(Application, &OwnQuery)> {
+        let application = *self.own_queries_by_session.get(&session)?;
         match self.applications.get(&application)? {
-            Role::Asker(question) => Some((application, question)),
+            Role::Querier(own_query) => Some((application, own_query)),
             _ => None,
         }
     }
 
-    /// The question of an application is done with.
-    pub(super) fn drop_question(&mut self, application: Application) {
-        if let Some(Role::Asker(question)) = self.applications.remove(&application) {
-            self.questions.remove(&question.session);
-            if let Some(timer) = question.timer {
+    /// Ends the QUERY of an application.
+    pub(super) fn drop_own_query(&mut self, application: Application) {
+        if let Some(Role::Querier(own_query)) = self.applications.remove(&application) {
+            self.own_queries_by_session.remove(&own_query.session);
+            if let Some(timer) = own_query.timer {
                 self.waits.cancel(timer);
             }
         }
     }
 
-    /// Whether a RESPONSE answers a QUERY of this node.
-    pub(super) fn query_is_answered(
+    /// Handles a RESPONSE to a QUERY of this node; returns whether it was one.
+    pub(super) fn receive_query_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         rii: u32,
         response: &Response<'_>,
     ) -> bool {
-        let Some((application, question)) = self.asker_of(session) else { return false };
-        if question.rii != Some(rii) {
+        let Some((application, own_query)) = self.querier_of(session) else { return false };
+        if own_query.rii != Some(rii) {
             return false;
         }
-        let mri = question.mri;
-        self.drop_question(application);
-        let told = rmf::told(response.qspec);
+        let mri = own_query.mri;
+        self.drop_own_query(application);
+        let values = rmf::response_values(response.qspec);
         let outcome = response.info.outcome;
-        let event = match told.available {
+        let event = match values.available {
             Some(rate) if !is_error(outcome) => {
-                let (latency_us, breaks) = (told.latency_us, response.flags.breaks);
+                let (latency_us, breaks) = (values.latency_us, response.flags.breaks);
                 let source = response.info.source.and_then(Source::of);
-                let reach = Outcome { offer: true, ..path_extent::answered(&mri, breaks, source) };
+                let reach =
+                    Outcome { offer: true, ..path_extent::by_response(&mri, breaks, source) };
                 let reach = Box::new(reach);
                 Event::Offered { application, rate, latency_us, breaks, reach }
             }
@@ -150,86 +151,86 @@ impl QosNslp {
                 Event::Refused { application, outcome, source, available, reaction }
             }
         };
-        tell(cx, event);
+        report(cx, event);
         true
     }
 
-    /// Whether it was a QUERY of this node that nobody further on can answer: then this node does.
-    pub(super) fn own_query_ends(
+    /// Answers a QUERY of this node that no next node can answer; returns whether it was one.
+    pub(super) fn answer_own_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         rii: u32,
         query: &Query<'_>,
     ) -> bool {
-        let Some((application, question)) = self.asker_of(session) else { return false };
-        if question.rii != Some(rii) {
+        let Some((application, own_query)) = self.querier_of(session) else { return false };
+        if own_query.rii != Some(rii) {
             return false;
         }
-        let mri = question.mri;
-        self.drop_question(application);
-        let told = rmf::told(Some(query.qspec));
-        let (rate, latency_us) = (told.available.unwrap_or(Rate::ZERO), told.latency_us);
+        let mri = own_query.mri;
+        self.drop_own_query(application);
+        let values = rmf::response_values(Some(query.qspec));
+        let (rate, latency_us) = (values.available.unwrap_or(Rate::ZERO), values.latency_us);
         let breaks = query.flags.breaks;
-        let reach = Box::new(Outcome { offer: true, ..path_extent::alone(cx, &mri) });
-        tell(cx, Event::Offered { application, rate, latency_us, breaks, reach });
+        let reach = Box::new(Outcome { offer: true, ..path_extent::only_here(cx, &mri) });
+        report(cx, Event::Offered { application, rate, latency_us, breaks, reach });
         true
     }
 
-    /// Whether it was a request of this node for a RESERVE that goes no further.
-    pub(super) fn own_invitation_ends(
+    /// Ends an own QUERY with RESERVE-INIT that no next node can answer; returns whether it was one.
+    pub(super) fn fail_own_invitation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
     ) -> bool {
-        let Some((application, _)) = self.asker_of(session) else { return false };
-        self.drop_question(application);
-        tell(cx, Event::TimedOut { application });
+        let Some((application, _)) = self.querier_of(session) else { return false };
+        self.drop_own_query(application);
+        report(cx, Event::TimedOut { application });
         true
     }
 
-    /// Whether a NOTIFY is about a request of this node for a RESERVE.
-    pub(super) fn invitation_fails(
+    /// Handles a NOTIFY about an own QUERY with RESERVE-INIT; returns whether it was one.
+    pub(super) fn receive_invitation_notify(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         session: SessionId,
         notify: &Notify<'_>,
     ) -> bool {
-        let Some((application, _)) = self.asker_of(session) else { return false };
-        self.drop_question(application);
+        let Some((application, _)) = self.querier_of(session) else { return false };
+        self.drop_own_query(application);
         let outcome = notify.info.outcome;
         let source = notify.info.source.and_then(Source::of);
-        let available = rmf::told(notify.qspec).available;
+        let available = rmf::response_values(notify.qspec).available;
         let reaction = OnRefusal::Release;
-        tell(cx, Event::Refused { application, outcome, source, available, reaction });
+        report(cx, Event::Refused { application, outcome, source, available, reaction });
         true
     }
 
-    /// Repeats what waits for an answer, and gives up what has waited too long.
-    pub(super) fn waiting_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
+    /// Retransmits QUERYs without response, and handles the other timers besides those of sessions.
+    pub(super) fn expire_waiting(&mut self, cx: &mut HandlerContext<'_, '_>) {
         while let Some((_, wait)) = self.waits.pop_due(cx.now) {
             match wait {
-                Wait::Message(id) => self.binding_expires(cx, id),
-                Wait::Question(application) => self.question_is_due(cx, application),
-                Wait::Aggregate(number) => self.aggregate_shrinks(cx, number),
+                Wait::Message(id) => self.expire_binding(cx, id),
+                Wait::OwnQuery(application) => self.handle_query_timer(cx, application),
+                Wait::Aggregate(number) => self.shrink_aggregate(cx, number),
             }
         }
     }
 
-    fn question_is_due(&mut self, cx: &mut HandlerContext<'_, '_>, application: Application) {
-        let Some(Role::Asker(mut question)) = self.applications.remove(&application) else {
+    fn handle_query_timer(&mut self, cx: &mut HandlerContext<'_, '_>, application: Application) {
+        let Some(Role::Querier(mut own_query)) = self.applications.remove(&application) else {
             return;
         };
-        question.timer = None;
-        if cx.now >= question.until {
-            self.questions.remove(&question.session);
-            return tell(cx, Event::TimedOut { application });
+        own_query.timer = None;
+        if cx.now >= own_query.until {
+            self.own_queries_by_session.remove(&own_query.session);
+            return report(cx, Event::TimedOut { application });
         }
-        let (at, wait_ms) = next_try(cx.now, question.wait_ms, question.until);
-        question.wait_ms = wait_ms;
-        question.timer = Some(self.waits.arm(at, Wait::Question(application)));
+        let (at, wait_ms) = next_retry(cx.now, own_query.wait_ms, own_query.until);
+        own_query.wait_ms = wait_ms;
+        own_query.timer = Some(self.waits.arm(at, Wait::OwnQuery(application)));
         self.counters.repeated += 1;
-        self.send_question(cx, &question);
-        self.applications.insert(application, Role::Asker(question));
+        self.send_own_query(cx, &own_query);
+        self.applications.insert(application, Role::Querier(own_query));
     }
 }

@@ -1,7 +1,7 @@
-//! The part of the path that a reservation covers: what the last node of its path has answered, and what this node knows of its own links.
+//! The part of the path that a reservation covers, by the response of its last node and by the links of this node.
 //!
-//! BREAK says that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that see a gap between themselves set
-//! it; the last node sets it as well where more routers follow behind it, which nobody else can know.
+//! BREAK means that routers on the path provide no QoS (RFC 5974 section 4.6.1). Nodes that detect a gap between each
+//! other set it. The last node also sets it if more routers follow, which only that node can know.
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -14,12 +14,12 @@ use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
 
 use super::QosNslp;
 use super::api::{Event, Source};
-use super::application::tell;
+use super::application::report;
 use super::rmf;
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
-/// Whether the path ends at this node or on a link of it, so that no router follows.
+/// Returns whether the path ends at this node or on a link of it, so that no router follows.
 pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
     let (source, destination) = mri.addresses();
     cx.context.is_adjacent(match mri.direction() {
@@ -28,8 +28,8 @@ pub(super) fn ends_near(cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
     })
 }
 
-/// What the last node of a path has answered. The data goes the other way where the receiver has asked.
-pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) -> Outcome {
+/// Returns the extent by the response of the last node. In receiver-initiated sessions the data travel the other way.
+pub(super) fn by_response(mri: &PathCoupled, breaks: bool, source: Option<Source>) -> Outcome {
     let last = match &source {
         Some(Source::Address(address)) => Some(*address),
         _ => None,
@@ -40,17 +40,17 @@ pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) 
     });
     let by = Some(Word { node, message: Message::Response });
     let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.reaching(!breaks);
-    between(outcome, mri, last)
+    with_ends(outcome, mri, last)
 }
 
-/// What a RESERVE says that has come to this node, the last of its path.
-pub(super) fn arrived(mri: &PathCoupled, breaks: bool) -> Outcome {
+/// Returns the extent by a RESERVE that this node, the last one, has received.
+pub(super) fn by_reserve(mri: &PathCoupled, breaks: bool) -> Outcome {
     let outcome = Outcome::said(Kind::Whole, None, Message::Reserve).reaching(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 
-/// What this node knows where nobody else takes part.
-pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
+/// Returns the extent if no other node takes part.
+pub(super) fn only_here(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
     let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
     let own = match mri.direction {
@@ -60,9 +60,8 @@ pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     Outcome { from: Some(own), ..outcome }
 }
 
-/// Between which nodes it stands, in the direction of the data: the QNI is at one end of the flow, and `last` is the node
-/// that has answered.
-fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome {
+/// Adds the ends in the direction of the data: the QNI is at one end of the flow, and `last` is the responding node.
+fn with_ends(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome {
     match mri.direction {
         Direction::Downstream => Outcome { from: Some(mri.source), to: last, ..outcome },
         Direction::Upstream => Outcome { from: last, to: Some(mri.destination), ..outcome },
@@ -70,9 +69,9 @@ fn between(outcome: Outcome, mri: &PathCoupled, last: Option<IpAddr>) -> Outcome
 }
 
 impl QosNslp {
-    /// Addresses are translated on the way of a session. Behind the translator that is told to who listens for the flow
-    /// that the message names, although another one would arrive.
-    pub(super) fn tell_of_translation(
+    /// Reports address translation on the path of a session. Behind the translator the report goes to the listener for
+    /// the flow in the message, although the packets have other addresses.
+    pub(super) fn report_translation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         (session, mri): (SessionId, Mri),
@@ -80,18 +79,18 @@ impl QosNslp {
     ) {
         let own = self.store.find(session);
         let own = own.and_then(|index| self.store.session(index).application());
-        let asker = || self.asker_of(session).map(|(application, _)| application);
+        let querier = || self.querier_of(session).map(|(application, _)| application);
         let listener = || match mri {
             Mri::PathCoupled(mri) => self.listener_for(&mri).map(|(application, _)| application),
             Mri::LooseEnd(_) => None,
         };
-        let application = own.or_else(asker).or_else(listener);
-        tell(cx, Event::Translated { application, session, translation });
+        let application = own.or_else(querier).or_else(listener);
+        report(cx, Event::Translated { application, session, translation });
     }
 
-    /// Nobody comes any more after this node, where somebody did: the QNI hears how little is left of the path
-    /// (RFC 5974 section 3.2.12.1), and so does its application.
-    pub(super) fn tell_of_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Reports that this node has become the last one: to the QNI (RFC 5974 section 3.2.12.1), or at the QNI to the
+    /// application.
+    pub(super) fn report_truncation(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let block = self.store.session(index);
         if !block.is_initiator() {
             if !ends_near(cx, &block.towards_qnr()) {
@@ -102,14 +101,14 @@ impl QosNslp {
         }
         let asks = block.extra.as_ref().is_some_and(|extra| extra.request.is_some());
         let Some(application) = block.application() else { return };
-        // Who asks at this moment hears what comes of that.
+        // A pending request will report its own result.
         if asks || block.flags.has(Flags::TORN) || block.flags.has(Flags::REMOVED) {
             return;
         }
         let (session, mri) = (block.id, block.mri);
-        let wanted = rmf::judge(&block.qspec, MessageType::Reserve);
+        let wanted = rmf::evaluate(&block.qspec, MessageType::Reserve);
         let rate = wanted.map_or(Rate::ZERO, |wanted| wanted.demand.rate);
-        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(alone(cx, &mri)));
-        tell(cx, Event::Reserved { application, session, rate, breaks, reach });
+        let (breaks, reach) = (block.flags.has(Flags::BREAK), Box::new(only_here(cx, &mri)));
+        report(cx, Event::Reserved { application, session, rate, breaks, reach });
     }
 }

@@ -1,4 +1,4 @@
-//! Policy: who may reserve how much, by a list of rules in which the first that fits decides.
+//! Policy: limits of reservations by a list of rules, of which the first match decides.
 
 use alloc::vec::Vec;
 
@@ -7,20 +7,20 @@ use earmark_core::{Flow, Rate};
 use super::config::Rule;
 use crate::nslp::Attributes;
 
-/// The rules, and what is reserved under each.
+/// The rules, and the rate reserved under each.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     rules: Vec<Rule>,
-    /// In the order of the rules.
+    /// Reserved rates, in the order of the rules.
     used: Vec<Rate>,
 }
 
-/// What policy says of a request.
+/// Decision of policy about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// The rule that has decided; `None` where none fits.
+    /// The matching rule; `None` if none matches.
     pub(super) rule: Option<u16>,
-    /// The most that may be reserved.
+    /// Limit of the rate.
     pub(super) most: Rate,
 }
 
@@ -30,8 +30,8 @@ impl Policy {
         Policy { rules, used }
     }
 
-    /// What a flow may have that has `held` under `rule` already; `None` for nothing at all.
-    pub(super) fn judge(
+    /// Returns the limit of a flow that already holds `held` under `rule`; `None` to refuse it.
+    pub(super) fn evaluate(
         &self,
         flow: &Flow,
         attributes: Attributes,
@@ -50,7 +50,7 @@ impl Policy {
         Some(Verdict { rule: number, most: left.min(found.largest.unwrap_or(Rate::MAX)) })
     }
 
-    /// The rule that decides about a flow; `None` where none fits.
+    /// Returns the rule that matches a flow; `None` if none matches.
     pub(super) fn rule_of(&self, flow: &Flow, attributes: Attributes) -> Option<u16> {
         self.place(flow, attributes).and_then(|place| u16::try_from(place).ok())
     }
@@ -59,7 +59,7 @@ impl Policy {
         self.rules.iter().position(|rule| fits(rule, flow, attributes))
     }
 
-    /// A reservation under a rule holds `now` instead of `before`.
+    /// Accounts a change of a reservation under a rule from `before` to `now`.
     pub(super) fn account(&mut self, rule: Option<u16>, before: Rate, now: Rate) {
         if let Some(used) = rule.and_then(|rule| self.used.get_mut(usize::from(rule))) {
             *used = used.saturating_sub(before).saturating_add(now);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides_and_its_total_is_shared() {
+    fn first_matching_rule_decides_and_shares_its_total() {
         let mbps = Rate::from_mbps;
         let from = |range: &str| Some(range.parse().expect("a range"));
         let mut policy = Policy::new(
@@ -113,20 +113,20 @@ mod tests {
         let plain = Attributes::default();
         let secure = Attributes { reliable: true, secure: true };
         let none = (None, Rate::ZERO);
-        assert_eq!(policy.judge(&flow("10.1.2.3"), secure, none), None);
+        assert_eq!(policy.evaluate(&flow("10.1.2.3"), secure, none), None);
         let verdict = |most| Some(Verdict { rule: Some(1), most });
-        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, none), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.3"), plain, none), verdict(mbps(4)));
         policy.account(Some(1), Rate::ZERO, mbps(4));
-        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(2)));
-        assert_eq!(policy.judge(&flow("10.2.2.3"), plain, (Some(1), mbps(4))), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.4"), plain, none), verdict(mbps(2)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.3"), plain, (Some(1), mbps(4))), verdict(mbps(4)));
         policy.account(Some(1), mbps(4), Rate::ZERO);
-        assert_eq!(policy.judge(&flow("10.2.2.4"), plain, none), verdict(mbps(4)));
+        assert_eq!(policy.evaluate(&flow("10.2.2.4"), plain, none), verdict(mbps(4)));
         let most = Rate::MAX;
         let third = Some(Verdict { rule: Some(2), most });
-        assert_eq!(policy.judge(&flow("192.0.2.1"), secure, none), third);
-        assert_eq!(policy.judge(&flow("192.0.2.1"), plain, none), None);
+        assert_eq!(policy.evaluate(&flow("192.0.2.1"), secure, none), third);
+        assert_eq!(policy.evaluate(&flow("192.0.2.1"), plain, none), None);
         assert_eq!(
-            Policy::default().judge(&flow("192.0.2.1"), plain, none),
+            Policy::default().evaluate(&flow("192.0.2.1"), plain, none),
             Some(Verdict { rule: None, most })
         );
     }

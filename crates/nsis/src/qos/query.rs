@@ -1,6 +1,6 @@
-//! QUERY: what is there along a path, or a request to the receiver to reserve (RFC 5974 section 5.4.2).
+//! QUERY: available resources along a path, or a request to the receiver to reserve (RFC 5974 section 5.4.2).
 //!
-//! Nodes on the way write into the QSPEC what they could give, and keep nothing. The last one answers.
+//! Nodes on the path write their available resources into the QSPEC, and keep no state. The last one responds.
 
 use earmark_core::Rate;
 use earmark_wire::gist::{Direction, Mri, PathCoupled};
@@ -10,15 +10,15 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
-use super::admission::{flow_of, way_out};
+use super::admission::{flow_of, outgoing_interface};
 use super::path_extent::ends_near;
 use super::rmf::{self, Fault};
-use super::send::{Addressing, said_here};
+use super::send::{Addressing, info_here};
 use crate::nslp::{HandlerContext, Received, SendMessage};
 
 impl QosNslp {
-    /// A QUERY has come.
-    pub(super) fn query(
+    /// Handles a QUERY.
+    pub(super) fn receive_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -26,12 +26,12 @@ impl QosNslp {
     ) {
         let Mri::PathCoupled(mri) = message.mri else {
             let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
-            return self.refuse_query(cx, message, query, &plain(outcome));
+            return self.refuse_query(cx, message, query, &fault_of(outcome));
         };
-        if let Err(fault) = rmf::judge(query.qspec, MessageType::Query) {
+        if let Err(fault) = rmf::evaluate(query.qspec, MessageType::Query) {
             return self.refuse_query(cx, message, query, &fault);
         }
-        if query.reserve_init && self.meets_reservation(cx, message) {
+        if query.reserve_init && self.joins_reservation(cx, message) {
             return;
         }
         let breaks = query.flags.breaks || message.ip_distance.is_some_and(|hops| hops > 1);
@@ -50,16 +50,16 @@ impl QosNslp {
             || query.flags.scoping
             || query.flags.proxy && self.config.proxy;
         if !ends {
-            self.send_query(cx, Addressing::on(message), query);
+            self.send_query(cx, Addressing::forwarding(message), query);
         } else if query.reserve_init {
-            self.invited(cx, message, &mri, &query);
+            self.receive_invitation(cx, message, &mri, &query);
         } else {
             self.answer_query(cx, self.back(message), &query);
         }
         self.scratch = qspec;
     }
 
-    /// Writes into a QSPEC what this node could give to a flow.
+    /// Writes the available resources of this node into a QSPEC.
     fn write_offer(
         &self,
         cx: &HandlerContext<'_, '_>,
@@ -69,10 +69,10 @@ impl QosNslp {
         qspec: &mut [u8],
     ) {
         let (mut available, mut latency_us) = (Rate::MAX, 0);
-        match way_out(cx, mri) {
+        match outgoing_interface(cx, mri) {
             Ok(None) => {}
             Ok(Some(interface)) => {
-                // What the session holds already it need not ask others for.
+                // Resources that the session already holds are available to it.
                 let held = self
                     .store
                     .find(message.session)
@@ -86,16 +86,16 @@ impl QosNslp {
             Err(_) => available = Rate::ZERO,
         }
         let verdict = flow_of(mri, query.classifier)
-            .and_then(|flow| self.policy.judge(&flow, message.attributes, (None, Rate::ZERO)));
+            .and_then(|flow| self.policy.evaluate(&flow, message.attributes, (None, Rate::ZERO)));
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         rmf::compose(qspec, MessageType::Query, available.min(most), latency_us);
     }
 
-    /// Answers a QUERY for resources, with the QSPEC as it has become.
+    /// Responds to a QUERY for resources, with the QSPEC as collected.
     pub(super) fn answer_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         query: &Query<'_>,
     ) {
         let Some(rii) = query.rii else { return };
@@ -103,12 +103,12 @@ impl QosNslp {
         let response = Response {
             flags: GenericFlags { scoping: false, ack_req: false, ..query.flags },
             answers: Some(Answers::Rii(rii)),
-            info: said_here(cx, None, &way.mri, outcome),
+            info: info_here(cx, None, &addressing.mri, outcome),
             summary: None,
             qspec: Some(query.qspec),
             extra: Objects::NONE,
         };
-        self.send(cx, way, &Message::Response(response));
+        self.send(cx, addressing, &Message::Response(response));
     }
 
     fn refuse_query(
@@ -119,22 +119,22 @@ impl QosNslp {
         fault: &Fault,
     ) {
         self.counters.refused += 1;
-        let info = said_here(cx, Some(message.interface), &message.mri, fault.outcome);
+        let info = info_here(cx, Some(message.interface), &message.mri, fault.outcome);
         let qspec = rmf::refusal(query.qspec, fault, None);
-        self.turn_down(cx, self.back(message), query.rii, info, Some(&qspec));
+        self.send_refusal(cx, self.back(message), query.rii, info, Some(&qspec));
     }
 
-    /// Says no to a QUERY: by a RESPONSE where it can be matched, otherwise by a NOTIFY, since a RESPONSE without RII goes
-    /// no further than the next node (section 5.4.3).
-    pub(super) fn turn_down(
+    /// Refuses a QUERY: by a RESPONSE if it has an RII, otherwise by a NOTIFY, because a RESPONSE without RII only
+    /// reaches the next node (section 5.4.3).
+    pub(super) fn send_refusal(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         rii: Option<u32>,
         info: InfoSpec<'_>,
         qspec: Option<&[u8]>,
     ) {
-        let (flags, extra) = (self.flags_of(way.session), Objects::NONE);
+        let (flags, extra) = (self.flags_of(addressing.session), Objects::NONE);
         let message = match rii {
             Some(rii) => {
                 let answers = Some(Answers::Rii(rii));
@@ -142,39 +142,40 @@ impl QosNslp {
             }
             None => Message::Notify(Notify { flags, info, qspec, extra }),
         };
-        self.send(cx, way, &message);
+        self.send(cx, addressing, &message);
     }
 
-    /// A QUERY that this node has sent goes no further: nobody comes after it.
-    pub(super) fn query_ends(
+    /// Handles a QUERY of this node for which there is no next node.
+    pub(super) fn handle_query_end(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         sent: &SendMessage,
         query: &Query<'_>,
     ) {
         if let Some(rii) = query.rii
-            && self.own_query_ends(cx, sent.session, rii, query)
+            && self.answer_own_query(cx, sent.session, rii, query)
         {
             return;
         }
         let (session, mri) = (sent.session, sent.mri.inverted());
-        let way = Addressing { session, mri, to: None, attributes: sent.attributes, nslpid: None };
+        let addressing =
+            Addressing { session, mri, to: None, attributes: sent.attributes, nslpid: None };
         if !query.reserve_init {
             let breaks = query.flags.breaks || !ends_near(cx, &sent.mri);
             let flags = GenericFlags { breaks, ..query.flags };
-            return self.answer_query(cx, way, &Query { flags, ..*query });
+            return self.answer_query(cx, addressing, &Query { flags, ..*query });
         }
-        if self.own_invitation_ends(cx, session) {
+        if self.fail_own_invitation(cx, session) {
             return;
         }
-        // Nobody here waits for such a request (section 5.4.2).
+        // No listener of this node accepts the request (section 5.4.2).
         let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-        let info = said_here(cx, None, &mri, outcome);
-        self.turn_down(cx, way, query.rii, info, None);
+        let info = info_here(cx, None, &mri, outcome);
+        self.send_refusal(cx, addressing, query.rii, info, None);
     }
 
-    /// The receiver is asked to reserve.
-    fn invited(
+    /// Handles a QUERY with RESERVE-INIT at the receiver.
+    fn receive_invitation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -184,17 +185,17 @@ impl QosNslp {
         let listener = self.listener_for(mri);
         let answered = mri.direction == Direction::Downstream
             && listener.is_some_and(|(application, most)| {
-                self.reserve_back(cx, message, mri, query, application, most)
+                self.answer_invitation(cx, message, mri, query, application, most)
             });
         if !answered {
             let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
-            let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+            let info = info_here(cx, Some(message.interface), &message.mri, outcome);
             self.counters.refused += 1;
-            self.turn_down(cx, self.back(message), query.rii, info, None);
+            self.send_refusal(cx, self.back(message), query.rii, info, None);
         }
     }
 }
 
-fn plain(outcome: Outcome) -> Fault {
+fn fault_of(outcome: Outcome) -> Fault {
     Fault { outcome, object: None, parameter: None }
 }

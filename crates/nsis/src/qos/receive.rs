@@ -1,4 +1,4 @@
-//! Where messages and news of GIST come in.
+//! Messages and notifications from GIST.
 
 use alloc::vec::Vec;
 
@@ -13,13 +13,13 @@ use earmark_wire::qos_nslp::{
 };
 
 use super::QosNslp;
-use super::admission::way_out;
+use super::admission::outgoing_interface;
 use super::api::Event;
 use super::counters::DropReason;
 use super::path_extent::ends_near;
-use super::reserve::Arrival;
+use super::reserve::ReceivedReserve;
 use super::rmf;
-use super::send::{Addressing, Saying, said_here};
+use super::send::{Addressing, ReserveOptions, info_here};
 use super::state::Flags;
 use crate::nslp::{
     HandlerContext, MessageHandle, NetworkNotification, Nslp, PeerHandle, Peering, Received,
@@ -28,11 +28,11 @@ use crate::nslp::{
 
 impl Nslp for QosNslp {
     fn id(&self) -> u16 {
-        self.number_of(false)
+        self.nslpid_of_level(false)
     }
 
     fn serves(&self, nslpid: u16) -> bool {
-        nslpid == self.id() || !self.config.inner.is_empty() && nslpid == self.number_of(true)
+        nslpid == self.id() || !self.config.inner.is_empty() && nslpid == self.nslpid_of_level(true)
     }
 
     fn may_peer(
@@ -42,13 +42,13 @@ impl Nslp for QosNslp {
         _answer: &mut Vec<u8>,
     ) -> Peering {
         let takes_part = match query.mri {
-            // Loose ends are none of QoS NSLP's, but whoever tries is told so.
+            // QoS NSLP does not use loose ends, but a peer that does gets an error.
             Mri::LooseEnd(_) => true,
-            // Of the next level is what leaves a domain here.
+            // Messages of the next level are handled at the egress of the domain.
             Mri::PathCoupled(mri) if cx.nslpid != self.id() || self.is_deaggregator(cx, query) => {
-                self.ends_the_domain(cx, query.interface, &mri)
+                self.ends_domain(cx, query.interface, &mri)
             }
-            Mri::PathCoupled(mri) => match way_out(cx, &mri) {
+            Mri::PathCoupled(mri) => match outgoing_interface(cx, &mri) {
                 Ok(None) => true,
                 Ok(Some(interface)) => {
                     let link = cx.context.interfaces.by_id(interface);
@@ -64,34 +64,34 @@ impl Nslp for QosNslp {
         if message.data.is_empty() {
             return;
         }
-        // What was read is large, and is looked at where it is.
+        // The parsed message is large, and is used in place.
         let parsed = Message::parse(message.data);
         mark(Checkpoint::Parse);
         match &parsed {
             Ok(Message::Reserve(reserve)) => {
                 self.counters.reserves += 1;
-                self.hold_or_treat(cx, message, reserve);
+                self.hold_or_handle_reserve(cx, message, reserve);
             }
             Ok(Message::Query(query)) => {
                 self.counters.queries += 1;
-                self.query(cx, message, query);
+                self.receive_query(cx, message, query);
             }
             Ok(Message::Response(response)) => {
                 self.counters.responses += 1;
-                self.response(cx, message, response);
+                self.receive_response(cx, message, response);
             }
             Ok(Message::Notify(notify)) => {
                 self.counters.notifies += 1;
-                self.notified(cx, message, notify);
+                self.receive_notify(cx, message, notify);
             }
             Err(error) => return self.malformed(cx, message, error),
         }
-        self.turn_ends(cx);
+        self.finish_input(cx);
     }
 
     fn status(
         &mut self,
-        _turn: &mut HandlerContext<'_, '_>,
+        _cx: &mut HandlerContext<'_, '_>,
         _message: MessageHandle,
         _failure: SendFailure,
     ) {
@@ -109,20 +109,20 @@ impl Nslp for QosNslp {
                 self.reserve_undelivered(cx, message, &reserve, failure);
             }
             Ok(Message::Query(query)) if failure == SendFailure::NoNextNode => {
-                self.query_ends(cx, message, &query);
+                self.handle_query_end(cx, message, &query);
             }
             Ok(Message::Query(query)) => {
-                let way = back(message);
-                let info = said_here(cx, None, &way.mri, outcome_of(failure));
-                self.turn_down(cx, way, query.rii, info, None);
+                let addressing = back(message);
+                let info = info_here(cx, None, &addressing.mri, outcome_of(failure));
+                self.send_refusal(cx, addressing, query.rii, info, None);
             }
-            // Whoever waits asks again.
+            // The requesting node retransmits.
             _ => {}
         }
     }
 
     fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
-        self.routing_changes(cx, notification);
+        self.handle_notification(cx, notification);
     }
 
     fn translated(
@@ -131,24 +131,24 @@ impl Nslp for QosNslp {
         flow: (SessionId, Mri),
         translation: Translation,
     ) {
-        self.tell_of_translation(cx, flow, translation);
+        self.report_translation(cx, flow, translation);
     }
 
     fn host_changes(&mut self, cx: &mut HandlerContext<'_, '_>, event: &HostEvent) {
         match event {
-            HostEvent::Displaced(displaced) => self.gives_way(cx, displaced),
+            HostEvent::Displaced(displaced) => self.handle_preemption(cx, displaced),
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(cx, *claim, *owner);
+                self.handle_control_failure(cx, *claim, *owner);
             }
-            // Routes are looked up with each refresh, and GIST tells of other next nodes.
+            // Routes are looked up with each refresh, and GIST reports changes of the next node.
             _ => {}
         }
-        self.turn_ends(cx);
+        self.finish_input(cx);
     }
 
     fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        self.timers_expire(cx);
-        self.turn_ends(cx);
+        self.expire_timers(cx);
+        self.finish_input(cx);
     }
 
     fn next_deadline(&self) -> Option<Time> {
@@ -160,26 +160,26 @@ impl Nslp for QosNslp {
 }
 
 impl QosNslp {
-    fn hold_or_treat(
+    fn hold_or_handle_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         reserve: &Reserve<'_>,
     ) {
         if reserve.binding.is_none() {
-            return self.treat(cx, message, reserve);
+            return self.handle_reserve(cx, message, reserve);
         }
         let (Mri::PathCoupled(mri), Some(peer)) = (message.mri, message.peer) else {
-            return self.treat(cx, message, reserve);
+            return self.handle_reserve(cx, message, reserve);
         };
-        let arrival = Arrival { message, reserve, mri, peer };
-        if !self.is_held(cx, &arrival) {
-            self.reserve(cx, &arrival);
+        let received = ReceivedReserve { message, reserve, mri, peer };
+        if !self.must_wait(cx, &received) {
+            self.receive_reserve(cx, &received);
         }
     }
 
-    /// A RESERVE that waits for no other.
-    pub(super) fn treat(
+    /// Handles a RESERVE that does not wait for another message.
+    pub(super) fn handle_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -190,15 +190,15 @@ impl QosNslp {
         };
         let Mri::PathCoupled(mri) = message.mri else {
             let outcome = Outcome::ProtocolError(ProtocolError::UnknownMri);
-            let info = said_here(cx, Some(message.interface), &message.mri, outcome);
+            let info = info_here(cx, Some(message.interface), &message.mri, outcome);
             let answers = reserve.rii.map_or(Answers::Rsn(reserve.rsn), Answers::Rii);
             self.counters.refused += 1;
             return self.respond(cx, message, Some(answers), info, None);
         };
-        self.reserve(cx, &Arrival { message, reserve, mri, peer });
+        self.receive_reserve(cx, &ReceivedReserve { message, reserve, mri, peer });
     }
 
-    /// A message that cannot be read. A request is answered in the words of the protocol (RFC 5974 section 5.2.3).
+    /// Handles a malformed message. A request gets a response (RFC 5974 section 5.2.3).
     #[cold]
     fn malformed(
         &mut self,
@@ -218,12 +218,13 @@ impl QosNslp {
         let Request { rii, rsn } = Request::of(message.data);
         let answers = rii.map(Answers::Rii).or(rsn.map(Answers::Rsn));
         let mut room = [0; 4];
-        let told = error.info_spec(&mut room);
-        let source = said_here(cx, Some(message.interface), &message.mri, told.outcome).source;
-        self.respond(cx, message, answers, InfoSpec { source, ..told }, None);
+        let error_info = error.info_spec(&mut room);
+        let source =
+            info_here(cx, Some(message.interface), &message.mri, error_info.outcome).source;
+        self.respond(cx, message, answers, InfoSpec { source, ..error_info }, None);
     }
 
-    /// Counts a message that is not acted on, and tells.
+    /// Counts a dropped message, and reports it.
     #[cold]
     pub(super) fn ignore(
         &mut self,
@@ -236,13 +237,13 @@ impl QosNslp {
         cx.out.notify(crate::Event::Qos(Event::Dropped { reason, session, interface }));
     }
 
-    /// Whether a peer may ask for one change more.
+    /// Returns whether a peer may request another change.
     pub(super) fn may_change(&mut self, now: Time, peer: PeerHandle) -> bool {
-        // Handles are GIST's, so nobody chooses with whom a peer shares a bucket.
+        // GIST chooses the handles, so no peer can choose to share the bucket of another one.
         self.throttle.admits(now, peer.slot.into(), self.config.limits.changes_per_second)
     }
 
-    /// A RESERVE of this node did not get to the next one.
+    /// Handles an undeliverable RESERVE of this node.
     fn reserve_undelivered(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -252,19 +253,23 @@ impl QosNslp {
     ) {
         let Some(index) = self.store.find(sent.session) else { return };
         if failure == SendFailure::TooLarge && !sent.attributes.reliable {
-            // Over an association it fits.
+            // An association carries larger messages.
             self.store.session_mut(index).attributes.reliable = true;
             let (full, tear, rii) = (reserve.qspec.is_some(), reserve.tear, reserve.rii);
-            return self.send_reserve(cx, index, &Saying { full, tear, rii, ..Saying::default() });
+            return self.send_reserve(
+                cx,
+                index,
+                &ReserveOptions { full, tear, rii, ..ReserveOptions::default() },
+            );
         }
         if failure == SendFailure::NoNextNode {
-            self.becomes_last(cx, index);
+            self.become_last(cx, index);
         }
         if self.store.session(index).is_initiator() {
             if failure == SendFailure::NoNextNode {
-                self.nobody_is_asked(cx, index);
+                self.complete_locally(cx, index);
             }
-            // Otherwise it is repeated, or given up in the end.
+            // Otherwise it is retransmitted, or abandoned in the end.
             return;
         }
         let Some(rii) = reserve.rii else { return };
@@ -272,16 +277,16 @@ impl QosNslp {
         let is_own = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
         if failure != SendFailure::NoNextNode {
             if is_own != Some(rii) && !reserve.tear {
-                let info = said_here(cx, None, &sent.mri, outcome_of(failure));
-                self.turn_down(cx, self.towards_qni(index, None), Some(rii), info, None);
+                let info = info_here(cx, None, &sent.mri, outcome_of(failure));
+                self.send_refusal(cx, self.towards_qni(index, None), Some(rii), info, None);
             }
             return;
         }
         if is_own == Some(rii) {
-            // The way has changed, and it ends here now.
+            // The route has changed, and the path ends here now.
             let extra = self.store.session_mut(index).extra();
             extra.request = None;
-            return self.give_up_old_branch(cx, index);
+            return self.tear_old_branch(cx, index);
         }
         let success = match (reserve.tear, session.flags.has(Flags::CONFIRMED)) {
             (true, _) => Success::Teardown,
@@ -289,22 +294,22 @@ impl QosNslp {
             (false, false) => Success::Reservation,
         };
         let qspec = if reserve.tear { None } else { rmf::success(&session.qspec) };
-        let way = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None);
         let outcome = Outcome::Success(success);
-        let info = said_here(cx, self.store.session(index).interface, &way.mri, outcome);
-        let flags = self.flags_of(way.session);
+        let info = info_here(cx, self.store.session(index).interface, &addressing.mri, outcome);
+        let flags = self.flags_of(addressing.session);
         let flags = GenericFlags { breaks: flags.breaks || !ends_near(cx, &sent.mri), ..flags };
         let (answers, extra) = (Some(Answers::Rii(rii)), Objects::NONE);
         let (summary, qspec) = (None, qspec.as_deref());
         let response = Response { flags, answers, info, summary, qspec, extra };
-        self.send(cx, way, &Message::Response(response));
+        self.send(cx, addressing, &Message::Response(response));
         if reserve.tear {
             self.forget(cx, index);
         }
     }
 
-    /// How messages of a session travel that has come with a message: no worse than that did, so that what its QNI wants
-    /// holds for the whole path.
+    /// Returns the transport of messages of a session: no weaker than that of a received message, so that the
+    /// requirement of the QNI holds for the whole path.
     pub(super) fn attributes_of(&self, message: &Received<'_>) -> crate::nslp::Attributes {
         let (own, theirs) = (self.config.attributes, message.attributes);
         crate::nslp::Attributes {
@@ -314,13 +319,13 @@ impl QosNslp {
     }
 }
 
-/// The way back from where a message could not go on.
+/// Returns the addressing of a response to the originator of an undeliverable message.
 fn back(sent: &SendMessage) -> Addressing {
     let SendMessage { session, mri, attributes, .. } = *sent;
     Addressing { session, mri: mri.inverted(), to: None, attributes, nslpid: None }
 }
 
-/// What a failure of GIST is to a QNI.
+/// Returns the outcome that a QNI gets for a failure of GIST.
 fn outcome_of(failure: SendFailure) -> Outcome {
     Outcome::TransientFailure(match failure {
         SendFailure::NoUpstreamState => TransientFailure::NoReversePath,

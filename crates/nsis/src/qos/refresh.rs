@@ -1,7 +1,7 @@
-//! What is due for a session: its next node is told again, a request is repeated, its state ends.
+//! Timers of sessions: refreshes, retransmissions and expiry.
 //!
-//! Each session has one timer. What has moved into the future in the meantime is found out when it fires, so that a
-//! message that refreshes costs no work on the wheel.
+//! Each session has one timer. Deadlines that have moved are checked when it fires, so that a received refresh costs no
+//! work on the timing wheel.
 
 use core::time::Duration;
 
@@ -11,41 +11,41 @@ use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::TransientFailure;
 
 use super::QosNslp;
-use super::admission::way_out;
+use super::admission::outgoing_interface;
 use super::api::Change;
-use super::send::{DEFAULT_REFRESH_MS, Saying};
+use super::send::{DEFAULT_REFRESH_MS, ReserveOptions};
 use super::state::{Flags, Index};
 use crate::nslp::HandlerContext;
 
-/// Timers that fire in one turn, at most.
-const TIMERS_PER_TURN: usize = 64;
+/// Limit of timers for one input.
+const MAX_TIMERS_PER_INPUT: usize = 64;
 
 impl QosNslp {
-    /// Does what is due, some at a time.
-    pub(super) fn timers_expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
-        for _ in 0..TIMERS_PER_TURN {
+    /// Handles due timers, up to the limit.
+    pub(super) fn expire_timers(&mut self, cx: &mut HandlerContext<'_, '_>) {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, index)) = self.store.timers.pop_due(cx.now) else { break };
             self.store.session_mut(index).timer = None;
-            self.is_due(cx, index);
+            self.handle_timer(cx, index);
         }
         mark(Checkpoint::Timers);
-        self.waiting_expire(cx);
+        self.expire_waiting(cx);
     }
 
-    fn is_due(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    fn handle_timer(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let now = cx.now;
         let session = self.store.session(index);
         if session.expires_at <= now {
-            return self.expired(cx, index);
+            return self.handle_expiry(cx, index);
         }
         if let Some(extra) = &session.extra {
             let asks = extra.request.is_some_and(|request| request.at <= now);
-            let unheard = extra.acknowledged_by.is_some_and(|at| at <= now);
-            if asks && !self.ask_again(cx, index) {
+            let is_overdue = extra.acknowledged_by.is_some_and(|at| at <= now);
+            if asks && !self.retry_request(cx, index) {
                 return;
             }
-            if unheard {
-                self.next_is_silent(cx, index);
+            if is_overdue {
+                self.handle_missing_acknowledgement(cx, index);
             }
         }
         if self.store.session(index).refresh_at <= now {
@@ -54,7 +54,7 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Has the timer fire no later than something is due.
+    /// Arms the timer for the next deadline, or before.
     #[inline]
     pub(super) fn rearm(&mut self, index: Index) {
         let session = self.store.session(index);
@@ -72,17 +72,17 @@ impl QosNslp {
         }
     }
 
-    /// Nobody has refreshed it, or nobody has answered that it is torn down.
-    fn expired(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Ends a session that was not refreshed, or whose tear had no response.
+    fn handle_expiry(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         if self.store.session(index).flags.has(Flags::TORN) {
-            self.release_is_over(cx, index);
+            self.finish_release(cx, index);
             return self.forget(cx, index);
         }
         self.counters.expired += 1;
         self.end(cx, index, Change::Expired, None);
     }
 
-    /// Tells the next node again, and others with it that are due soon.
+    /// Refreshes the next node, with other sessions that are due soon.
     fn refresh(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let wait = self.refresh_wait();
         let session = self.store.session_mut(index);
@@ -99,7 +99,7 @@ impl QosNslp {
             && session.flags.has(Flags::CONFIRMED)
             && !session.flags.has(Flags::FULL_ONLY)
             && !session.flags.has(Flags::LAST);
-        // What is sent in full twice without a complaint has arrived (section 4.1).
+        // Two full RESERVEs without an error count as received (section 4.1).
         session.flags.set(Flags::CONFIRMED, true);
         let acknowledge = self.config.acknowledge && !session.flags.has(Flags::LAST);
         if acknowledge {
@@ -109,39 +109,40 @@ impl QosNslp {
         if reduced && self.config.summary > 0 && session.on.is_some() {
             return self.summarize(cx, index, acknowledge);
         }
-        let saying = Saying { full: !reduced, acknowledge, ..Saying::default() };
-        self.send_reserve(cx, index, &saying);
+        let options = ReserveOptions { full: !reduced, acknowledge, ..ReserveOptions::default() };
+        self.send_reserve(cx, index, &options);
     }
 
-    /// Whether the packets still leave where they did; otherwise the claim goes with them.
+    /// Moves the claim if the outgoing interface of the flow has changed.
     pub(super) fn follow_route(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
-        let Ok(now) = way_out(cx, &session.mri) else { return };
+        let Ok(now) = outgoing_interface(cx, &session.mri) else { return };
         if now != session.interface {
             self.move_claim(cx, index, now);
         }
     }
 
-    /// Repeats a request, or gives up; whether the session is still there.
-    fn ask_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
+    /// Retransmits or abandons a request; returns whether the session still exists.
+    fn retry_request(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) -> bool {
         let Some(request) = self.store.session(index).extra.as_ref().and_then(|e| e.request) else {
             return true;
         };
         if cx.now >= request.until {
-            return self.nobody_answers(cx, index);
+            return self.handle_request_timeout(cx, index);
         }
-        let (at, wait_ms) = next_try(cx.now, request.wait_ms, request.until);
+        let (at, wait_ms) = next_retry(cx.now, request.wait_ms, request.until);
         if let Some(request) = &mut self.store.session_mut(index).extra().request {
             (request.at, request.wait_ms) = (at, wait_ms);
         }
         self.counters.repeated += 1;
-        let saying = Saying { full: true, rii: Some(request.rii), ..Saying::default() };
-        self.send_reserve(cx, index, &saying);
+        let options =
+            ReserveOptions { full: true, rii: Some(request.rii), ..ReserveOptions::default() };
+        self.send_reserve(cx, index, &options);
         true
     }
 
-    /// The next node has not acknowledged anything for too long (section 5.4.1).
-    fn next_is_silent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Handles missing acknowledgements of the next node (section 5.4.1).
+    fn handle_missing_acknowledgement(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.extra().acknowledged_by = None;
         session.flags.set(Flags::CONFIRMED, false);
@@ -150,22 +151,24 @@ impl QosNslp {
         self.notify_qni(cx, index, outcome);
     }
 
-    /// Both waits in milliseconds.
-    pub(super) fn first_try(&self, now: Time) -> (Time, u32, Time) {
-        // Nothing, doubled, stays nothing.
+    /// Returns the first retransmission of a request, the wait before it in milliseconds, and the time when it is
+    /// abandoned.
+    pub(super) fn first_retry(&self, now: Time) -> (Time, u32, Time) {
+        // Zero would stay zero when doubled.
         let wait = self.config.retry.max(Duration::from_millis(1));
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         (now + wait, wait_ms, now + self.config.give_up)
     }
 }
 
-/// When a request is tried again, and how long it waited for that: twice as long as before (section 5.2.4).
-pub(super) fn next_try(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
+/// Returns the next retransmission of a request, and the wait before it in milliseconds: twice the previous one
+/// (section 5.2.4).
+pub(super) fn next_retry(now: Time, wait_ms: u32, until: Time) -> (Time, u32) {
     let wait_ms = wait_ms.saturating_mul(2);
     ((now + Duration::from_millis(wait_ms.into())).min(until), wait_ms)
 }
 
-/// L, the lifetime of what is refreshed every so many milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
+/// Returns L, the lifetime for a refresh period in milliseconds: (K + 0.5) 1.5 R (RFC 2205 section 3.7).
 pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
     let period = u64::from(period.unwrap_or(DEFAULT_REFRESH_MS).max(1));
     u32::try_from((2 * u64::from(lost) + 1) * 3 * period / 4).unwrap_or(u32::MAX)
@@ -175,9 +178,9 @@ pub(super) fn lifetime_ms(period: Option<u32>, lost: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// (K + 0.5) 1.5 R with K = 3: 157.5 s.
+    /// (K + 0.5) 1.5 R with K = 3 is 157.5 s.
     #[test]
-    fn state_lives_for_so_many_refreshes() {
+    fn lifetime_covers_lost_refreshes() {
         assert_eq!(lifetime_ms(None, 3), 157_500);
         assert_eq!(lifetime_ms(Some(u32::MAX), 3), u32::MAX);
     }

@@ -1,5 +1,5 @@
-//! Other settings, while reservations stand. None is given up for them: what a new rule or limit would refuse stays, and
-//! counts under the rule that it falls under now.
+//! Replacement of settings while reservations exist. Existing reservations stay even if a new rule or limit would
+//! refuse them, and count under the rule that now matches.
 
 use earmark_core::Rate;
 use earmark_core::admission::Ledger;
@@ -11,14 +11,14 @@ use super::policy::Policy;
 use super::state::Flags;
 
 impl QosNslp {
-    /// Takes other settings: see [`Config::renewed`].
-    pub(crate) fn renew(&mut self, ledger: &Ledger, new: Config) {
+    /// Replaces the settings: see [`Config::renewed`].
+    pub(crate) fn reload(&mut self, ledger: &Ledger, new: Config) {
         let new = self.config.renewed(new);
         if self.config.policy != new.policy {
-            self.judge_anew(ledger, &new.policy);
+            self.reaccount(ledger, &new.policy);
         }
         if self.config.refresh != new.refresh {
-            // A summary says nothing of how long the sessions live that it lists, so each says once more what it is.
+            // A summary has no lifetimes of the listed sessions, so each session sends a full RESERVE once.
             for (_, session) in &mut self.store.sessions {
                 session.flags.set(Flags::CONFIRMED, false);
             }
@@ -26,8 +26,8 @@ impl QosNslp {
         self.config = new;
     }
 
-    /// Counts all reservations under other rules.
-    fn judge_anew(&mut self, ledger: &Ledger, rules: &[Rule]) {
+    /// Accounts all reservations under new rules.
+    fn reaccount(&mut self, ledger: &Ledger, rules: &[Rule]) {
         self.policy = Policy::new(rules.to_vec());
         for (_, session) in &mut self.store.sessions {
             session.rule = None;

@@ -1,4 +1,4 @@
-//! Requests of applications as messages have them: a flow as message routing information, a rate as a QSPEC.
+//! Requests of applications in the form of messages: a flow as message routing information, a rate as a QSPEC.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use super::rmf::{self, Purpose};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
-    /// The message routing information of a flow that begins here.
+    /// Returns the message routing information of a flow that begins here.
     pub(super) fn mri_of(
         &self,
         cx: &HandlerContext<'_, '_>,
@@ -53,7 +53,7 @@ impl QosNslp {
     }
 }
 
-/// The QSPEC of a wish that makes sense.
+/// Returns the QSPEC of a valid request.
 pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Vec<u8>, Rejection> {
     let smallest = Rate::from_bps(8);
     let sound = wish.rate >= smallest
@@ -63,5 +63,5 @@ pub(super) fn qspec_of(wish: &ReservationRequest, purpose: Purpose) -> Result<Ve
         && wish.minimum.is_none_or(|minimum| {
             minimum <= wish.rate && (minimum == Rate::ZERO || minimum >= smallest)
         });
-    sound.then(|| rmf::of_wish(wish, purpose)).flatten().ok_or(Rejection::BadWish)
+    sound.then(|| rmf::of_request(wish, purpose)).flatten().ok_or(Rejection::BadWish)
 }

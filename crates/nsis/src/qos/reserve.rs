@@ -1,8 +1,7 @@
-//! RESERVE: makes, refreshes and changes a reservation (RFC 5974 section 5.4.1).
+//! RESERVE: creates, refreshes and changes a reservation (RFC 5974 section 5.4.1).
 //!
-//! What it does to a session that is known follows from the peer that it comes from and from its sequence number
-//! (section 5.3.1): an older one is left out of account, the same one refreshes, a newer one changes. Where it goes from here
-//! stands in [`onward`](super::onward).
+//! The effect on a known session depends on the sending peer and on the sequence number (section 5.3.1): an older one
+//! is ignored, the same one refreshes, a newer one changes. Forwarding is in [`forward`](super::forward).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,25 +14,27 @@ use earmark_wire::qos_nslp::iana::{PermanentFailure, ProtocolError, Success, Tra
 use earmark_wire::qos_nslp::{ExtraObject, MessageBinding, Outcome, Reserve, Rsn};
 
 use super::QosNslp;
-use super::admission::{AdmissionRequest, Granted, Refused, flow_of, is_foreign, way_out};
+use super::admission::{
+    AdmissionRequest, Granted, Refused, flow_of, is_foreign, outgoing_interface,
+};
 use super::api::Change;
 use super::counters::DropReason;
 use super::refresh::lifetime_ms;
 use super::rmf::Fault;
 use super::state::{Extra, Flags, Index, NONE, Ring, Session};
-use super::store::Place;
+use super::store::VacantEntry;
 use crate::nslp::{HandlerContext, PeerHandle, Received};
 
-/// A RESERVE, where it comes from, and what it is about.
+/// A received RESERVE with its peer and flow.
 #[derive(Clone, Copy)]
-pub(super) struct Arrival<'a> {
+pub(super) struct ReceivedReserve<'a> {
     pub(super) message: &'a Received<'a>,
     pub(super) reserve: &'a Reserve<'a>,
     pub(super) mri: PathCoupled,
     pub(super) peer: PeerHandle,
 }
 
-/// A sequence number beside the one that is known (RFC 1982, RFC 5974 section 5.3.1).
+/// Order of a sequence number relative to the known one (RFC 1982, RFC 5974 section 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Older,
@@ -41,8 +42,8 @@ pub(super) enum Order {
     Newer,
 }
 
-/// Where a sequence number stands. Numbers of another epoch are newer; so is one that is half the circle away, of which
-/// RFC 1982 says nothing.
+/// Compares sequence numbers. Numbers of another epoch are newer, and so is a number at half the range, which RFC 1982
+/// leaves undefined.
 #[inline]
 pub(super) fn order(known: Rsn, new: Rsn) -> Order {
     if known == new {
@@ -53,63 +54,72 @@ pub(super) fn order(known: Rsn, new: Rsn) -> Order {
 }
 
 impl QosNslp {
-    /// A RESERVE has come.
-    pub(super) fn reserve(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>) {
-        let found = self.store.look_up(arrival.message.session);
+    /// Handles a RESERVE.
+    pub(super) fn receive_reserve(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+    ) {
+        let found = self.store.look_up(received.message.session);
         mark(Checkpoint::FindSession);
         match found {
-            Ok(index) => self.known(cx, arrival, index),
-            // Whoever tears down knows no more of it than this node does (section 5.4.1).
-            Err(_) if arrival.reserve.tear => {
-                self.ignore(cx, arrival.message, DropReason::NoSession);
+            Ok(index) => self.receive_known(cx, received, index),
+            // A tear for an unknown session has nothing to remove (section 5.4.1).
+            Err(_) if received.reserve.tear => {
+                self.ignore(cx, received.message, DropReason::NoSession);
             }
-            Err(place) => self.unknown(cx, arrival, place),
+            Err(place) => self.create_session(cx, received, place),
         }
     }
 
-    fn known(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+    fn receive_known(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        index: Index,
+    ) {
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         let session = self.store.session(index);
         if session.direction() != mri.direction {
             let outcome = Outcome::ProtocolError(ProtocolError::WrongDirection);
-            return self.deny(cx, arrival, &refused(outcome));
+            return self.deny(cx, received, &refused(outcome));
         }
         let is_same_peer = session.back == Some(peer);
-        if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, arrival) {
+        if session.is_initiator() || !is_same_peer && self.is_stale(cx.now, index, received) {
             if reserve.tear {
-                self.forget_former(index, peer);
+                self.accept_former_peer(index, peer);
             }
             return self.ignore(cx, message, DropReason::OtherPeer);
         }
         if reserve.tear {
-            return self.tear(cx, arrival, index);
+            return self.tear(cx, received, index);
         }
         match order(session.rsn, reserve.rsn) {
             Order::Older => self.ignore(cx, message, DropReason::OldRsn),
             Order::Same if is_same_peer && session.mri == mri => {
-                self.refreshed(cx, arrival, index);
+                self.refresh_session(cx, received, index);
             }
             _ if reserve.qspec.is_none() => {
                 let outcome = Outcome::TransientFailure(TransientFailure::FullQspecRequired);
-                self.deny(cx, arrival, &refused(outcome));
+                self.deny(cx, received, &refused(outcome));
             }
-            _ => self.changed(cx, arrival, index),
+            _ => self.change_session(cx, received, index),
         }
     }
 
-    /// Whether a RESERVE of another peer than the one of the session is of the past: it was sent there by name, it tears
-    /// down (section 5.4.1), or it is a refresh of a peer that another has replaced not long ago (section 5.2.5.4). Who wants
-    /// an answer from the end of the path asks anew: the way is the former one again.
-    fn is_stale(&self, now: Time, index: Index, arrival: &Arrival<'_>) -> bool {
+    /// Returns whether a RESERVE from a peer other than that of the session is outdated: explicitly routed, a tear
+    /// (section 5.4.1), or a refresh of a recently replaced peer (section 5.2.5.4). A RESERVE with an RII is never
+    /// outdated for that reason: the old route is in use again.
+    fn is_stale(&self, now: Time, index: Index, received: &ReceivedReserve<'_>) -> bool {
         let former = self.store.session(index).extra.as_ref().and_then(|extra| extra.former);
-        arrival.reserve.tear
-            || arrival.message.explicitly_routed
-            || arrival.reserve.rii.is_none()
-                && former.is_some_and(|(peer, until)| peer == arrival.peer && now < until)
+        received.reserve.tear
+            || received.message.explicitly_routed
+            || received.reserve.rii.is_none()
+                && former.is_some_and(|(peer, until)| peer == received.peer && now < until)
     }
 
-    /// The peer before has torn down what it had: what it says from now on is news.
-    fn forget_former(&mut self, index: Index, peer: PeerHandle) {
+    /// Accepts new messages from the former peer, which has torn down its state.
+    fn accept_former_peer(&mut self, index: Index, peer: PeerHandle) {
         let session = self.store.session_mut(index);
         if let Some(extra) = &mut session.extra {
             extra.former.take_if(|(former, _)| *former == peer);
@@ -117,10 +127,15 @@ impl QosNslp {
         }
     }
 
-    /// Says nothing new.
-    fn refreshed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
-        let Arrival { message, reserve, .. } = *arrival;
-        let breaks = self.is_broken(cx, message, reserve);
+    /// Handles a refresh.
+    fn refresh_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        index: Index,
+    ) {
+        let ReceivedReserve { message, reserve, .. } = *received;
+        let breaks = self.has_break(cx, message, reserve);
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) {
             return self.ignore(cx, message, DropReason::NoReservation);
@@ -133,25 +148,30 @@ impl QosNslp {
         self.counters.refreshed += 1;
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
-            self.summary_refreshes(cx, arrival, &summary);
+            self.refresh_summary(cx, received, &summary);
         }
         if reserve.rii.is_some() {
-            self.go_on(cx, arrival, index, Success::Refresh);
+            self.forward_reserve(cx, received, index, Success::Refresh);
         } else if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
     }
 
-    /// Makes a session.
-    fn unknown(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, place: Place) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+    /// Creates a session.
+    fn create_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        place: VacantEntry,
+    ) {
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         let block = self.store.next_index();
-        let checked = self.check_new(cx, arrival);
-        let asked = checked.and_then(|qspec| self.asked(cx, arrival, block, qspec));
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
+        let checked = self.check_new(cx, received);
+        let asked = checked.and_then(|qspec| self.admission_request(cx, received, block, qspec));
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
             return;
         }
         let granted = asked.and_then(|asked| {
@@ -160,11 +180,11 @@ impl QosNslp {
         });
         let (interface, aggregate, flow, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(cx, arrival, &refused),
+            Err(refused) => return self.deny(cx, received, &refused),
         };
         let Granted { claim, rule, qspec } = granted;
         let lifetime_ms = lifetime_ms(reserve.refresh_period, self.config.lost_refreshes);
-        let ends_here = self.ends_here(cx, arrival);
+        let ends_here = self.ends_here(cx, received);
         let session = Session {
             id: message.session,
             mri,
@@ -187,47 +207,52 @@ impl QosNslp {
                 .with(Flags::ENDS_HERE, ends_here)
                 .with(Flags::PROXY, reserve.flags.proxy)
                 .with(Flags::REPLACE, reserve.replace)
-                .with(Flags::BREAK, self.is_broken(cx, message, reserve))
+                .with(Flags::BREAK, self.has_break(cx, message, reserve))
                 .with(Flags::IN_AGGREGATE, aggregate.is_some())
-                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.number_of(true)),
+                .with(Flags::FROM_AGGREGATE, cx.nslpid == self.nslpid_of_level(true)),
             extra: None,
         };
         let index = self.store.insert(session, place);
         self.counters.created += 1;
         mark(Checkpoint::CreateSession);
-        self.note_objects(index, reserve, aggregate);
+        self.store_objects(index, reserve, aggregate);
         self.install_flow(cx, index, flow, false);
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell_of_flow(cx, index, Change::Created, demand, flow);
+            self.report_flow_change(cx, index, Change::Created, demand, flow);
         }
-        self.go_on(cx, arrival, index, Success::Reservation);
+        self.forward_reserve(cx, received, index, Success::Reservation);
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
         self.rearm(index);
     }
 
-    /// Whether a new session may be made; its QSPEC.
+    /// Checks the limits for a new session; returns its QSPEC.
     fn check_new<'a>(
         &mut self,
         cx: &HandlerContext<'_, '_>,
-        arrival: &Arrival<'a>,
+        received: &ReceivedReserve<'a>,
     ) -> Result<&'a [u8], Refused> {
-        let Some(qspec) = arrival.reserve.qspec else {
+        let Some(qspec) = received.reserve.qspec else {
             return Err(refused(Outcome::TransientFailure(TransientFailure::FullQspecRequired)));
         };
         let limits = self.config.limits;
         let full = self.store.sessions.len() >= limits.sessions as usize
-            || self.store.asked_by(arrival.peer) >= limits.sessions_per_peer;
-        if full || !self.may_change(cx.now, arrival.peer) {
+            || self.store.sessions_from(received.peer) >= limits.sessions_per_peer;
+        if full || !self.may_change(cx.now, received.peer) {
             return Err(refused(Outcome::TransientFailure(TransientFailure::ReservationFailure)));
         }
         Ok(qspec)
     }
 
-    /// Asks for something else, or comes along another way.
-    fn changed(&mut self, cx: &mut HandlerContext<'_, '_>, arrival: &Arrival<'_>, index: Index) {
-        let Arrival { message, reserve, mri, peer } = *arrival;
+    /// Changes the reservation, the flow or the peer of a session.
+    fn change_session(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        received: &ReceivedReserve<'_>,
+        index: Index,
+    ) {
+        let ReceivedReserve { message, reserve, mri, peer } = *received;
         if !self.may_change(cx.now, peer) {
             return self.ignore(cx, message, DropReason::TooOften);
         }
@@ -235,22 +260,22 @@ impl QosNslp {
         let session = self.store.session(index);
         let (claim, rule, old_interface) = (session.claim, session.rule, session.interface);
         let was_in_aggregate = session.flags.has(Flags::IN_AGGREGATE);
-        let asked = self.asked(cx, arrival, index, qspec).map(|asked| {
+        let asked = self.admission_request(cx, received, index, qspec).map(|asked| {
             let stays =
                 asked.interface == old_interface && asked.aggregate.is_some() == was_in_aggregate;
             AdmissionRequest { held: claim.filter(|_| stays), rule, ..asked }
         });
-        if asked.as_ref().is_ok_and(|asked| self.waits_for_room(cx, arrival, asked)) {
+        if asked.as_ref().is_ok_and(|asked| self.waits_for_growth(cx, received, asked)) {
             return;
         }
         let granted =
             asked.and_then(|asked| Ok((asked.interface, asked.aggregate, self.admit(cx, &asked)?)));
         let (interface, aggregate, granted) = match granted {
             Ok(granted) => granted,
-            Err(refused) => return self.deny(cx, arrival, &refused),
+            Err(refused) => return self.deny(cx, received, &refused),
         };
         let (breaks, from_aggregate) =
-            (self.is_broken(cx, message, reserve), cx.nslpid == self.number_of(true));
+            (self.has_break(cx, message, reserve), cx.nslpid == self.nslpid_of_level(true));
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         let is_news = *session.qspec != *granted.qspec || session.mri != mri;
@@ -277,39 +302,39 @@ impl QosNslp {
             cx.context.ledger.release(claim);
             cx.out.remove(claim);
         }
-        self.note_objects(index, reserve, aggregate);
+        self.store_objects(index, reserve, aggregate);
         if old_mri != mri {
-            let ends_here = self.ends_here(cx, arrival);
+            let ends_here = self.ends_here(cx, received);
             self.store.session_mut(index).flags.set(Flags::ENDS_HERE, ends_here);
             self.flow_changed(index, old_mri, reserve.replace);
         }
         self.install(cx, index, old_mri != mri && moved.is_none());
         let change = if moved.is_some() { Change::Moved } else { Change::Changed };
-        self.tell_of_claim(cx, index, change);
+        self.report_claim(cx, index, change);
         if old_peer != Some(peer) {
-            self.asked_by_another(cx, index, peer);
+            self.change_previous_peer(cx, index, peer);
         }
         if is_news || reserve.rii.is_some() {
             let success = if is_news { Success::Reservation } else { Success::Refresh };
-            self.go_on(cx, arrival, index, success);
+            self.forward_reserve(cx, received, index, success);
         } else if reserve.flags.ack_req {
-            self.acknowledge(cx, arrival);
+            self.acknowledge(cx, received);
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
-            self.triggers(cx, index, id);
+            self.resume_bound(cx, index, id);
         }
         self.rearm(index);
     }
 
-    /// What admission is asked by a RESERVE.
-    fn asked<'a>(
+    /// Returns the request for admission of a RESERVE.
+    fn admission_request<'a>(
         &self,
         cx: &HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         block: Index,
         qspec: &'a [u8],
     ) -> Result<AdmissionRequest<'a>, Refused> {
-        let Arrival { message, reserve, mri, .. } = arrival;
+        let ReceivedReserve { message, reserve, mri, .. } = received;
         if qspec.len() > usize::from(self.config.limits.qspec) {
             return Err(refused(Outcome::PermanentFailure(PermanentFailure::System)));
         }
@@ -318,8 +343,8 @@ impl QosNslp {
         }
         let failure = Outcome::TransientFailure(TransientFailure::ReservationFailure);
         let flow = flow_of(mri, reserve.classifier).ok_or(refused(failure))?;
-        let interface = match way_out(cx, mri) {
-            // What an aggregate carries claims by itself beyond it.
+        let interface = match outgoing_interface(cx, mri) {
+            // The flows of an aggregate have their own claims beyond the egress.
             Ok(_) if self.is_deaggregator(cx, message) => None,
             Ok(interface) => interface,
             Err(_) => return Err(refused(failure)),
@@ -338,21 +363,21 @@ impl QosNslp {
         })
     }
 
-    /// Whether messages of a session go no further than here, by what its flow or its first message says.
-    fn ends_here(&self, cx: &HandlerContext<'_, '_>, arrival: &Arrival<'_>) -> bool {
-        let Arrival { reserve, mri, .. } = arrival;
+    /// Returns whether a session ends at this node, by its flow or by its scope.
+    fn ends_here(&self, cx: &HandlerContext<'_, '_>, received: &ReceivedReserve<'_>) -> bool {
+        let ReceivedReserve { reserve, mri, .. } = received;
         let end = match mri.direction {
             Direction::Downstream => mri.destination,
             Direction::Upstream => mri.source,
         };
         reserve.flags.scoping
-            || self.is_deaggregator(cx, arrival.message)
+            || self.is_deaggregator(cx, received.message)
             || reserve.flags.proxy && self.config.proxy
             || cx.context.interfaces.is_local(end)
     }
 
-    /// Keeps what a RESERVE has besides: bindings, and unknown objects that go into refreshes.
-    fn note_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
+    /// Stores the bindings of a RESERVE, and unknown objects that belong into refreshes.
+    fn store_objects(&mut self, index: Index, reserve: &Reserve<'_>, aggregate: Option<usize>) {
         let is_plain = reserve.bound.is_empty() && reserve.extra.is_empty();
         if !is_plain || self.store.session(index).extra.is_some() {
             let bound: Vec<_> = reserve.bound.iter().collect();
@@ -372,17 +397,17 @@ impl QosNslp {
         }
     }
 
-    fn tell_of_claim(&self, cx: &mut HandlerContext<'_, '_>, index: Index, change: Change) {
+    fn report_claim(&self, cx: &mut HandlerContext<'_, '_>, index: Index, change: Change) {
         let claim = self.store.session(index).claim;
         if let Some(demand) = claim.and_then(|claim| cx.context.ledger.demand(claim)) {
-            self.tell(cx, index, change, demand);
+            self.report_change(cx, index, change, demand);
         }
     }
 
-    /// Whether routers between this node and its peer, or before that, cannot provide QoS (section 3.3.5). What has come at the
-    /// next level has been in an aggregate there.
+    /// Returns whether routers before this node provide no QoS (section 3.3.5). Messages of the next level have crossed
+    /// a domain in an aggregate.
     #[inline]
-    fn is_broken(
+    fn has_break(
         &self,
         cx: &HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -390,22 +415,22 @@ impl QosNslp {
     ) -> bool {
         reserve.flags.breaks
             || message.ip_distance.is_some_and(|hops| hops > 1)
-                && cx.nslpid == self.number_of(false)
+                && cx.nslpid == self.nslpid_of_level(false)
     }
 
-    /// How long until a refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
+    /// Returns the time until the next refresh: 0.5 to 1.5 times the period (RFC 2205 section 3.7).
     pub(super) fn refresh_wait(&mut self) -> Duration {
         let period = self.config.refresh;
         self.jitter.uniform(period / 2, period + period / 2)
     }
 }
 
-/// A refusal without more to say.
+/// Creates a refusal without additional information.
 pub(super) fn refused(outcome: Outcome) -> Refused {
     Refused::from(Fault { outcome, object: None, parameter: None })
 }
 
-/// Appends an unknown object as it stands on the wire, to be stored and refreshed (AB=11).
+/// Appends an unknown object in wire format, to be stored and refreshed (AB=11).
 fn keep(kept: &mut Vec<u8>, object_type: u16, value: &[u8]) {
     let words = (value.len() / 4) as u16;
     kept.extend_from_slice(&(0xc000 | object_type).to_be_bytes());
@@ -418,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequence_numbers_go_round_and_epochs_come_first() {
+    fn sequence_numbers_wrap_and_epochs_come_first() {
         let rsn = |number, epoch| Rsn { number, epoch };
         for (known, new, expected) in [
             (rsn(5, 1), rsn(5, 1), Order::Same),

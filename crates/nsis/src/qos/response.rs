@@ -1,7 +1,7 @@
-//! RESPONSE: what became of a RESERVE or a QUERY (RFC 5974 section 5.4.3).
+//! RESPONSE: the result of a RESERVE or a QUERY (RFC 5974 section 5.4.3).
 //!
-//! With an RII it travels back to the node that has drawn it. With an RSN it is between two neighbours; if it tells of an
-//! error, each of them passes it back under the number that its own peer knows.
+//! With an RII it travels back to the node that has drawn the RII. With an RSN it is between two neighbors; an error is
+//! passed back by each of them, under the RSN of its own peer.
 
 use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::qos_nslp::iana::{ErrorClass, Informational, Success, TransientFailure};
@@ -10,46 +10,50 @@ use earmark_wire::qos_nslp::{Answers, GenericFlags, Message, Outcome, Response, 
 use super::QosNslp;
 use super::api::Change;
 use super::counters::DropReason;
-use super::send::{Addressing, Saying};
+use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index};
 use crate::nslp::{HandlerContext, Received};
 
-/// Whether it says that something has failed.
+/// Returns whether an outcome is a failure.
 pub(super) fn is_error(outcome: Outcome) -> bool {
     !matches!(outcome.class(), ErrorClass::Informational | ErrorClass::Success)
 }
 
 impl QosNslp {
-    /// A RESPONSE has come.
-    pub(super) fn response(
+    /// Handles a RESPONSE.
+    pub(super) fn receive_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
         response: &Response<'_>,
     ) {
         if let Some(Answers::Rii(rii)) = response.answers
-            && self.query_is_answered(cx, message.session, rii, response)
+            && self.receive_query_response(cx, message.session, rii, response)
         {
             return;
         }
         let Some(index) = self.store.find(message.session) else {
-            return self.pass_back(cx, message, response);
+            return self.forward_response(cx, message, response);
         };
         let session = self.store.session_mut(index);
         if message.mri.direction() == session.direction() {
-            // It goes where RESERVEs go: the answer to a QUERY of the other end.
-            return self.pass_back(cx, message, response);
+            // The direction of RESERVEs: a response to a QUERY of the other end.
+            return self.forward_response(cx, message, response);
         }
         session.flags.set(Flags::BREAK, session.flags.has(Flags::BREAK) || response.flags.breaks);
         match response.answers {
-            Some(Answers::Rii(rii)) => self.answers_rii(cx, message, response, index, rii),
-            Some(Answers::Rsn(rsn)) => self.answers_rsn(cx, message, response, index, rsn),
-            // It goes no further, and nothing here waits for it (section 5.4.3).
+            Some(Answers::Rii(rii)) => {
+                self.receive_response_to_rii(cx, message, response, index, rii);
+            }
+            Some(Answers::Rsn(rsn)) => {
+                self.receive_response_to_rsn(cx, message, response, index, rsn);
+            }
+            // It stays between neighbors, and no request is pending here (section 5.4.3).
             None => self.ignore(cx, message, DropReason::Unasked),
         }
     }
 
-    fn answers_rii(
+    fn receive_response_to_rii(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -57,25 +61,25 @@ impl QosNslp {
         index: Index,
         rii: u32,
     ) {
-        self.next_has_answered(cx, message, index);
+        self.learn_next_peer(cx, message, index);
         let session = self.store.session(index);
         let request = session.extra.as_ref().and_then(|extra| extra.request);
         let is_ours = request.is_some_and(|request| request.rii == rii);
         if !is_ours && session.is_initiator() {
             return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.note_outcome(cx, index, response.info.outcome);
+        self.apply_outcome(cx, index, response.info.outcome);
         if is_ours {
-            return self.answered(cx, index, response);
+            return self.handle_request_response(cx, index, response);
         }
-        self.send_back(cx, index, response, Some(Answers::Rii(rii)));
+        self.send_response_back(cx, index, response, Some(Answers::Rii(rii)));
         let session = self.store.session(index);
         if session.flags.has(Flags::TORN) {
             self.forget(cx, index);
         }
     }
 
-    fn answers_rsn(
+    fn receive_response_to_rsn(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -87,14 +91,14 @@ impl QosNslp {
         if rsn != (Rsn { number: session.own_rsn, epoch: self.epoch }) {
             return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.next_has_answered(cx, message, index);
+        self.learn_next_peer(cx, message, index);
         match response.info.outcome {
             Outcome::TransientFailure(TransientFailure::FullQspecRequired) => {
-                self.tell_all(cx, index);
+                self.send_full_reserve(cx, index);
             }
             Outcome::Informational(Informational::ReducedRefreshesNotSupported) => {
                 self.store.session_mut(index).flags.set(Flags::FULL_ONLY, true);
-                self.tell_all(cx, index);
+                self.send_full_reserve(cx, index);
             }
             Outcome::Informational(_) => {
                 let Some(summary) = response.summary else { return };
@@ -102,7 +106,7 @@ impl QosNslp {
                 for id in summary.ids() {
                     let other = self.store.find(id);
                     if let Some(other) = other.filter(|&other| self.store.session(other).on == on) {
-                        self.tell_all(cx, other);
+                        self.send_full_reserve(cx, other);
                     }
                 }
             }
@@ -115,31 +119,35 @@ impl QosNslp {
                 }
             }
             outcome if is_error(outcome) => {
-                self.note_outcome(cx, index, outcome);
+                self.apply_outcome(cx, index, outcome);
                 if self.store.session(index).is_initiator() {
-                    return self.answered(cx, index, response);
+                    return self.handle_request_response(cx, index, response);
                 }
                 let answers = Some(Answers::Rsn(self.store.session(index).rsn));
-                self.send_back(cx, index, response, answers);
+                self.send_response_back(cx, index, response, answers);
             }
             _ => {}
         }
     }
 
-    /// Sends all there is to say of a session to a node that lacks it.
-    fn tell_all(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Sends a full RESERVE to a node that lacks the session.
+    fn send_full_reserve(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         if session.flags.has(Flags::REMOVED) || session.flags.has(Flags::ENDS_HERE) {
             return;
         }
         session.flags.set(Flags::CONFIRMED, false);
         let rii = session.extra.as_ref().and_then(|extra| extra.request).map(|r| r.rii);
-        self.send_reserve(cx, index, &Saying { full: true, rii, ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii, ..ReserveOptions::default() },
+        );
     }
 
-    /// What an outcome means for what this node has reserved: where a new reservation fails further on, it is of no use
-    /// here (RFC 5975 section 4.2.3); a change that fails leaves what there was, until the QNI says more.
-    fn note_outcome(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, outcome: Outcome) {
+    /// Applies an outcome to the reservation of this node: a failed new reservation is released (RFC 5975 section
+    /// 4.2.3), a failed change leaves the old one until the QNI decides.
+    fn apply_outcome(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, outcome: Outcome) {
         let session = self.store.session_mut(index);
         let is_new = !session.flags.has(Flags::CONFIRMED) && session.own_rsn == 0;
         match outcome {
@@ -147,28 +155,28 @@ impl QosNslp {
                 session.flags.set(Flags::CONFIRMED, true);
             }
             outcome if is_error(outcome) && is_new && !session.is_initiator() => {
-                self.give_back(cx, index, Change::Refused);
+                self.release_claim(cx, index, Change::Refused);
             }
             _ => {}
         }
     }
 
-    /// Passes a RESPONSE back to the peer that asks for the session.
-    fn send_back(
+    /// Forwards a RESPONSE to the peer towards the QNI.
+    fn send_response_back(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         response: &Response<'_>,
         answers: Option<Answers>,
     ) {
-        let way = self.towards_qni(index, None);
-        let flags = GenericFlags { scoping: false, ..self.flags_of(way.session) };
+        let addressing = self.towards_qni(index, None);
+        let flags = GenericFlags { scoping: false, ..self.flags_of(addressing.session) };
         let message = Message::Response(Response { flags, answers, summary: None, ..*response });
-        self.send(cx, way, &message);
+        self.send(cx, addressing, &message);
     }
 
-    /// Passes a RESPONSE back of which nothing is known here: QUERYs leave no state (section 4.2).
-    fn pass_back(
+    /// Forwards a RESPONSE without state of this node: QUERYs leave none (section 4.2).
+    fn forward_response(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -177,10 +185,10 @@ impl QosNslp {
         if self.is_own_end(cx, &message.mri) || !matches!(response.answers, Some(Answers::Rii(_))) {
             return self.ignore(cx, message, DropReason::Unasked);
         }
-        self.send(cx, Addressing::on(message), &Message::Response(*response));
+        self.send(cx, Addressing::forwarding(message), &Message::Response(*response));
     }
 
-    /// Whether messages that go this way end here.
+    /// Returns whether messages in this direction end here.
     pub(super) fn is_own_end(&self, cx: &HandlerContext<'_, '_>, mri: &Mri) -> bool {
         let (source, destination) = mri.addresses();
         cx.context.interfaces.is_local(match mri.direction() {
@@ -189,7 +197,7 @@ impl QosNslp {
         })
     }
 
-    /// Draws the name of a request that is new in its session.
+    /// Draws a new RII.
     pub(super) fn draw_rii(&mut self) -> u32 {
         self.riis.next_u64() as u32
     }

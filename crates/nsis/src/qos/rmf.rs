@@ -1,15 +1,16 @@
-//! The resource management function: what a QSPEC (RFC 5975) means to a link, and what the node writes into it.
+//! The resource management function: the meaning of a QSPEC (RFC 5975) for a link, and the values that the node writes
+//! into it.
 //!
 //! The QoS model is the default one. TMOD-1 is a token bucket, admitted as controlled load: the token rate r counts
-//! against the link. With the PHB class EF (RFC 3246) it is guaranteed service with R = r instead, since a link that
-//! serves the flow at no less than r is what EF promises; all other classes are controlled load. What may be less than
-//! desired stands in QoS Available, from which each node takes what it can give, no less than Minimum QoS.
+//! against the link. With the PHB class EF (RFC 3246) it is guaranteed service with R = r, because EF promises that a
+//! link serves the flow at no less than r; all other classes are controlled load. If less than desired is acceptable,
+//! it is in QoS Available, which each node lowers to what it can give, no lower than Minimum QoS.
 //!
-//! TMOD-2 is the burst traffic beside TMOD-1, the average (section 3.3.1, for the markers of RFC 2697 and RFC 2698). The link
-//! is to carry both: the larger rate is admitted; where both buckets are filled at one rate a burst may empty both.
+//! TMOD-2 is the burst traffic besides TMOD-1, the average (section 3.3.1, for the markers of RFC 2697 and RFC 2698).
+//! The link must carry both: the larger rate is admitted; if both rates are equal, a burst may empty both buckets.
 //!
-//! Path Latency adds up, Preemption Priority is obeyed; other parameters are marked as not supported (N), and refused
-//! where they must be understood (M).
+//! Path Latency is added up, Preemption Priority is obeyed; other parameters are marked as not supported (N), and
+//! refused if they are mandatory (M).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,25 +28,25 @@ use earmark_wire::qspec::{
 
 use super::api::ReservationRequest;
 
-/// What a QSPEC asks of this node.
+/// Resources that a QSPEC requests from this node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wanted {
-    /// All that is asked for.
+    /// Requested demand.
     pub(super) demand: Demand,
-    /// The least token rate that will do; none where it is all or nothing.
+    /// Minimum token rate; `None` for all or nothing.
     pub(super) minimum: Option<Rate>,
     pub(super) priority: Priority,
-    /// The object that the demand is taken from.
+    /// Object that the demand is taken from.
     pub(super) from: ObjectType,
-    /// Whether this node has anything to write into the QSPEC: see [`compose`].
+    /// Whether this node has to write into the QSPEC: see [`compose`].
     pub(super) is_edited: bool,
 }
 
-/// Why a QSPEC asks for nothing that could be given.
+/// Why a QSPEC is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) outcome: Outcome,
-    /// The parameter at fault, or the object, or neither.
+    /// The faulty object, if any, and the faulty parameter, if any.
     pub(super) object: Option<ObjectType>,
     pub(super) parameter: Option<ParameterId>,
 }
@@ -59,11 +60,11 @@ impl From<ParseError> for Fault {
 /// PHB class EF (RFC 3246), its recommended code point.
 const EF: u8 = 0b10_1110;
 
-/// Reads and judges a QSPEC of a RESERVE or a QUERY.
+/// Parses and evaluates a QSPEC of a RESERVE or a QUERY.
 ///
 /// # Errors
-/// It is none, has not the objects of its procedure, or has something that must be understood and is not.
-pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
+/// The QSPEC is malformed, lacks objects of its procedure, or has an unsupported mandatory parameter.
+pub(super) fn evaluate(octets: &[u8], message: MessageType) -> Result<Wanted, Fault> {
     let qspec = Qspec::parse(octets)?;
     if qspec.qspec_type != QspecType::Default {
         // Another QoS model has other rules (RFC 5975 section 4.1).
@@ -72,43 +73,47 @@ pub(super) fn judge(octets: &[u8], message: MessageType) -> Result<Wanted, Fault
     }
     qspec.check_objects(message)?;
     qspec.validate()?;
-    wanted(&qspec, &Said::by(&qspec)?, message)
+    wanted(&qspec, &SupportedParameters::read(&qspec)?, message)
 }
 
-/// What the parameters of a QSPEC say that this node understands.
+/// Supported parameters of a QSPEC.
 #[derive(Default)]
-struct Said {
+struct SupportedParameters {
     desired: Traffic,
     available: Traffic,
     minimum: Traffic,
-    /// Of the first object that has one, but for Minimum QoS; so the priority.
+    /// Value of the first object that has one, except Minimum QoS; the same for the priority.
     phb: Option<PhbField>,
     priority: Option<PreemptionPriority>,
-    /// There are others.
+    /// Whether there are unsupported parameters.
     more: bool,
 }
 
-/// The traffic of an object.
+/// Traffic parameters of an object.
 #[derive(Default)]
 struct Traffic {
     average: Option<TokenBucket>,
     burst: Option<TokenBucket>,
 }
 
-impl Said {
-    /// Walks the parameters once.
+impl SupportedParameters {
+    /// Reads the parameters once.
     ///
     /// # Errors
-    /// One must be understood and is not.
-    fn by(qspec: &Qspec<'_>) -> Result<Said, Fault> {
-        let mut said = Said::default();
+    /// A mandatory parameter is unsupported.
+    fn read(qspec: &Qspec<'_>) -> Result<SupportedParameters, Fault> {
+        let mut supported = SupportedParameters::default();
         for (object, parameter) in parameters(qspec) {
-            said.note(object, &parameter)?;
+            supported.read_parameter(object, &parameter)?;
         }
-        Ok(said)
+        Ok(supported)
     }
 
-    fn note(&mut self, object: ObjectType, parameter: &Parameter<'_>) -> Result<(), Fault> {
+    fn read_parameter(
+        &mut self,
+        object: ObjectType,
+        parameter: &Parameter<'_>,
+    ) -> Result<(), Fault> {
         let traffic = match object {
             ObjectType::QosDesired => Some(&mut self.desired),
             ObjectType::QosAvailable => Some(&mut self.available),
@@ -138,7 +143,7 @@ impl Said {
 }
 
 impl Traffic {
-    /// TMOD-1 and TMOD-2 in one.
+    /// Returns TMOD-1 and TMOD-2 combined.
     fn in_all(&self) -> Option<TokenBucket> {
         let average = self.average?;
         let Some(burst) = self.burst else { return Some(average) };
@@ -150,14 +155,14 @@ impl Traffic {
     }
 }
 
-/// Whether QoS Available is an offer to which nodes add, and from which they take. In a RESERVE that answers a QUERY it is what
-/// that has found, and read only (RFC 5975 section 4.3.2, case 3).
+/// Returns whether nodes update QoS Available. In a RESERVE that answers a QUERY it has the values found by the QUERY,
+/// and is read only (RFC 5975 section 4.3.2, case 3).
 fn is_offer(procedure: Procedure, message: MessageType) -> bool {
     let found = procedure.sequence == MessageSequence::ThreeWay && procedure.combination == 2;
     message == MessageType::Query || !found
 }
 
-/// All parameters with the objects that they are in.
+/// Returns all parameters with their objects.
 fn parameters<'q>(
     qspec: &Qspec<'q>,
 ) -> impl Iterator<Item = (ObjectType, Parameter<'q>)> + use<'q> {
@@ -183,10 +188,14 @@ fn is_supported(parameter: ParameterId) -> bool {
     )
 }
 
-fn wanted(qspec: &Qspec<'_>, said: &Said, message: MessageType) -> Result<Wanted, Fault> {
+fn wanted(
+    qspec: &Qspec<'_>,
+    supported: &SupportedParameters,
+    message: MessageType,
+) -> Result<Wanted, Fault> {
     let has_offer = qspec.available.is_some() && is_offer(qspec.procedure, message);
-    let offered = said.available.in_all().filter(|_| has_offer);
-    let (bucket, from) = match (offered, said.desired.in_all()) {
+    let offered = supported.available.in_all().filter(|_| has_offer);
+    let (bucket, from) = match (offered, supported.desired.in_all()) {
         (Some(bucket), _) => (bucket, ObjectType::QosAvailable),
         (None, Some(bucket)) => (bucket, ObjectType::QosDesired),
         (None, None) => {
@@ -199,21 +208,21 @@ fn wanted(qspec: &Qspec<'_>, said: &Said, message: MessageType) -> Result<Wanted
             return Err(Fault { outcome, object: Some(object), parameter: None });
         }
     };
-    let phb = said.phb.and_then(PhbField::phb);
+    let phb = supported.phb.and_then(PhbField::phb);
     let is_expedited = matches!(phb, Some(Phb::Standard { dscp: EF, .. }));
     let demand = Demand::from_flowspec(&if is_expedited {
         FlowSpec::Guaranteed(bucket, Rspec { rate: bucket.rate, slack_us: 0 })
     } else {
         FlowSpec::ControlledLoad(bucket)
     });
-    let priority = said.priority.map_or_else(Priority::default, |priority| {
+    let priority = supported.priority.map_or_else(Priority::default, |priority| {
         Priority::new(priority.preemption, priority.defending)
     });
     let minimum = (from == ObjectType::QosAvailable).then(|| {
-        let least = said.minimum.in_all();
+        let least = supported.minimum.in_all();
         least.map_or(Rate::ZERO, |bucket| Rate::from_octets_per_second(bucket.rate))
     });
-    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || said.more })
+    Ok(Wanted { demand, minimum, priority, from, is_edited: has_offer || supported.more })
 }
 
 fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
@@ -223,8 +232,8 @@ fn tmod(object: &QosObject<'_>) -> Option<TokenBucket> {
     }
 }
 
-/// Writes what this node has to say into a QSPEC on its way: parameters that it does not support, and, where QoS Available is
-/// an offer, its latency and no more than `available`.
+/// Writes the values of this node into a QSPEC in transit: marks unsupported parameters, and, if QoS Available is
+/// updated, adds the latency and limits the rate to `available`.
 pub(super) fn compose(octets: &mut [u8], message: MessageType, available: Rate, latency_us: u32) {
     let Ok(qspec) = Qspec::parse(octets) else { return };
     let unsupported: Vec<(ObjectType, ParameterId)> = parameters(&qspec)
@@ -246,7 +255,7 @@ pub(super) fn compose(octets: &mut [u8], message: MessageType, available: Rate, 
     }
 }
 
-/// What a parameter of QoS Available becomes, if this node has anything to say about it.
+/// Returns the new value of a parameter of QoS Available, if this node changes it.
 fn offered(
     parameter: &Parameter<'_>,
     available: Rate,
@@ -266,7 +275,7 @@ fn offered(
     Some(Parameter { is_mandatory, is_failed, is_not_supported, value })
 }
 
-/// The bucket with no larger a rate; zero in all where that is nothing (RFC 5975 section 4.3.2).
+/// Limits the rate of a bucket; all zero if nothing is available (RFC 5975 section 4.3.2).
 fn at_most(bucket: TokenBucket, available: Rate) -> TokenBucket {
     if Rate::from_octets_per_second(bucket.rate) <= available {
         return bucket;
@@ -278,17 +287,17 @@ fn at_most(bucket: TokenBucket, available: Rate) -> TokenBucket {
     TokenBucket { rate, ..bucket }
 }
 
-/// The largest number of octets per second that counts no more than `rate`.
+/// Returns the largest number of octets per second that does not exceed `rate`.
 fn octets_within(rate: Rate) -> f32 {
     let octets = rate.as_octets_per_second();
     if Rate::from_octets_per_second(octets) > rate { octets.next_down() } else { octets }
 }
 
-/// All ones stand for a latency that is not known (RFC 5975 section 5.2.3).
+/// Value of an unknown latency: all ones (RFC 5975 section 5.2.3).
 const UNKNOWN_LATENCY: u32 = u32::MAX;
 
-/// The QSPEC that refuses: the one that came, with E where it is not met, and with QoS Available that says what could be
-/// had, put in where it was not.
+/// Returns the QSPEC of a refusal: the received one, with the E flag at the unmet parameter, and with the available
+/// rate in QoS Available, which is added if missing.
 pub(super) fn refusal(octets: &[u8], fault: &Fault, available: Option<Rate>) -> Vec<u8> {
     let mut refused = match available.and_then(|available| with_available(octets, available)) {
         Some(added) => added,
@@ -324,8 +333,8 @@ fn emitted(qspec: &Qspec<'_>) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-/// The QSPEC of the RESPONSE to a RESERVE that has succeeded (RFC 5975 section 4.3): QoS Reserved has the parameters of QoS
-/// Desired, with the values of QoS Available where they stand there too.
+/// Returns the QSPEC of the RESPONSE to a successful RESERVE (RFC 5975 section 4.3): QoS Reserved has the parameters of
+/// QoS Desired, with the values of QoS Available if present there.
 pub(super) fn success(octets: &[u8]) -> Option<Vec<u8>> {
     let qspec = Qspec::parse(octets).ok()?;
     let desired = qspec.desired?.parameters;
@@ -336,7 +345,7 @@ pub(super) fn success(octets: &[u8]) -> Option<Vec<u8>> {
             offered.and_then(|offered| offered.find(parameter.value.id())).unwrap_or(parameter)
         })
         .collect();
-    // Tables 1 and 2: where the sender has seeded QoS Available in its QUERY, the RESPONSE has it no more.
+    // Tables 1 and 2: if the sender has seeded QoS Available in its QUERY, the RESPONSE omits it.
     let Procedure { sequence, combination } = qspec.procedure;
     let drops_available = sequence == MessageSequence::ThreeWay && combination == 2;
     emitted(&Qspec {
@@ -348,7 +357,8 @@ pub(super) fn success(octets: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The QSPEC of the RESERVE that answers a QUERY for one (RFC 5975 section 4.3.2), for no more than `most`.
+/// Returns the QSPEC of the RESERVE that answers a QUERY with RESERVE-INIT (RFC 5975 section 4.3.2), for no more than
+/// `most`.
 pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
     let qspec = Qspec::parse(octets).ok()?;
     let desired: Vec<Parameter<'_>> = qspec
@@ -362,7 +372,7 @@ pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
         })
         .collect();
     let minimum = qspec.minimum;
-    // Combination 1: what is desired may be less, so the RESERVE collects.
+    // Combination 1: less than desired is acceptable, so the RESERVE collects QoS Available.
     let seed: Vec<Parameter<'_>> =
         desired.iter().copied().filter(|parameter| is_traffic(parameter.value.id())).collect();
     let available = match qspec.procedure.combination {
@@ -372,7 +382,7 @@ pub(super) fn answer(octets: &[u8], most: Rate) -> Option<Vec<u8>> {
     emitted(&Qspec { desired: Some(QosObject::new(&desired)), available, minimum, ..qspec })
 }
 
-/// A QSPEC of a RESERVE that asks for exactly this rate, and for nothing that could be negotiated.
+/// Returns the QSPEC of a RESERVE for exactly this rate, without negotiation.
 pub(super) fn resized(octets: &[u8], rate: Rate) -> Option<Vec<u8>> {
     let qspec = Qspec::parse(octets).ok()?;
     let desired: Vec<Parameter<'_>> =
@@ -386,7 +396,7 @@ pub(super) fn resized(octets: &[u8], rate: Rate) -> Option<Vec<u8>> {
     })
 }
 
-/// The QSPEC of a QUERY that asks for the RESERVE with this one again.
+/// Returns the QSPEC of a QUERY that asks for the RESERVE with this QSPEC again.
 pub(super) fn as_query(octets: &[u8]) -> Option<Vec<u8>> {
     let qspec = Qspec::parse(octets).ok()?;
     let keeps_available = qspec.procedure.combination == 2;
@@ -407,19 +417,19 @@ const fn is_traffic(parameter: ParameterId) -> bool {
     matches!(parameter, ParameterId::Tmod1 | ParameterId::Tmod2)
 }
 
-/// What a message is written for.
+/// Purpose of a QSPEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A RESERVE of the sender.
     Reserve,
-    /// A QUERY for a RESERVE.
+    /// A QUERY with RESERVE-INIT.
     Invite,
     /// A QUERY for resources.
     Query,
 }
 
-/// The QSPEC of a wish.
-pub(super) fn of_wish(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
+/// Returns the QSPEC of a request.
+pub(super) fn of_request(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec<u8>> {
     let bucket = TokenBucket {
         rate: wish.rate.as_octets_per_second(),
         depth: wish.burst as f32,
@@ -467,19 +477,19 @@ pub(super) fn of_wish(wish: &ReservationRequest, purpose: Purpose) -> Option<Vec
     emitted(&qspec)
 }
 
-/// What a QSPEC tells an application.
+/// Values of the QSPEC in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Told {
-    /// What has been reserved.
+pub(super) struct ResponseValues {
+    /// Reserved rate.
     pub(super) reserved: Option<Rate>,
-    /// What could be had.
+    /// Available rate.
     pub(super) available: Option<Rate>,
     pub(super) latency_us: Option<u32>,
 }
 
-/// What the QSPEC of an answer says.
-pub(super) fn told(octets: Option<&[u8]>) -> Told {
-    let Some(Ok(qspec)) = octets.map(Qspec::parse) else { return Told::default() };
+/// Returns the values of the QSPEC in a response.
+pub(super) fn response_values(octets: Option<&[u8]>) -> ResponseValues {
+    let Some(Ok(qspec)) = octets.map(Qspec::parse) else { return ResponseValues::default() };
     let rate = |object: Option<QosObject<'_>>| {
         tmod(&object?).map(|bucket| Rate::from_octets_per_second(bucket.rate))
     };
@@ -491,5 +501,5 @@ pub(super) fn told(octets: Option<&[u8]>) -> Told {
         }
         _ => None,
     };
-    Told { reserved: rate(qspec.reserved), available: rate(qspec.available), latency_us }
+    ResponseValues { reserved: rate(qspec.reserved), available: rate(qspec.available), latency_us }
 }

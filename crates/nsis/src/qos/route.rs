@@ -1,9 +1,9 @@
-//! Changes of route (RFC 5974 sections 3.2.12 and 5.2.5).
+//! Route changes (RFC 5974 sections 3.2.12 and 5.2.5).
 //!
-//! A peer is known by the handle that GIST gives it. Where another node comes next, the reservation is made there with a
-//! sequence number that is two more, and an answer is asked for; when that has come, the node before is told to tear down
-//! with the number between. Should both be the same node, it takes that for an old message. Where another node asks, the
-//! one before hears that the route has changed, so that it looks for the new way itself.
+//! A peer is known by its SII-Handle. If the next node changes, the session sends a RESERVE with a sequence number
+//! increased by two, and requests a response. After the response, the old next node gets a tear with the number
+//! between. If both are the same node, it ignores the tear as old. If the previous node changes, the old one gets a
+//! NOTIFY about the route change, so that it queries for the new path itself.
 
 use earmark_core::InterfaceId;
 use earmark_wire::gist::{Direction, PathCoupled};
@@ -16,18 +16,18 @@ use super::QosNslp;
 use super::admission::AdmissionRequest;
 use super::api::Change;
 use super::rmf;
-use super::send::Saying;
-use super::state::{Asking, Flags, Index, OldBranch};
+use super::send::ReserveOptions;
+use super::state::{Flags, Index, OldBranch, PendingRequest};
 use crate::nslp::{
     HandlerContext, NetworkNotification, Notification, PeerHandle, Received, Validity,
 };
 
-/// Flows that may share a reservation.
-const MOST_SHARING: usize = 8;
+/// Limit of flows that share a reservation.
+const MAX_SHARING_FLOWS: usize = 8;
 
 impl QosNslp {
-    /// GIST has found out something about the neighbours of a session.
-    pub(super) fn routing_changes(
+    /// Handles a notification of GIST about the peers of a session.
+    pub(super) fn handle_notification(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         notification: &NetworkNotification,
@@ -39,33 +39,38 @@ impl QosNslp {
         }
         let direction = notification.mri.direction();
         if direction == session.direction() {
-            self.next_changes(cx, index, notification.what);
+            self.handle_next_notification(cx, index, notification.what);
         } else if let Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } =
             notification.what
             && session.back.is_none_or(|back| back != peer)
         {
-            self.asker_changes(cx, index, direction);
+            self.handle_previous_change(cx, index, direction);
         }
     }
 
-    /// About the node that comes next.
-    fn next_changes(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index, what: Notification) {
+    /// Handles a notification about the next node.
+    fn handle_next_notification(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_>,
+        index: Index,
+        what: Notification,
+    ) {
         let session = self.store.session(index);
         let (on, was_last) = (session.on, session.flags.has(Flags::LAST));
         if session.flags.has(Flags::ENDS_HERE) {
             return;
         }
         match what {
-            Notification::LastNode => self.becomes_last(cx, index),
+            Notification::LastNode => self.become_last(cx, index),
             Notification::RoutingStatusChange { status: Validity::Good, peer: Some(peer) } => {
                 match on {
                     Some(known) if known == peer => {}
                     None if !was_last => self.store.set_on(index, Some(peer)),
-                    _ => self.next_is(cx, index, peer),
+                    _ => self.change_next_peer(cx, index, peer),
                 }
             }
             Notification::CommunicationFailure(peer) if on == Some(peer) => {
-                // What was said may be lost, so it is all said again.
+                // Messages may be lost, so a full RESERVE follows.
                 let session = self.store.session_mut(index);
                 session.flags.set(Flags::CONFIRMED, false);
                 session.refresh_at = cx.now + self.config.retry;
@@ -75,8 +80,8 @@ impl QosNslp {
         }
     }
 
-    /// Nobody comes after this node any more: path truncation (section 3.2.12.1). It goes on looking with each refresh.
-    pub(super) fn becomes_last(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Makes this node the last one: path truncation (section 3.2.12.1). Each refresh still looks for a next node.
+    pub(super) fn become_last(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         session.flags.set(Flags::LAST, true);
         let (old, mri) = (session.on, session.mri);
@@ -88,11 +93,11 @@ impl QosNslp {
             self.tear_branch(cx, index, &OldBranch { peer, mri });
         }
         self.follow_route(cx, index);
-        self.tell_of_truncation(cx, index);
+        self.report_truncation(cx, index);
     }
 
-    /// Another node comes next.
-    pub(super) fn next_is(
+    /// Changes the next node.
+    pub(super) fn change_next_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -112,18 +117,22 @@ impl QosNslp {
         self.store.set_on(index, Some(peer));
         self.follow_route(cx, index);
         let rii = self.draw_rii();
-        let (at, wait_ms, until) = self.first_try(cx.now);
-        let request = Asking { rii, at, wait_ms, until };
+        let (at, wait_ms, until) = self.first_retry(cx.now);
+        let request = PendingRequest { rii, at, wait_ms, until };
         let session = self.store.session_mut(index);
         let rii = session.extra().request.get_or_insert(request).rii;
-        self.send_reserve(cx, index, &Saying { full: true, rii: Some(rii), ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { full: true, rii: Some(rii), ..ReserveOptions::default() },
+        );
         let wait = self.refresh_wait();
         self.store.session_mut(index).refresh_at = cx.now + wait;
         self.rearm(index);
     }
 
-    /// An answer shows who comes next.
-    pub(super) fn next_has_answered(
+    /// Learns the next node from a response.
+    pub(super) fn learn_next_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -137,7 +146,8 @@ impl QosNslp {
             return;
         }
         if let Some(old) = old.filter(|_| session.flags.has(Flags::REPLACE)) {
-            // It was told before GIST knew, with a number that the branch before does not take for old.
+            // The RESERVE was sent before GIST knew the change, with a number that the old branch does not take for
+            // old.
             session.own_rsn = session.own_rsn.wrapping_add(2);
             session.extra().old_branch.get_or_insert(OldBranch { peer: old, mri });
             session.flags.set(Flags::CONFIRMED, false);
@@ -147,8 +157,8 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// The new way is confirmed, so the old one is given up.
-    pub(super) fn give_up_old_branch(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Tears down the old branch after the new one was confirmed.
+    pub(super) fn tear_old_branch(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session_mut(index);
         let on = session.on;
         let Some(extra) = &mut session.extra else { return };
@@ -160,9 +170,9 @@ impl QosNslp {
         }
     }
 
-    /// A RESERVE has come from another peer than before, which is the one of the session from now on. The one before is
-    /// not listened to for as long as its state could live (section 5.2.5.4).
-    pub(super) fn asked_by_another(
+    /// Changes the previous node to the sender of a RESERVE. The old one is ignored for the lifetime of its state
+    /// (section 5.2.5.4).
+    pub(super) fn change_previous_peer(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -176,12 +186,12 @@ impl QosNslp {
         }
         self.store.set_back(index, peer);
         if let Some(old) = old {
-            self.tell_of_route(cx, index, Some(old));
+            self.notify_route_change(cx, index, Some(old));
         }
     }
 
-    /// GIST says that somebody else is on the side of the QNI now.
-    fn asker_changes(
+    /// Handles a notification of GIST about a new peer towards the QNI.
+    fn handle_previous_change(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
@@ -189,39 +199,40 @@ impl QosNslp {
     ) {
         let session = self.store.session(index);
         if direction == Direction::Downstream {
-            // The receiver asks, and the way to it has changed: the new one has to be shown to it (section 3.2.12).
-            return self.invite_again(cx, index);
+            // The receiver is the QNI, and the path to it has changed: a QUERY must show it the new path (section
+            // 3.2.12).
+            return self.query_new_path(cx, index);
         }
-        // This node's peer may be the only one who does not know (section 5.2.5.3).
+        // Only the old peer may be unaware of the change (section 5.2.5.3).
         let back = session.back;
         if back.is_some() {
-            self.tell_of_route(cx, index, back);
+            self.notify_route_change(cx, index, back);
         }
     }
 
-    /// A NOTIFY with "route change" for a peer, by name.
-    pub(super) fn tell_of_route(
+    /// Sends a NOTIFY "route change" to a peer, explicitly routed.
+    pub(super) fn notify_route_change(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
         to: Option<PeerHandle>,
     ) {
-        let way = self.towards_qni(index, to);
-        let flags = self.flags_of(way.session);
+        let addressing = self.towards_qni(index, to);
+        let flags = self.flags_of(addressing.session);
         let info = InfoSpec::new(Outcome::Informational(Informational::RouteChange));
         let notify = Notify { flags, info, qspec: None, extra: Objects::NONE };
-        self.send(cx, way, &Message::Notify(notify));
+        self.send(cx, addressing, &Message::Notify(notify));
     }
 
-    /// Sends a QUERY with RESERVE-INIT along the new way to the receiver, up to where it meets the old one.
-    fn invite_again(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Sends a QUERY with RESERVE-INIT along the new path to the receiver, up to where it joins the old one.
+    fn query_new_path(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let Some(qspec) = rmf::as_query(&session.qspec) else { return };
         let bound = match &session.extra {
             Some(extra) => extra.bound.clone(),
             None => alloc::vec::Vec::new(),
         };
-        let way = self.towards_qni(index, None);
+        let addressing = self.towards_qni(index, None);
         let flags = GenericFlags { scoping: false, ..self.flags_of(session.id) };
         let query = Query {
             flags,
@@ -234,16 +245,16 @@ impl QosNslp {
             second_qspec: None,
             extra: Objects::NONE,
         };
-        self.send_query(cx, way, query);
+        self.send_query(cx, addressing, query);
     }
 
-    /// The RESERVE that has come is for other packets than those before.
+    /// Handles a RESERVE for other packets than before.
     pub(super) fn flow_changed(&mut self, index: Index, old: PathCoupled, replace: bool) {
         let session = self.store.session_mut(index);
         let on = session.on;
         if !replace {
             let sharing = &mut session.extra().sharing;
-            if sharing.len() < MOST_SHARING && !sharing.contains(&old) {
+            if sharing.len() < MAX_SHARING_FLOWS && !sharing.contains(&old) {
                 sharing.push(old);
             }
             return;
@@ -251,12 +262,12 @@ impl QosNslp {
         if let Some(peer) = on {
             session.extra().old_branch.get_or_insert(OldBranch { peer, mri: old });
         }
-        // With another destination it may be another node.
+        // Another destination may have another next node.
         self.store.set_on(index, None);
     }
 
-    /// The packets leave through another interface, so the claim goes with them. What the new link has no room for is lost,
-    /// and the QNI hears of it.
+    /// Moves the claim to a new outgoing interface. A rate that the new link cannot admit is lost, and the QNI is
+    /// notified.
     pub(super) fn move_claim(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -281,7 +292,7 @@ impl QosNslp {
         let held = old.and_then(|claim| cx.context.ledger.demand(claim));
         let granted = self.admit(cx, &asked);
         let Ok(granted) = granted else {
-            self.give_back(cx, index, Change::Failed);
+            self.release_claim(cx, index, Change::Failed);
             self.store.session_mut(index).interface = interface;
             let outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
             return self.notify_qni(cx, index, outcome);
@@ -299,7 +310,7 @@ impl QosNslp {
         (session.claim, session.interface) = (granted.claim, interface);
         session.rule = granted.rule;
         if session.flags.has(Flags::IN_AGGREGATE) != asked.aggregate.is_some() {
-            // The node that comes next has to be found anew, at the other level.
+            // The next node must be discovered again, at the other level.
             session.flags.set(Flags::IN_AGGREGATE, asked.aggregate.is_some());
             session.flags.set(Flags::CONFIRMED, false);
             self.store.set_on(index, None);
@@ -309,12 +320,12 @@ impl QosNslp {
         }
         self.install(cx, index, false);
         let demand = granted.claim.and_then(|claim| cx.context.ledger.demand(claim));
-        self.tell(cx, index, Change::Moved, demand.unwrap_or(super::admission::NOTHING));
+        self.report_change(cx, index, Change::Moved, demand.unwrap_or(super::admission::NO_DEMAND));
     }
 
-    /// Whether a QUERY for a RESERVE meets a reservation here whose way towards the sender has changed: then this node
-    /// answers it (section 3.2.12).
-    pub(super) fn meets_reservation(
+    /// Answers a QUERY with RESERVE-INIT at a node whose path towards the sender has changed (section 3.2.12); returns
+    /// whether this node is one.
+    pub(super) fn joins_reservation(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         message: &Received<'_>,
@@ -327,7 +338,7 @@ impl QosNslp {
             && session.on.is_some_and(|on| on != peer)
             && !session.flags.has(Flags::TORN);
         if meets {
-            self.next_is(cx, index, peer);
+            self.change_next_peer(cx, index, peer);
         }
         meets
     }

@@ -1,4 +1,4 @@
-//! How messages leave: what each of them is made of, and to whom it goes.
+//! Transmission of messages: their objects and their addressing.
 
 use core::time::Duration;
 
@@ -15,10 +15,10 @@ use super::counters::DropReason;
 use super::state::{Flags, Index};
 use crate::nslp::{Attributes, HandlerContext, PeerHandle, Received, SendMessage};
 
-/// What a RESERVE for the next node has besides what the session says.
+/// Optional parts of a RESERVE for the next node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Saying<'a> {
-    /// With the QSPEC.
+pub(super) struct ReserveOptions<'a> {
+    /// Includes the QSPEC.
     pub(super) full: bool,
     pub(super) tear: bool,
     pub(super) rii: Option<u32>,
@@ -26,79 +26,79 @@ pub(super) struct Saying<'a> {
     pub(super) binding: Option<MessageBinding>,
     pub(super) info: Option<InfoSpec<'a>>,
     pub(super) summary: Option<Summary<'a>>,
-    /// Unknown objects that travel on.
+    /// Unknown objects that are forwarded.
     pub(super) objects: Option<Objects<'a>>,
 }
 
-/// How a message is addressed.
+/// Addressing of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addressing {
     pub(super) session: SessionId,
     pub(super) mri: Mri,
     pub(super) to: Option<PeerHandle>,
     pub(super) attributes: Attributes,
-    /// Under which number; the one that the node is called under where it is none.
+    /// NSLPID; `None` for that of the current call.
     pub(super) nslpid: Option<u16>,
 }
 
 impl Addressing {
-    /// On along the path, as a message has come.
-    pub(super) fn on(message: &Received<'_>) -> Addressing {
+    /// Returns the addressing of a message that is forwarded.
+    pub(super) fn forwarding(message: &Received<'_>) -> Addressing {
         let Received { session, mri, attributes, .. } = *message;
         Addressing { session, mri, to: None, attributes, nslpid: None }
     }
 }
 
-/// The two ways from a node along the path of a session.
+/// The two directions along the path of a session.
 impl QosNslp {
-    /// Towards the QNR; by name, where a peer is given.
+    /// Addresses the node towards the QNR; with `to`, explicitly routed.
     pub(super) fn towards_qnr(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
-        let nslpid = Some(self.number_of(session.flags.has(Flags::IN_AGGREGATE)));
+        let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::IN_AGGREGATE)));
         let (mri, attributes) = (session.towards_qnr(), session.attributes);
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
-    /// Towards the QNI; by name, where a peer is given.
+    /// Addresses the node towards the QNI; with `to`, explicitly routed.
     pub(super) fn towards_qni(&self, index: Index, to: Option<PeerHandle>) -> Addressing {
         let session = self.store.session(index);
-        let nslpid = Some(self.number_of(session.flags.has(Flags::FROM_AGGREGATE)));
+        let nslpid = Some(self.nslpid_of_level(session.flags.has(Flags::FROM_AGGREGATE)));
         let (mri, attributes) = (session.towards_qni(), session.attributes);
         Addressing { session: session.id, mri, to, attributes, nslpid }
     }
 
-    /// The NSLPID of this node's level of aggregation, or of the next one (RFC 5974 section 6.6).
-    pub(super) const fn number_of(&self, next_level: bool) -> u16 {
+    /// Returns the NSLPID of the aggregation level of this node, or of the next one (RFC 5974 section 6.6).
+    pub(super) const fn nslpid_of_level(&self, next_level: bool) -> u16 {
         NSLPID + self.config.level + next_level as u16
     }
 }
 
 impl QosNslp {
-    /// Tells the next node of a session, in the way of the routing state.
+    /// Sends a RESERVE to the next node, by routing state.
     pub(super) fn send_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
-        saying: &Saying<'_>,
+        options: &ReserveOptions<'_>,
     ) {
         let rsn = Rsn { number: self.store.session(index).own_rsn, epoch: self.epoch };
-        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, saying);
+        self.write_reserve(cx, index, self.towards_qnr(index, None), rsn, options);
     }
 
-    /// Tells a node of a session, wherever it is.
+    /// Sends a RESERVE to any node.
     pub(super) fn write_reserve(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
         index: Index,
-        way: Addressing,
+        addressing: Addressing,
         rsn: Rsn,
-        saying: &Saying<'_>,
+        options: &ReserveOptions<'_>,
     ) {
         let session = self.store.session(index);
         let flags = GenericFlags {
             scoping: session.flags.has(Flags::SCOPING),
             proxy: session.flags.has(Flags::PROXY),
-            ack_req: saying.acknowledge && saying.rii.is_none(),
+            ack_req: options.acknowledge && options.rii.is_none(),
             breaks: session.flags.has(Flags::BREAK),
         };
         let (bound, kept) = match &session.extra {
@@ -108,27 +108,28 @@ impl QosNslp {
         let refresh_ms = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let message = Message::Reserve(Reserve {
             flags,
-            tear: saying.tear,
+            tear: options.tear,
             replace: session.flags.has(Flags::REPLACE),
             rsn,
-            rii: saying.rii,
+            rii: options.rii,
             refresh_period: (refresh_ms != DEFAULT_REFRESH_MS).then_some(refresh_ms),
             bound,
-            summary: saying.summary,
-            binding: saying.binding,
-            info: saying.info,
-            classifier: session.classifier.filter(|_| saying.full),
-            qspec: saying.full.then_some(&session.qspec),
-            extra: saying.objects.unwrap_or(kept),
+            summary: options.summary,
+            binding: options.binding,
+            info: options.info,
+            classifier: session.classifier.filter(|_| options.full),
+            qspec: options.full.then_some(&session.qspec),
+            extra: options.objects.unwrap_or(kept),
         });
-        if write(cx, way, self.config.give_up, &message) {
+        if write(cx, addressing, self.config.give_up, &message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
         }
     }
 
-    /// Back to where a message has come from: against its way, and by name where routing state may know another peer.
+    /// Addresses the sender of a message: the opposite direction, and explicitly routed if routing state may have
+    /// another peer.
     pub(super) fn back(&self, message: &Received<'_>) -> Addressing {
         let known = self.store.find(message.session);
         let is_peer = known.is_none_or(|index| self.store.session(index).back == message.peer);
@@ -141,7 +142,7 @@ impl QosNslp {
         }
     }
 
-    /// Answers a message where it has come from.
+    /// Sends a RESPONSE to the sender of a message.
     pub(super) fn respond(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -156,7 +157,7 @@ impl QosNslp {
         self.send(cx, self.back(message), &Message::Response(response));
     }
 
-    /// The flags that all messages of a session have.
+    /// Returns the flags of all messages of a session.
     pub(super) fn flags_of(&self, session: SessionId) -> GenericFlags {
         let Some(index) = self.store.find(session) else { return GenericFlags::default() };
         let flags = self.store.session(index).flags;
@@ -171,52 +172,52 @@ impl QosNslp {
     pub(super) fn send(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         message: &Message<'_>,
     ) {
-        if write(cx, way, self.config.give_up, message) {
+        if write(cx, addressing, self.config.give_up, message) {
             self.counters.sent += 1;
         } else {
             self.counters.drop(DropReason::TooLong);
         }
     }
 
-    /// Sends a QUERY on its way.
+    /// Sends a QUERY.
     pub(super) fn send_query(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        way: Addressing,
+        addressing: Addressing,
         query: Query<'_>,
     ) {
-        self.send(cx, way, &Message::Query(query));
+        self.send(cx, addressing, &Message::Query(query));
     }
 }
 
-/// The refresh period where none is said (RFC 5974 section 5.1.2.1).
+/// Default refresh period, milliseconds (RFC 5974 section 5.1.2.1).
 pub(super) const DEFAULT_REFRESH_MS: u32 = 30_000;
 
-/// Whether the message could be written.
+/// Writes a message; returns whether that was possible.
 fn write(
     cx: &mut HandlerContext<'_, '_>,
-    way: Addressing,
+    addressing: Addressing,
     timeout: Duration,
     message: &Message<'_>,
 ) -> bool {
-    let Addressing { session, mri, to, attributes, nslpid } = way;
+    let Addressing { session, mri, to, attributes, nslpid } = addressing;
     let send = SendMessage { handle: None, session, mri, to, attributes, timeout, hops: None };
-    let called = cx.nslpid;
-    cx.nslpid = nslpid.unwrap_or(called);
+    let previous_nslpid = cx.nslpid;
+    cx.nslpid = nslpid.unwrap_or(previous_nslpid);
     let room = cx.send(send, message.buffer_len());
     let is_written = message.emit(room).is_ok();
     if !is_written {
         cx.take_back();
     }
-    cx.nslpid = called;
+    cx.nslpid = previous_nslpid;
     is_written
 }
 
-/// An outcome that this node says, by its address on the interface.
-pub(super) fn said_here(
+/// Creates the INFO-SPEC of an outcome at this node, with its address on the interface.
+pub(super) fn info_here(
     cx: &HandlerContext<'_, '_>,
     interface: Option<InterfaceId>,
     mri: &Mri,

@@ -1,8 +1,8 @@
-//! The state blocks.
+//! State blocks of QoS NSLP.
 //!
-//! A [`Session`] is what a node knows of one reservation, whatever its part in it: who asks (`back`, towards the QNI), who
-//! is asked next (`on`, towards the QNR), with which sequence numbers, until when, and what it holds of the link that its
-//! packets leave by. What few sessions need stands in [`Extra`], which is there only as long as it says something.
+//! A [`Session`] is one reservation at a node in any role: the previous peer (`back`, towards the QNI), the next peer
+//! (`on`, towards the QNR), the sequence numbers, the lifetime, and the claim on the outgoing link. Rarely needed
+//! fields are in [`Extra`], which exists only while one of them is set.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,76 +16,75 @@ use earmark_wire::qos_nslp::{BoundSessionId, MessageId, PacketClassifier, Rsn};
 use super::api::{Application, OnRefusal};
 use crate::nslp::{Attributes, PeerHandle};
 
-/// Where a block stands in its slab.
+/// Slot of a block in its slab.
 pub(super) type Index = u32;
 /// No block.
 pub(super) const NONE: Index = u32::MAX;
 
 /// One reservation, in one direction.
 ///
-/// In the order of use: what a RESERVE that refreshes looks at comes first and lies together, so that among many sessions it
-/// waits for two or three lines of the cache, and not for five.
+/// The fields are in the order of use: those that a refresh reads come first and lie together. Among many sessions this
+/// costs two or three cache misses instead of five.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Session {
     pub(super) id: SessionId,
-    /// The flow, and which way along it RESERVEs go: downstream where the data sender asks, upstream where the receiver
-    /// does.
+    /// Flow, and the direction of RESERVEs: downstream if the data sender is the QNI, upstream if the receiver is.
     pub(super) mri: PathCoupled,
-    /// The peer towards the QNI; none where this node is the QNI.
+    /// Peer towards the QNI; `None` if this node is the QNI.
     pub(super) back: Option<PeerHandle>,
-    /// That of `back`.
+    /// Sequence number of `back`.
     pub(super) rsn: Rsn,
     pub(super) flags: Flags,
     pub(super) attributes: Attributes,
-    /// How long it lives after a message, milliseconds.
+    /// Lifetime after a refresh, milliseconds.
     pub(super) lifetime_ms: u32,
-    /// Without another message of `back`; never where this node is the QNI.
+    /// End of the state without a refresh by `back`; never if this node is the QNI.
     pub(super) expires_at: Time,
-    /// When `on` is to be told again; never where nobody is.
+    /// When the next refresh for `on` is due; never without a next node.
     pub(super) refresh_at: Time,
-    /// Fires when the first of all is due, or before and is armed again.
+    /// Fires at the earliest deadline; if it fires too early, it is armed again.
     pub(super) timer: Option<TimerId>,
     pub(super) extra: Option<Box<Extra>>,
-    /// The peer towards the QNR; none where it is not known yet, or nobody comes after this node.
+    /// Peer towards the QNR; `None` if it is unknown, or if this is the last node.
     pub(super) on: Option<PeerHandle>,
-    /// This node's own; the epoch is the same for all.
+    /// Sequence number of this node; the epoch is the same for all sessions.
     pub(super) own_rsn: u32,
-    /// What is asked of the next node, as it was sent last.
+    /// QSPEC for the next node, as last sent.
     pub(super) qspec: Box<[u8]>,
-    /// What it holds of the link behind `interface`.
+    /// Claim on the link of `interface`.
     pub(super) claim: Option<ClaimId>,
-    /// Through which interface its packets leave; none where they end here.
+    /// Outgoing interface; `None` if the packets end here.
     pub(super) interface: Option<InterfaceId>,
-    /// The ring of the sessions with the same `on`; itself where it is alone.
+    /// Links of the ring of sessions with the same `on`; a session alone links to itself.
     pub(super) ring: Ring,
-    /// The rule of policy that it is counted under.
+    /// Policy rule that accounts for the session.
     pub(super) rule: Option<u16>,
-    /// Which fields of the MRI tell its packets.
+    /// Fields of the MRI that select the packets.
     pub(super) classifier: Option<PacketClassifier>,
 }
 
-/// Neighbours in a ring of sessions.
+/// Links in a ring of sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
     pub(super) previous: Index,
     pub(super) next: Index,
 }
 
-/// What can be said of a session by yes and no.
+/// Flags of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags(u16);
 
 impl Flags {
-    /// Messages go no further by the nature of the session: its flow ends here, or its scope.
+    /// The session ends at this node, by its flow or its scope.
     pub(super) const ENDS_HERE: u16 = 1 << 0;
-    /// GIST has found nobody further on.
+    /// GIST has found no next node.
     pub(super) const LAST: u16 = 1 << 1;
-    /// The next node is known to have the reservation: refreshes may leave out the QSPEC.
+    /// The next node is known to have the reservation: refreshes may omit the QSPEC.
     pub(super) const CONFIRMED: u16 = 1 << 2;
-    /// The next node wants full refreshes.
+    /// The next node needs full refreshes.
     pub(super) const FULL_ONLY: u16 = 1 << 3;
-    /// The reservation is gone, and only the state of the protocol is left.
+    /// The reservation is gone, and only the protocol state is left.
     pub(super) const REMOVED: u16 = 1 << 4;
     /// PROXY, in all messages of the session.
     pub(super) const PROXY: u16 = 1 << 5;
@@ -96,22 +95,22 @@ impl Flags {
     /// REPLACE, in RESERVEs.
     pub(super) const REPLACE: u16 = 1 << 8;
 
-    /// It is torn down, and only an answer to that is waited for.
+    /// The session is torn down, and waits only for the response.
     pub(super) const TORN: u16 = 1 << 9;
-    /// It goes on at the next level of aggregation, in an aggregate of this node.
+    /// The session continues at the next level of aggregation, in an aggregate of this node.
     pub(super) const IN_AGGREGATE: u16 = 1 << 10;
-    /// It has come at the next level of aggregation.
+    /// The session arrived at the next level of aggregation.
     pub(super) const FROM_AGGREGATE: u16 = 1 << 11;
-    /// It is an aggregate of this node: its flows are in traffic control, and not it.
+    /// The session is an aggregate of this node: traffic control has its flows, not the aggregate.
     pub(super) const AGGREGATE: u16 = 1 << 12;
 
-    /// Whether all of these are set.
+    /// Returns whether all of these flags are set.
     #[inline]
     pub(super) const fn has(self, flags: u16) -> bool {
         self.0 & flags == flags
     }
 
-    /// Sets or clears them.
+    /// Sets or clears flags.
     #[inline]
     pub(super) const fn set(&mut self, flags: u16, on: bool) {
         if on {
@@ -121,39 +120,39 @@ impl Flags {
         }
     }
 
-    /// With these set.
+    /// Returns the flags with these set or cleared.
     pub(super) const fn with(mut self, flags: u16, on: bool) -> Flags {
         self.set(flags, on);
         self
     }
 }
 
-/// What most sessions do not need.
+/// Rarely needed fields of a session.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
-    /// Whose session it is at the QNI, or who waits for it at the QNR.
+    /// Application at the QNI, or at the QNR.
     pub(super) application: Option<Application>,
-    /// Other sessions that it is bound to.
+    /// Sessions that this one is bound to.
     pub(super) bound: Vec<BoundSessionId>,
-    /// Unknown objects that go into all RESERVEs, as they stand on the wire.
+    /// Unknown objects for all RESERVEs, in wire format.
     pub(super) kept: Vec<u8>,
-    /// A request of this node's own that waits for its answer.
-    pub(super) request: Option<Asking>,
-    /// The node that came next before the way has changed, and has to be told.
+    /// Pending request of this node.
+    pub(super) request: Option<PendingRequest>,
+    /// Old next node after a route change, which must get a tear.
     pub(super) old_branch: Option<OldBranch>,
-    /// The peer that asked before another took its place, until when it is not listened to.
+    /// Former previous peer, and until when it is ignored.
     pub(super) former: Option<(PeerHandle, Time)>,
-    /// Flows that share the reservation: those of before, where a RESERVE with another MRI did not replace them.
+    /// Flows that share the reservation: former ones, if a RESERVE with another MRI did not replace them.
     pub(super) sharing: Vec<PathCoupled>,
-    /// What a QNI goes back to if a change is refused.
+    /// QSPEC that a QNI restores if a change is refused.
     pub(super) before: Option<Box<[u8]>>,
-    /// What a QNI does with a refusal.
+    /// Reaction of a QNI to a refusal.
     pub(super) on_refusal: OnRefusal,
-    /// Its messages are bound to others (MSG-ID).
+    /// Binding of its messages to others (MSG-ID).
     pub(super) message_id: Option<MessageId>,
-    /// When an acknowledgement is overdue.
+    /// Deadline of an acknowledgement.
     pub(super) acknowledged_by: Option<Time>,
-    /// The session of the way back that was made for it.
+    /// Session of the reverse direction that was created for this one.
     pub(super) reverse: Option<SessionId>,
 }
 
@@ -187,18 +186,18 @@ impl Extra {
     }
 }
 
-/// A RESERVE of this node's own with an RII, until it is answered (RFC 5974 section 5.2.4).
+/// A RESERVE of this node with an RII, until the response (RFC 5974 section 5.2.4).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking {
+pub(super) struct PendingRequest {
     pub(super) rii: u32,
-    /// When it is repeated, or given up.
+    /// Next retransmission, or timeout.
     pub(super) at: Time,
-    /// The wait behind that, milliseconds.
+    /// Wait before `at`, milliseconds.
     pub(super) wait_ms: u32,
     pub(super) until: Time,
 }
 
-/// A branch that packets do not take any more (RFC 5974 section 5.2.5.2).
+/// A branch that the packets have left (RFC 5974 section 5.2.5.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OldBranch {
     pub(super) peer: PeerHandle,
@@ -206,13 +205,13 @@ pub(super) struct OldBranch {
 }
 
 impl Session {
-    /// Where RESERVEs go.
+    /// Returns the MRI in the direction of RESERVEs.
     #[inline]
     pub(super) const fn towards_qnr(&self) -> Mri {
         Mri::PathCoupled(self.mri)
     }
 
-    /// Where RESPONSEs go.
+    /// Returns the MRI in the direction of RESPONSEs.
     #[inline]
     pub(super) const fn towards_qni(&self) -> Mri {
         Mri::PathCoupled(self.mri).inverted()
@@ -223,22 +222,22 @@ impl Session {
         self.mri.direction
     }
 
-    /// Whether this node has asked for the session.
+    /// Returns whether this node is the QNI.
     pub(super) const fn is_initiator(&self) -> bool {
         self.back.is_none()
     }
 
-    /// Whether nobody comes after this node.
+    /// Returns whether this is the last node.
     pub(super) const fn is_last(&self) -> bool {
         self.flags.has(Flags::ENDS_HERE) || self.flags.has(Flags::LAST)
     }
 
-    /// What few sessions need.
+    /// Returns the rarely needed fields; creates them if there are none.
     pub(super) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
 
-    /// Gives the room back where nothing is left to say.
+    /// Frees the rarely needed fields if none is set.
     pub(super) fn trim(&mut self) {
         if self.extra.as_ref().is_some_and(|extra| extra.is_empty()) {
             self.extra = None;
@@ -249,7 +248,7 @@ impl Session {
         self.extra.as_ref()?.application
     }
 
-    /// When something is to be done next.
+    /// Returns the earliest deadline.
     #[inline]
     pub(super) fn due(&self) -> Time {
         let due = self.expires_at.min(self.refresh_at);
@@ -267,8 +266,8 @@ impl Session {
 mod tests {
     use super::*;
 
-    /// With 32 octets for the claim, 24 for the timer, as much for a small QSPEC and some for the index, a session is to
-    /// take no more than 400.
+    /// With 32 octets for the claim, 24 for the timer, as much for a small QSPEC and some for the index, a session must
+    /// not exceed 400 octets.
     #[test]
     fn blocks_stay_small() {
         assert!(size_of::<Session>() <= 264, "{}", size_of::<Session>());

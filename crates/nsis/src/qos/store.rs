@@ -1,12 +1,12 @@
-//! The slab of sessions, its indexes, and the rings of those that have the same next node.
+//! The slab of sessions, its indices, and the rings of sessions with the same next node.
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `by_id` | SESSION-ID | one a [`Session`] | peers, so a [`KeyedHash`] |
-//! | `peers` | SII-Handle | one a peer with sessions | GIST, an ordered map |
-//! | `bound` | SESSION-ID that others are bound to | one a binding | peers, an ordered map |
+//! | `by_id` | SESSION-ID | one for each [`Session`] | peers, so a [`KeyedHash`] |
+//! | `peers` | SII-Handle | one for each peer with sessions | GIST, an ordered map |
+//! | `bound` | SESSION-ID that others are bound to | one for each binding | peers, an ordered map |
 //!
-//! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
+//! No index is ever walked; listings are in slab order, so that order never depends on a hash.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use crate::nslp::PeerHandle;
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) sessions: Slab<Session>,
-    /// One for each session; see [`Session::due`].
+    /// One timer for each session; see [`Session::due`].
     pub(super) timers: TimingWheel<Index>,
     by_id: HashTable<Index>,
     peers: BTreeMap<PeerHandle, Peer>,
@@ -33,27 +33,27 @@ pub(super) struct Store {
     hash: KeyedHash,
 }
 
-/// What is known of a peer.
+/// Sessions of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
-    /// Sessions that have come from it.
-    asked: u32,
-    /// One of the ring of those that go on to it.
+    /// Number of sessions with this previous peer.
+    session_count: u32,
+    /// A session in the ring of those with this next peer.
     ring: Index,
 }
 
 impl Peer {
     fn is_idle(&self) -> bool {
-        self.asked == 0 && self.ring == NONE
+        self.session_count == 0 && self.ring == NONE
     }
 }
 
-/// Where a session belongs that a look-up has not found.
+/// Hash of a session identifier that a lookup has not found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(u64);
+pub(super) struct VacantEntry(u64);
 
 impl Store {
-    /// An empty store whose index hashes with `hash`.
+    /// Creates an empty store whose index hashes with `hash`.
     pub(super) fn new(hash: KeyedHash) -> Store {
         Store {
             sessions: Slab::new(),
@@ -75,26 +75,26 @@ impl Store {
         &mut self.sessions[index as usize]
     }
 
-    /// The session of this name; where there is none, where it belongs.
+    /// Returns the session of this identifier, or where to insert one.
     #[inline]
-    pub(super) fn look_up(&self, id: SessionId) -> Result<Index, Place> {
+    pub(super) fn look_up(&self, id: SessionId) -> Result<Index, VacantEntry> {
         let place = hash(&self.hash, id);
         let same = |&index: &Index| self.session(index).id == id;
-        self.by_id.find(place, same).copied().ok_or(Place(place))
+        self.by_id.find(place, same).copied().ok_or(VacantEntry(place))
     }
 
-    /// The session of this name.
+    /// Returns the session of this identifier.
     pub(super) fn find(&self, id: SessionId) -> Option<Index> {
         self.look_up(id).ok()
     }
 
-    /// The place that the next session gets in the slab.
+    /// Returns the slot of the next inserted session.
     pub(super) fn next_index(&self) -> Index {
         self.sessions.vacant_key() as Index
     }
 
-    /// Enters a session whose name a look-up has not found.
-    pub(super) fn insert(&mut self, session: Session, place: Place) -> Index {
+    /// Inserts a session whose identifier a lookup has not found.
+    pub(super) fn insert(&mut self, session: Session, place: VacantEntry) -> Index {
         if self.sessions.len() == self.sessions.capacity() {
             self.sessions.reserve_exact(growth::step(self.sessions.len()));
         }
@@ -105,7 +105,7 @@ impl Store {
         self.by_id.insert_unique(place.0, index, hasher);
         self.session_mut(index).ring = Ring { previous: index, next: index };
         if let Some(back) = back {
-            self.peer(back).asked += 1;
+            self.peer(back).session_count += 1;
         }
         if let Some(on) = on {
             self.join(index, on);
@@ -113,7 +113,7 @@ impl Store {
         index
     }
 
-    /// Takes a session out, with its place in all indexes.
+    /// Removes a session from the slab and all indices.
     pub(super) fn remove(&mut self, index: Index) -> Session {
         self.leave_ring(index);
         self.unbind(index);
@@ -123,7 +123,7 @@ impl Store {
             place.remove();
         }
         if let Some(back) = session.back {
-            self.asks_no_more(back);
+            self.remove_session_of(back);
         }
         if let Some(timer) = session.timer {
             self.timers.cancel(timer);
@@ -131,20 +131,20 @@ impl Store {
         session
     }
 
-    /// Sessions that have come from a peer.
-    pub(super) fn asked_by(&self, peer: PeerHandle) -> u32 {
-        self.peers.get(&peer).map_or(0, |peer| peer.asked)
+    /// Returns the number of sessions with a previous peer.
+    pub(super) fn sessions_from(&self, peer: PeerHandle) -> u32 {
+        self.peers.get(&peer).map_or(0, |peer| peer.session_count)
     }
 
-    /// Another peer asks for a session from now on.
+    /// Changes the previous peer of a session.
     pub(super) fn set_back(&mut self, index: Index, peer: PeerHandle) {
         if let Some(old) = self.session_mut(index).back.replace(peer) {
-            self.asks_no_more(old);
+            self.remove_session_of(old);
         }
-        self.peer(peer).asked += 1;
+        self.peer(peer).session_count += 1;
     }
 
-    /// Another node comes next from now on, or none.
+    /// Changes the next peer of a session.
     pub(super) fn set_on(&mut self, index: Index, peer: Option<PeerHandle>) {
         if self.session(index).on == peer {
             return;
@@ -157,19 +157,19 @@ impl Store {
     }
 
     fn peer(&mut self, handle: PeerHandle) -> &mut Peer {
-        self.peers.entry(handle).or_insert(Peer { asked: 0, ring: NONE })
+        self.peers.entry(handle).or_insert(Peer { session_count: 0, ring: NONE })
     }
 
-    fn asks_no_more(&mut self, handle: PeerHandle) {
+    fn remove_session_of(&mut self, handle: PeerHandle) {
         let Some(peer) = self.peers.get_mut(&handle) else { return };
-        peer.asked -= 1;
+        peer.session_count -= 1;
         if peer.is_idle() {
             self.peers.remove(&handle);
         }
     }
 }
 
-/// Rings: a session comes in behind the one that the peer's block names.
+/// Rings: a session is inserted after the one that its peer refers to.
 impl Store {
     fn join(&mut self, index: Index, handle: PeerHandle) {
         let peer = self.peer(handle);
@@ -201,9 +201,9 @@ impl Store {
     }
 }
 
-/// Bindings.
+/// Index of bindings.
 impl Store {
-    /// Enters what a session is bound to, in the place of what it was bound to before.
+    /// Adds the bindings of a session to the index.
     pub(super) fn bind(&mut self, index: Index) {
         let Some(extra) = &self.sessions[index as usize].extra else { return };
         for bound in &extra.bound {
@@ -214,7 +214,7 @@ impl Store {
         }
     }
 
-    /// A session is bound to nothing any more, as far as the index goes.
+    /// Removes the bindings of a session from the index.
     pub(super) fn unbind(&mut self, index: Index) {
         let Some(extra) = &self.sessions[index as usize].extra else { return };
         for bound in &extra.bound {
@@ -226,7 +226,7 @@ impl Store {
         }
     }
 
-    /// Sessions that are bound to this one.
+    /// Returns the sessions that are bound to this one.
     pub(super) fn bound_to(&self, id: SessionId) -> Vec<Index> {
         self.bound.get(&id).cloned().unwrap_or_default()
     }

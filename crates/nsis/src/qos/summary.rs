@@ -1,8 +1,8 @@
 //! Many sessions in one message: SESSION-ID-LIST and RSN-LIST (RFC 5974 sections 3.2.6, 5.3.6 and 5.3.7).
 //!
-//! The sessions that go on to one peer hang in a ring. When one of them is refreshed, those behind it that are due within
-//! half a period come along, so that after some periods all of them travel together. Sessions that end together, because their
-//! peer is gone or has torn them down in one message, are torn down further on in one message, too.
+//! Sessions with the same next peer are in a ring. A refresh of one includes those after it that are due within half a
+//! period, so that after some periods all of them are refreshed together. Sessions that end together, because their
+//! peer is gone or has torn them down in one message, are torn down further along in one message, too.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,35 +17,35 @@ use earmark_wire::qos_nslp::{
 use super::QosNslp;
 use super::api::Change;
 use super::refresh::lifetime_ms;
-use super::reserve::{Arrival, Order, order};
-use super::send::{Addressing, Saying};
+use super::reserve::{Order, ReceivedReserve, order};
+use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index};
-use super::tear::forget_ways;
+use super::tear::release_routing_state;
 use crate::nslp::{HandlerContext, PeerHandle};
 
-/// Sessions and numbers as they stand in the two lists.
+/// Sessions and sequence numbers in the format of the two lists.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct SummaryLists {
     sessions: Vec<[u8; SessionId::LEN]>,
     rsns: Vec<[u8; 4]>,
 }
 
 impl QosNslp {
-    /// Refreshes the sessions of a summary, and tells the peer of those that it cannot mean.
-    pub(super) fn summary_refreshes(
+    /// Refreshes the sessions of a summary, and reports unknown and mismatching ones to the peer.
+    pub(super) fn refresh_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         summary: &Summary<'_>,
     ) {
         let Some(rsns) = summary.rsns else { return };
-        let epoch = arrival.reserve.rsn.epoch;
+        let epoch = received.reserve.rsn.epoch;
         if rsns.epoch != epoch {
             return;
         }
-        let (mut unknown, mut mismatched) = (Lists::default(), Lists::default());
+        let (mut unknown, mut mismatched) = (SummaryLists::default(), SummaryLists::default());
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, arrival))
+            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
             else {
                 unknown.push(id, number);
                 continue;
@@ -61,25 +61,25 @@ impl QosNslp {
             session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
             self.counters.refreshed += 1;
         }
-        self.complain(cx, arrival, &unknown, Informational::UnknownSessionId, false);
-        self.complain(cx, arrival, &mismatched, Informational::MismatchingRsn, true);
+        self.report_sessions(cx, received, &unknown, Informational::UnknownSessionId, false);
+        self.report_sessions(cx, received, &mismatched, Informational::MismatchingRsn, true);
     }
 
-    /// Tears down the sessions of a summary. Those that are not known, or were changed since, are left out of account.
-    pub(super) fn summary_tears(
+    /// Tears down the sessions of a summary. Unknown sessions, and those changed since, are ignored.
+    pub(super) fn tear_summary(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         summary: &Summary<'_>,
     ) {
         let Some(rsns) = summary.rsns else { return };
         for (id, number) in summary.ids().zip(rsns.numbers()) {
-            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, arrival))
+            let Some(index) = self.store.find(id).filter(|&index| self.is_of(index, received))
             else {
                 continue;
             };
             let rsn = Rsn { number, epoch: rsns.epoch };
-            if id == arrival.message.session
+            if id == received.message.session
                 || order(self.store.session(index).rsn, rsn) == Order::Older
             {
                 continue;
@@ -89,26 +89,26 @@ impl QosNslp {
         }
     }
 
-    fn is_of(&self, index: Index, arrival: &Arrival<'_>) -> bool {
+    fn is_of(&self, index: Index, received: &ReceivedReserve<'_>) -> bool {
         let session = self.store.session(index);
-        session.back == Some(arrival.peer) && session.direction() == arrival.mri.direction
+        session.back == Some(received.peer) && session.direction() == received.mri.direction
     }
 
-    fn complain(
+    fn report_sessions(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
-        lists: &Lists,
+        received: &ReceivedReserve<'_>,
+        lists: &SummaryLists,
         code: Informational,
         with_numbers: bool,
     ) {
         if lists.sessions.is_empty() {
             return;
         }
-        let reserve = arrival.reserve;
+        let reserve = received.reserve;
         let rsns = RsnList { epoch: reserve.rsn.epoch, wire: &lists.rsns };
         let response = Response {
-            flags: self.flags_of(arrival.message.session),
+            flags: self.flags_of(received.message.session),
             answers: Some(Answers::Rsn(reserve.rsn)),
             info: InfoSpec::new(Outcome::Informational(code)),
             summary: Some(Summary {
@@ -118,10 +118,10 @@ impl QosNslp {
             qspec: None,
             extra: Objects::NONE,
         };
-        self.send(cx, self.back(arrival.message), &Message::Response(response));
+        self.send(cx, self.back(received.message), &Message::Response(response));
     }
 
-    /// Refreshes a session, and with it those behind it in its ring that are due soon.
+    /// Refreshes a session, together with those after it in its ring that are due soon.
     pub(super) fn summarize(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -149,7 +149,7 @@ impl QosNslp {
             if fits {
                 session.refresh_at = next;
                 lists.push(session.id, session.own_rsn);
-                self.keep_way(cx, this);
+                self.keep_routing_state(cx, this);
                 self.follow_route(cx, this);
             }
             other = behind;
@@ -157,28 +157,32 @@ impl QosNslp {
         let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
         let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
         let summary = Some(summary).filter(|summary| !summary.sessions.is_empty());
-        self.send_reserve(cx, first, &Saying { acknowledge, summary, ..Saying::default() });
+        self.send_reserve(
+            cx,
+            first,
+            &ReserveOptions { acknowledge, summary, ..ReserveOptions::default() },
+        );
         self.lists = lists;
     }
 
-    /// Tells GIST that the way of a session is needed, which sends nothing of its own by which that could be seen.
-    fn keep_way(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Keeps the routing state of a summarized session, which sends no message of its own that GIST would see.
+    fn keep_routing_state(&self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let period = u32::try_from(self.config.refresh.as_millis()).unwrap_or(u32::MAX);
         let lifetime = lifetime_ms(Some(period), self.config.lost_refreshes);
         let Addressing { session, mri, nslpid, .. } = self.towards_qnr(index, None);
-        let called = cx.nslpid;
-        cx.nslpid = nslpid.unwrap_or(called);
+        let previous_nslpid = cx.nslpid;
+        cx.nslpid = nslpid.unwrap_or(previous_nslpid);
         cx.set_state_lifetime(mri, session, Duration::from_millis(lifetime.into()));
-        cx.nslpid = called;
+        cx.nslpid = previous_nslpid;
     }
 }
 
-/// A session that has ended here, and whose next node has to hear of it.
+/// A session that has ended here, and whose next node must get a tear.
 #[derive(Debug)]
 pub(super) struct PendingTear {
     on: Addressing,
     back: Addressing,
-    /// The next node.
+    /// Next node.
     peer: PeerHandle,
     number: u32,
     flags: GenericFlags,
@@ -186,21 +190,21 @@ pub(super) struct PendingTear {
 }
 
 impl PendingTear {
-    /// Those that are the same here can go in one message.
-    fn leg(&self) -> (PeerHandle, Option<u16>, bool) {
+    /// Sort key: tears with the same key can share a message.
+    fn destination_key(&self) -> (PeerHandle, Option<u16>, bool) {
         (self.peer, self.on.nslpid, self.on.mri.direction() == Direction::Upstream)
     }
 }
 
 /// Summary tears.
 impl QosNslp {
-    /// Whether a session that ends can be torn down together with others: nothing has to be said of it but that.
+    /// Returns whether a session can be torn down together with others: it has no further objects.
     pub(super) fn can_join_summary_tear(&self, index: Index) -> bool {
         let session = self.store.session(index);
         self.config.summary > 0 && session.on.is_some() && session.extra.is_none()
     }
 
-    /// Forgets a session; the next node hears of it at the end of the turn.
+    /// Removes a session, and queues a tear for the next node until the end of the input.
     pub(super) fn queue_summary_tear(&mut self, index: Index) {
         let (on, back) = (self.towards_qnr(index, None), self.towards_qni(index, None));
         let flags = self.flags_of(on.session);
@@ -210,25 +214,27 @@ impl QosNslp {
         self.pending_tears.push(PendingTear { on, back, peer, number, flags, replace });
     }
 
-    /// Tears down further on what has ended in this turn.
+    /// Sends the queued tears.
     pub(super) fn send_summary_tears(&mut self, cx: &mut HandlerContext<'_, '_>) {
         if self.pending_tears.is_empty() {
             return;
         }
-        let mut farewells = core::mem::take(&mut self.pending_tears);
-        farewells.sort_by_key(PendingTear::leg);
+        let mut tears = core::mem::take(&mut self.pending_tears);
+        tears.sort_by_key(PendingTear::destination_key);
         let most = usize::from(self.config.summary) + 1;
-        for leg in farewells.chunk_by(|one, other| one.leg() == other.leg()) {
-            leg.chunks(most).for_each(|some| self.tear_some(cx, some));
+        for destination_key in
+            tears.chunk_by(|one, other| one.destination_key() == other.destination_key())
+        {
+            destination_key.chunks(most).for_each(|some| self.send_summary_tear(cx, some));
         }
-        farewells.clear();
-        self.pending_tears = farewells;
+        tears.clear();
+        self.pending_tears = tears;
     }
 
-    /// Tears down some sessions that have gone on to the same node.
-    fn tear_some(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
+    /// Sends one tear for sessions with the same next node.
+    fn send_summary_tear(&mut self, cx: &mut HandlerContext<'_, '_>, some: &[PendingTear]) {
         let Some((first, others)) = some.split_first() else { return };
-        let mut lists = Lists::default();
+        let mut lists = SummaryLists::default();
         others.iter().for_each(|other| lists.push(other.on.session, other.number));
         let rsns = RsnList { epoch: self.epoch, wire: &lists.rsns };
         let summary = Summary { sessions: &lists.sessions, rsns: Some(rsns) };
@@ -249,13 +255,13 @@ impl QosNslp {
         };
         self.send(cx, first.on, &Message::Reserve(tear));
         for PendingTear { on, back, .. } in some {
-            let numbers = [on, back].map(|way| way.nslpid.unwrap_or(cx.nslpid));
-            forget_ways(cx, on.session, on.mri, numbers.into());
+            let numbers = [on, back].map(|addressing| addressing.nslpid.unwrap_or(cx.nslpid));
+            release_routing_state(cx, on.session, on.mri, numbers.into());
         }
     }
 }
 
-impl Lists {
+impl SummaryLists {
     fn push(&mut self, id: SessionId, number: u32) {
         self.sessions.push(id.0);
         self.rsns.push(number.to_be_bytes());

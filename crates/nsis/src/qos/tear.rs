@@ -1,5 +1,4 @@
-//! How sessions end: by a RESERVE that tears down, because nobody refreshes them, or because one that they depend on ends
-//! (RFC 5974 section 5.4.1).
+//! End of sessions: by a tear, by expiry, or because a session that they depend on has ended (RFC 5974 section 5.4.1).
 
 use core::time::Duration;
 
@@ -12,25 +11,25 @@ use earmark_wire::qos_nslp::{Answers, InfoSpec, Outcome, Rsn};
 use super::QosNslp;
 use super::api::{Change, Event};
 use super::counters::DropReason;
-use super::reserve::{Arrival, Order, order};
-use super::send::{Addressing, Saying};
+use super::reserve::{Order, ReceivedReserve, order};
+use super::send::{Addressing, ReserveOptions};
 use super::state::{Flags, Index, OldBranch, Session};
 use crate::nslp::HandlerContext;
 
 impl QosNslp {
-    /// A RESERVE of the session's peer tears it down.
+    /// Handles a tear by the peer of a session.
     pub(super) fn tear(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedReserve<'_>,
         index: Index,
     ) {
-        let Arrival { message, reserve, .. } = *arrival;
+        let ReceivedReserve { message, reserve, .. } = *received;
         if order(self.store.session(index).rsn, reserve.rsn) == Order::Older {
             return self.ignore(cx, message, DropReason::OldRsn);
         }
         if let Some(summary) = reserve.summary {
-            self.summary_tears(cx, arrival, &summary);
+            self.tear_summary(cx, received, &summary);
         }
         self.counters.released += 1;
         self.store.session_mut(index).rsn = reserve.rsn;
@@ -43,7 +42,8 @@ impl QosNslp {
         self.end(cx, index, Change::Released, reserve.rii);
     }
 
-    /// Ends a session here and further on. With an RII its state stays until that is answered, one refresh period at most.
+    /// Ends a session here and further along the path. With an RII its state stays until the response, one refresh
+    /// period at most.
     pub(super) fn end(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -51,11 +51,11 @@ impl QosNslp {
         change: Change,
         rii: Option<u32>,
     ) {
-        self.give_back(cx, index, change);
+        self.release_claim(cx, index, change);
         mark(Checkpoint::ReservationManagement);
-        self.dependents_end(cx, index);
+        self.end_dependents(cx, index);
         if self.store.session(index).back.is_some() {
-            self.gone(cx, index);
+            self.report_gone(cx, index);
         }
         if self.store.session(index).flags.has(Flags::ENDS_HERE) {
             return self.forget(cx, index);
@@ -65,7 +65,11 @@ impl QosNslp {
         if rii.is_none() && self.can_join_summary_tear(index) {
             return self.queue_summary_tear(index);
         }
-        self.send_reserve(cx, index, &Saying { tear: true, rii, ..Saying::default() });
+        self.send_reserve(
+            cx,
+            index,
+            &ReserveOptions { tear: true, rii, ..ReserveOptions::default() },
+        );
         mark(Checkpoint::Forward);
         if let Some(branch) = self.store.session(index).extra.as_ref().and_then(|e| e.old_branch) {
             self.tear_branch(cx, index, &branch);
@@ -81,8 +85,8 @@ impl QosNslp {
         self.rearm(index);
     }
 
-    /// Tells a node that packets do not pass any more, by name, with the number before the current one: if it is the next
-    /// one of the new way, too, it takes the message for an old one (section 5.2.5.2).
+    /// Sends a tear to an old next node, explicitly routed, with the number before the current one: if it is also the
+    /// new next node, it ignores the tear as old (section 5.2.5.2).
     pub(super) fn tear_branch(
         &mut self,
         cx: &mut HandlerContext<'_, '_>,
@@ -90,23 +94,29 @@ impl QosNslp {
         branch: &OldBranch,
     ) {
         let mri = Mri::PathCoupled(branch.mri);
-        let way = Addressing { mri, ..self.towards_qnr(index, Some(branch.peer)) };
+        let addressing = Addressing { mri, ..self.towards_qnr(index, Some(branch.peer)) };
         let session = self.store.session(index);
         let rsn = Rsn { number: session.own_rsn.wrapping_sub(1), epoch: self.epoch };
-        self.write_reserve(cx, index, way, rsn, &Saying { tear: true, ..Saying::default() });
+        self.write_reserve(
+            cx,
+            index,
+            addressing,
+            rsn,
+            &ReserveOptions { tear: true, ..ReserveOptions::default() },
+        );
     }
 
-    /// Forgets a session that holds nothing any more.
+    /// Removes a session without resources.
     pub(super) fn forget(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let &Session { id, mri, flags, .. } = self.store.session(index);
         self.store.remove(index);
-        let on = self.number_of(flags.has(Flags::IN_AGGREGATE));
-        let back = self.number_of(flags.has(Flags::FROM_AGGREGATE));
-        forget_ways(cx, id, Mri::PathCoupled(mri), (on, back));
+        let on = self.nslpid_of_level(flags.has(Flags::IN_AGGREGATE));
+        let back = self.nslpid_of_level(flags.has(Flags::FROM_AGGREGATE));
+        release_routing_state(cx, id, Mri::PathCoupled(mri), (on, back));
     }
 
-    /// A session has ended. Those that depend on it end too; for the others it is news (section 5.4.1).
-    fn dependents_end(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
+    /// Ends the sessions that depend on an ended one, and notifies the QNIs of others bound to it (section 5.4.1).
+    fn end_dependents(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let ended = self.store.session(index).id;
         for binder in self.store.bound_to(ended) {
             if binder == index || !self.store.sessions.contains(binder as usize) {
@@ -126,7 +136,7 @@ impl QosNslp {
         }
     }
 
-    /// Ends a session whose QNI has not asked for that. At the QNI itself its application is told.
+    /// Ends a session without a request of its QNI. If this node is the QNI, the application gets an event.
     fn end_dependent(&mut self, cx: &mut HandlerContext<'_, '_>, index: Index) {
         let session = self.store.session(index);
         let application = session.application().filter(|_| session.is_initiator());
@@ -138,14 +148,14 @@ impl QosNslp {
     }
 }
 
-/// Tells GIST that a session is no more. Its ways on, which the MRI leads, and back may be at different levels of aggregation.
-pub(super) fn forget_ways(
+/// Releases the GIST routing state of a session. Its two directions may be at different levels of aggregation.
+pub(super) fn release_routing_state(
     cx: &mut HandlerContext<'_, '_>,
     session: SessionId,
     mri: Mri,
     (on, back): (u16, u16),
 ) {
-    let called = cx.nslpid;
+    let previous_nslpid = cx.nslpid;
     cx.nslpid = on;
     if on == back {
         cx.forget(mri, session);
@@ -154,5 +164,5 @@ pub(super) fn forget_ways(
         cx.nslpid = back;
         cx.set_state_lifetime(mri.inverted(), session, Duration::ZERO);
     }
-    cx.nslpid = called;
+    cx.nslpid = previous_nslpid;
 }

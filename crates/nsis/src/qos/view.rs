@@ -1,5 +1,5 @@
-//! What is shown of the sessions, for listings: in the order of their slab, a page at a time, so that even a million of
-//! them can be listed without holding the engine up for long.
+//! Views of sessions, for listings: in slab order, a page at a time, so that a million of them can be listed without
+//! blocking the engine for long.
 
 use alloc::vec::Vec;
 
@@ -12,58 +12,59 @@ use serde::Serialize;
 
 use super::QosNslp;
 use super::api::Application;
-use super::rmf::judge;
+use super::rmf::evaluate;
 use super::state::{Flags, Index};
 use crate::nslp::PeerHandle;
 
 /// One session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionView {
-    /// Its name.
+    /// Session identifier.
     pub session: SessionId,
-    /// Its flow, and which way along it RESERVEs go.
+    /// Flow, and the direction of RESERVEs.
     pub mri: PathCoupled,
-    /// What this node is to it: "qni", "qne" or "qnr".
+    /// Role of this node: "qni", "qne" or "qnr".
     pub role: &'static str,
-    /// The application that it belongs to.
+    /// Application of the session.
     pub application: Option<Application>,
-    /// The peer towards the QNI.
+    /// Peer towards the QNI.
     pub back: Option<PeerHandle>,
-    /// The peer towards the QNR.
+    /// Peer towards the QNR.
     pub on: Option<PeerHandle>,
-    /// The sequence number that came last.
+    /// Last received sequence number.
     pub rsn: Rsn,
-    /// The one that was sent last.
+    /// Last sent sequence number.
     pub own_rsn: u32,
-    /// When it ends without another message; never at the QNI.
+    /// End of the state without a refresh; `None` at the QNI.
     pub expires_at: Option<Time>,
-    /// Through which interface its packets leave.
+    /// Outgoing interface.
     pub interface: Option<InterfaceId>,
-    /// What it holds there.
+    /// Claim on that interface.
     pub claim: Option<ClaimId>,
-    /// What is asked of the next node, a QSPEC.
+    /// QSPEC for the next node.
     pub qspec: Vec<u8>,
-    /// What that comes to, where it can be read.
+    /// Demand of that QSPEC, if it is valid.
     pub asked: Option<Demand>,
-    /// Whether the next node is known to have it.
+    /// Whether the next node is known to have the reservation.
     pub confirmed: bool,
-    /// There are routers on the path that do not take part.
+    /// Whether routers on the path do not take part.
     pub breaks: bool,
-    /// It is an aggregate of this node.
+    /// Whether the session is an aggregate of this node.
     pub is_aggregate: bool,
-    /// It leaves in an aggregate of this node.
+    /// Whether an aggregate of this node carries the session.
     pub in_aggregate: bool,
-    /// Other sessions that it is bound to.
+    /// Sessions that this one is bound to.
     pub bound: Vec<BoundSessionId>,
 }
 
 impl QosNslp {
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()
     }
 
-    /// The sessions from the `from`th place of the slab on, each with its place. Take some, and go on behind the last.
+    /// Returns the sessions from slot `from` of the slab on, each with its slot. Callers take some, and continue after
+    /// the last one.
     pub fn sessions(&self, from: u32) -> impl Iterator<Item = (u32, SessionView)> {
         let places = from as usize..self.store.sessions.capacity();
         places
@@ -71,14 +72,14 @@ impl QosNslp {
             .map(|place| (place as u32, self.view(place as Index)))
     }
 
-    /// The session of this name.
+    /// Returns the session of this identifier.
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
         self.store.find(session).map(|index| self.view(index))
     }
 
     /// The session that holds a claim.
     pub fn reservation_of(&self, claim: ClaimId, owner: Owner) -> Option<SessionView> {
-        self.holder(claim, owner).map(|index| self.view(index))
+        self.session_of_claim(claim, owner).map(|index| self.view(index))
     }
 
     fn view(&self, index: Index) -> SessionView {
@@ -101,7 +102,7 @@ impl QosNslp {
             interface: session.interface,
             claim: session.claim,
             qspec: session.qspec.to_vec(),
-            asked: judge(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
+            asked: evaluate(&session.qspec, MessageType::Reserve).ok().map(|wanted| wanted.demand),
             confirmed: session.flags.has(Flags::CONFIRMED),
             breaks: session.flags.has(Flags::BREAK),
             is_aggregate: session.flags.has(Flags::AGGREGATE),

@@ -1,4 +1,4 @@
-//! An application that notes what it is told, and does what a test puts before it.
+//! An application that records its calls, and executes the tasks of a test.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ use earmark_wire::gist::{Mri, SessionId};
 /// NSLPID of the application: one for experiments.
 pub const TEST: u16 = 32_767;
 
-/// What the application was told.
+/// Calls that the application has received.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum Call {
     Received {
         data: Vec<u8>,
         session: SessionId,
@@ -45,80 +45,80 @@ pub enum Told {
     },
 }
 
-/// What a test wants done.
+/// Tasks of a test for the application.
 #[derive(Clone, Debug)]
-pub enum Do {
+pub enum Task {
     Send(SendMessage, Vec<u8>),
     Lifetime(Mri, SessionId, Duration),
     Invalidate(Mri, Validity, bool),
 }
 
-/// Both of it.
+/// Calls and tasks of the application.
 #[derive(Debug, Default)]
 pub struct State {
-    pub told: Vec<(Time, Told)>,
-    pub tasks: VecDeque<Do>,
-    /// Queries are passed on,
+    pub calls: Vec<(Time, Call)>,
+    pub tasks: VecDeque<Task>,
+    /// Whether Queries are forwarded.
     pub pass: bool,
-    /// with this in them; or answered with it.
+    /// Data for forwarded Queries, or for the Response.
     pub answer: Vec<u8>,
-    /// What comes is sent back the other way.
+    /// Whether received messages are returned in the opposite direction.
     pub echo: bool,
 }
 
-/// The handle of a test.
+/// The handle of a test to its application.
 #[derive(Clone, Debug, Default)]
 pub struct Handle(pub Rc<RefCell<State>>);
 
 impl Handle {
-    /// The application to be added to a node.
+    /// Creates the application for a node.
     pub fn application(&self) -> Box<dyn Nslp> {
         Box::new(Application { id: TEST, state: self.clone() })
     }
 
-    /// Likewise under another NSLPID.
+    /// Creates the application for a node, with another NSLPID.
     pub fn application_as(&self, id: u16) -> Box<dyn Nslp> {
         Box::new(Application { id, state: self.clone() })
     }
 
-    /// Has a message sent, when time goes on.
+    /// Sends a message when the time advances.
     pub fn send(&self, mri: Mri, session: SessionId, data: &[u8]) {
         self.send_with(mri, session, data, Attributes::default());
     }
 
     pub fn send_with(&self, mri: Mri, session: SessionId, data: &[u8], attributes: Attributes) {
-        self.task(Do::Send(SendMessage { attributes, ..message(mri, session) }, data.to_vec()));
+        self.task(Task::Send(SendMessage { attributes, ..message(mri, session) }, data.to_vec()));
     }
 
-    pub fn task(&self, task: Do) {
+    pub fn task(&self, task: Task) {
         self.0.borrow_mut().tasks.push_back(task);
     }
 
-    /// What was told since the last time.
-    pub fn told(&self) -> Vec<Told> {
-        self.0.borrow_mut().told.drain(..).map(|(_, told)| told).collect()
+    /// Returns the calls since the last time.
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.borrow_mut().calls.drain(..).map(|(_, calls)| calls).collect()
     }
 
-    /// The data that were received since the last time; the rest is forgotten.
+    /// Returns the data received since the last time, and drops the other calls.
     pub fn received(&self) -> Vec<Vec<u8>> {
-        let data = |told| match told {
-            Told::Received { data, .. } => Some(data),
+        let data = |calls| match calls {
+            Call::Received { data, .. } => Some(data),
             _ => None,
         };
-        self.told().into_iter().filter_map(data).collect()
+        self.calls().into_iter().filter_map(data).collect()
     }
 
-    /// The failures that were told since the last time; the rest is forgotten.
+    /// Returns the failures since the last time, and drops the other calls.
     pub fn failures(&self) -> Vec<SendFailure> {
-        let failure = |told| match told {
-            Told::Failed { failure, .. } => Some(failure),
+        let failure = |calls| match calls {
+            Call::Failed { failure, .. } => Some(failure),
             _ => None,
         };
-        self.told().into_iter().filter_map(failure).collect()
+        self.calls().into_iter().filter_map(failure).collect()
     }
 }
 
-/// A message with a handle, which waits for ten seconds.
+/// Returns a message with a handle, and a timeout of ten seconds.
 pub fn message(mri: Mri, session: SessionId) -> SendMessage {
     SendMessage {
         handle: Some(MessageHandle(1)),
@@ -138,8 +138,8 @@ struct Application {
 }
 
 impl Application {
-    fn note(&self, turn: &HandlerContext<'_, '_>, told: Told) {
-        self.state.0.borrow_mut().told.push((turn.now, told));
+    fn record(&self, cx: &HandlerContext<'_, '_>, calls: Call) {
+        self.state.0.borrow_mut().calls.push((cx.now, calls));
     }
 }
 
@@ -150,28 +150,28 @@ impl Nslp for Application {
 
     fn may_peer(
         &mut self,
-        turn: &mut HandlerContext<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         query: &Received<'_>,
         answer: &mut Vec<u8>,
     ) -> Peering {
         let &Received { data, session, hops, ip_distance, .. } = query;
-        self.note(turn, Told::Asked { data: data.to_vec(), session, hops, ip_distance });
+        self.record(cx, Call::Asked { data: data.to_vec(), session, hops, ip_distance });
         let state = self.state.0.borrow();
         answer.extend_from_slice(&state.answer);
         if state.pass { Peering::Pass } else { Peering::Accept }
     }
 
-    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         let &Received { session, mri, peer, attributes, explicitly_routed, .. } = message;
         let (ip_distance, hops) = (message.ip_distance, message.hops);
         let data = message.data.to_vec();
         if self.state.0.borrow().echo {
             let back = self::message(mri.inverted(), session);
-            turn.send(back, data.len()).copy_from_slice(&data);
+            cx.send(back, data.len()).copy_from_slice(&data);
         }
-        self.note(
-            turn,
-            Told::Received {
+        self.record(
+            cx,
+            Call::Received {
                 data,
                 session,
                 mri,
@@ -186,30 +186,30 @@ impl Nslp for Application {
 
     fn status(
         &mut self,
-        turn: &mut HandlerContext<'_, '_>,
+        cx: &mut HandlerContext<'_, '_>,
         handle: MessageHandle,
         failure: SendFailure,
     ) {
-        self.note(turn, Told::Failed { handle, failure });
+        self.record(cx, Call::Failed { handle, failure });
     }
 
-    fn notify(&mut self, turn: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
+    fn notify(&mut self, cx: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
         let &NetworkNotification { mri, session, what } = notification;
-        self.note(turn, Told::Notified { session, mri, what });
+        self.record(cx, Call::Notified { session, mri, what });
     }
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.state.0.borrow_mut().tasks);
         for task in tasks {
             match task {
-                Do::Send(message, data) => {
-                    turn.send(message, data.len()).copy_from_slice(&data);
+                Task::Send(message, data) => {
+                    cx.send(message, data.len()).copy_from_slice(&data);
                 }
-                Do::Lifetime(mri, session, lifetime) => {
-                    turn.set_state_lifetime(mri, session, lifetime);
+                Task::Lifetime(mri, session, lifetime) => {
+                    cx.set_state_lifetime(mri, session, lifetime);
                 }
-                Do::Invalidate(mri, status, urgent) => {
-                    turn.invalidate_routing_state(mri, status, urgent);
+                Task::Invalidate(mri, status, urgent) => {
+                    cx.invalidate_routing_state(mri, status, urgent);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Connections of a network: opened, broken, and those of nobody that a test writes into.
+//! Connections of a network: opened, closed, and those without a node into which a test writes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use earmark_core::{CloseReason, ConnectionId, Input, StreamEvent, Transport};
 use earmark_nsis::PORT;
 use earmark_wire::gist::{Message, Mode};
 
-use super::{DELAY, Happening, Network};
+use super::{DELAY, Network, Scheduled};
 
 impl Network {
-    /// Ends a connection as if by one of its ends; the other one is told.
+    /// Closes a connection at one end; the other end gets an event.
     pub fn close(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         if let Some((node, connection)) = self.connections.remove(&(node, connection))
             && node != usize::MAX
         {
-            self.later(DELAY, Happening::Closed { node, connection, reason });
+            self.later(DELAY, Scheduled::Closed { node, connection, reason });
         }
     }
 
-    /// Breaks a connection: both ends are told.
+    /// Breaks a connection: both ends get an event.
     pub fn break_connection(&mut self, node: usize, connection: ConnectionId, reason: CloseReason) {
         self.close(node, connection, CloseReason::Broken);
-        self.later(Duration::ZERO, Happening::Closed { node, connection, reason });
+        self.later(Duration::ZERO, Scheduled::Closed { node, connection, reason });
     }
 
     pub(super) fn connect(&mut self, node: usize, connect: &earmark_core::Connect) {
@@ -37,13 +37,13 @@ impl Network {
         let mine = connect.connection;
         let Some(target) = target else {
             let reason = CloseReason::Unreachable;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+            return self.later(DELAY, Scheduled::Closed { node, connection: mine, reason });
         };
         if connect.transport == Transport::Tls
             && !(self.nodes[node].authentic && self.nodes[target].authentic)
         {
             let reason = CloseReason::NotAuthenticated;
-            return self.later(DELAY, Happening::Closed { node, connection: mine, reason });
+            return self.later(DELAY, Scheduled::Closed { node, connection: mine, reason });
         }
         let theirs = ConnectionId(self.nodes[target].next_connection);
         self.nodes[target].next_connection += 2;
@@ -53,13 +53,13 @@ impl Network {
         let (peer, connection) = (destination, theirs);
         self.later(
             DELAY,
-            Happening::Open { node: target, connection, local: peer, peer: local, transport },
+            Scheduled::Open { node: target, connection, local: peer, peer: local, transport },
         );
         let connection = mine;
-        self.later(2 * DELAY, Happening::Open { node, connection, local, peer, transport });
+        self.later(2 * DELAY, Scheduled::Open { node, connection, local, peer, transport });
     }
 
-    /// A neighbour opens a connection, and is nobody: what is written into it comes from the test.
+    /// Opens a connection to a node from outside the network; the test writes into it.
     pub fn open(&mut self, node: usize, from: &str, transport: Transport) -> ConnectionId {
         let connection = ConnectionId(self.nodes[node].next_connection);
         self.nodes[node].next_connection += 2;
@@ -72,17 +72,17 @@ impl Network {
         connection
     }
 
-    /// Octets come through a connection.
+    /// Delivers octets on a connection.
     pub fn write(&mut self, node: usize, connection: ConnectionId, octets: &[u8]) {
         self.input(node, Input::Stream(StreamEvent::Data { connection, octets }));
     }
 
-    /// Whether a connection is there yet.
+    /// Returns whether a connection still exists.
     pub fn is_open(&self, node: usize, connection: ConnectionId) -> bool {
         self.connections.contains_key(&(node, connection))
     }
 
-    /// The messages that were written into connections since the `from`th, each as `n0 Confirm`.
+    /// Returns the messages that were written into connections since the `from`th, each as `n0 Confirm`.
     pub fn log_of_streams(&self, from: usize) -> Vec<String> {
         let name = |octets: &[u8]| {
             let message = Message::parse(octets, Mode::C).expect("a whole message");

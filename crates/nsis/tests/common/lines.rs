@@ -1,4 +1,4 @@
-//! How networks are built: nodes, the links that join them, routes, and all of that at once for nodes in a line.
+//! Construction of networks: nodes, links, routes, and whole lines of nodes.
 
 use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
@@ -9,12 +9,12 @@ use earmark_wire::gist::Mri;
 use super::{Network, Node, Place, address, flow};
 
 impl Network {
-    /// Nodes in a line, all with NSIS and the default settings.
+    /// Creates a line of nodes, all with NSIS and the default settings.
     pub fn aware(count: usize) -> Network {
         Network::line(&vec![Place::Aware(Config::default()); count])
     }
 
-    /// Nodes in a line.
+    /// Creates a line of nodes.
     pub fn line(places: &[Place]) -> Network {
         let mut network = Network::new();
         for (number, place) in places.iter().enumerate() {
@@ -27,7 +27,7 @@ impl Network {
             for link in 0..places.len().saturating_sub(1) {
                 let (prefix_4, prefix_6) =
                     (format!("10.0.{link}.0/24"), format!("fd00:{link}::/64"));
-                // Links 0..node are to the left, the one with number `node` is its own on the right.
+                // Links 0..node are to the left, link `node` is the right one of this node.
                 let (interface, gateway) = match link.cmp(&node) {
                     _ if link + 1 == node => (1, None),
                     std::cmp::Ordering::Equal => (if node == 0 { 1 } else { 2 }, None),
@@ -67,7 +67,7 @@ impl Network {
         });
     }
 
-    /// Joins two nodes by network `10.0.net.0/24`; gives both interfaces.
+    /// Joins two nodes by network `10.0.net.0/24`; returns both interfaces.
     pub fn join(&mut self, left: usize, right: usize, net: u8) -> (InterfaceId, InterfaceId) {
         let ends = [(left, 1), (right, 2)].map(|(node, host)| {
             let interfaces = &mut self.nodes[node].interfaces;
@@ -92,7 +92,7 @@ impl Network {
         (ends[0].1, ends[1].1)
     }
 
-    /// Enters a route in the place of those for the same prefix.
+    /// Replaces the routes of a prefix.
     pub fn set_route(&mut self, node: usize, prefix: &str, interface: u32, gateway: Option<&str>) {
         let prefix = prefix.parse().expect("a prefix");
         let routes = &mut self.nodes[node].routes;
@@ -104,13 +104,13 @@ impl Network {
         routes.insert(Route { prefix, metric: 0, hop });
     }
 
-    /// The flow from the first node of a line to the last.
+    /// Returns the flow from the first node of a line to the last.
     pub fn flow(&self) -> Mri {
         let last = self.nodes.len() - 2;
         flow(address("10.0.0.1"), address(&format!("10.0.{last}.2")))
     }
 
-    /// Likewise in IPv6.
+    /// Returns the IPv6 flow from the first node of a line to the last.
     pub fn flow_six(&self) -> Mri {
         let last = self.nodes.len() - 2;
         flow(address("fd00:0::1"), address(&format!("fd00:{last}::2")))

@@ -1,8 +1,8 @@
-//! A network of nodes with NSIS in virtual time, hop by hop: links with a delay, routers without GIST in between, datagrams
-//! that get lost, connections.
+//! A network of nodes with NSIS in virtual time, hop by hop: links with a delay, routers without GIST in between, lost
+//! datagrams, connections.
 //!
-//! [`Network::line`] builds the usual one. Node `i` and node `i + 1` of a line are joined by network `10.0.i.0/24`, in which
-//! the left one has `.1` and the right one `.2`; of IPv6 `fd00:i::/64` likewise. Interfaces are numbered from 1, the left one
+//! [`Network::line`] creates the usual one. Network `10.0.i.0/24` joins nodes `i` and `i + 1` of a line; the left one
+//! has `.1` and the right one `.2`; the IPv6 network is `fd00:i::/64`. Interfaces are numbered from 1, the left one
 //! first.
 #![allow(dead_code, unreachable_pub)]
 
@@ -25,14 +25,14 @@ use earmark_nsis::{Command, Config, Event, Nsis, PORT};
 use earmark_wire::gist::{self, Message, MessageType, Mode, Mri, PathCoupled, SessionId};
 use earmark_wire::udp;
 
-/// How long a link takes.
+/// Delay of a link.
 pub const DELAY: Duration = Duration::from_millis(1);
 
 pub fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A line of nodes with NSIS, set alike and with the application on each, which listen as their settings say.
+/// Creates a line of nodes with NSIS, the same settings and the test application, which listen by their settings.
 pub fn line(
     count: usize,
     change: impl Fn(&mut earmark_nsis::gist::Config),
@@ -42,7 +42,7 @@ pub fn line(
     line_of(&vec![config; count])
 }
 
-/// Likewise, each set in its own way.
+/// Creates a line of nodes with NSIS and the test application, each with its own settings.
 pub fn line_of(configs: &[Config]) -> (Network, Vec<Handle>) {
     let places: Vec<Place> = configs.iter().cloned().map(Place::Aware).collect();
     let (mut network, handles) = line_through(&places);
@@ -54,7 +54,7 @@ pub fn line_of(configs: &[Config]) -> (Network, Vec<Handle>) {
     (network, handles)
 }
 
-/// A line of nodes with the application on each that has NSIS; they listen nowhere.
+/// Creates a line of nodes, with the test application on each that has NSIS; they accept no connections.
 pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
     let mut network = Network::line(places);
     let handles: Vec<Handle> = places.iter().map(|_| Handle::default()).collect();
@@ -66,12 +66,12 @@ pub fn line_through(places: &[Place]) -> (Network, Vec<Handle>) {
     (network, handles)
 }
 
-/// The routing states of a node.
+/// Returns the routing states of a node.
 pub fn states(network: &Network, node: usize) -> Vec<State> {
     network.engine(node).gist().routing_states(0).map(|(_, view)| view.state).collect()
 }
 
-/// A flow of UDP packets between two addresses, downstream.
+/// Returns a UDP flow between two addresses, downstream.
 pub fn flow(source: IpAddr, destination: IpAddr) -> Mri {
     let bits = if source.is_ipv4() { 32 } else { 128 };
     Mri::PathCoupled(PathCoupled {
@@ -93,27 +93,27 @@ pub fn session(number: u8) -> SessionId {
     SessionId([number; 16])
 }
 
-/// One node.
+/// A node of the network.
 pub struct Node {
     pub name: String,
-    /// `None`: it only forwards.
+    /// The engine; `None` for a router without NSIS.
     pub engine: Option<Nsis>,
     pub interfaces: Interfaces,
     pub routes: RouteTable,
     pub ledger: Ledger,
     pub effects: Effects<Event>,
-    /// What the engine has told, and when.
+    /// Events of the engine, with their times.
     pub events: Vec<(Time, Event)>,
-    /// Reservations and the like, in order.
+    /// Effects on reservations, in order.
     pub installed: Vec<Effect<Event>>,
-    /// It takes datagrams to GIST's port up even without router alert.
+    /// Whether datagrams to GIST's port are intercepted even without router alert.
     pub by_port: bool,
-    /// Where it accepts connections.
+    /// Ports on which connections are accepted.
     pub listens: Vec<(u16, Transport)>,
-    /// Who may connect with TLS; `false`: nobody.
+    /// Whether TLS peers can authenticate themselves.
     pub authentic: bool,
     next_connection: u64,
-    /// The deadline that is in the calendar.
+    /// Deadline in the calendar.
     armed: Option<Time>,
 }
 
@@ -125,20 +125,20 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// The message of GIST in it.
+    /// Returns the GIST message of the packet.
     pub fn message(&self) -> Option<Message<'_>> {
         let packet = udp::Packet::parse(&self.octets).ok()?;
         Message::parse(gist::datagram(packet.payload)?, Mode::D).ok()
     }
 }
 
-/// A packet that was put onto a link, or octets written into a connection.
+/// A packet that was sent on a link, or octets written into a connection.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub at: Time,
-    /// By which node.
+    /// Sending node.
     pub node: usize,
-    /// Through which interface.
+    /// Outgoing interface.
     pub interface: InterfaceId,
     pub packet: Packet,
     pub lost: bool,
@@ -150,8 +150,8 @@ impl Seen {
     }
 }
 
-/// Something that will happen.
-enum Happening {
+/// A scheduled event.
+enum Scheduled {
     Packet {
         node: usize,
         interface: InterfaceId,
@@ -179,10 +179,10 @@ enum Happening {
     },
 }
 
-/// Changes a packet on its way.
+/// Changes a packet in transit.
 pub type Tamper = Box<dyn FnMut(&mut Seen)>;
 
-/// Decides whether a packet gets lost; it is told what was seen of it and how many were seen before.
+/// Decides whether a packet is lost, by the packet and the number of packets before it.
 pub type Loss = Box<dyn FnMut(&Seen, usize) -> bool>;
 
 pub struct Network {
@@ -198,19 +198,19 @@ pub struct Network {
     pub connections: BTreeMap<(usize, ConnectionId), (usize, ConnectionId)>,
     /// Octets that were written into connections, by node.
     pub written: Vec<(Time, usize, ConnectionId, Vec<u8>)>,
-    /// Connections that open in no time, and never.
+    /// Whether connections are never established.
     pub connections_hang: bool,
-    calendar: BTreeMap<(Time, u64), Happening>,
+    calendar: BTreeMap<(Time, u64), Scheduled>,
     sequence: u64,
 }
 
 #[allow(clippy::large_enum_variant)] // there are few
-/// What stands at a place of a line.
+/// A position in a line.
 #[derive(Clone)]
 pub enum Place {
     /// A node with NSIS.
     Aware(Config),
-    /// A router without.
+    /// A router without NSIS.
     Plain,
 }
 
@@ -247,10 +247,10 @@ impl Network {
         self.input(node, Input::Host(event));
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
-        // What was put into an application from outside.
+        // A test may have added tasks to an application.
         for node in 0..self.nodes.len() {
             self.arm(node);
         }
@@ -259,16 +259,16 @@ impl Network {
                 break;
             }
             self.now = self.now.max(at);
-            let happening = self.calendar.remove(&(at, sequence)).expect("it was there");
-            self.happen(happening);
+            let scheduled = self.calendar.remove(&(at, sequence)).expect("it was there");
+            self.dispatch(scheduled);
         }
         self.now = end;
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Packet { node, interface, packet } => self.arrive(node, interface, packet),
-            Happening::Expire { node } => {
+    fn dispatch(&mut self, scheduled: Scheduled) {
+        match scheduled {
+            Scheduled::Packet { node, interface, packet } => self.arrive(node, interface, packet),
+            Scheduled::Expire { node } => {
                 self.nodes[node].armed = None;
                 let due = self.nodes[node].engine.as_ref().and_then(Engine::next_deadline);
                 if due.is_some_and(|(at, _)| at <= self.now) {
@@ -277,24 +277,24 @@ impl Network {
                     self.arm(node);
                 }
             }
-            Happening::Open { node, connection, local, peer, transport } => {
+            Scheduled::Open { node, connection, local, peer, transport } => {
                 let event = StreamEvent::Open { connection, local, peer, transport };
                 self.input(node, Input::Stream(event));
             }
-            Happening::Octets { node, connection, octets } => {
+            Scheduled::Octets { node, connection, octets } => {
                 if self.connections.contains_key(&(node, connection)) {
                     let event = StreamEvent::Data { connection, octets: &octets };
                     self.input(node, Input::Stream(event));
                 }
             }
-            Happening::Closed { node, connection, reason } => {
+            Scheduled::Closed { node, connection, reason } => {
                 self.connections.remove(&(node, connection));
                 self.input(node, Input::Stream(StreamEvent::Closed { connection, reason }));
             }
         }
     }
 
-    /// Gives an engine an input and does what it wants done.
+    /// Passes an input to an engine, and applies its effects.
     pub fn input(&mut self, node: usize, input: Input<'_, Command>) {
         let Node { engine, interfaces, routes, ledger, effects, .. } = &mut self.nodes[node];
         let Some(engine) = engine else { return };
@@ -316,7 +316,7 @@ impl Network {
                     if let Some(&(node, connection)) = self.connections.get(&(node, *connection))
                         && node != usize::MAX
                     {
-                        self.later(DELAY, Happening::Octets { node, connection, octets });
+                        self.later(DELAY, Scheduled::Octets { node, connection, octets });
                     }
                 }
                 Effect::Close(connection) => self.close(node, *connection, CloseReason::Ended),
@@ -327,13 +327,13 @@ impl Network {
         self.arm(node);
     }
 
-    /// Puts a packet of a node onto a link.
+    /// Sends a packet of a node on a link.
     fn send(&mut self, node: usize, packet: Packet) {
         let hop = self.nodes[node].routes.lookup(packet.how.destination);
         let interface = packet.how.interface.or(hop.map(|hop| hop.interface));
         if self.nodes[node].interfaces.is_local(packet.how.destination) {
             let interface = interface.unwrap_or(InterfaceId(1));
-            return self.later(Duration::ZERO, Happening::Packet { node, interface, packet });
+            return self.later(Duration::ZERO, Scheduled::Packet { node, interface, packet });
         }
         let Some(interface) = interface else { return };
         let mut seen = Seen { at: self.now, node, interface, packet, lost: false };
@@ -346,7 +346,7 @@ impl Network {
             && let Some(&(node, interface)) = self.links.get(&(node, interface))
         {
             let packet = seen.packet.clone();
-            self.later(DELAY, Happening::Packet { node, interface, packet });
+            self.later(DELAY, Scheduled::Packet { node, interface, packet });
         }
         self.seen.push(seen);
     }
@@ -378,14 +378,14 @@ impl Network {
         }
     }
 
-    /// A datagram arrives that nobody has sent.
+    /// Delivers a datagram from outside the network.
     pub fn inject(&mut self, node: usize, interface: u32, packet: Packet) {
         self.arrive(node, InterfaceId(interface), packet);
     }
 
-    fn later(&mut self, time: Duration, happening: Happening) {
+    fn later(&mut self, time: Duration, scheduled: Scheduled) {
         self.sequence += 1;
-        self.calendar.insert((self.now + time, self.sequence), happening);
+        self.calendar.insert((self.now + time, self.sequence), scheduled);
     }
 
     fn arm(&mut self, node: usize) {
@@ -395,11 +395,11 @@ impl Network {
             self.nodes[node].armed = Some(at);
             self.sequence += 1;
             let at = at.max(self.now);
-            self.calendar.insert((at, self.sequence), Happening::Expire { node });
+            self.calendar.insert((at, self.sequence), Scheduled::Expire { node });
         }
     }
 
-    /// What GIST messages were sent in datagrams since the `from`th, each as `n0 Query`.
+    /// Returns the GIST messages that were sent in datagrams since the `from`th, each as `n0 Query`.
     pub fn log(&self, from: usize) -> Vec<String> {
         self.seen[from..]
             .iter()
@@ -410,7 +410,7 @@ impl Network {
             .collect()
     }
 
-    /// The messages of a type that a node has sent, or passed on.
+    /// Returns the messages of a type that a node has sent or forwarded.
     pub fn sent(&self, node: usize, message_type: MessageType) -> Vec<&Seen> {
         self.seen
             .iter()

@@ -1,4 +1,4 @@
-//! A router between two neighbours, with many sessions on it: for benches and tests of memory.
+//! A router between two neighbors, with many sessions: for benchmarks and memory tests.
 #![allow(dead_code, unreachable_pub)]
 
 use std::cell::Cell;
@@ -22,19 +22,19 @@ use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 
 const NSLPID: u16 = 32_767;
 
-/// What the application of a node does with what it receives.
+/// What the application of a node does with received messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Nothing.
     Sink,
-    /// Sends it on.
+    /// Forwards them.
     Relay,
 }
 
 #[derive(Debug)]
 struct Application {
     role: Rc<Cell<Role>>,
-    /// What is to be sent next.
+    /// Next session to be sent.
     next: Rc<Cell<Option<u32>>>,
 }
 
@@ -52,10 +52,10 @@ impl Nslp for Application {
         Peering::Accept
     }
 
-    fn receive(&mut self, turn: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
+    fn receive(&mut self, cx: &mut HandlerContext<'_, '_>, message: &Received<'_>) {
         if self.role.get() == Role::Relay {
             let on = send(message.session, message.mri);
-            turn.send(on, message.data.len()).copy_from_slice(message.data);
+            cx.send(on, message.data.len()).copy_from_slice(message.data);
         }
     }
 
@@ -63,9 +63,9 @@ impl Nslp for Application {
 
     fn notify(&mut self, _: &mut HandlerContext<'_, '_>, _: &NetworkNotification) {}
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         if let Some(number) = self.next.take() {
-            turn.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
+            cx.send(send(session(number), mri(number)), DATA.len()).copy_from_slice(DATA);
         }
     }
 
@@ -75,7 +75,7 @@ impl Nslp for Application {
     }
 }
 
-/// As long as a small message of QoS NSLP.
+/// Data with the length of a small QoS NSLP message.
 const DATA: &[u8] = &[0xa5; 64];
 
 fn send(session: SessionId, mri: Mri) -> SendMessage {
@@ -91,12 +91,12 @@ fn send(session: SessionId, mri: Mri) -> SendMessage {
 }
 
 fn session(number: u32) -> SessionId {
-    // Spread as random numbers are.
+    // Distributed like random numbers.
     let word = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     SessionId((u128::from(word) << 64 | u128::from(!word)).to_be_bytes())
 }
 
-/// The flow of a session, each with a destination of its own.
+/// Returns the flow of a session, each with its own destination.
 fn mri(number: u32) -> Mri {
     Mri::PathCoupled(PathCoupled {
         source: Ipv4Addr::new(10, 0, 0, 9).into(),
@@ -189,7 +189,7 @@ impl Node {
         self.handle(now, Input::Datagram(datagram));
     }
 
-    /// What left, as it arrives on the other side of the link.
+    /// Returns the sent messages as they arrive at the other end of the link.
     fn sent(&self, there: u32) -> Vec<Arrival> {
         self.effects
             .iter()
@@ -205,13 +205,13 @@ impl Node {
     }
 }
 
-/// The router, `before` and `behind` it.
+/// The router, with the node `before` and the node `behind` it.
 pub struct Population {
     before: Node,
     router: Node,
     behind: Node,
     pub now: Time,
-    /// Octets that the router has taken from the heap, and not given back.
+    /// Octets that the router has allocated on the heap.
     pub heap: Option<fn() -> usize>,
     pub octets: isize,
 }
@@ -226,7 +226,7 @@ impl Population {
         config.gist.installation = installation;
         config.gist.validity = Duration::from_secs(180);
         config.gist.inactivity = Duration::from_secs(10_000);
-        // All sessions are set up in no time.
+        // All sessions are set up at once.
         let limits = &mut config.gist.limits;
         limits.datagrams_per_second = u32::MAX;
         limits.queries_per_second = u32::MAX;
@@ -253,39 +253,39 @@ impl Population {
         population
     }
 
-    /// A router with so many sessions.
+    /// Creates a router with this number of sessions.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();
         (0..sessions).for_each(|number| population.set_up(number));
         population
     }
 
-    /// Sets a session up, from one neighbour to the other.
+    /// Sets up a session from one neighbor to the other.
     pub fn set_up(&mut self, number: u32) {
         let query = self.query(number);
         self.exchange(&query);
     }
 
-    /// The Query that begins it, or refreshes it.
+    /// Returns the Query that starts or refreshes a session.
     pub fn query(&mut self, number: u32) -> Arrival {
         self.before.next.set(Some(number));
         self.before.handle(self.now, Input::Expire);
         self.before.sent(1).pop().expect("a message")
     }
 
-    /// The Queries that refresh sessions that are there, up to 256 of them, in the order in which they are due.
+    /// Returns the Queries that refresh existing sessions, up to 256 of them, in the order of their deadlines.
     pub fn refreshes(&mut self) -> Vec<Arrival> {
         let due = self.now + Duration::from_secs(180);
         self.before.handle(due, Input::Expire);
         self.before.sent(1)
     }
 
-    /// Data of a session that is there.
+    /// Returns Data of an existing session.
     pub fn data(&mut self, number: u32) -> Arrival {
         self.query(number)
     }
 
-    /// Carries messages on until nobody sends any more.
+    /// Delivers messages until none is sent.
     fn exchange(&mut self, first: &Arrival) {
         self.handle(first);
         for _ in 0..8 {
@@ -315,7 +315,7 @@ impl Population {
         }
     }
 
-    /// The router takes a message; gives how much it does about it.
+    /// Passes a message to the router; returns the number of effects.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         let before = self.heap.map_or(0, |heap| heap());
         self.router.arrive(self.now, arrival);
@@ -324,7 +324,7 @@ impl Population {
         self.router.effects.len()
     }
 
-    /// The Confirm of a session whose Query was answered.
+    /// Returns the Confirm of a session whose Query was answered.
     pub fn confirm(&mut self, number: u32) -> Arrival {
         let query = self.query(number);
         self.handle(&query);
@@ -333,7 +333,7 @@ impl Population {
         self.before.sent(1).pop().expect("a Confirm")
     }
 
-    /// The Response to a Query of the router.
+    /// Returns the Response to a Query of the router.
     pub fn response(&mut self, number: u32) -> Arrival {
         let confirm = self.confirm(number);
         self.handle(&confirm);
@@ -342,12 +342,12 @@ impl Population {
         self.behind.sent(2).pop().expect("a Response")
     }
 
-    /// The router's application keeps what comes to itself.
+    /// Makes the application of the router keep received messages.
     pub fn sink(&mut self) {
         self.router.role.set(Role::Sink);
     }
 
-    /// Lets go what the set-up has brought about: no message pays for another one's effects.
+    /// Drops the effects of the setup, so that they do not count for the measured message.
     pub fn forget_effects(&mut self) {
         self.router.effects.clear();
     }
@@ -360,7 +360,7 @@ impl Population {
         &self.router.engine
     }
 
-    /// The router takes what is due at a time, all of it.
+    /// Expires all timers of the router that are due at a time.
     pub fn expire(&mut self, now: Time) -> usize {
         self.now = now;
         let mut sent = 0;

@@ -1,4 +1,4 @@
-//! Messages of QoS NSLP about numbered sessions, for the routers that are measured.
+//! Messages of QoS NSLP about numbered sessions, for the measured routers.
 
 use earmark_wire::gist::SessionId;
 use earmark_wire::intserv::TokenBucket;
@@ -10,12 +10,12 @@ use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
 
 pub fn session(number: u32) -> SessionId {
-    // As random as names of sessions are.
+    // As random as session identifiers.
     let mixed = u128::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     SessionId(mixed.to_be_bytes())
 }
 
-/// What a sender wants that sends so.
+/// Returns the QSPEC of a sender with this token bucket.
 pub fn qspec(bucket: TokenBucket) -> Vec<u8> {
     let desired = [Parameter::mandatory(Value::Tmod1(bucket))];
     let procedure = Procedure { sequence: MessageSequence::TwoWay, combination: 0 };
@@ -25,7 +25,7 @@ pub fn qspec(bucket: TokenBucket) -> Vec<u8> {
     octets
 }
 
-/// A RESERVE: with a QSPEC and a wish for a RESPONSE, or one that only says that its session goes on or ends.
+/// Returns a RESERVE: with a QSPEC and an RII, or one that only refreshes or tears down its session.
 pub fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Vec<u8> {
     written(&Message::Reserve(Reserve {
         flags: GenericFlags::default(),
@@ -44,7 +44,7 @@ pub fn reserve(number: u32, qspec: Option<&[u8]>, tear: bool) -> Vec<u8> {
     }))
 }
 
-/// The RESPONSE of the receiver, which has the reservation.
+/// Returns the RESPONSE of the receiver after a successful reservation.
 pub fn response(number: u32) -> Vec<u8> {
     written(&Message::Response(Response {
         flags: GenericFlags::default(),

@@ -1,5 +1,5 @@
-//! A router with many reserved sessions of QoS NSLP, without GIST, for measuring: each 64 kbit/s, all from one peer and on
-//! to another, with confirmation.
+//! A router with many reserved sessions of QoS NSLP, without GIST, for measurements: each 64 kbit/s, all from one peer
+//! to another, confirmed.
 #![allow(dead_code, unreachable_pub)]
 
 mod qos_messages;
@@ -22,7 +22,7 @@ use qos_messages::session;
 const BEFORE: PeerHandle = PeerHandle { slot: 1, generation: 0 };
 const BEHIND: PeerHandle = PeerHandle { slot: 2, generation: 0 };
 
-/// The router, and room for what it does.
+/// The router, and buffers for its effects.
 pub struct Population {
     qos: QosNslp,
     interfaces: Interfaces,
@@ -42,7 +42,7 @@ pub struct Arrival {
 }
 
 impl Population {
-    /// A router with `sessions` reserved sessions, numbered from 0.
+    /// Creates a router with `sessions` reserved sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         Population::with(sessions, Config::default())
     }
@@ -60,7 +60,7 @@ impl Population {
         population
     }
 
-    /// The router before anybody came.
+    /// Creates a router without sessions.
     pub fn empty(mut config: Config) -> Population {
         config.limits.changes_per_second = u32::MAX;
         let mut population = Population {
@@ -102,12 +102,11 @@ impl Population {
             ledger: &mut self.ledger,
         };
         let id = self.qos.id();
-        let mut turn =
-            HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
-        act(&mut self.qos, &mut turn);
+        let mut cx = HandlerContext::new(self.now, context, &mut self.out, id, &mut self.requests);
+        act(&mut self.qos, &mut cx);
     }
 
-    /// Hands a message over: how much is asked of GIST.
+    /// Passes a message to the router; returns the number of requests to GIST.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         let message = Received {
             data: &arrival.data,
@@ -120,11 +119,11 @@ impl Population {
             hops: 60,
             interface: InterfaceId(1),
         };
-        self.call(|qos, turn| qos.receive(turn, &message));
+        self.call(|qos, cx| qos.receive(cx, &message));
         self.requests.iter().count()
     }
 
-    /// Lets time go on to the next deadline; how much is asked of GIST.
+    /// Advances the time to the next deadline; returns the number of requests to GIST.
     pub fn expire_next(&mut self) -> usize {
         while self.requests.iter().next().is_none() {
             self.now = self.qos.next_deadline().expect("something is due").max(self.now);
@@ -133,7 +132,7 @@ impl Population {
         self.requests.iter().count()
     }
 
-    /// To just before the next refresh.
+    /// Advances the time to just before the next refresh.
     pub fn until_refresh(&mut self) {
         self.now = self.qos.next_deadline().expect("something is due");
     }
@@ -178,7 +177,7 @@ fn arrival(number: u32, direction: Direction, peer: PeerHandle, data: Vec<u8>) -
     Arrival { session: session(number), mri: mri(number, direction), peer, data }
 }
 
-/// A RESERVE that makes session `number`.
+/// Returns a RESERVE that creates session `number`.
 pub fn request(number: u32) -> Arrival {
     let wanted = qos_messages::qspec(TokenBucket {
         rate: 8_000.0,
@@ -190,17 +189,17 @@ pub fn request(number: u32) -> Arrival {
     reserve(number, Some(&wanted), false)
 }
 
-/// The RESPONSE to it.
+/// Returns the RESPONSE to the RESERVE of session `number`.
 pub fn confirmation(number: u32) -> Arrival {
     arrival(number, Direction::Upstream, BEHIND, qos_messages::response(number))
 }
 
-/// A RESERVE that refreshes it.
+/// Returns a RESERVE that refreshes session `number`.
 pub fn refresh(number: u32) -> Arrival {
     reserve(number, None, false)
 }
 
-/// A RESERVE that tears it down.
+/// Returns a RESERVE that tears session `number` down.
 pub fn tear(number: u32) -> Arrival {
     reserve(number, None, true)
 }

@@ -1,4 +1,4 @@
-//! A router with many sessions of QoS NSLP on GIST, and what its neighbours send it in datagrams: a session of 64 kbit/s each,
+//! A router with many sessions of QoS NSLP on GIST, and the datagrams of its neighbors: sessions of 64 kbit/s each,
 //! confirmed by the receiver.
 #![allow(dead_code, unreachable_pub)]
 
@@ -25,10 +25,11 @@ use earmark_wire::udp;
 
 use qos_messages::session;
 
-/// How long routing state holds.
+/// Routing state validity.
 const VALIDITY: Duration = Duration::from_secs(180);
 
-/// The neighbour before the router, and the one behind it: its address, the router's towards it, the router's interface.
+/// The previous and the next neighbor of the router: its address, the address of the router towards it, the interface
+/// of the router.
 const BEFORE: Neighbor = Neighbor::new([192, 0, 2, 1], [192, 0, 2, 2], 1);
 const BEHIND: Neighbor = Neighbor::new([198, 51, 100, 2], [198, 51, 100, 1], 2);
 
@@ -65,13 +66,13 @@ impl Neighbor {
         }
     }
 
-    /// A message to the router.
-    fn tells(&self, body: Body<'_>) -> Arrival {
-        self.sends((self.address.into(), self.router.into()), body)
+    /// Returns a message to the router.
+    fn to_router(&self, body: Body<'_>) -> Arrival {
+        self.between((self.address.into(), self.router.into()), body)
     }
 
-    /// A message between these addresses.
-    fn sends(&self, (source, destination): (IpAddr, IpAddr), body: Body<'_>) -> Arrival {
+    /// Returns a message between these addresses.
+    fn between(&self, (source, destination): (IpAddr, IpAddr), body: Body<'_>) -> Arrival {
         let source_is_peer = source == self.address;
         let extensions = Extensions::NONE;
         let message = Gist { hops: 64, nslpid: NSLPID, source_is_peer, body, extensions };
@@ -84,7 +85,7 @@ impl Neighbor {
     }
 
     fn data(&self, number: u32, direction: Direction, octets: &[u8]) -> Arrival {
-        self.tells(Body::Data(Data {
+        self.to_router(Body::Data(Data {
             nat_traversal: None,
             mri: mri(number, direction),
             session: session(number),
@@ -97,7 +98,7 @@ impl Neighbor {
     }
 }
 
-/// The router, and room for what it does.
+/// The router, and buffers for its effects.
 pub struct Population {
     engine: Nsis,
     interfaces: Interfaces,
@@ -108,7 +109,7 @@ pub struct Population {
 }
 
 impl Population {
-    /// A router with `sessions` sessions, numbered from 0.
+    /// Creates a router with `sessions` sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();
         for number in 0..sessions {
@@ -164,7 +165,7 @@ impl Population {
         population
     }
 
-    /// The router takes a message; gives how much it does about it.
+    /// Passes a message to the router; returns the number of effects.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         self.out.clear();
         let mut context = Context {
@@ -185,16 +186,16 @@ impl Population {
         self.out.len()
     }
 
-    /// Lets go what the set-up has brought about: no message pays for another one's effects.
+    /// Drops the effects of the setup, so that they do not count for the measured message.
     pub fn forget_effects(&mut self) {
         self.out.clear();
     }
 
-    /// The Confirm to the Response that the router has just sent, with the RESERVE in it.
+    /// Returns the Confirm to the latest Response of the router, with the RESERVE in it.
     pub fn confirm(&self, number: u32) -> Arrival {
-        let Body::Response(response) = self.heard() else { panic!("no Response") };
+        let Body::Response(response) = self.last_sent() else { panic!("no Response") };
         let cookie = response.responder.expect("it wants to be confirmed").cookie;
-        BEFORE.tells(Body::Confirm(Confirm {
+        BEFORE.to_router(Body::Confirm(Confirm {
             mri: mri(number, Direction::Downstream),
             session: session(number),
             nli: BEFORE.nli(),
@@ -203,10 +204,10 @@ impl Population {
         }))
     }
 
-    /// The Response to the Query that the router has just sent.
+    /// Returns the Response to the latest Query of the router.
     pub fn response(&self, number: u32) -> Arrival {
-        let Body::Query(query) = self.heard() else { panic!("no Query") };
-        BEHIND.tells(Body::Response(Response {
+        let Body::Query(query) = self.last_sent() else { panic!("no Query") };
+        BEHIND.to_router(Body::Response(Response {
             nat_traversal: None,
             mri: mri(number, Direction::Upstream),
             session: session(number),
@@ -218,8 +219,8 @@ impl Population {
         }))
     }
 
-    /// What the router has sent last.
-    fn heard(&self) -> Body<'_> {
+    /// Returns the latest message of the router.
+    fn last_sent(&self) -> Body<'_> {
         let sent = self.out.iter().filter_map(|effect| match effect {
             Effect::Send(_, range) => Some(self.out.octets(range)),
             _ => None,
@@ -252,7 +253,7 @@ fn mri(number: u32, direction: Direction) -> Mri {
     })
 }
 
-/// The Query that begins a session, or refreshes its routing state. It looks like a packet of the flow.
+/// Returns the Query that starts a session, or refreshes its routing state. It looks like a packet of the flow.
 pub fn query(number: u32) -> Arrival {
     let body = Body::Query(Query {
         nat_traversal: None,
@@ -263,25 +264,25 @@ pub fn query(number: u32) -> Arrival {
         stack: None,
         nslp_data: None,
     });
-    BEFORE.sends(ends(number), body)
+    BEFORE.between(ends(number), body)
 }
 
-/// The RESPONSE of the receiver.
+/// Returns the RESPONSE of the receiver.
 pub fn confirmation(number: u32) -> Arrival {
     BEHIND.data(number, Direction::Upstream, &qos_messages::response(number))
 }
 
-/// A RESERVE that refreshes a session.
+/// Returns a RESERVE that refreshes a session.
 pub fn refresh(number: u32) -> Arrival {
     BEFORE.data(number, Direction::Downstream, &qos_messages::reserve(number, None, false))
 }
 
-/// A RESERVE that tears it down.
+/// Returns a RESERVE that tears a session down.
 pub fn tear(number: u32) -> Arrival {
     BEFORE.data(number, Direction::Downstream, &qos_messages::reserve(number, None, true))
 }
 
-/// A RESERVE that makes it, and wants a RESPONSE.
+/// Returns a RESERVE that creates a session, and requests a RESPONSE.
 fn request(number: u32) -> Vec<u8> {
     let wanted = qos_messages::qspec(TokenBucket {
         rate: 8_000.0,

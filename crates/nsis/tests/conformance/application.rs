@@ -1,4 +1,4 @@
-//! The application of a story: does what is told, and notes what it hears.
+//! The application of a story: executes its tasks, and records its calls.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use earmark_wire::gist::{Mri, SessionId};
 
 use crate::message::{mri_text, text};
 
-/// Its NSLPID, one for experiments.
+/// NSLPID of the application, one for experiments.
 pub(crate) const NSLPID: u16 = 32_767;
 
-/// What a story wants done.
+/// Tasks of a story.
 #[derive(Clone, Debug)]
 pub(crate) enum Task {
     Send(SendMessage, Vec<u8>),
@@ -28,9 +28,9 @@ pub(crate) enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) tasks: VecDeque<Task>,
-    /// What it has heard, as lines of a story.
-    pub(crate) heard: Vec<String>,
-    /// Queries are passed on.
+    /// Recorded calls, as lines of a story.
+    pub(crate) recorded: Vec<String>,
+    /// Whether Queries are forwarded.
     pub(crate) pass: bool,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct State {
 pub(crate) struct Application(pub(crate) Rc<RefCell<State>>);
 
 impl Application {
-    fn hear(&self, line: String) {
-        self.0.borrow_mut().heard.push(line);
+    fn record(&self, line: String) {
+        self.0.borrow_mut().recorded.push(line);
     }
 }
 
@@ -60,7 +60,7 @@ impl Nslp for Application {
     ) -> Peering {
         let pass = self.0.borrow().pass;
         let data = text(query.data);
-        self.hear(format!("app asked session={} {data}", session(query.session)));
+        self.record(format!("app asked session={} {data}", session(query.session)));
         if pass { Peering::Pass } else { Peering::Accept }
     }
 
@@ -72,7 +72,7 @@ impl Nslp for Application {
         };
         let number = session(message.session);
         let (mri, data) = (mri_text(&message.mri), text(message.data));
-        self.hear(format!("app receives session={number} {mri} {data}{how}"));
+        self.record(format!("app receives session={number} {mri} {data}{how}"));
     }
 
     fn status(
@@ -81,7 +81,7 @@ impl Nslp for Application {
         handle: MessageHandle,
         failure: SendFailure,
     ) {
-        self.hear(format!("app is told that message {} failed: {failure}", handle.0));
+        self.record(format!("app is told that message {} failed: {failure}", handle.0));
     }
 
     fn notify(&mut self, _: &mut HandlerContext<'_, '_>, notification: &NetworkNotification) {
@@ -98,21 +98,21 @@ impl Nslp for Application {
             }
         };
         let (number, mri) = (session(notification.session), mri_text(&notification.mri));
-        self.hear(format!("app notices session={number} {mri}: {what}"));
+        self.record(format!("app notices session={number} {mri}: {what}"));
     }
 
-    fn expire(&mut self, turn: &mut HandlerContext<'_, '_>) {
+    fn expire(&mut self, cx: &mut HandlerContext<'_, '_>) {
         let tasks = std::mem::take(&mut self.0.borrow_mut().tasks);
         for task in tasks {
             match task {
                 Task::Send(message, data) => {
-                    turn.send(message, data.len()).copy_from_slice(&data);
+                    cx.send(message, data.len()).copy_from_slice(&data);
                 }
                 Task::Lifetime(mri, session, lifetime) => {
-                    turn.set_state_lifetime(mri, session, lifetime);
+                    cx.set_state_lifetime(mri, session, lifetime);
                 }
                 Task::Invalidate(mri, status, urgent) => {
-                    turn.invalidate_routing_state(mri, status, urgent);
+                    cx.invalidate_routing_state(mri, status, urgent);
                 }
             }
         }

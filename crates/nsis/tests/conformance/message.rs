@@ -1,4 +1,4 @@
-//! Messages of GIST as lines of a story, and back.
+//! Conversion between messages of GIST and lines of a story.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,12 +14,12 @@ use earmark_wire::gist::{
 use crate::application::NSLPID;
 use crate::words::{Fault, Seconds, Words};
 
-/// Cookies that were seen, by the names that stories have for them.
+/// Cookies, by their names in stories.
 #[derive(Debug, Default)]
 pub(crate) struct Cookies(BTreeMap<String, Vec<u8>>);
 
 impl Cookies {
-    /// The name of a cookie, which is new if it was not seen before.
+    /// Returns the name of a cookie; creates one for a new cookie.
     fn name(&mut self, kind: char, cookie: &[u8]) -> String {
         if let Some((name, _)) = self.0.iter().find(|(_, known)| *known == cookie) {
             return name.clone();
@@ -30,7 +30,7 @@ impl Cookies {
         name
     }
 
-    /// The cookie of a name; octets of the story's own where it has quotation marks.
+    /// Returns the cookie of a name, or the octets of a quoted string.
     fn get(&self, name: &str) -> Result<Vec<u8>, Fault> {
         match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
             Some(own) => Ok(own.as_bytes().to_vec()),
@@ -39,7 +39,7 @@ impl Cookies {
     }
 }
 
-/// The one flow of all stories: from 10.0.1.9 to 10.0.9.9.
+/// Returns the flow of all stories: from 10.0.1.9 to 10.0.9.9.
 pub(crate) fn flow(direction: Direction) -> Mri {
     Mri::PathCoupled(PathCoupled {
         source: IpAddr::from([10, 0, 1, 9]),
@@ -71,7 +71,7 @@ pub(crate) fn direction(text: &str) -> Result<Direction, Fault> {
     }
 }
 
-/// Data as a story has them: without what fills the last word.
+/// Returns data in the form of stories: without padding.
 pub(crate) fn text(data: &[u8]) -> String {
     match data.len() {
         0 => "without data".into(),
@@ -80,7 +80,7 @@ pub(crate) fn text(data: &[u8]) -> String {
     }
 }
 
-/// Data of a story: filled with dots to whole words.
+/// Returns the octets of data of a story, padded with dots to whole words.
 pub(crate) fn data(text: &str) -> Vec<u8> {
     let mut octets = text.trim_matches('"').as_bytes().to_vec();
     octets.resize(octets.len().next_multiple_of(4), b'.');
@@ -93,7 +93,7 @@ pub(crate) fn session(number: u8) -> SessionId {
     SessionId(id)
 }
 
-/// A message's name and its objects, a line each.
+/// Returns the name of a message and its objects, one line each.
 pub(crate) fn show(message: &Message<'_>, cookies: &mut Cookies) -> (String, Vec<String>) {
     let mut name = message.body.message_type().name().to_string();
     let mut lines = Vec::new();
@@ -184,7 +184,7 @@ fn profiles(profiles: Profiles<'_>, configuration: Option<&StackConfiguration<'_
     names.collect::<Vec<String>>().join(" ")
 }
 
-/// What a message of a story has, before it is put together.
+/// Objects of a message of a story.
 #[derive(Debug, Default)]
 struct Parts {
     direction: Option<Direction>,
@@ -242,7 +242,7 @@ impl Parts {
     }
 }
 
-/// The octets of a message that a story tells: its name with flags, and its objects. An error is about `original`.
+/// Returns the octets of a message of a story: its name with flags, and its objects. An error refers to `original`.
 pub(crate) fn compose(
     name: &str,
     mut words: Words<'_>,
@@ -290,7 +290,7 @@ impl Parts {
         })
     }
 
-    /// What a message of this name says, where a stack is proposed with `stack`.
+    /// Creates the body of a message with this name; `stack` is its stack proposal.
     fn body<'a>(
         &'a self,
         name: &str,

@@ -1,7 +1,7 @@
-//! Stories: what happens to a node, line by line, and after each line what the node does about it.
+//! Stories: inputs to a node, line by line, and after each line its effects.
 //!
-//! The grammar is told in `conformance/nsis/README.md`. Playing a story gives its text anew, with the effects that the node
-//! really had; a case holds where that is the text it was.
+//! `conformance/nsis/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
+//! passes if the text is unchanged.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -20,17 +20,17 @@ use earmark_wire::udp;
 
 use crate::application::{Application, State, Task};
 use crate::message::{self, Cookies, compose, data, direction, flow, session};
-use crate::retelling::retell;
+use crate::story_effects::replace_effects;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
-/// Plays a story: its text with the effects as they are.
+/// Plays a story; returns its text with the actual effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
+/// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
-    retell(story, |line, body| player.step(line, body))
+    replace_effects(story, |line, body| player.step(line, body))
 }
 
 struct Player<'t> {
@@ -42,9 +42,9 @@ struct Player<'t> {
     now: Time,
     app: Rc<RefCell<State>>,
     cookies: Cookies,
-    /// The last message of the node, which errors are about.
+    /// Last message of the node, to which errors refer.
     sent: Vec<u8>,
-    /// Routing state as it was shown last.
+    /// Routing state as last shown.
     shown: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ impl<'t> Player<'t> {
             "at" => {
                 let Seconds(at) = words.value("time")?;
                 words.end()?;
-                Ok(self.pass(Time::ZERO + at))
+                Ok(self.advance(Time::ZERO + at))
             }
             "in" => self.arrive(words, body),
             "app" => self.application(words),
@@ -83,8 +83,8 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Lets time pass, timer by timer.
-    fn pass(&mut self, end: Time) -> String {
+    /// Advances the time, timer by timer.
+    fn advance(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
             self.now = self.now.max(at);
@@ -210,7 +210,7 @@ impl<'t> Player<'t> {
                 }
                 self.routes.insert(new);
                 let text = self.handle(Input::Host(HostEvent::RouteChanged(new.prefix)), "");
-                Ok(text + &self.pass(self.now))
+                Ok(text + &self.advance(self.now))
             }
             other => Err(format!("the host has no `{other}`")),
         }
@@ -230,14 +230,14 @@ impl<'t> Player<'t> {
             let lines = self.show(effect, &effects);
             lines.iter().for_each(|line| tell(line));
         }
-        self.app.borrow_mut().heard.drain(..).for_each(|line| tell(&line));
+        self.app.borrow_mut().recorded.drain(..).for_each(|line| tell(&line));
         for line in self.changes() {
             tell(&line);
         }
         text
     }
 
-    /// An effect; objects of messages are lines of their own.
+    /// Returns the lines of an effect; objects of messages have their own lines.
     fn show(&mut self, effect: &Effect<Event>, effects: &Effects<Event>) -> Vec<String> {
         let message = |head: String, octets: &[u8], mode, cookies: &mut Cookies| {
             let Ok(message) = Message::parse(octets, mode) else {
@@ -279,7 +279,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Routing state that is another than it was.
+    /// Returns lines for changed routing state.
     fn changes(&mut self) -> Vec<String> {
         let states = self.engine.gist().routing_states(0).map(|(_, view)| {
             let (way, session) = (message::mri_text(&view.mri), view.session.0[15]);

@@ -1,4 +1,4 @@
-//! The node under test, as `topology.toml` tells it.
+//! The node under test, from `topology.toml`.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use crate::words::Fault;
 
-/// `topology.toml`. Interfaces get their indexes in the order in which they stand there, from 1.
+/// Contents of `topology.toml`. Interfaces are numbered from 1 in the order of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Topology {
-    /// Where its random numbers start.
+    /// Seed of the random numbers.
     #[serde(default = "seed")]
     pub(crate) seed: u64,
     /// Settings that differ from the defaults.
@@ -20,24 +20,24 @@ pub(crate) struct Topology {
     gist: gist::Config,
     #[serde(default)]
     qos: qos::Config,
-    /// Whether reservations may displace each other.
+    /// Whether reservations may preempt each other.
     #[serde(default)]
     pub(crate) preemption: bool,
     #[serde(rename = "interface")]
     interfaces: Vec<Link>,
     #[serde(default, rename = "route")]
-    routes: Vec<Way>,
+    routes: Vec<RouteEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Link {
     name: String,
-    /// With the length of the prefix that lies on the link: `10.0.1.2/24`.
+    /// Addresses with the prefix length of the link: `10.0.1.2/24`.
     addresses: Vec<String>,
     #[serde(default = "mtu")]
     mtu: u32,
-    /// What reservations may take together, as in `2Mbit`.
+    /// Reservable bandwidth, as in `2Mbit`.
     #[serde(default = "reservable")]
     reservable: String,
     #[serde(default)]
@@ -46,7 +46,7 @@ struct Link {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+struct RouteEntry {
     to: String,
     interface: String,
     via: Option<IpAddr>,

@@ -1,4 +1,4 @@
-//! Messages of QoS NSLP as lines of a story, and back.
+//! Conversion between messages of QoS NSLP and lines of a story.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::qspec;
 use crate::words::{Fault, Seconds, Words};
 
-/// Which fields of the MRI tell packets, by name.
+/// Classifier fields of the MRI, by name.
 const FIELDS: [(&str, u8); 8] = [
     ("source", PacketClassifier::SOURCE_ADDRESS),
     ("destination", PacketClassifier::DESTINATION_ADDRESS),
@@ -25,7 +25,7 @@ const FIELDS: [(&str, u8); 8] = [
     ("destination-port", PacketClassifier::DESTINATION_PORT),
 ];
 
-/// Why sessions are bound, by name.
+/// Binding codes, by name.
 const BINDINGS: [(&str, BindingCode); 5] = [
     ("tunnel", BindingCode::Tunnel),
     ("bidirectional", BindingCode::Bidirectional),
@@ -34,7 +34,7 @@ const BINDINGS: [(&str, BindingCode); 5] = [
     ("preempted", BindingCode::Preempted),
 ];
 
-/// A message's name, its flags, and its objects, a line each.
+/// Returns the name of a message, its flags, and its objects, one line each.
 pub(crate) fn show(octets: &[u8], names: &mut Names) -> (String, String, Vec<String>) {
     let message = match Message::parse(octets) {
         Ok(message) => message,
@@ -141,7 +141,7 @@ fn classifier_text(classifier: PacketClassifier) -> String {
     format!("PACKET-CLASSIFIER{names}")
 }
 
-/// What a message of a story has, before it is put together.
+/// Objects of a message of a story.
 #[derive(Debug, Default)]
 struct Parts {
     rsn: Option<Rsn>,
@@ -231,7 +231,7 @@ impl Parts {
     }
 }
 
-/// The octets of a message that a story tells: its name with flags, and its objects.
+/// Returns the octets of a message of a story: its name with flags, and its objects.
 pub(crate) fn compose(
     name: &str,
     words: &mut Words<'_>,

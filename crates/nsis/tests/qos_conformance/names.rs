@@ -1,4 +1,4 @@
-//! Names that stories have for what a node draws at random, and the flows that they are about.
+//! Names in stories for the random values of a node, and for flows.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use earmark_wire::gist::{Direction, PathCoupled, SessionId};
 
 use crate::words::{Fault, Words};
 
-/// Numbers of a story's own are below; what a node has drawn is not.
+/// Limit of the numbers of stories; random values of a node are above it.
 const OWN_NUMBERS: u32 = 1 << 16;
 
-/// What was drawn, by the names that stories have for it, in the order in which it was seen.
+/// Random values, by their names in stories, in the order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// SESSION-IDs and MSG-IDs.
@@ -21,7 +21,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// A SESSION-ID (`kind` s) or MSG-ID (m): the number that a story has given it, or a name.
+    /// Returns the name of a SESSION-ID (`kind` s) or MSG-ID (m): its number in the story, or a new name.
     pub(crate) fn of_long(&mut self, kind: char, id: [u8; 16]) -> String {
         if let ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [high, low]) = id.split_at(14) {
             return u16::from_be_bytes([*high, *low]).to_string();
@@ -35,7 +35,7 @@ impl Names {
         name
     }
 
-    /// The other way.
+    /// Returns the SESSION-ID or MSG-ID of a name.
     pub(crate) fn long(&self, text: &str) -> Result<[u8; 16], Fault> {
         if let Ok(number) = text.parse::<u16>() {
             return Ok(u128::from(number).to_be_bytes());
@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// The flow of all stories: UDP from 10.0.1.9 port 5000 to 10.0.9.9 port 6000.
+/// Returns the flow of all stories: UDP from 10.0.1.9 port 5000 to 10.0.9.9 port 6000.
 pub(crate) fn flow() -> PathCoupled {
     PathCoupled {
         source: IpAddr::from([10, 0, 1, 9]),
@@ -95,7 +95,7 @@ pub(crate) fn flow() -> PathCoupled {
     }
 }
 
-/// The flow the other way.
+/// Returns the flow in the reverse direction.
 pub(crate) fn flow_back() -> PathCoupled {
     let there = flow();
     PathCoupled {
@@ -107,7 +107,7 @@ pub(crate) fn flow_back() -> PathCoupled {
     }
 }
 
-/// `down`, `up`, with `back` for the flow the other way, or with addresses for others.
+/// Returns the text of an MRI: `down`, `up`, with `back` for the reverse flow, or with addresses for others.
 pub(crate) fn way_text(mri: &PathCoupled) -> String {
     let way = match mri.direction {
         Direction::Downstream => "down",
@@ -137,7 +137,7 @@ pub(crate) fn way_text(mri: &PathCoupled) -> String {
     text
 }
 
-/// The other way.
+/// Returns the MRI of a text.
 pub(crate) fn way(words: &mut Words<'_>) -> Result<PathCoupled, Fault> {
     let direction = match words.next("a direction")? {
         "down" => Direction::Downstream,

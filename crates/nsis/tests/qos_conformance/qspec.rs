@@ -1,4 +1,4 @@
-//! QSPECs as lines of a story, and back: a line for the header, and one for each parameter with the object that it is in.
+//! Conversion between QSPECs and lines of a story: one line for the header, and one for each parameter with its object.
 
 use std::str::FromStr;
 
@@ -11,13 +11,13 @@ use earmark_wire::qspec::{
 
 use crate::words::{Fault, Words};
 
-/// All ones where nobody knows.
+/// Value of an unknown latency: all ones.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The objects by their names, in the order of their numbers.
+/// Names of the objects, in the order of their numbers.
 const OBJECTS: [&str; 4] = ["desired", "available", "reserved", "minimum"];
 
-/// Lines for a QSPEC.
+/// Returns the lines of a QSPEC.
 pub(crate) fn show(octets: &[u8]) -> Vec<String> {
     let Ok(qspec) = Qspec::parse(octets) else {
         return vec![format!("QSPEC that is none, {} octets", octets.len())];
@@ -105,7 +105,7 @@ fn bucket_text(bucket: &TokenBucket) -> String {
     format!("r={rate} b={depth} p={peak} m={min_policed_unit} MPS={max_packet_size}")
 }
 
-/// A QSPEC of a story, line by line.
+/// A QSPEC of a story, read line by line.
 #[derive(Debug)]
 pub(crate) struct Draft {
     qspec_type: QspecType,
@@ -114,7 +114,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// From its first line.
+    /// Starts with the first line.
     pub(crate) fn begin(words: &mut Words<'_>) -> Result<Draft, Fault> {
         let sequence = match words.next("a message sequence")? {
             "two-way" => MessageSequence::TwoWay,
@@ -128,7 +128,7 @@ impl Draft {
         Ok(Draft { qspec_type, procedure, objects: Default::default() })
     }
 
-    /// Takes a line of an object; `false` where it is none.
+    /// Reads a line of an object; `false` if it is another line.
     pub(crate) fn take(&mut self, object: &str, words: &mut Words<'_>) -> Result<bool, Fault> {
         let Some(place) = OBJECTS.iter().position(|name| *name == object) else {
             return Ok(false);

@@ -1,11 +1,11 @@
-//! What the node tells applications and watchers, as lines of a story.
+//! Events for applications and monitoring, as lines of a story.
 
 use earmark_core::outcome::{Kind, Outcome};
 use earmark_nsis::qos::{Event, Source};
 
 use crate::names::Names;
 
-/// A line for an event; none for what stands in another line already.
+/// Returns the line of an event; `None` if another line already has it.
 pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
     let breaks = |breaks: bool| if breaks { " break" } else { "" };
     Some(match event {
@@ -49,12 +49,12 @@ pub(crate) fn event(event: &Event, names: &mut Names) -> Option<String> {
             format!("tell {} rejected ({reason:?})", application.0)
         }
         Event::Dropped { reason, .. } => format!("ignore ({})", reason.name()),
-        // The claim and the answer are told.
+        // Other lines have the claim and the response.
         _ => return None,
     })
 }
 
-/// How far it reaches, where that is not the whole path.
+/// Returns the text of an extent that is not the whole path.
 fn reach(reach: &Outcome) -> String {
     match reach.kind {
         Kind::Whole => String::new(),

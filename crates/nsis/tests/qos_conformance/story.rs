@@ -1,7 +1,7 @@
-//! Stories: what happens to a node, line by line, and after each line what the node does about it.
+//! Stories: inputs to a node, line by line, and after each line its effects.
 //!
-//! The grammar is told in `conformance/qos-nslp/README.md`. Playing a story gives its text anew, with what the node really
-//! did; a case holds where that is the text it was.
+//! `conformance/qos-nslp/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
+//! passes if the text is unchanged.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
 use earmark_wire::qspec::{Phb, PhbField};
 
 use crate::names::{self, Names, way, way_text};
-use crate::retelling::retell;
+use crate::story_effects::replace_effects;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 use crate::{message, show};
 
-/// Plays a story: its text with the effects as they are.
+/// Plays a story; returns its text with the actual effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
+/// The number of the invalid line, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
-    retell(story, |line, body| player.step(line, body))
+    replace_effects(story, |line, body| player.step(line, body))
 }
 
 struct Player<'t> {
@@ -44,12 +44,12 @@ struct Player<'t> {
     ledger: Ledger,
     now: Time,
     names: Names,
-    /// Claims by the order in which they came.
+    /// Claims in the order of creation.
     claims: BTreeMap<ClaimId, usize>,
-    /// What the node has sent last, which GIST may bring back.
+    /// Last message of the node, which GIST may return as undeliverable.
     sent: Option<(u16, SendMessage, Vec<u8>)>,
-    /// What it has sent of each kind in full, by its first line.
-    told: BTreeMap<String, Vec<String>>,
+    /// Messages already shown in full, by their first line.
+    shown: BTreeMap<String, Vec<String>>,
 }
 
 impl<'t> Player<'t> {
@@ -71,7 +71,7 @@ impl<'t> Player<'t> {
             names: Names::default(),
             claims: BTreeMap::new(),
             sent: None,
-            told: BTreeMap::new(),
+            shown: BTreeMap::new(),
         })
     }
 
@@ -81,7 +81,7 @@ impl<'t> Player<'t> {
             "at" => {
                 let Seconds(at) = words.value("time")?;
                 words.end()?;
-                Ok(self.pass(Time::ZERO + at))
+                Ok(self.advance(Time::ZERO + at))
             }
             "in" => self.arrive(words, body),
             "do" => self.application(words),
@@ -91,8 +91,8 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// Lets time pass, timer by timer.
-    fn pass(&mut self, end: Time) -> String {
+    /// Advances the time, timer by timer.
+    fn advance(&mut self, end: Time) -> String {
         let mut text = String::new();
         while let Some(at) = self.qos.next_deadline().filter(|at| *at <= end) {
             self.now = self.now.max(at);
@@ -126,7 +126,7 @@ impl<'t> Player<'t> {
             hops: 10,
             interface,
         };
-        Ok(self.call("", level, |qos, turn| qos.receive(turn, &received)))
+        Ok(self.call("", level, |qos, cx| qos.receive(cx, &received)))
     }
 
     fn application(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
@@ -154,7 +154,7 @@ impl<'t> Player<'t> {
             other => return Err(format!("an application does not `{other}`")),
         };
         words.end()?;
-        Ok(self.call("", None, |qos, turn| qos.command(turn, command)))
+        Ok(self.call("", None, |qos, cx| qos.command(cx, command)))
     }
 
     fn request(&self, words: &mut Words<'_>) -> Result<Request, Fault> {
@@ -194,9 +194,7 @@ impl<'t> Player<'t> {
             let (nslpid, sent, data) = self.sent.take().ok_or("nothing was sent")?;
             let level = Some(nslpid - NSLPID);
             let failure = SendFailure::NoNextNode;
-            return Ok(
-                self.call("", level, |qos, turn| qos.undelivered(turn, &sent, &data, failure))
-            );
+            return Ok(self.call("", level, |qos, cx| qos.undelivered(cx, &sent, &data, failure)));
         }
         let what = match what {
             "next" => {
@@ -210,7 +208,7 @@ impl<'t> Player<'t> {
         let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
         words.end()?;
         let notification = NetworkNotification { mri, session, what };
-        Ok(self.call("", None, |qos, turn| qos.notify(turn, &notification)))
+        Ok(self.call("", None, |qos, cx| qos.notify(cx, &notification)))
     }
 
     fn host(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
@@ -228,13 +226,13 @@ impl<'t> Player<'t> {
                 }
                 self.routes.insert(new);
                 let event = HostEvent::RouteChanged(new.prefix);
-                Ok(self.call("", None, |qos, turn| qos.host_changes(turn, &event)))
+                Ok(self.call("", None, |qos, cx| qos.host_changes(cx, &event)))
             }
             other => Err(format!("the host has no `{other}`")),
         }
     }
 
-    /// Calls the application, and tells what comes of it, for those that had to give way as well.
+    /// Calls the application, and returns the effects, including those of preempted claims.
     fn call(
         &mut self,
         when: &str,
@@ -244,7 +242,7 @@ impl<'t> Player<'t> {
         let mut text = self.call_once(when, level, act);
         while let Some(displaced) = self.ledger.next_displaced() {
             let event = HostEvent::Displaced(displaced);
-            text += &self.call_once(when, None, |qos, turn| qos.host_changes(turn, &event));
+            text += &self.call_once(when, None, |qos, cx| qos.host_changes(cx, &event));
         }
         text
     }
@@ -263,9 +261,9 @@ impl<'t> Player<'t> {
             interfaces: &self.interfaces,
             ledger: &mut self.ledger,
         };
-        let mut turn =
+        let mut cx =
             HandlerContext::new(self.now, &mut context, &mut effects, nslpid, &mut requests);
-        act(&mut self.qos, &mut turn);
+        act(&mut self.qos, &mut cx);
         let mut lines = Vec::new();
         for effect in effects.iter() {
             lines.extend(self.effect(effect));
@@ -310,7 +308,7 @@ impl<'t> Player<'t> {
         }
     }
 
-    /// A message that leaves; what was said before in the same words is said to be so.
+    /// Returns the line of a sent message; repeated contents are abbreviated.
     fn sends(&mut self, nslpid: u16, message: &SendMessage, data: &[u8]) -> String {
         let (name, flags, lines) = message::show(data, &mut self.names);
         let Mri::PathCoupled(mri) = message.mri else { return format!("send {name} nowhere") };
@@ -321,7 +319,7 @@ impl<'t> Player<'t> {
             level => format!(" level={level}"),
         };
         let head = format!("send {name} {} session={session}{to}{level}{flags}", way_text(&mri));
-        let before = self.told.insert(head.clone(), lines.clone());
+        let before = self.shown.insert(head.clone(), lines.clone());
         if before.is_some_and(|before| before == lines && lines.len() > 2) {
             return format!("{head} as before");
         }

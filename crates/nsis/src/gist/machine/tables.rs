@@ -1,4 +1,4 @@
-//! The rows.
+//! Rows of the state machines.
 
 use super::Action::*;
 use super::Fact::*;
@@ -6,7 +6,7 @@ use super::Guard::*;
 use super::State::*;
 use super::{Action, Event, Guard, State, Table, Transition};
 
-/// Writes a row.
+/// Creates a row.
 const fn row(
     rule: &'static str,
     from: State,

@@ -30,7 +30,7 @@ fn domain() -> Net {
     Net::with(6, &config)
 }
 
-/// The session of this number, and its application.
+/// Reserves a session with this number, for an application with the same number.
 fn reserve(net: &mut Net, number: u8, rate: Rate) {
     let session = Some(SessionId([number; 16]));
     let mut request = Request { session, ..request(0, address(THERE), rate) };
@@ -48,10 +48,10 @@ fn aggregate(net: &Net) -> AggregateView {
 }
 
 fn is_reserved(events: &[Event], rate: Rate) -> bool {
-    matches!(events, [Event::Reserved { rate: told, breaks: false, .. }] if *told == rate)
+    matches!(events, [Event::Reserved { rate: reported, breaks: false, .. }] if *reported == rate)
 }
 
-/// Figure 11, but that the aggregate comes first (section 4.6).
+/// Figure 11, except that the aggregate comes first (section 4.6).
 #[test]
 fn flows_cross_a_domain_in_one_reservation() {
     let mut net = domain();
@@ -73,7 +73,7 @@ fn flows_cross_a_domain_in_one_reservation() {
     ];
     assert_eq!(net.lines(), expected);
     assert!(is_reserved(&net.events(0), mbps(1)));
-    // The second finds room, and nobody inside hears of it.
+    // The second flow fits, so interior nodes get no message.
     reserve(&mut net, 2, mbps(1));
     let lines = net.lines();
     assert_eq!(lines[..2], ["0>1 RESERVE 0 qspec rii", "1>4 RESERVE 0 qspec rii bound"]);
@@ -92,48 +92,48 @@ fn flows_cross_a_domain_in_one_reservation() {
         let flow = net.nodes[edge].qos.session(SessionId([1; 16])).expect("the flow");
         assert_eq!(flow.bound, [bound]);
     }
-    // At the aggregator the flows are in traffic control, and the aggregate is not; inside it is the other way round.
+    // At the aggregator traffic control has the flows and not the aggregate; at interior nodes it has the aggregate.
     assert_eq!(net.nodes[1].control, ["install 2 1 Mbit/s", "install 2 1 Mbit/s"]);
     assert_eq!(net.nodes[2].control, ["install 2 2 Mbit/s"]);
 }
 
-/// By whole steps; it shrinks when one has been to spare for some time, and ends with its last flow.
+/// The aggregate grows by whole steps, shrinks when a step was unused for some time, and ends with its last flow.
 #[test]
-fn an_aggregate_grows_and_shrinks_by_steps() {
+fn aggregate_grows_and_shrinks_by_steps() {
     let mut net = domain();
     for number in 1..=5 {
         reserve(&mut net, number, mbps(1));
     }
     assert_eq!(net.all_held(), [5, 6, 6, 6, 5, 5]);
     release(&mut net, 5);
-    net.pass(Duration::from_secs(5));
+    net.advance(Duration::from_secs(5));
     assert_eq!(aggregate(&net).granted, mbps(6), "not at once");
-    net.pass(Duration::from_secs(6));
+    net.advance(Duration::from_secs(6));
     assert_eq!(net.all_held(), [4, 4, 4, 4, 4, 4]);
-    // What comes back in time moves nothing.
+    // A flow that replaces another one in time changes nothing.
     release(&mut net, 4);
     release(&mut net, 3);
-    net.pass(Duration::from_secs(5));
+    net.advance(Duration::from_secs(5));
     reserve(&mut net, 6, mbps(1));
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [3, 4, 4, 4, 3, 3]);
     for number in [1, 2, 6] {
         release(&mut net, number);
     }
     assert_eq!(net.nodes[2].qos.session_count(), 1);
-    net.pass(Duration::from_secs(11));
+    net.advance(Duration::from_secs(11));
     net.assert_nothing_left();
     assert_eq!(aggregate(&net).session, None);
 }
 
-/// It lives as long as it is wanted, by its own refreshes.
+/// The aggregate is refreshed by messages of its own, independently of its flows.
 #[test]
-fn flows_and_aggregates_are_refreshed_apart() {
+fn flows_and_aggregates_are_refreshed_separately() {
     let mut net = domain();
     reserve(&mut net, 1, mbps(1));
     reserve(&mut net, 2, mbps(1));
     net.lines();
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     let lines = net.lines();
     let count = |hop: &str| lines.iter().filter(|line| line.starts_with(hop)).count();
     assert!((15..=25).contains(&count("2>3 RESERVE")), "{}", count("2>3 RESERVE"));
@@ -142,9 +142,9 @@ fn flows_and_aggregates_are_refreshed_apart() {
     assert!(net.nodes.iter().all(|node| node.qos.counters().expired == 0));
 }
 
-/// What the aggregate may not have is refused, and the others keep what they have.
+/// A flow beyond the limit of the aggregate is refused, and the others keep their reservations.
 #[test]
-fn more_than_the_most_is_refused() {
+fn flow_above_the_aggregate_limit_is_refused() {
     let mut net = domain();
     reserve(&mut net, 1, mbps(5));
     assert!(is_reserved(&net.events(0), mbps(5)));
@@ -157,9 +157,9 @@ fn more_than_the_most_is_refused() {
     assert_eq!(net.all_held(), [5, 6, 6, 6, 5, 5]);
 }
 
-/// A node inside has no more room: the aggregate keeps what it had.
+/// An interior node has no bandwidth left: the aggregate keeps its rate.
 #[test]
-fn a_refusal_inside_leaves_what_there_was() {
+fn refusal_by_interior_node_keeps_the_aggregate() {
     let mut net = domain();
     let other = Request { session: None, ..request(2, of_node(3), mbps(5)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
@@ -170,17 +170,17 @@ fn a_refusal_inside_leaves_what_there_was() {
     assert!(matches!(events[..], [Event::Refused { .. }]), "{events:?}");
     assert_eq!(net.all_held(), [2, 2, 7, 2, 2, 2]);
     assert_eq!(aggregate(&net).granted, mbps(2));
-    // The first one that does not fit leaves nothing.
+    // A refused first flow leaves no state.
     release(&mut net, 1);
-    net.pass(Duration::from_secs(11));
+    net.advance(Duration::from_secs(11));
     reserve(&mut net, 3, mbps(4));
     assert_eq!(net.all_held(), [0, 0, 5, 0, 0, 0]);
     assert_eq!(aggregate(&net).session, None);
 }
 
-/// A node inside loses the aggregate to something more important: the QNIs of its flows hear of it.
+/// An interior node preempts the aggregate: the QNIs of its flows are notified.
 #[test]
-fn flows_hear_that_their_aggregate_is_lost() {
+fn lost_aggregate_notifies_the_qnis_of_its_flows() {
     let mut net = domain();
     net.nodes[2]
         .ledger
@@ -198,9 +198,9 @@ fn flows_hear_that_their_aggregate_is_lost() {
     assert_eq!(aggregate(&net).members, 0);
 }
 
-/// Another range, or the other direction, is not aggregated.
+/// Flows to another prefix, or in the other direction, are not aggregated.
 #[test]
-fn other_flows_go_one_by_one() {
+fn other_flows_are_not_aggregated() {
     let mut net = domain();
     net.reserve(0, request(0, of_node(5), mbps(1)));
     assert!(net.lines().contains(&"1>2 RESERVE 0 qspec rii".into()));

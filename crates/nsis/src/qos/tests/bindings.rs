@@ -1,5 +1,5 @@
-//! Messages that wait for each other (RFC 5974 section 4.6, figure 13): node 1 is the aggregator, node 2 the deaggregator,
-//! node 0 and node 3 are the ends of the flow.
+//! Messages that wait for each other (RFC 5974 section 4.6, figure 13): node 1 is the aggregator, node 2 the
+//! deaggregator, nodes 0 and 3 are the ends of the flow.
 
 use std::time::Duration;
 use std::vec;
@@ -15,9 +15,9 @@ use crate::qos::rmf::{self, Purpose};
 
 const AGGREGATE: SessionId = SessionId(*b"aggregate sessio");
 
-/// A RESERVE of node 1.
+/// Creates a RESERVE of node 1.
 fn reserve(binding: MessageBinding, rate: Rate) -> Vec<u8> {
-    let qspec = rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
+    let qspec = rmf::of_request(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC");
     let bound = [BoundSessionId { binding: BindingCode::Aggregate, session: AGGREGATE }];
     let message = Message::Reserve(Reserve {
         flags: GenericFlags::default(),
@@ -46,16 +46,16 @@ const fn name(bidirectional: bool) -> MessageId {
     MessageId { bidirectional, id: [3; 16] }
 }
 
-/// Hands node 2 the RESERVE of the flow, which waits for that of the aggregate.
-fn bound_comes(net: &mut Net, bidirectional: bool) {
+/// Delivers the RESERVE of the flow to node 2, where it waits for that of the aggregate.
+fn deliver_bound(net: &mut Net, bidirectional: bool) {
     let path = mri(0, of_node(3), Direction::Downstream);
     let octets = reserve(MessageBinding::Bound(name(bidirectional)), mbps(1));
     net.deliver((1, 2, NSLPID), SESSION, path, &octets, false);
     net.run();
 }
 
-/// Hands node 2, where it ends, the RESERVE of the aggregate.
-fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
+/// Delivers the RESERVE of the aggregate to node 2, where it ends.
+fn deliver_aggregate(net: &mut Net, bidirectional: bool, rate: Rate) {
     let path = mri(1, of_node(2), Direction::Downstream);
     let octets = reserve(MessageBinding::Id(name(bidirectional)), rate);
     net.deliver((1, 2, NSLPID), AGGREGATE, path, &octets, false);
@@ -64,53 +64,53 @@ fn aggregate_comes(net: &mut Net, bidirectional: bool, rate: Rate) {
 
 fn net() -> Net {
     let mut net = Net::of(4);
-    net.deaf = [0, 1].into();
+    net.unreachable = [0, 1].into();
     net
 }
 
 const GOES_ON: &str = "2>3 RESERVE 0 qspec rii bound";
 
 #[test]
-fn the_bound_message_waits_for_the_other() {
+fn bound_message_waits_for_the_other() {
     let mut net = net();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     assert!(net.lines().is_empty());
-    aggregate_comes(&mut net, false, mbps(1));
+    deliver_aggregate(&mut net, false, mbps(1));
     let lines = net.lines();
     assert_eq!(lines[..2], ["2>1 lost RESPONSE reservation successful", GOES_ON]);
     assert_eq!(net.held(2, RIGHT), mbps(1));
 }
 
 #[test]
-fn it_goes_on_at_once_where_the_other_has_come() {
+fn bound_message_continues_if_the_other_has_arrived() {
     let mut net = net();
-    aggregate_comes(&mut net, false, mbps(1));
+    deliver_aggregate(&mut net, false, mbps(1));
     net.lines();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     assert_eq!(net.lines()[0], GOES_ON);
 }
 
 #[test]
-fn what_waits_in_vain_is_answered() {
+fn bound_message_times_out_with_a_response() {
     let mut net = net();
-    bound_comes(&mut net, false);
-    net.pass(Duration::from_secs(1));
-    // A repetition waits anew.
-    bound_comes(&mut net, false);
-    net.pass(Duration::from_millis(1_500));
+    deliver_bound(&mut net, false);
+    net.advance(Duration::from_secs(1));
+    // A retransmission restarts the wait.
+    deliver_bound(&mut net, false);
+    net.advance(Duration::from_millis(1_500));
     assert!(net.lines().is_empty());
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     let answer = "2>1 lost RESPONSE mismatch between end-to-end and intra-domain RESERVE";
     assert_eq!(net.lines(), [answer]);
     assert_eq!(net.nodes[2].qos.session_count(), 0);
 }
 
 #[test]
-fn where_the_other_fails_it_fails_too() {
+fn bound_message_fails_with_the_other() {
     let mut net = net();
-    bound_comes(&mut net, false);
+    deliver_bound(&mut net, false);
     let refusal = reserve(MessageBinding::Id(name(false)), mbps(1));
-    // Its QSPEC is cut off.
+    // The QSPEC is truncated.
     let mut octets = refusal.clone();
     let qspec = octets.len() - 36;
     octets[qspec + 4] = 0x10;
@@ -122,20 +122,20 @@ fn where_the_other_fails_it_fails_too() {
     assert_eq!(net.held(2, RIGHT), Rate::ZERO);
 }
 
-/// The flag is set: each of both waits for the other.
+/// The flag is set: each message waits for the other one.
 #[test]
-fn both_may_wait() {
+fn bidirectional_binding_waits_on_both_sides() {
     let mut net = net();
-    aggregate_comes(&mut net, true, mbps(1));
+    deliver_aggregate(&mut net, true, mbps(1));
     assert!(net.lines().is_empty());
-    bound_comes(&mut net, true);
+    deliver_bound(&mut net, true);
     let lines = net.lines();
     assert_eq!(lines[..2], [GOES_ON, "2>1 lost RESPONSE reservation successful"]);
     assert_eq!(net.nodes[2].qos.session_count(), 2);
-    // The other way round.
+    // The opposite order.
     let mut net = self::net();
-    bound_comes(&mut net, true);
+    deliver_bound(&mut net, true);
     assert!(net.lines().is_empty());
-    aggregate_comes(&mut net, true, mbps(1));
+    deliver_aggregate(&mut net, true, mbps(1));
     assert_eq!(net.nodes[2].qos.session_count(), 2);
 }

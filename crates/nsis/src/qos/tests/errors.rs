@@ -1,4 +1,4 @@
-//! Messages that are wrong, out of order, or from the wrong side; and what they are answered.
+//! Malformed messages, messages out of order, and messages from the wrong side; and the responses to them.
 
 use std::vec;
 use std::vec::Vec;
@@ -12,7 +12,7 @@ use super::*;
 use crate::qos::DropReason;
 use crate::qos::rmf::{self, Purpose};
 
-/// A RESERVE of a peer, which counts for itself.
+/// Creates a RESERVE of a peer with its own sequence numbers.
 fn reserve(number: u32, qspec: Option<&[u8]>) -> Reserve<'_> {
     Reserve {
         flags: GenericFlags::default(),
@@ -39,17 +39,17 @@ fn octets(reserve: Reserve<'_>) -> Vec<u8> {
 }
 
 fn qspec(rate: Rate) -> Vec<u8> {
-    rmf::of_wish(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC")
+    rmf::of_request(&ReservationRequest::of(rate), Purpose::Reserve).expect("a QSPEC")
 }
 
-/// The middle of three nodes, whose neighbours hear nothing; messages come from node 0.
+/// Returns the middle one of three nodes, whose neighbors receive nothing; messages come from node 0.
 fn middle() -> (Net, Mri) {
     let mut net = Net::of(3);
-    net.deaf = [0, 2].into();
+    net.unreachable = [0, 2].into();
     (net, mri(0, of_node(2), Direction::Downstream))
 }
 
-/// What node 1 has sent, without the word that it was lost.
+/// Returns the messages of node 1, without the mark that they were lost.
 fn sent(net: &mut Net) -> Vec<String> {
     net.lines().iter().map(|line| line.replace("lost ", "")).collect()
 }
@@ -58,17 +58,17 @@ fn sent(net: &mut Net) -> Vec<String> {
 fn older_messages_change_nothing_and_newer_ones_do() {
     let (mut net, mri) = middle();
     let (two, three) = (qspec(mbps(2)), qspec(mbps(3)));
-    net.hand(0, 1, mri, &octets(reserve(5, Some(&two))));
-    net.hand(0, 1, mri, &octets(reserve(4, Some(&three))));
+    net.deliver_from(0, 1, mri, &octets(reserve(5, Some(&two))));
+    net.deliver_from(0, 1, mri, &octets(reserve(4, Some(&three))));
     assert_eq!(net.held(1, RIGHT), mbps(2));
     assert_eq!(net.nodes[1].qos.counters().dropped[&DropReason::OldRsn], 1);
-    net.hand(0, 1, mri, &octets(reserve(5, None)));
+    net.deliver_from(0, 1, mri, &octets(reserve(5, None)));
     assert_eq!(net.nodes[1].qos.counters().refreshed, 1);
-    net.hand(0, 1, mri, &octets(reserve(6, Some(&three))));
+    net.deliver_from(0, 1, mri, &octets(reserve(6, Some(&three))));
     assert_eq!(net.held(1, RIGHT), mbps(3));
-    // A neighbour that has started anew counts anew.
+    // A restarted neighbor has new sequence numbers.
     let again = Reserve { rsn: Rsn { number: 0, epoch: 2 }, ..reserve(0, Some(&two)) };
-    net.hand(0, 1, mri, &octets(again));
+    net.deliver_from(0, 1, mri, &octets(again));
     assert_eq!(net.held(1, RIGHT), mbps(2));
     let expected = ["1>2 RESERVE 0 qspec", "1>2 RESERVE 1 qspec", "1>2 RESERVE 2 qspec"];
     assert_eq!(sent(&mut net), expected);
@@ -76,16 +76,16 @@ fn older_messages_change_nothing_and_newer_ones_do() {
 
 /// Section 5.3.1, section 5.4.1.
 #[test]
-fn a_refresh_of_what_is_not_known_asks_for_the_qspec() {
+fn refresh_of_unknown_session_asks_for_the_qspec() {
     let (mut net, mri) = middle();
-    net.hand(0, 1, mri, &octets(reserve(5, None)));
+    net.deliver_from(0, 1, mri, &octets(reserve(5, None)));
     assert_eq!(sent(&mut net), ["1>0 RESPONSE full QSPEC required"]);
     let two = qspec(mbps(2));
-    net.hand(0, 1, mri, &octets(reserve(5, Some(&two))));
-    net.hand(0, 1, mri, &octets(reserve(6, None)));
+    net.deliver_from(0, 1, mri, &octets(reserve(5, Some(&two))));
+    net.deliver_from(0, 1, mri, &octets(reserve(6, None)));
     assert_eq!(sent(&mut net)[1..], ["1>0 RESPONSE full QSPEC required"]);
     assert_eq!(net.held(1, RIGHT), mbps(2));
-    // What tears down something unknown is not worth a word.
+    // A tear for an unknown session gets no response.
     let tear = Reserve { tear: true, ..reserve(0, None) };
     net.deliver((0, 1, NSLPID), SessionId([1; 16]), mri, &octets(tear), false);
     assert!(sent(&mut net).is_empty());
@@ -93,18 +93,18 @@ fn a_refresh_of_what_is_not_known_asks_for_the_qspec() {
 
 /// Section 5.1.2.1.
 #[test]
-fn a_reserve_from_the_other_side_is_refused() {
+fn reserve_from_wrong_direction_is_refused() {
     let (mut net, mri) = middle();
     let two = qspec(mbps(2));
-    net.hand(0, 1, mri, &octets(reserve(0, Some(&two))));
+    net.deliver_from(0, 1, mri, &octets(reserve(0, Some(&two))));
     net.lines();
-    net.hand(2, 1, mri.inverted(), &octets(reserve(0, Some(&two))));
+    net.deliver_from(2, 1, mri.inverted(), &octets(reserve(0, Some(&two))));
     assert_eq!(sent(&mut net), ["1>2 RESPONSE RESERVE received from wrong direction"]);
     assert_eq!(net.held(1, RIGHT), mbps(2));
 }
 
 #[test]
-fn malformed_messages_are_answered_in_the_words_of_the_protocol() {
+fn malformed_messages_get_error_responses() {
     let (mut net, mri) = middle();
     let two = qspec(mbps(2));
     let sound = octets(reserve(0, Some(&two)));
@@ -125,44 +125,44 @@ fn malformed_messages_are_answered_in_the_words_of_the_protocol() {
         (&version, "incompatible QSPEC"),
         (&nonsense, "malformed QSPEC"),
     ] {
-        net.hand(0, 1, mri, message);
+        net.deliver_from(0, 1, mri, message);
         assert_eq!(sent(&mut net), [format!("1>0 RESPONSE {answer}")]);
     }
-    net.hand(0, 1, mri, &[9, 0, 0, 0]);
+    net.deliver_from(0, 1, mri, &[9, 0, 0, 0]);
     assert_eq!(sent(&mut net), ["1>0 RESPONSE illegal message type"]);
-    // An answer to an answer would go on for ever.
-    net.hand(0, 1, mri, &[3, 0, 0, 0]);
+    // Responses to responses would never end.
+    net.deliver_from(0, 1, mri, &[3, 0, 0, 0]);
     assert!(sent(&mut net).is_empty());
     assert_eq!(net.nodes[1].qos.session_count(), 0);
     assert_eq!(net.nodes[1].qos.counters().malformed.values().sum::<u64>(), 5);
 }
 
 #[test]
-fn only_paths_can_be_reserved() {
+fn only_path_coupled_mri_can_be_reserved() {
     let (mut net, mri) = middle();
     let (source, destination) = mri.addresses();
     let direction = Direction::Downstream;
     let loose = Mri::LooseEnd(earmark_wire::gist::LooseEnd { source, destination, direction });
-    net.hand(0, 1, loose, &octets(reserve(0, Some(&qspec(mbps(2))))));
+    net.deliver_from(0, 1, loose, &octets(reserve(0, Some(&qspec(mbps(2))))));
     assert_eq!(sent(&mut net), ["1>0 RESPONSE unknown MRI"]);
 }
 
-/// Section 5.4.1: who is not the peer of the session cannot tear it down.
+/// Section 5.4.1: only the peer of the session can tear it down.
 #[test]
-fn others_cannot_tear_down() {
+fn tear_by_another_peer_is_ignored() {
     let (mut net, mri) = middle();
-    net.hand(0, 1, mri, &octets(reserve(0, Some(&qspec(mbps(2))))));
+    net.deliver_from(0, 1, mri, &octets(reserve(0, Some(&qspec(mbps(2))))));
     let tear = Reserve { tear: true, ..reserve(7, None) };
-    net.hand(2, 1, mri, &octets(tear));
+    net.deliver_from(2, 1, mri, &octets(tear));
     assert_eq!(net.held(1, RIGHT), mbps(2));
     assert_eq!(net.nodes[1].qos.counters().dropped[&DropReason::OtherPeer], 1);
-    net.hand(0, 1, mri, &octets(tear));
+    net.deliver_from(0, 1, mri, &octets(tear));
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);
 }
 
-/// Answers that nobody has asked for go nowhere.
+/// Responses without a request are dropped.
 #[test]
-fn answers_to_nothing_are_dropped() {
+fn responses_without_request_are_dropped() {
     let mut net = Net::of(2);
     net.reserve(0, request(0, of_node(1), mbps(2)));
     net.lines();
@@ -180,14 +180,14 @@ fn answers_to_nothing_are_dropped() {
         });
         let mut octets = vec![0; message.buffer_len()];
         message.emit(&mut octets).expect("a message");
-        net.hand(1, 0, mri(0, of_node(1), Direction::Upstream), &octets);
+        net.deliver_from(1, 0, mri(0, of_node(1), Direction::Upstream), &octets);
     }
     assert_eq!(net.nodes[0].qos.counters().dropped[&DropReason::Unasked], 3);
     assert_eq!((net.held(0, RIGHT), net.lines().len()), (mbps(2), 0));
 }
 
 #[test]
-fn limits_refuse_what_is_new_and_keep_what_is_old() {
+fn limits_refuse_new_sessions_and_keep_old_ones() {
     let config = |number| {
         let mut config = Config::default();
         if number == 1 {
@@ -208,18 +208,18 @@ fn limits_refuse_what_is_new_and_keep_what_is_old() {
     assert_eq!(net.all_held(), [1, 1, 0]);
 }
 
-/// Fields that the MRI has not, and those that no classifier here looks at.
+/// A classifier must not use fields that the MRI lacks, or that traffic control cannot match.
 #[test]
-fn classifiers_must_make_sense() {
+fn invalid_classifiers_are_refused() {
     let (mut net, mri) = middle();
     let two = qspec(mbps(2));
     let classifier = earmark_wire::qos_nslp::PacketClassifier(0xc0 | 0x08);
     let message = Reserve { classifier: Some(classifier), ..reserve(0, Some(&two)) };
-    net.hand(0, 1, mri, &octets(message));
+    net.deliver_from(0, 1, mri, &octets(message));
     let code = ProtocolError::ErroneousValue.name();
     assert_eq!(sent(&mut net), [format!("1>0 RESPONSE {code}")]);
     let Mri::PathCoupled(path) = mri else { panic!("no path") };
     let by_dscp = Mri::PathCoupled(PathCoupled { ds_field: Some(46), ..path });
-    net.hand(0, 1, by_dscp, &octets(reserve(0, Some(&two))));
+    net.deliver_from(0, 1, by_dscp, &octets(reserve(0, Some(&two))));
     assert_eq!(sent(&mut net), ["1>0 RESPONSE reservation failure"]);
 }

@@ -41,9 +41,9 @@ fn sender_initiated() {
     assert_eq!(net.events(3), [Event::Gone { application: PEER_APP, session: SESSION }]);
 }
 
-/// Section 4.2: each node writes down what it could give; nobody keeps anything.
+/// Section 4.2: each node writes its available resources, and keeps no state.
 #[test]
-fn a_query_for_resources() {
+fn query_for_resources_collects_available_rates() {
     let mut net = Net::of(4);
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(5)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
@@ -66,7 +66,7 @@ fn a_query_for_resources() {
     };
     assert_eq!(rate, mbps(3));
     assert_eq!(net.all_held(), [0, 0, 5, 0]);
-    // Where nobody answers for the receiver, the last node does.
+    // Where the receiver has no NSIS, the last node responds.
     net.command(0, Command::Query { application: APP, request: request(0, address(FAR), mbps(6)) });
     let events = net.events(0);
     assert!(matches!(events[..], [Event::Offered { latency_us: Some(400), .. }]), "{events:?}");
@@ -90,12 +90,12 @@ fn receiver_initiated() {
         "2>3 RESPONSE reservation successful",
     ];
     assert_eq!(net.lines(), expected);
-    // What is reserved is the same as if the sender had asked.
+    // The reservation equals that of a sender-initiated session.
     assert_eq!(net.all_held(), [2, 2, 2, 0]);
     assert!(matches!(net.events(0)[..], [Event::Incoming { application: APP, .. }]));
     let events = net.events(3);
     assert!(matches!(events[..], [Event::Reserved { application: PEER_APP, .. }]), "{events:?}");
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert!(net.lines().iter().all(|line| line.ends_with("RESERVE 0")));
     assert_eq!(net.all_held(), [2, 2, 2, 0]);
     net.command(3, Command::Release { application: PEER_APP });
@@ -103,9 +103,9 @@ fn receiver_initiated() {
     net.assert_nothing_left();
 }
 
-/// Section 5.4.2: nobody waits for it.
+/// Section 5.4.2: no listener accepts it.
 #[test]
-fn an_invitation_that_nobody_expects_is_turned_down() {
+fn query_with_reserve_init_without_listener_is_refused() {
     let mut net = Net::of(3);
     net.command(0, Command::Invite { application: APP, request: request(0, of_node(2), mbps(2)) });
     assert_eq!(
@@ -117,9 +117,9 @@ fn an_invitation_that_nobody_expects_is_turned_down() {
     net.assert_nothing_left();
 }
 
-/// A receiver that takes no more than it wants, of a sender that would take less.
+/// The receiver limits the rate, and the sender accepts less.
 #[test]
-fn a_receiver_decides_how_much() {
+fn receiver_limits_the_rate() {
     let mut net = Net::of(3);
     let listen = Listen { most: Some(mbps(1)), ..listen() };
     net.command(2, Command::Listen { application: PEER_APP, listen });
@@ -127,16 +127,16 @@ fn a_receiver_decides_how_much() {
     assert_eq!(net.all_held(), [1, 1, 0]);
 }
 
-const WAY_BACK: SessionId = SessionId(*b"session number 2");
+const REVERSE_SESSION: SessionId = SessionId(*b"session number 2");
 
-/// Figure 9: two senders; the far end makes the second session, of the name that it was told.
+/// Figure 9: two senders; the far end creates the second session, with the identifier from the first one.
 #[test]
 fn bidirectional_by_two_senders() {
     let mut net = Net::of(4);
     let listen = Listen { reverse: Some(ReservationRequest::of(mbps(1))), ..listen() };
     net.command(3, Command::Listen { application: PEER_APP, listen });
     let binding = BindingCode::Bidirectional;
-    let bound = BoundSessionId { binding, session: WAY_BACK };
+    let bound = BoundSessionId { binding, session: REVERSE_SESSION };
     net.reserve(0, Request { bound: [bound].into(), ..request(0, of_node(3), mbps(2)) });
     let lines = net.lines();
     for line in ["2>3 RESERVE 0 qspec rii bound", "3>2 RESERVE 0 qspec rii bound"] {
@@ -145,14 +145,14 @@ fn bidirectional_by_two_senders() {
     assert_eq!(net.all_held(), [2, 2, 2, 0]);
     let back: Vec<Rate> = (0..4).map(|number| net.held(number, LEFT)).collect();
     assert_eq!(back, [Rate::ZERO, mbps(1), mbps(1), mbps(1)]);
-    let session = net.nodes[1].qos.session(WAY_BACK).expect("the way back");
+    let session = net.nodes[1].qos.session(REVERSE_SESSION).expect("the way back");
     assert_eq!(session.bound, [BoundSessionId { binding, session: SESSION }]);
-    // Both end together.
+    // Both sessions end together.
     net.command(0, Command::Release { application: APP });
     net.assert_nothing_left();
 }
 
-/// Figure 10: node 0 reserves both, the way back after a QUERY of the far end.
+/// Figure 10: node 0 reserves both directions, the reverse one after a QUERY of the far end.
 #[test]
 fn bidirectional_by_sender_and_receiver() {
     let mut net = Net::of(4);
@@ -164,9 +164,9 @@ fn bidirectional_by_sender_and_receiver() {
             listen: Listen { protocol: None, port: None, ..listen() },
         },
     );
-    net.reserve(0, Request { bound: both(WAY_BACK), ..request(0, of_node(3), mbps(2)) });
+    net.reserve(0, Request { bound: both(REVERSE_SESSION), ..request(0, of_node(3), mbps(2)) });
     let back = Request {
-        session: Some(WAY_BACK),
+        session: Some(REVERSE_SESSION),
         bound: both(SESSION),
         ..request(3, of_node(0), mbps(1))
     };
@@ -183,7 +183,7 @@ fn bidirectional_by_sender_and_receiver() {
 
 /// Section 4.8: messages with the PROXY scope end at the proxy.
 #[test]
-fn a_proxy_answers_for_its_domain() {
+fn proxy_responds_for_its_domain() {
     let config = |number| Config { proxy: number == 2, ..Config::default() };
     let mut net = Net::with(4, &config);
     net.reserve(0, Request { scope: Scope::Proxy, ..request(0, of_node(3), mbps(2)) });
@@ -195,19 +195,19 @@ fn a_proxy_answers_for_its_domain() {
     ];
     assert_eq!(net.lines(), expected);
     assert_eq!(net.all_held(), [2, 2, 2, 0]);
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     assert!(net.lines().iter().all(|line| line.ends_with(" proxy")), "in all messages");
 }
 
 /// Section 3.2.7.
 #[test]
-fn a_scoped_reservation_ends_at_the_next_node() {
+fn scoped_reservation_ends_at_the_next_node() {
     let mut net = Net::of(3);
     net.reserve(0, Request { scope: Scope::NextHop, ..request(0, of_node(2), mbps(2)) });
     let expected = ["0>1 RESERVE 0 qspec rii", "1>0 RESPONSE reservation successful"];
     assert_eq!(net.lines(), expected);
     assert_eq!(net.all_held(), [2, 2, 0]);
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert!(net.lines().iter().all(|line| line == "0>1 RESERVE 0"));
 }
 

@@ -1,13 +1,13 @@
-//! Nodes in a row, and between them, instead of GIST, a wire that loses nothing and knows everybody. What travels is
-//! written down in one line a message, so that a test reads like the figures of RFC 5974.
+//! Tests on nodes in a row; a lossless link replaces GIST between them. Each message is logged in one line, so that a
+//! test reads like the figures of RFC 5974.
 
 mod aggregates;
 mod bindings;
 mod errors;
 mod examples;
+mod path_extent;
 mod preemption;
-mod reach;
-mod renewal;
+mod reload;
 mod reservations;
 mod routes;
 mod summaries;
@@ -35,9 +35,9 @@ use crate::nslp::{
     SendFailure, SendMessage, Validity,
 };
 
-/// Towards lower numbers, and where such packets leave.
+/// Interface towards lower numbers.
 pub(super) const LEFT: InterfaceId = InterfaceId(1);
-/// Towards higher ones.
+/// Interface towards higher numbers.
 pub(super) const RIGHT: InterfaceId = InterfaceId(2);
 /// A host behind the last node, without NSIS.
 pub(super) const FAR: &str = "10.0.0.200";
@@ -55,12 +55,12 @@ pub(super) struct Node {
     interfaces: Interfaces,
     routes: RouteTable,
     pub(super) events: Vec<Event>,
-    /// What was done in traffic control.
+    /// Changes of traffic control.
     pub(super) control: Vec<String>,
 }
 
-/// Something on the wire.
-struct Travelling {
+/// A message in transit.
+struct InTransit {
     from: usize,
     nslpid: u16,
     message: SendMessage,
@@ -70,23 +70,23 @@ struct Travelling {
 pub(super) struct Net {
     pub(super) nodes: Vec<Node>,
     pub(super) now: Time,
-    wire: VecDeque<Travelling>,
-    /// One line a message.
+    wire: VecDeque<InTransit>,
+    /// One line for each message.
     pub(super) log: Vec<String>,
-    /// Who comes next on either side, by node.
+    /// Next node on either side, by node.
     pub(super) left: Vec<Option<usize>>,
     pub(super) right: Vec<Option<usize>>,
-    /// IP hops to the right-hand neighbour.
+    /// IP hops to the right neighbor.
     pub(super) distance: Vec<u8>,
-    /// Messages to these nodes are lost.
-    pub(super) deaf: Vec<usize>,
+    /// Nodes that receive no messages.
+    pub(super) unreachable: Vec<usize>,
 }
 
 pub(super) fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// The address of a node.
+/// Returns the address of a node.
 pub(super) fn of_node(number: usize) -> IpAddr {
     address(&format!("10.0.0.{}", number + 1))
 }
@@ -122,7 +122,7 @@ impl Node {
         (0..number).for_each(|other| to(of_node(other), LEFT, behind(other, number - 1)));
         let others = number + 1..nodes;
         others.for_each(|other| to(of_node(other), RIGHT, behind(other, number + 1)));
-        // What is behind the last node is on its link.
+        // Everything behind the last node is on its link.
         let gateway = behind(nodes, number + 1);
         to(address(FAR), RIGHT, gateway);
         let hop = Hop { interface: RIGHT, gateway, source: None };
@@ -140,7 +140,7 @@ impl Node {
 }
 
 impl Net {
-    /// So many nodes in a row with the default settings.
+    /// Creates nodes in a row with the default settings.
     pub(super) fn of(nodes: usize) -> Net {
         Net::with(nodes, &|_| Config::default())
     }
@@ -154,17 +154,17 @@ impl Net {
             left: (0..nodes).map(|number| number.checked_sub(1)).collect(),
             right: (0..nodes).map(|number| Some(number + 1).filter(|n| *n < nodes)).collect(),
             distance: (0..nodes).map(|_| 1).collect(),
-            deaf: Vec::new(),
+            unreachable: Vec::new(),
         }
     }
 
-    /// Calls an application in its surroundings; what it asks for goes onto the wire.
+    /// Calls an application in its context, and sends the messages of its requests.
     fn call(&mut self, number: usize, act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>)) {
         let id = self.nodes[number].qos.id();
         self.call_as(number, id, act);
     }
 
-    /// Likewise under a number of its own.
+    /// Calls an application with an NSLPID.
     fn call_as(
         &mut self,
         number: usize,
@@ -200,7 +200,7 @@ impl Net {
             if let crate::nslp::Request::Send(message, range) = request {
                 let data = requests.octets(range).to_vec();
                 let (nslpid, message) = (*nslpid, *message);
-                self.wire.push_back(Travelling { from: number, nslpid, message, data });
+                self.wire.push_back(InTransit { from: number, nslpid, message, data });
             }
         }
         let displaced: Vec<_> =
@@ -223,30 +223,30 @@ impl Net {
         self.command(number, Command::Reserve { application: APP, request });
     }
 
-    /// What GIST tells a node of the neighbours of a session.
+    /// Delivers a notification of GIST about the peers of a session.
     pub(super) fn notify(&mut self, number: usize, mri: Mri, what: Notification) {
         let notification = NetworkNotification { mri, session: SESSION, what };
         self.call(number, |qos, cx| qos.notify(cx, &notification));
         self.run();
     }
 
-    /// Another node comes next: GIST has found it.
+    /// Returns the notification that GIST has found another next node.
     pub(super) fn good(peer: usize) -> Notification {
         let peer = Some(handle(peer));
         Notification::RoutingStatusChange { status: Validity::Good, peer }
     }
 
-    /// Hands a message to a node as if it came from another.
-    pub(super) fn hand(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
+    /// Delivers a message to a node as if from another one.
+    pub(super) fn deliver_from(&mut self, from: usize, to: usize, mri: Mri, data: &[u8]) {
         let id = self.nodes[to].qos.id();
         self.deliver((from, to, id), SESSION, mri, data, false);
         self.run();
     }
 
-    /// Until nothing travels any more.
+    /// Delivers messages until none is in transit.
     pub(super) fn run(&mut self) {
         let mut steps = 0;
-        while let Some(Travelling { from, nslpid, message, data }) = self.wire.pop_front() {
+        while let Some(InTransit { from, nslpid, message, data }) = self.wire.pop_front() {
             steps += 1;
             assert!(steps < 1_000, "it goes on for ever");
             let next = match message.to {
@@ -261,16 +261,16 @@ impl Net {
                 continue;
             };
             let explicit = message.to.is_some();
-            // An answer by name to the neighbour is no news.
+            // An explicitly routed response to the neighbor is not marked.
             let is_neighbour = self.next(from, nslpid, &message.mri) == Some(to);
             let mark = if explicit && !is_neighbour { "!" } else { "" };
-            if self.deaf.contains(&to) {
+            if self.unreachable.contains(&to) {
                 self.log.push(format!("{from}>{to}{mark} lost {}", line(&data)));
                 continue;
             }
             self.log.push(format!("{from}>{to}{mark} {}", line(&data)));
-            let leg = (from, to, nslpid);
-            self.deliver(leg, message.session, message.mri, &data, explicit);
+            let destination_key = (from, to, nslpid);
+            self.deliver(destination_key, message.session, message.mri, &data, explicit);
         }
     }
 
@@ -298,7 +298,7 @@ impl Net {
         self.call_as(to, nslpid, |qos, cx| qos.receive(cx, &message));
     }
 
-    /// The next node with this NSLPID.
+    /// Returns the next node with this NSLPID.
     fn next(&self, from: usize, nslpid: u16, mri: &Mri) -> Option<usize> {
         let (source, destination) = mri.addresses();
         let goes_right = destination > source;
@@ -309,8 +309,8 @@ impl Net {
         there.find(|&next| self.nodes[next].qos.serves(nslpid))
     }
 
-    /// Lets time pass; all timers fire in their order.
-    pub(super) fn pass(&mut self, time: Duration) {
+    /// Advances the time; all timers fire in their order.
+    pub(super) fn advance(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
             let due = (0..self.nodes.len())
@@ -324,24 +324,24 @@ impl Net {
         self.now = until;
     }
 
-    /// The lines since the last time.
+    /// Returns the lines since the last call.
     pub(super) fn lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
     }
 
-    /// The events of a node since the last time, but for those of the reservation itself.
+    /// Returns the events of a node since the last call, except those of the reservations on its links.
     pub(super) fn events(&mut self, number: usize) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.nodes[number].events);
         events.retain(|event| !matches!(event, Event::Reservation { .. } | Event::Dropped { .. }));
         events
     }
 
-    /// What is held of a link.
+    /// Returns the reserved rate of a link.
     pub(super) fn held(&self, number: usize, link: InterfaceId) -> Rate {
         self.nodes[number].ledger.link(link).expect("a link").held
     }
 
-    /// What all nodes hold on their right.
+    /// Returns the reserved rates of the right links of all nodes.
     pub(super) fn all_held(&self) -> Vec<u64> {
         (0..self.nodes.len()).map(|n| self.held(n, RIGHT).as_bps() / 1_000_000).collect()
     }
@@ -360,7 +360,7 @@ pub(super) fn handle(node: usize) -> PeerHandle {
     PeerHandle { slot: node as u32, generation: 0 }
 }
 
-/// A flow of UDP from one node to an address.
+/// Returns a UDP flow from a node to an address.
 pub(super) fn flow(from: usize, to: IpAddr) -> Flow {
     Flow {
         destination: to,
@@ -394,12 +394,12 @@ pub(super) fn listen() -> Listen {
     Listen { destination: None, protocol: Some(17), port: Some(5_000), most: None, reverse: None }
 }
 
-/// A request for the session that all tests talk of.
+/// Returns a request for the session of all tests.
 pub(super) fn request(from: usize, to: IpAddr, rate: Rate) -> Request {
     Request { session: Some(SESSION), ..Request::new(flow(from, to), ReservationRequest::of(rate)) }
 }
 
-/// A message in one line: type, flags, number, and what it has.
+/// Returns a message as one line: type, flags, sequence number, and its objects.
 fn line(data: &[u8]) -> String {
     let yes = |yes: bool, text: &str| if yes { format!(" {text}") } else { String::new() };
     match Message::parse(data).expect("a message") {
@@ -433,7 +433,7 @@ fn line(data: &[u8]) -> String {
 }
 
 #[test]
-fn lines_are_what_they_say() {
+fn lines_describe_messages() {
     let mut net = Net::of(2);
     net.reserve(0, request(0, of_node(1), mbps(1)));
     let expected = ["0>1 RESERVE 0 qspec rii", "1>0 RESPONSE reservation successful"];

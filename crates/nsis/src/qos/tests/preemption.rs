@@ -1,4 +1,4 @@
-//! Reservations that are lost: preempted, or refused by traffic control.
+//! Lost reservations: preempted, or refused by traffic control.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::qos::OnRefusal;
 
 const PREEMPTED: Outcome = Outcome::TransientFailure(TransientFailure::Preempted);
 
-/// A reservation of 5 Mbit/s from end to end, and one from 1 to 2 that is more important and takes as much.
+/// Creates a reservation of 5 Mbit/s from end to end, and one from 1 to 2 with higher priority and the same rate.
 fn preempted(on_refusal: OnRefusal, partial: bool) -> Net {
     let mut net = Net::of(4);
     net.nodes[1].ledger.set_preemption(Some(PreemptionPolicy { partial }));
@@ -30,7 +30,7 @@ fn is_lost(events: &[Event], expected: Outcome) -> bool {
 
 /// RFC 5975 section 4.3.5: a NOTIFY to the QNI, which tears down.
 #[test]
-fn a_more_important_reservation_takes_the_place() {
+fn higher_priority_preempts() {
     let mut net = preempted(OnRefusal::Release, false);
     let lines = net.lines();
     assert!(lines.contains(&"1>0 NOTIFY reservation preempted".into()), "{lines:?}");
@@ -42,11 +42,11 @@ fn a_more_important_reservation_takes_the_place() {
     assert_eq!(net.all_held(), [0, 5, 0, 0]);
 }
 
-/// A QNI that does not tear down finds its refreshes unheard (section 5.4.1), and may ask for less.
+/// A QNI that does not tear down gets no response to refreshes (section 5.4.1), and may request less.
 #[test]
-fn whoever_was_preempted_may_ask_for_less() {
+fn preempted_session_may_request_less() {
     let mut net = preempted(OnRefusal::Retry, false);
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     assert_eq!(net.all_held(), [5, 5, 5, 0], "nothing at node 1 but the more important one");
     net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(3)) });
     assert_eq!(net.all_held(), [3, 8, 3, 0]);
@@ -54,16 +54,16 @@ fn whoever_was_preempted_may_ask_for_less() {
     assert!(matches!(events.last(), Some(Event::Reserved { .. })), "{events:?}");
 }
 
-/// RFC 4495: what the more important one does not need is kept.
+/// RFC 4495: the reservation keeps the part that the one of higher priority does not need.
 #[test]
-fn a_part_may_be_kept() {
+fn partial_preemption_keeps_a_part() {
     let net = preempted(OnRefusal::Retry, true);
     assert_eq!(net.held(1, RIGHT), mbps(8));
     assert_eq!(net.nodes[1].control[2], "install 2 3 Mbit/s");
 }
 
 #[test]
-fn what_traffic_control_refuses_is_lost() {
+fn traffic_control_failure_loses_the_reservation() {
     let mut net = Net::of(3);
     net.reserve(0, request(0, of_node(2), mbps(2)));
     net.events(0);
@@ -75,7 +75,7 @@ fn what_traffic_control_refuses_is_lost() {
     let system = Outcome::PermanentFailure(PermanentFailure::System);
     assert!(is_lost(&events, system), "{events:?}");
     net.assert_nothing_left();
-    // Claims of others, and those that are gone, are none of its business.
+    // Claims of other protocols, and those that are gone, are ignored.
     let owner = Owner { protocol: Protocol::Rsvp, block: 0 };
     net.host(1, HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
     assert!(net.lines().iter().all(|line| !line.starts_with("1>0 NOTIFY reservation")));

@@ -1,4 +1,4 @@
-//! Sender-initiated reservations: made, refreshed, changed, torn down, refused, forgotten.
+//! Sender-initiated reservations: created, refreshed, changed, torn down, refused, expired.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::qos::{OnRefusal, Rejection, Rule, Source};
 
 const NO_BANDWIDTH: Outcome = Outcome::TransientFailure(TransientFailure::ReservationFailure);
 
-/// Reserved at this rate, and no router on the path takes no part.
-fn is_reserved(event: &Event, told: Rate) -> bool {
+/// Returns whether an event reports this rate, and all routers on the path take part.
+fn is_reserved(event: &Event, expected: Rate) -> bool {
     matches!(
         event,
-        Event::Reserved { application: APP, session: SESSION, rate, breaks: false, .. } if *rate == told
+        Event::Reserved { application: APP, session: SESSION, rate, breaks: false, .. } if *rate == expected
     )
 }
 
 #[test]
-fn every_node_holds_the_link_that_the_packets_leave_by() {
+fn every_node_reserves_its_outgoing_link() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
     let events = net.events(0);
@@ -29,13 +29,13 @@ fn every_node_holds_the_link_that_the_packets_leave_by() {
     assert_eq!(net.nodes[1].qos.session(SESSION).expect("known").role, "qne");
 }
 
-/// Refreshes go from neighbour to neighbour, without the QSPEC, which has arrived.
+/// Refreshes go from neighbor to neighbor, without the QSPEC, which was received.
 #[test]
-fn refreshes_keep_it_alive_and_say_no_more_than_they_must() {
+fn reduced_refreshes_keep_the_reservation() {
     let mut net = Net::of(3);
     net.reserve(0, request(0, of_node(2), mbps(2)));
     net.lines();
-    net.pass(Duration::from_secs(3_600));
+    net.advance(Duration::from_secs(3_600));
     let lines = net.lines();
     assert!(lines.iter().all(|line| line.ends_with("RESERVE 0")), "{lines:?}");
     // Every 30 seconds on average, by two nodes.
@@ -45,17 +45,17 @@ fn refreshes_keep_it_alive_and_say_no_more_than_they_must() {
 }
 
 #[test]
-fn full_refreshes_where_they_are_wanted() {
+fn full_refreshes_are_sent_if_configured() {
     let full = Config { reduced_refresh: false, ..Config::default() };
     let mut net = Net::with(2, &|_| full.clone());
     net.reserve(0, request(0, of_node(1), mbps(2)));
     net.lines();
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     assert!(net.lines().iter().all(|line| line == "0>1 RESERVE 0 qspec"));
 }
 
 #[test]
-fn a_release_is_confirmed_and_leaves_nothing() {
+fn release_is_confirmed_and_leaves_no_state() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
     net.lines();
@@ -75,26 +75,26 @@ fn a_release_is_confirmed_and_leaves_nothing() {
 }
 
 #[test]
-fn whoever_is_not_refreshed_is_forgotten_and_says_so_further_on() {
+fn unrefreshed_session_expires_along_the_path() {
     let mut net = Net::of(3);
     net.reserve(0, request(0, of_node(2), mbps(2)));
-    net.deaf = [1].into();
-    net.pass(Duration::from_secs(100));
+    net.unreachable = [1].into();
+    net.advance(Duration::from_secs(100));
     assert_eq!(net.all_held(), [2, 2, 0]);
     net.lines();
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [2, 0, 0]);
     assert!(net.lines().contains(&"1>2 RESERVE 1 tear".into()));
     assert_eq!(net.nodes[1].qos.counters().expired, 1);
     assert_eq!(net.nodes[2].qos.session_count(), 0);
-    // The QNI goes on, is asked for the QSPEC, and all stands again.
-    net.deaf.clear();
-    net.pass(Duration::from_secs(60));
+    // The QNI continues, is asked for the QSPEC, and all reservations exist again.
+    net.unreachable.clear();
+    net.advance(Duration::from_secs(60));
     assert_eq!(net.all_held(), [2, 2, 0]);
 }
 
 #[test]
-fn what_there_is_no_room_for_is_refused_with_what_could_be_had() {
+fn over_capacity_is_refused_with_available_rate() {
     let mut net = Net::of(4);
     let other = SessionId([9; 16]);
     net.command(
@@ -124,14 +124,14 @@ fn what_there_is_no_room_for_is_refused_with_what_could_be_had() {
     };
     assert_eq!(net.events(0), [refused]);
     assert_eq!(net.all_held(), [0, 0, 5, 0]);
-    net.pass(Duration::from_secs(40));
+    net.advance(Duration::from_secs(40));
     assert_eq!(net.events(0), [Event::Released { application: APP }]);
     assert_eq!(net.nodes[1].qos.session_count(), 0);
 }
 
-/// RFC 5975 section 4.3.1, case 3: what is there is taken, and nodes in front give back what they have too much.
+/// RFC 5975 section 4.3.1, case 3: the available rate is reserved, and nodes before release their excess.
 #[test]
-fn a_wish_with_a_minimum_takes_what_there_is() {
+fn request_with_minimum_gets_the_available_rate() {
     let mut net = Net::of(4);
     let other = Request { session: Some(SessionId([9; 16])), ..request(2, of_node(3), mbps(5)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: other });
@@ -143,7 +143,7 @@ fn a_wish_with_a_minimum_takes_what_there_is() {
     assert!(rate.as_bps() > 2_999_000 && *rate <= mbps(3), "{rate}");
     let held: Vec<u64> = (0..3).map(|n| net.held(n, RIGHT).as_bps().div_ceil(1_000)).collect();
     assert_eq!(held, [3_000, 3_000, 8_000]);
-    // Less than the minimum is nothing.
+    // Less than the minimum is refused.
     let mut wish = Request { session: None, ..request(0, of_node(3), mbps(2)) };
     wish.wish.minimum = Some(mbps(1));
     net.command(0, Command::Reserve { application: Application(3), request: wish });
@@ -152,7 +152,7 @@ fn a_wish_with_a_minimum_takes_what_there_is() {
 }
 
 #[test]
-fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
+fn change_is_made_on_all_nodes_and_refused_change_on_none() {
     let mut net = Net::of(4);
     net.reserve(0, request(0, of_node(3), mbps(2)));
     net.command(0, Command::Modify { application: APP, wish: ReservationRequest::of(mbps(5)) });
@@ -170,9 +170,9 @@ fn a_change_is_made_everywhere_and_a_refused_one_nowhere() {
     assert_eq!(net.all_held(), [1, 1, 3, 0]);
 }
 
-/// The receiver has no NSIS: the last node answers in its place (section 3.2.12.1).
+/// The receiver has no NSIS: the last node responds instead (section 3.2.12.1).
 #[test]
-fn the_last_node_that_takes_part_is_the_qnr() {
+fn last_node_is_the_qnr() {
     let mut net = Net::of(3);
     net.reserve(0, request(0, address(FAR), mbps(2)));
     let expected = [
@@ -184,15 +184,15 @@ fn the_last_node_that_takes_part_is_the_qnr() {
     ];
     assert_eq!(net.lines(), expected);
     assert_eq!(net.all_held(), [2, 2, 2], "the last link counts too");
-    // It goes on looking for a next one (section 5.2.5.1).
-    net.pass(Duration::from_secs(100));
+    // The last node keeps looking for a next one (section 5.2.5.1).
+    net.advance(Duration::from_secs(100));
     assert!(net.lines().iter().any(|line| line == "2>- RESERVE 0 qspec"));
     net.command(0, Command::Release { application: APP });
     net.assert_nothing_left();
 }
 
 #[test]
-fn a_host_alone_reserves_its_own_link() {
+fn single_host_reserves_its_own_link() {
     let mut net = Net::of(1);
     net.reserve(0, request(0, address(FAR), mbps(2)));
     let events = net.events(0);
@@ -202,24 +202,24 @@ fn a_host_alone_reserves_its_own_link() {
     net.assert_nothing_left();
 }
 
-/// Section 5.2.4: after 2, 4, 8 and 16 seconds, and no more after 30.
+/// Section 5.2.4: after 2, 4, 8 and 16 seconds, and none after 30.
 #[test]
-fn what_is_not_answered_is_repeated_with_longer_and_longer_waits() {
+fn unanswered_request_is_retransmitted_with_backoff() {
     let mut net = Net::of(2);
-    net.deaf = [1].into();
+    net.unreachable = [1].into();
     net.reserve(0, request(0, of_node(1), mbps(2)));
-    net.pass(Duration::from_secs(29));
+    net.advance(Duration::from_secs(29));
     let lost = net.lines().iter().filter(|line| line.ends_with("qspec rii")).count();
     assert_eq!(lost, 4, "at 0, 2, 6 and 14 seconds");
-    net.pass(Duration::from_secs(2));
+    net.advance(Duration::from_secs(2));
     assert_eq!(net.events(0), [Event::TimedOut { application: APP }]);
-    net.pass(Duration::from_secs(40));
+    net.advance(Duration::from_secs(40));
     assert_eq!(net.events(0), [Event::Released { application: APP }]);
     net.assert_nothing_left();
 }
 
 #[test]
-fn policy_says_who_may_have_how_much() {
+fn policy_limits_the_rate() {
     let rules = [
         Rule { from: Some(Prefix::host(of_node(0))), largest: Some(mbps(2)), ..Rule::default() },
         Rule { refuse: true, ..Rule::default() },
@@ -233,10 +233,10 @@ fn policy_says_who_may_have_how_much() {
     let events = net.events(0);
     let Event::Refused { outcome, available, .. } = &events[0] else { panic!("{events:?}") };
     assert_eq!((*outcome, *available), (NO_BANDWIDTH, Some(mbps(2))));
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     net.reserve(0, request(0, of_node(2), mbps(2)));
     assert_eq!(net.all_held(), [2, 2, 0]);
-    // From the other end nobody may have anything.
+    // The policy refuses everything in the other direction.
     let back = Request { session: None, ..request(2, of_node(0), mbps(1)) };
     net.command(2, Command::Reserve { application: PEER_APP, request: back });
     let events = net.events(2);
@@ -248,7 +248,7 @@ fn policy_says_who_may_have_how_much() {
 }
 
 #[test]
-fn routers_that_do_not_take_part_are_seen() {
+fn routers_without_nsis_set_break() {
     let mut net = Net::of(4);
     net.distance[1] = 3;
     net.reserve(0, request(0, of_node(3), mbps(2)));
@@ -260,7 +260,7 @@ fn routers_that_do_not_take_part_are_seen() {
 }
 
 #[test]
-fn commands_that_make_no_sense_are_rejected() {
+fn invalid_commands_are_rejected() {
     let mut net = Net::of(2);
     let sound = request(0, of_node(1), mbps(1));
     let cases = [

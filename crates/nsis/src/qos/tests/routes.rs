@@ -1,11 +1,11 @@
-//! Changes of route (RFC 5974 sections 3.2.12 and 5.2.5): nodes 0, 1, 2 and 3 in a row, and 4 beside 1 or behind 3.
+//! Route changes (RFC 5974 sections 3.2.12 and 5.2.5): nodes 0, 1, 2 and 3 in a row, and 4 beside 1 or behind 3.
 
 use std::time::Duration;
 
 use super::*;
 
-/// A reservation from 0 over 1 and 2 to 3; node 4 is not part of it yet.
-fn before() -> Net {
+/// Creates a reservation from 0 over 1 and 2 to 3; node 4 is not part of it yet.
+fn network_before_change() -> Net {
     let mut net = Net::of(5);
     net.right[3] = None;
     net.reserve(0, request(0, of_node(3), mbps(2)));
@@ -18,16 +18,17 @@ fn path() -> Mri {
     mri(0, of_node(3), Direction::Downstream)
 }
 
-/// 0 now sees 4 in the place of 1; behind both comes 2. Packets of 4 leave to the left, since that is where it has 2.
+/// Node 4 replaces 1 as the next node of 0; node 2 follows both. Packets of 4 leave to the left, because that link
+/// leads to 2.
 #[test]
-fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
-    let mut net = before();
+fn new_branch_is_reserved_before_the_old_one_is_torn_down() {
+    let mut net = network_before_change();
     (net.right[0], net.right[4], net.left[4], net.left[2]) = (Some(4), Some(2), Some(0), Some(4));
     net.notify(0, path(), Net::good(4));
     let expected = [
         "0>4 RESERVE 2 qspec rii",
         "4>2 RESERVE 0 qspec rii",
-        // The one that asked before hears of it, and the message goes to the end because it wants an answer from there.
+        // The old previous node is notified, and the RESERVE goes to the end because it requests a response from there.
         "2>1! NOTIFY route change",
         "2>3 RESERVE 0 qspec rii",
         "1>0 NOTIFY route change",
@@ -44,52 +45,53 @@ fn the_new_way_is_reserved_and_then_the_old_one_given_up() {
         (net.held(0, RIGHT), net.held(1, RIGHT), net.held(2, RIGHT)),
         (mbps(2), Rate::ZERO, mbps(2))
     );
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(net.nodes[2].qos.session_count(), 1);
 }
 
-/// The way changes, and is the old one again a moment later, long before the state on the other would be over; be it that the
-/// old branch was torn down in between, or that this was lost.
+/// The route changes, and back again before the state on the other branch expires, with the tear of the old branch
+/// received or lost.
 #[test]
-fn the_way_goes_back_to_where_it_was() {
+fn route_change_and_back_restores_the_old_branch() {
     for is_lost in [false, true] {
-        let mut net = before();
+        let mut net = network_before_change();
         (net.right[0], net.right[4], net.left[4], net.left[2]) =
             (Some(4), Some(2), Some(0), Some(4));
-        net.deaf = if is_lost { [1].into() } else { [].into() };
+        net.unreachable = if is_lost { [1].into() } else { [].into() };
         net.notify(0, path(), Net::good(4));
-        net.deaf.clear();
+        net.unreachable.clear();
         assert_eq!(net.nodes[1].qos.session_count(), usize::from(is_lost));
         (net.right[0], net.left[2]) = (Some(1), Some(1));
-        net.pass(Duration::from_secs(1));
+        net.advance(Duration::from_secs(1));
         net.lines();
         net.notify(0, path(), Net::good(1));
         let lines = net.lines();
         assert!(lines.contains(&"2>1 RESPONSE refresh successful".into()), "{lines:?}");
         assert_eq!(net.nodes[4].qos.session_count(), 0, "the other branch is torn down");
-        net.pass(Duration::from_secs(600));
+        net.advance(Duration::from_secs(600));
         assert_eq!(net.all_held()[..4], [2, 2, 2, 0], "lost: {is_lost}");
         net.command(0, Command::Release { application: APP });
-        net.pass(Duration::from_secs(1));
+        net.advance(Duration::from_secs(1));
         net.assert_nothing_left();
     }
 }
 
-/// Figure 6 of RFC 5974: the handle is another one, the node is the same.
+/// Figure 6 of RFC 5974: the handle changes, the node is the same.
 #[test]
-fn a_change_that_is_none_tears_nothing_down() {
-    let mut net = before();
-    // The same node by another name: the tear goes to the old name, and is older than what came by the new one.
+fn new_handle_of_the_same_node_tears_nothing_down() {
+    let mut net = network_before_change();
+    // The same node under another handle: the tear goes to the old handle, and is older than the RESERVE under the new
+    // one.
     net.notify(0, path(), Net::good(4));
     let lines = net.lines();
     assert_eq!(lines[0], "0>1 RESERVE 2 qspec rii");
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(net.all_held()[..4], [2, 2, 2, 0]);
 }
 
-/// Figure 4 of RFC 5974: the last node finds another one behind it.
+/// Figure 4 of RFC 5974: the last node finds a next one.
 #[test]
-fn a_path_grows_longer() {
+fn path_extension_is_reserved() {
     let mut net = Net::of(3);
     net.right[1] = None;
     net.reserve(0, request(0, address(FAR), mbps(2)));
@@ -106,9 +108,9 @@ fn a_path_grows_longer() {
     assert_eq!(net.all_held(), [2, 2, 2]);
 }
 
-/// Figure 5: the last node is not on the path any more.
+/// Figure 5: the last node leaves the path.
 #[test]
-fn a_path_grows_shorter() {
+fn path_truncation_releases_the_last_node() {
     let mut net = Net::of(3);
     let path = mri(0, address(FAR), Direction::Downstream);
     net.reserve(0, request(0, address(FAR), mbps(2)));
@@ -118,14 +120,14 @@ fn a_path_grows_shorter() {
     assert_eq!(net.lines()[0], "1>2! RESERVE 1 tear");
     assert_eq!(net.all_held(), [2, 2, 0]);
     assert_eq!(net.nodes[1].qos.session(SESSION).expect("there").role, "qnr");
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(net.all_held(), [2, 2, 0]);
 }
 
-/// Section 3.2.12: the sender's side shows the receiver's the new way by a QUERY, which is answered where it meets the
-/// reservation.
+/// Section 3.2.12: a QUERY of the sender's side shows the receiver's side the new path, and is answered where it joins
+/// the reservation.
 #[test]
-fn a_reservation_of_the_receiver_moves_too() {
+fn receiver_initiated_reservation_follows_a_route_change() {
     let mut net = Net::of(5);
     net.right[3] = None;
     let listen = crate::qos::Listen {
@@ -155,39 +157,39 @@ fn a_reservation_of_the_receiver_moves_too() {
     assert!(lines.contains(&"2>1! RESERVE 1 tear".into()), "{lines:?}");
     assert!(!lines.iter().any(|line| line.starts_with("2>3 QUERY")), "it goes no further");
     assert_eq!(net.nodes[1].qos.session_count(), 0);
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(
         (net.held(0, RIGHT), net.held(4, LEFT), net.held(2, RIGHT)),
         (mbps(2), mbps(2), mbps(2))
     );
 }
 
-/// Section 5.2.5.4: the nodes of the old branch go on refreshing for a while, and are not listened to.
+/// Section 5.2.5.4: the nodes of the old branch still refresh for a while, and are ignored.
 #[test]
-fn the_old_branch_is_not_taken_for_the_new_one() {
-    let mut net = before();
+fn old_branch_refreshes_are_ignored() {
+    let mut net = network_before_change();
     (net.right[0], net.right[4], net.left[4], net.left[2]) = (Some(4), Some(2), Some(0), Some(4));
-    // What tears the old branch down gets lost.
-    net.deaf = [1].into();
+    // The tear of the old branch is lost.
+    net.unreachable = [1].into();
     net.notify(0, path(), Net::good(4));
-    net.deaf.clear();
+    net.unreachable.clear();
     assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").back, Some(handle(4)));
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     assert_eq!(net.nodes[2].qos.session(SESSION).expect("there").back, Some(handle(4)));
     assert!(net.nodes[2].qos.counters().dropped[&crate::qos::DropReason::OtherPeer] > 0);
-    net.pass(Duration::from_secs(300));
+    net.advance(Duration::from_secs(300));
     assert_eq!(net.nodes[1].qos.session_count(), 0);
     assert_eq!(net.nodes[2].qos.session_count(), 1);
 }
 
-/// Section 5.4.1: the same session with another flow replaces what there was, or shares it where it says so.
+/// Section 5.4.1: the same session with another flow replaces the old reservation, or shares it if REPLACE is not set.
 #[test]
-fn a_moved_host_takes_its_session_along() {
+fn moved_host_keeps_its_session() {
     for (replace, control) in [
         (true, &["remove", "install 2 2 Mbit/s"][..]),
         (false, &["remove", "install 2 2 Mbit/s", "add 5000"]),
     ] {
-        let mut net = before();
+        let mut net = network_before_change();
         let index = net.nodes[0].qos.store.find(SESSION).expect("there");
         let session = net.nodes[0].qos.store.session_mut(index);
         session.mri.source_port = Some(6_001);
@@ -200,10 +202,10 @@ fn a_moved_host_takes_its_session_along() {
     }
 }
 
-/// A link without room for what comes its way: the QNI hears of it.
+/// A new link without enough bandwidth: the QNI is notified.
 #[test]
-fn a_new_way_may_have_no_room() {
-    let mut net = before();
+fn new_link_without_bandwidth_notifies_the_qni() {
+    let mut net = network_before_change();
     let capacity = LinkCapacity { bandwidth: mbps(10), reservable: mbps(1), mtu: 1_500 };
     net.nodes[1].ledger.set_link(LEFT, capacity);
     let hop = Hop { interface: LEFT, gateway: Some(of_node(2)), source: None };
@@ -211,7 +213,7 @@ fn a_new_way_may_have_no_room() {
     let old = Hop { interface: RIGHT, ..hop };
     assert!(net.nodes[1].routes.remove(&Route { prefix, metric: 0, hop: old }));
     net.nodes[1].routes.insert(Route { prefix, metric: 0, hop });
-    net.pass(Duration::from_secs(60));
+    net.advance(Duration::from_secs(60));
     let events = net.events(0);
     assert!(matches!(events[..], [Event::Lost { .. }, Event::Released { .. }]), "{events:?}");
     assert_eq!(net.held(1, RIGHT), Rate::ZERO);

@@ -20,23 +20,23 @@ fn reserve_some(net: &mut Net, sessions: u8) {
 }
 
 #[test]
-fn sessions_with_the_same_next_node_travel_together() {
+fn sessions_with_the_same_next_node_share_refreshes() {
     let mut net = with_summaries(3);
     reserve_some(&mut net, 40);
-    net.pass(Duration::from_secs(300));
+    net.advance(Duration::from_secs(300));
     net.lines();
     let before = net.nodes[2].qos.counters().refreshed;
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     let lines = net.lines();
     assert!(lines.iter().all(|line| line.contains("RESERVE 0")), "{lines:?}");
-    // One by one it would be 1 600: 20 periods of 40 sessions, by two nodes.
+    // Single refreshes would be 1 600: 20 periods of 40 sessions, by two nodes.
     assert!(lines.len() < 100, "{} messages: {:?}", lines.len(), &lines[..60]);
     assert!(net.nodes[2].qos.counters().refreshed - before > 700);
     assert_eq!(net.held(1, RIGHT), Rate::from_bps(40 * 64_000));
     assert_eq!(net.nodes[1].qos.counters().expired, 0);
 }
 
-/// Sessions whose peer is gone end together, and so they do further on (RFC 5974 section 3.2.6).
+/// Sessions whose peer is gone end together, here and further along the path (RFC 5974 section 3.2.6).
 #[test]
 fn sessions_that_end_together_are_torn_down_in_one_message() {
     let mut net = Net::with(4, &|_| Config { summary: 50, ..Config::default() });
@@ -48,10 +48,10 @@ fn sessions_that_end_together_are_torn_down_in_one_message() {
         let application = Application(number.into());
         net.command(0, Command::Reserve { application, request });
     }
-    net.pass(Duration::from_secs(300));
+    net.advance(Duration::from_secs(300));
     net.nodes[0] = Net::of(4).nodes.remove(0);
     net.lines();
-    net.pass(Duration::from_secs(200));
+    net.advance(Duration::from_secs(200));
     let lines = net.lines();
     let tears = |hop: &str| {
         let tears = lines.iter().filter(|line| line.starts_with(hop) && line.contains(" tear"));
@@ -64,18 +64,18 @@ fn sessions_that_end_together_are_torn_down_in_one_message() {
     assert_eq!(net.nodes[2].qos.counters().expired, 0);
 }
 
-/// What a summary means and the next node does not know is sent in full.
+/// Sessions of a summary that the next node does not know are sent in full.
 #[test]
-fn what_a_neighbour_has_lost_is_told_again() {
+fn lost_sessions_of_a_neighbor_are_sent_in_full() {
     let mut net = with_summaries(3);
     reserve_some(&mut net, 10);
-    net.pass(Duration::from_secs(300));
-    // Node 1 starts anew.
+    net.advance(Duration::from_secs(300));
+    // Node 1 restarts.
     let fresh = Net::with(3, &|_| Config { summary: 50, ..Config::default() });
     net.nodes[1] = fresh.nodes.into_iter().nth(1).expect("node 1");
     net.nodes[1].qos.epoch = 77;
     net.lines();
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     let lines = net.lines();
     let asked = "1>0 RESPONSE full QSPEC required";
     assert!(lines.contains(&asked.into()), "{lines:?}");
@@ -84,7 +84,7 @@ fn what_a_neighbour_has_lost_is_told_again() {
 }
 
 #[test]
-fn sessions_that_are_not_in_step_are_named() {
+fn mismatching_sessions_are_reported() {
     let mut net = with_summaries(2);
     for number in 0..3 {
         let session = Some(SessionId([number; 16]));
@@ -92,13 +92,13 @@ fn sessions_that_are_not_in_step_are_named() {
         let application = Application(number.into());
         net.command(0, Command::Reserve { application, request });
     }
-    // The far end forgets one, and takes another for newer than it is.
+    // The far end removes one session, and has a newer sequence number for another one.
     let gone = net.nodes[1].qos.store.find(SessionId([1; 16])).expect("there");
     net.nodes[1].qos.store.remove(gone);
     let other = net.nodes[1].qos.store.find(SessionId([2; 16])).expect("there");
     net.nodes[1].qos.store.session_mut(other).rsn.number = 9;
     net.lines();
-    net.pass(Duration::from_secs(200));
+    net.advance(Duration::from_secs(200));
     let lines = net.lines();
     let unknown = "1>0 RESPONSE unknown SESSION-ID in SESSION-ID-LIST";
     let mismatching = "1>0 RESPONSE mismatching RSN in RSN-LIST";
@@ -108,19 +108,19 @@ fn sessions_that_are_not_in_step_are_named() {
 }
 
 #[test]
-fn refreshes_are_acknowledged_where_that_is_wanted() {
+fn refreshes_are_acknowledged_if_configured() {
     let config = Config { acknowledge: true, ..Config::default() };
     let mut net = Net::with(3, &|_| config.clone());
     net.reserve(0, request(0, of_node(2), mbps(1)));
     net.lines();
-    net.pass(Duration::from_secs(100));
+    net.advance(Duration::from_secs(100));
     let lines = net.lines();
     assert!(lines.contains(&"0>1 RESERVE 0 ack".into()), "{lines:?}");
     assert!(lines.contains(&"1>0 RESPONSE acknowledgement".into()), "{lines:?}");
     assert_eq!(net.events(0).len(), 1, "nobody is missed");
-    // Node 2 falls silent; node 1 notices and tells the QNI.
-    net.deaf = [2].into();
-    net.pass(Duration::from_secs(100));
+    // Node 2 stops responding; node 1 detects it and notifies the QNI.
+    net.unreachable = [2].into();
+    net.advance(Duration::from_secs(100));
     let events = net.events(0);
     assert!(matches!(events[..], [Event::Lost { .. }, ..]), "{events:?}");
     assert!(net.lines().contains(&"1>0 NOTIFY path truncated, next peer dead".into()));

@@ -1,20 +1,20 @@
-//! The lines of a story: what happens, the indented ones that say more of it, and the effects, which are told anew. The
-//! stories of GIST and of QoS NSLP share it.
+//! The lines of a story: inputs, their indented details, and effects, which are replaced. The stories of GIST and of
+//! QoS NSLP share it.
 
 use crate::words::Fault;
 
-/// A story with the effects as they are: `step` has a line happen, with those that say more of it, and gives its effects.
+/// Returns a story with the actual effects: `step` executes a line with its details, and returns the effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
-pub(crate) fn retell(
+/// The number of the invalid line, and the reason.
+pub(crate) fn replace_effects(
     story: &str,
     mut step: impl FnMut(&str, &[&str]) -> Result<String, Fault>,
 ) -> Result<String, Fault> {
     let mut text = String::new();
     let mut lines = story.lines().zip(1..).peekable();
     while let Some((line, number)) = lines.next() {
-        // What the node did then is of no account: what it does now is.
+        // Skips the effects of the story; the actual ones replace them.
         if line.starts_with("=>") || line.starts_with("     ") {
             continue;
         }

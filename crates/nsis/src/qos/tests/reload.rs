@@ -1,17 +1,17 @@
-//! Settings that are replaced while reservations stand.
+//! Replacement of settings while reservations exist.
 
 use std::time::Duration;
 
 use super::*;
 use crate::qos::Rule;
 
-/// `number` takes these settings.
+/// Replaces the settings of node `number`.
 fn renew(net: &mut Net, number: usize, config: &Config) {
     let Node { qos, ledger, .. } = &mut net.nodes[number];
-    qos.renew(ledger, config.clone());
+    qos.reload(ledger, config.clone());
 }
 
-/// What stands keeps what it has, and counts under the new rules; what is asked for from then on meets them.
+/// Existing reservations stay, and count under the new rules; new requests must match them.
 #[test]
 fn rules_are_replaced_and_reservations_stay() {
     let mut net = Net::of(3);
@@ -35,25 +35,25 @@ fn rules_are_replaced_and_reservations_stay() {
     assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
     assert_eq!(net.all_held(), [3, 3, 0]);
 
-    // What is given back is free again, under whichever rule it was granted.
+    // Released rates are available again, whatever rule granted them.
     net.command(0, Command::Release { application: APP });
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     assert_eq!(net.all_held(), [1, 1, 0]);
     net.command(0, Command::Release { application: Application(22) });
-    net.pass(Duration::from_secs(1));
+    net.advance(Duration::from_secs(1));
     let events = again(&mut net, 23, mbps(3));
     assert!(matches!(events[..], [Event::Reserved { .. }]), "{events:?}");
 
-    // A rule that refuses everything takes nothing away.
+    // A rule that refuses everything removes no reservation.
     let rule = Rule { refuse: true, ..Rule::default() };
     renew(&mut net, 1, &Config { policy: [rule].into(), ..Config::default() });
-    net.pass(Duration::from_secs(600));
+    net.advance(Duration::from_secs(600));
     assert_eq!(net.all_held(), [3, 3, 0]);
 }
 
-/// Where refreshes become rarer, the next node hears of it before the old lifetime is over, be they summaries or not.
+/// With a longer refresh period, the next node learns it before the old lifetime ends, with and without summaries.
 #[test]
-fn rarer_refreshes_lose_nothing() {
+fn longer_refresh_period_loses_no_reservation() {
     for summary in [0, 50] {
         let quick = Config { refresh: Duration::from_secs(2), summary, ..Config::default() };
         let mut net = Net::with(3, &|_| quick.clone());
@@ -64,21 +64,21 @@ fn rarer_refreshes_lose_nothing() {
             let application = Application(number.into());
             net.command(0, Command::Reserve { application, request });
         }
-        net.pass(Duration::from_secs(60));
+        net.advance(Duration::from_secs(60));
         let slow = Config { refresh: Duration::from_secs(600), ..quick };
         (0..3).for_each(|number| renew(&mut net, number, &slow));
-        net.pass(Duration::from_secs(6));
+        net.advance(Duration::from_secs(6));
         net.lines();
-        net.pass(Duration::from_secs(1_800));
+        net.advance(Duration::from_secs(1_800));
         assert!(net.lines().len() < 200, "600 s between two");
         assert_eq!(net.nodes[1].qos.counters().expired, 0, "summary of {summary}");
         assert_eq!(net.held(1, RIGHT), Rate::from_bps(640_000));
     }
 }
 
-/// The level is what neighbours know this node by.
+/// Neighbors rely on the level.
 #[test]
-fn the_level_stays() {
+fn aggregation_level_is_not_replaced() {
     let mut net = Net::of(1);
     let id = net.nodes[0].qos.id();
     renew(&mut net, 0, &Config { level: 3, proxy: true, ..Config::default() });

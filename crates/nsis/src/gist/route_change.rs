@@ -1,9 +1,9 @@
-//! Routes change: the routing states whose next hop is another one now are looked at, and their peers asked for anew (RFC
-//! 5971 sections 7.1.2 and 7.1.3).
+//! Route changes: finds the routing states whose next hop has changed, and queries for their peers again (RFC 5971
+//! sections 7.1.2 and 7.1.3).
 //!
-//! A changed route names a range of destinations; an index has the routing states by destination, and those in the range
-//! are looked at, some at a time. What changes with an interface is looked at when it is next used. The hop by which the
-//! last Query left is kept as a number: where it is the same as before nothing has changed here, and nothing is done.
+//! A changed route names a range of destinations. An index lists routing states by destination, and those in the range
+//! are checked, a few for each input. After a change of an interface, a routing state is checked at its next use. A
+//! fingerprint of the hop of the last Query is kept: if it is unchanged, nothing is done.
 
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
@@ -14,25 +14,25 @@ use earmark_wire::gist::{Direction, Mri};
 use super::Gist;
 use super::machine::{Event, Facts, State};
 use super::state::{Index, NONE};
-use super::step::{At, Occasion};
-use crate::instance::Work;
+use super::step::{EventData, HalfRef};
+use crate::instance::InputContext;
 use crate::nslp::{Notification, Validity};
 use crate::route;
 
-/// Routing states that are looked at in one turn; the rest is due at once again.
-const LOOKS_PER_TURN: usize = 256;
-/// Changed ranges that are kept; more are everything.
-const MOST_CHANGES: usize = 1_024;
+/// Limit of routing states that are checked for one input; the rest is due again at once.
+const MAX_CHECKS_PER_INPUT: usize = 256;
+/// Limit of changed ranges that are kept; above it all destinations count as changed.
+const MAX_CHANGED_RANGES: usize = 1_024;
 
-/// Ranges of destinations that are to be looked at.
+/// Ranges of destinations whose routing states must be checked.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     ranges: VecDeque<Prefix>,
-    /// How far the first range was looked at: the destinations up to this one are done,
+    /// Progress in the first range: the highest destination that was checked.
     done: Option<IpAddr>,
-    /// but for its routing states from this one on.
+    /// First routing state of this destination that is still to be checked.
     next: Index,
-    /// Since when there is something to be looked at.
+    /// When the first unchecked range was added.
     since: Option<Time>,
 }
 
@@ -43,12 +43,12 @@ impl Changes {
 }
 
 impl Gist {
-    /// The host has changed.
+    /// Handles a change of the host.
     pub(crate) fn host_changes(&mut self, now: Time, event: &HostEvent) {
         match *event {
-            HostEvent::RouteChanged(prefix) => self.range_changes(now, prefix),
+            HostEvent::RouteChanged(prefix) => self.add_changed_range(now, prefix),
             HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
-            // Flows to groups have no next hop that could be asked for.
+            // Multicast flows have no next hop to be queried.
             HostEvent::MulticastRouteChanged { .. }
             | HostEvent::TrafficControlRefused { .. }
             | HostEvent::Grantable { .. }
@@ -56,7 +56,7 @@ impl Gist {
         }
     }
 
-    fn range_changes(&mut self, now: Time, prefix: Prefix) {
+    fn add_changed_range(&mut self, now: Time, prefix: Prefix) {
         let changes = &mut self.changes;
         if changes.since.is_none() {
             changes.next = NONE;
@@ -64,7 +64,7 @@ impl Gist {
         if changes.ranges.iter().skip(1).any(|range| range.covers(prefix)) {
             return;
         }
-        if changes.ranges.len() >= MOST_CHANGES {
+        if changes.ranges.len() >= MAX_CHANGED_RANGES {
             changes.ranges.clear();
             (changes.done, changes.next) = (None, NONE);
             let all = |text: [u16; 8], is_v4| match is_v4 {
@@ -79,21 +79,21 @@ impl Gist {
         changes.since = Some(now);
     }
 
-    /// Looks at some of the routing states in changed ranges.
-    pub(super) fn look_at_changes(&mut self, work: &mut Work<'_, '_>) {
-        for _ in 0..LOOKS_PER_TURN {
-            let Some(index) = self.next_change() else {
+    /// Checks some of the routing states in changed ranges.
+    pub(super) fn check_changed_ranges(&mut self, cx: &mut InputContext<'_, '_>) {
+        for _ in 0..MAX_CHECKS_PER_INPUT {
+            let Some(index) = self.next_changed_state() else {
                 self.changes.since = None;
                 return;
             };
             let key = self.store.state(index).key;
-            let mut at = At { key, direction: Direction::Downstream, index };
-            self.look_at_route(work, &mut at);
+            let mut at = HalfRef { key, direction: Direction::Downstream, index };
+            self.check_route(cx, &mut at);
         }
     }
 
-    /// The next routing state to be looked at.
-    fn next_change(&mut self) -> Option<Index> {
+    /// Returns the next routing state to be checked.
+    fn next_changed_state(&mut self) -> Option<Index> {
         loop {
             if self.changes.next != NONE {
                 let index = self.changes.next;
@@ -114,47 +114,47 @@ impl Gist {
         }
     }
 
-    /// A routing state ends: it is not the next to be looked at.
-    pub(super) fn forget_change(&mut self, index: Index) {
+    /// Skips a routing state that is being removed.
+    pub(super) fn skip_removed_state(&mut self, index: Index) {
         if self.changes.next == index {
             self.changes.next = self.store.state(index).next;
         }
     }
 
-    /// Looks whether the next hop of a half is another one now; if so, asks for the peer anew. Messages go to the old peer
-    /// meanwhile.
-    pub(super) fn look_at_route(&mut self, work: &mut Work<'_, '_>, at: &mut At) {
+    /// Checks whether the next hop of a half has changed; if so, queries for the peer again. Until the Response,
+    /// messages go to the old peer.
+    pub(super) fn check_route(&mut self, cx: &mut InputContext<'_, '_>, at: &mut HalfRef) {
         let state = self.state(at);
         if !state.is_querying() {
             return;
         }
-        self.store.half_mut(at.place()).epoch = self.epoch;
-        let hop = route::hop(work.context, &at.mri());
+        self.store.half_mut(at.half_id()).epoch = self.epoch;
+        let hop = route::hop(cx.context, &at.mri());
         let now = hop.map(|hop| self.fingerprint(&hop));
-        if now == Some(self.store.half(at.place()).hop) || state != State::EstablishedDownstream {
+        if now == Some(self.store.half(at.half_id()).hop) || state != State::EstablishedDownstream {
             return;
         }
-        self.doubt(work, at, Validity::Tentative);
+        self.lower_validity(cx, at, Validity::Tentative);
         if now.is_some() {
-            self.step(work, at, Event::Refresh, Facts::default(), &Occasion::Nothing);
+            self.step(cx, at, Event::Refresh, Facts::default(), &EventData::Nothing);
         }
     }
 
-    /// Routing state is worth less than it was.
-    fn doubt(&mut self, work: &mut Work<'_, '_>, at: &At, status: Validity) {
-        let half = self.store.half_mut(at.place());
+    /// Lowers the validity of good routing state.
+    fn lower_validity(&mut self, cx: &mut InputContext<'_, '_>, at: &HalfRef, status: Validity) {
+        let half = self.store.half_mut(at.half_id());
         if half.validity != Validity::Good {
             return;
         }
         half.validity = status;
-        self.tell(work, at, Notification::RoutingStatusChange { status, peer: None });
+        self.notify_application(cx, at, Notification::RoutingStatusChange { status, peer: None });
     }
 
-    /// An application says that the next hop of a flow may be another one. All its sessions of this flow are treated; they
+    /// Handles the report of an application that the next hop of a flow may have changed. All its sessions of this flow
     /// are found among those of its destination.
     pub(super) fn invalidate(
         &mut self,
-        work: &mut Work<'_, '_>,
+        cx: &mut InputContext<'_, '_>,
         nslpid: u16,
         mri: &Mri,
         status: Validity,
@@ -173,16 +173,16 @@ impl Gist {
             {
                 continue;
             }
-            let mut at = At { key, direction, index };
-            // Nobody is told: the change came from the application (RFC 5971 section 7.1.3).
-            self.store.half_mut(at.place()).validity = status;
+            let mut at = HalfRef { key, direction, index };
+            // No notification: the change came from the application (RFC 5971 section 7.1.3).
+            self.store.half_mut(at.half_id()).validity = status;
             let event = match status {
                 Validity::Good => continue,
                 Validity::Tentative => Event::Refresh,
                 Validity::Bad => Event::Invalidate,
             };
             if urgent {
-                self.step(work, &mut at, event, Facts::default(), &Occasion::Nothing);
+                self.step(cx, &mut at, event, Facts::default(), &EventData::Nothing);
             }
         }
     }
