@@ -1,4 +1,4 @@
-//! What state blocks are told under: a Path or Resv that is about to leave gets its MESSAGE_ID here.
+//! MESSAGE_IDs of Path and Resv messages that are about to be sent.
 
 use core::net::IpAddr;
 
@@ -12,8 +12,7 @@ use crate::pool::FILTERS_PER_MESSAGE;
 use crate::state::{Blocked, Holder, Index, NONE, SentResv};
 
 impl Rsvp {
-    /// The peer that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
-    /// for it.
+    /// Returns the peer that receives the Path of a sender through an outgoing interface, and the MESSAGE_ID for it.
     #[inline]
     pub(crate) fn assign_path_message_id<E>(
         &mut self,
@@ -26,7 +25,7 @@ impl Rsvp {
             return (None, None);
         }
         let peer = self.peer_for_path(cx, sender, Some(outgoing));
-        // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
+        // A node that acts as receiver proxy retries refused reservations with each refresh of the Path.
         let peer = peer.filter(|_| self.config.proxies.receivers.is_empty());
         let mut told = self.store.psb(sender).path_message_id;
         let was_listed = self.refresh_reduction.is_listed(told);
@@ -40,7 +39,7 @@ impl Rsvp {
         (peer, id)
     }
 
-    /// The MESSAGE_ID of the Resv for a sender that is about to leave to `peer`.
+    /// Returns the MESSAGE_ID of the Resv for a sender that is about to be sent to `peer`.
     #[inline]
     pub(crate) fn assign_resv_message_id(
         &mut self,
@@ -53,7 +52,7 @@ impl Rsvp {
         if self.refresh_reduction.is_alone() {
             return None;
         }
-        // What is held back because it failed upstream is asked for again some day, by a refresh.
+        // A request held back by blockade state is retried by a later refresh, so it must not be in summary refreshes.
         let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
         let mut told = self.store.psb(sender).resv_message_id;
         let was_listed = self.refresh_reduction.is_listed(told);
@@ -68,7 +67,7 @@ impl Rsvp {
         id
     }
 
-    /// The MESSAGE_ID of the Resv with which a pool is about to ask one previous hop.
+    /// Returns the MESSAGE_ID of the Resv that a pool is about to send to one previous hop.
     pub(crate) fn assign_shared_message_id(
         &mut self,
         now: Time,
@@ -82,7 +81,7 @@ impl Rsvp {
             return None;
         }
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
-        // One number cannot stand for several messages.
+        // One MESSAGE_ID cannot stand for several messages.
         let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
         let is_free = !self.is_held_back(now, pool, asked);
         let peer = peer.filter(|_| is_whole && is_free);
@@ -90,7 +89,7 @@ impl Rsvp {
         self.refresh_reduction.name(timers, now, &mut asked.told, subject, peer, confirm, sending)
     }
 
-    /// Whether a hop may be asked for less than a pool would like to have, because that failed upstream.
+    /// Returns whether blockade state may reduce the request of a pool to one previous hop.
     fn is_held_back(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
@@ -100,13 +99,13 @@ impl Rsvp {
         })
     }
 
-    /// What was told of the Resv for a sender holds no more.
+    /// Removes the MESSAGE_ID of the Resv for a sender.
     pub(crate) fn forget_resv(&mut self, sender: Index) {
         let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
         self.refresh_reduction.forget(told);
     }
 
-    /// The Resv for a sender is refreshed by itself from now on.
+    /// Removes the MESSAGE_ID of the Resv for a sender and schedules refresh messages for it.
     pub(crate) fn refresh_resv_by_itself(&mut self, now: Time, sender: Index) {
         if self.store.psb(sender).resv_message_id != NONE {
             self.forget_resv(sender);
@@ -114,7 +113,7 @@ impl Rsvp {
         }
     }
 
-    /// Whether another neighbour has acknowledged the Path of a sender than the one that gets its data.
+    /// Returns whether the Path of a sender was acknowledged by another neighbour than the current next hop.
     pub(crate) fn is_listed_for_another_peer<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -132,7 +131,7 @@ impl Rsvp {
         self.peer_for_path(cx, sender, None) != Some(peer)
     }
 
-    /// The peer that takes up the Path of a sender, behind this interface, if one is given.
+    /// Returns the peer that receives the Path of a sender, limited to those behind `outgoing` if it is given.
     pub(super) fn peer_for_path<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,

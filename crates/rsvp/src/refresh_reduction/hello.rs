@@ -1,11 +1,11 @@
-//! Hello: whether a neighbour is there, and still the one that it was (RFC 3209 section 5).
+//! Hello: detection of lost and restarted neighbours (RFC 3209 section 5).
 //!
-//! Each side gives the other a number, its instance, and gets it back with every Hello. Whoever starts, or has lost the
-//! other, takes a new number; so a number that changes, or that comes back wrong, tells that the neighbour knows nothing
-//! of what it was told, and it is told again at once. Where this node does not ask, it answers.
+//! Each side assigns an instance number to the other and gets it back in every Hello. A node that starts, or has lost
+//! the other, takes a new number. A changed instance, or a wrong one in return, therefore shows that the neighbour has
+//! lost its state, and the state is sent again at once. A node that sends no requests still answers them.
 //!
-//! A Hello that is addressed to an address of the node rather than of an interface is answered from that address, so that
-//! nodes can watch each other whatever links lie between (RFC 4558).
+//! A Hello to an address of the node rather than of an interface is answered from that address, so that nodes can
+//! monitor each other across any links between them (RFC 4558).
 
 use core::time::Duration;
 
@@ -20,36 +20,36 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Timer, TimerKind};
 
-/// Hellos go to immediate neighbours only.
+/// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
-/// Rounds in which a neighbour may return a wrong instance before it counts as lost.
+/// Number of consecutive wrong instances after which a neighbour is lost.
 const WRONG_ALLOWED: u8 = 3;
 
-/// What Hello knows of a neighbour.
+/// Hello state of one neighbour.
 #[derive(Debug, Default)]
 pub(crate) struct HelloState {
-    /// Src_Instance: our number for it; 0 before the first Hello.
+    /// Src_Instance: our number for the neighbour; 0 before the first Hello.
     mine: u32,
-    /// Dst_Instance: its number; 0 while there is none.
+    /// Dst_Instance: the neighbour's number; 0 while unknown.
     theirs: u32,
-    /// When it gave a sign of life last.
+    /// Time of the last valid Hello from the neighbour.
     heard: Time,
-    /// When it last asked, which answers what we would ask.
+    /// Time of the neighbour's last request. A recent one makes a request from here unnecessary.
     asked: Option<Time>,
-    /// How often in a row it returned a number that is not ours.
+    /// Consecutive Hellos that returned a wrong instance.
     wrong: u8,
-    /// When it is to be asked next.
+    /// Timer of the next request.
     timer: Option<TimerId>,
 }
 
-/// What is known of a neighbour by Hello.
+/// State of a neighbour as detected by Hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// No Hello has come from it.
+    /// No Hello was received.
     Unknown,
-    /// It answers.
+    /// The neighbour answers.
     Alive,
-    /// It did, and does no longer.
+    /// The neighbour answered before, but does no longer.
     Lost,
 }
 
@@ -69,19 +69,19 @@ impl HelloState {
 }
 
 impl Rsvp {
-    /// A neighbour shows that it takes part: it is asked for signs of life, if any neighbour is.
+    /// Starts Hello with a neighbour that supports it, if Hello is configured.
     pub(super) fn greet(&mut self, now: Time, index: Index) {
         let Some(interval) = self.config.hello.interval else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if peer.hello.timer.is_none() {
             let timer = Timer { kind: TimerKind::Hello, block: index };
-            // At once, but not in step with others.
+            // Random delay, so that requests to several neighbours are not synchronized.
             let delay = self.refresh_reduction.jitter.uniform(Duration::ZERO, interval);
             peer.hello.timer = Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
-    /// It is time to ask a neighbour, or to find that it is lost.
+    /// Handles the Hello timer: sends a request, or detects that the neighbour is lost.
     pub(crate) fn hello_is_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -132,7 +132,7 @@ impl Rsvp {
         let wrong =
             hello.destination_instance != mine && (!request || hello.destination_instance != 0);
         state.wrong = if wrong { state.wrong.saturating_add(1) } else { 0 };
-        // In an answer a wrong number is final; in a request it may be one that has crossed ours.
+        // A wrong instance in an acknowledgement is final; one in a request may have crossed ours.
         let mistaken = wrong && mine != 0 && (!request || state.wrong > WRONG_ALLOWED);
         if restarted || mistaken {
             self.lose_neighbor(cx, index);
@@ -143,7 +143,7 @@ impl Rsvp {
         state.theirs = hello.source_instance;
         state.heard = cx.now;
         if first {
-            // It is back, and may have lost what it was told.
+            // The neighbour is back and may have lost its state.
             self.resend_all(cx.now, index);
         }
         if request {
@@ -152,19 +152,19 @@ impl Rsvp {
         self.greet(cx.now, index);
     }
 
-    /// Communication with a neighbour is lost: what it says next is a new beginning.
+    /// Handles the loss of a neighbour: the next Hello starts with a new instance.
     fn lose_neighbor<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let hello = &mut peer.hello;
-        // A number that differs from the last one, and is not zero.
+        // The new instance must differ from the last one and must not be zero.
         hello.mine = if instance == hello.mine { instance ^ 2 } else { instance };
         hello.theirs = 0;
         hello.wrong = 0;
         cx.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
     }
 
-    /// Sends a Hello; an answer leaves from where the request went to.
+    /// Sends a Hello. An acknowledgement has the address that the request was sent to as its source.
     fn send_hello<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -193,5 +193,5 @@ impl Rsvp {
     }
 }
 
-/// No neighbour is asked more often than this.
+/// Minimum interval between requests to one neighbour.
 const SHORTEST: Duration = Duration::from_millis(5);

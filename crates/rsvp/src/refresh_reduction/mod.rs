@@ -74,24 +74,24 @@ pub(crate) struct RefreshReduction {
     retries: RetransmissionQueue,
     /// Messages without state, by Message_Identifier, until they are acknowledged.
     copies: BTreeMap<u32, Copy>,
-    /// Peers whose state is sent again.
+    /// Peers whose state is to be sent again.
     peers_to_resend: Vec<Index>,
-    /// Peers that acknowledgements wait for.
+    /// Peers with pending acknowledgements.
     peers_to_acknowledge: Vec<Index>,
     answer_timer: Option<TimerId>,
     retry_timer: Option<(TimerId, Time)>,
-    /// When the next burst of messages that are sent again may begin.
+    /// Earliest time of the next burst of retransmissions.
     next_burst: Time,
-    /// Whether a message was sent that may travel with others, since Bundles were made last.
+    /// Whether a message that can be bundled was sent since the last bundling step.
     has_company: bool,
     bundler: Bundler,
-    /// Spreads acknowledgements and summary refreshes.
+    /// Random delays of acknowledgements and summary refreshes.
     jitter: Stream,
-    /// Instances of Hello.
+    /// Random instances of Hello.
     instances: Stream,
 }
 
-/// A message as it was sent.
+/// Copy of a sent message without state.
 #[derive(Debug)]
 struct Copy {
     how: Outgoing,
@@ -99,7 +99,8 @@ struct Copy {
 }
 
 impl RefreshReduction {
-    /// Draws from the streams `rsvp/epoch`, `rsvp/exchange` and `rsvp/hello`.
+    /// Creates the state of refresh reduction. Random numbers come from the streams `rsvp/epoch`, `rsvp/exchange` and
+    /// `rsvp/hello`.
     pub(crate) fn new(config: &Config, random: &RandomStreams) -> RefreshReduction {
         RefreshReduction {
             settings: config.reduction.clone(),
@@ -119,7 +120,7 @@ impl RefreshReduction {
         }
     }
 
-    /// Takes back what was told under an entry, for its state is gone or goes without number from now on.
+    /// Removes an entry because its state has ended, or continues without MESSAGE_ID.
     pub(crate) fn forget(&mut self, entry: Index) {
         if entry != NONE {
             self.open(entry);
@@ -127,7 +128,7 @@ impl RefreshReduction {
         }
     }
 
-    /// Whether what was told is acknowledged and part of summary refreshes, so that it needs no refresh of its own.
+    /// Returns whether an entry is acknowledged and in summary refreshes, so that its state needs no refresh messages.
     pub(crate) fn is_listed(&self, entry: Index) -> bool {
         entry != NONE && matches!(self.sent.delivery_state(entry), DeliveryState::Listed { .. })
     }
@@ -152,24 +153,24 @@ impl RefreshReduction {
         }
     }
 
-    /// Where peers are.
+    /// Returns interface and address of each peer.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (InterfaceId, IpAddr)> {
         self.peers.addresses()
     }
 
-    /// Our epoch, and how many messages wait for their acknowledgement.
+    /// Returns our epoch and the number of messages waiting for acknowledgement.
     pub(crate) fn outlook(&self) -> (u32, usize) {
         (self.sent.epoch(), self.retries.len())
     }
 
-    /// Makes Bundles of what was sent to peers.
+    /// Bundles messages that were sent to peers.
     pub(crate) fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) -> Bundled {
         if !core::mem::take(&mut self.has_company) {
             return Bundled::default();
         }
         let (peers, flags) = (&self.peers, self.settings.flags());
         self.bundler.bundle(out, |Neighbor { interface, address }| {
-            // It may have ceased to be one since it was written to.
+            // The peer may have been removed since the message was sent.
             let peer = peers.find(interface, address).and_then(|index| peers.get(index));
             let link = peer.filter(|peer| peer.capable).and(interfaces.by_id(interface))?;
             Some(Envelope { source: link.address_like(address)?, flags, mtu: link.mtu })

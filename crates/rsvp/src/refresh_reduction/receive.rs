@@ -1,5 +1,5 @@
-//! What stands in front of a message, and is about the hop that it came over: what its maker can do, what it has got, and
-//! how it names what it says (RFC 2961 sections 2, 4.5 and 4.6).
+//! Objects in front of a message that concern only the last hop: capability flag, acknowledgements and MESSAGE_ID (RFC
+//! 2961 sections 2, 4.5 and 4.6).
 
 use core::net::IpAddr;
 
@@ -17,7 +17,8 @@ use crate::refresh::to_neighbor;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 impl Rsvp {
-    /// Treats what is about the hop. Messages whose maker takes no part have nothing of the kind, unless it did before.
+    /// Handles the capability flag, acknowledgements and MESSAGE_ID of a message. A neighbour without refresh reduction
+    /// sends none of them, but may have supported it before.
     #[inline]
     pub(crate) fn receive_leading_objects<E: From<Event>>(
         &mut self,
@@ -41,7 +42,7 @@ impl Rsvp {
     ) {
         let far = matches!(message.body, Body::ResvConf(_) | Body::Dreq(_) | Body::Drep(_));
         if far && message.message_id.is_none() {
-            return; // whoever made it may be many hops away
+            return; // its sender may be many hops away
         }
         let (maker, refresh_ms) = message_source(datagram, &message.body);
         if !is_neighbor(cx.context, maker) {
@@ -61,7 +62,7 @@ impl Rsvp {
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
             if peer.epoch != Some(id.epoch) {
-                // Its numbers begin anew: it has restarted, and knows nothing of what it was told.
+                // A new epoch: the neighbour has restarted and has lost its state.
                 again |= peer.epoch.is_some();
                 peer.epoch = Some(id.epoch);
                 peer.refresh_ms = 0;
@@ -84,8 +85,8 @@ impl Rsvp {
         }
     }
 
-    /// Notes that a peer is to be told that a message of its has arrived, or means nothing. It is told with the next
-    /// message to it, or a little later in a message of its own.
+    /// Queues an acknowledgement or NACK for a peer. It is sent with the next message to the peer, or after a short
+    /// delay in an Ack message.
     pub(super) fn acknowledge(
         &mut self,
         now: Time,
@@ -99,7 +100,7 @@ impl Rsvp {
         }
         self.refresh_reduction.peers_to_acknowledge.push(index);
         if self.refresh_reduction.answer_timer.is_none() {
-            // At a random time, so that those who got the same message do not answer at once (section 4.7).
+            // Random delay, so that several receivers of a message do not acknowledge it at once (section 4.7).
             let longest = self.config.reduction.acknowledge_within;
             let delay = self.refresh_reduction.jitter.uniform(longest / 2, longest);
             let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
@@ -107,8 +108,9 @@ impl Rsvp {
         }
     }
 
-    /// The Path or Resv that is treated was not taken up, so it is not acknowledged: its maker would name it in summaries
-    /// that nobody here understands. Where it gets an error instead, that ends its retransmission (section 4.5).
+    /// Removes the pending acknowledgement of the current Path or Resv because it was not accepted. Otherwise the
+    /// sender would list it in summary refreshes that this node cannot process. If an error is sent, it ends the
+    /// retransmission (section 4.5).
     #[cold]
     pub(crate) fn withhold_acknowledgement<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let Some((index, name)) = cx.owed.take() else { return };
@@ -119,8 +121,8 @@ impl Rsvp {
         }
     }
 
-    /// The next hop has refused the Path of a sender by an error, which is as good as an acknowledgement that it arrived:
-    /// it is not sent again, but refreshed by itself, for whatever the trouble is may pass (section 4.5).
+    /// Handles a PathErr from the next hop about the Path of a sender. The error acknowledges the Path: it is not
+    /// retransmitted, but refreshed by messages, because the cause may pass (section 4.5).
     #[cold]
     pub(crate) fn refuse_path<E>(
         &mut self,
@@ -137,7 +139,7 @@ impl Rsvp {
         }
     }
 
-    /// Sends the acknowledgements that no message took along.
+    /// Sends pending acknowledgements in Ack messages.
     pub(crate) fn acknowledgements_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.refresh_reduction.answer_timer = None;
         while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
@@ -155,7 +157,7 @@ impl Rsvp {
         }
     }
 
-    /// A neighbour got a message of ours, or does not know one that a summary named.
+    /// Handles one acknowledgement, or a NACK for an identifier in a summary refresh.
     fn receive_acknowledgement<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -164,7 +166,7 @@ impl Rsvp {
     ) {
         let Acknowledgement { kind, epoch, id } = acknowledgement;
         if epoch != self.refresh_reduction.sent.epoch() {
-            return; // of an earlier life of this node
+            return; // of a previous run of this node
         }
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
             if kind == AcknowledgementKind::Ack
@@ -189,7 +191,7 @@ impl Rsvp {
         }
     }
 
-    /// A peer has got what an entry says: it is reminded of it in summaries from now on.
+    /// Adds an acknowledged entry to the summary refresh list of a peer.
     fn add_to_summary<E>(&mut self, cx: &HandlerContext<'_, '_, E>, entry: Index, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if !peer.capable {
@@ -207,13 +209,13 @@ impl Rsvp {
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
             Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
-            // Its timer finds that there is nothing to do, once all its hops have acknowledged.
+            // The pool's timer handler finds nothing to refresh once all previous hops have acknowledged.
             Subject::Shared(_) => {}
         }
         self.arm_summary(cx.now, index);
     }
 
-    /// Whether a peer is who was told what an entry says.
+    /// Returns whether an entry's message was sent to this peer.
     fn is_listed_for<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index, peer: Index) -> bool {
         let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
@@ -234,7 +236,7 @@ impl Rsvp {
         })
     }
 
-    /// Whether the message being treated was made before the one that named this block.
+    /// Returns whether the current message was sent before the last message for this block.
     #[inline]
     pub(crate) fn is_overtaken<E>(
         &self,
@@ -244,13 +246,13 @@ impl Rsvp {
         cx.name.is_some() && cx.name.is_before(block)
     }
 
-    /// A block says what the message being treated says; by that name it can be refreshed from now on.
+    /// Stores the MESSAGE_ID of the current message in a block, so that summary refreshes can refresh it.
     #[inline]
     pub(crate) fn remember<E>(&mut self, cx: &HandlerContext<'_, '_, E>, named: NamedBlock) {
         self.store.set_name(named, cx.name);
     }
 
-    /// The messages of a Bundle, each as if it had come alone, but for the TTL that the Bundle was sent with
+    /// Handles each message of a Bundle as if it was received alone, except for the TTL, which is that of the Bundle
     /// (section 3.4).
     pub(crate) fn receive_bundle<E: From<Event>>(
         &mut self,
@@ -268,13 +270,13 @@ impl Rsvp {
 }
 
 impl super::RefreshReduction {
-    /// Whether acknowledgements wait to be sent.
+    /// Returns whether acknowledgements are pending.
     fn is_owed(&self, peer: Index) -> bool {
         self.peers.get(peer).is_some_and(|peer| !peer.pending.is_empty())
     }
 }
 
-/// A message from a Bundle as it would have come alone: to whoever is at the end of its way.
+/// Returns the datagram that a message from a Bundle would have arrived in alone, with its final destination.
 pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagram<'d> {
     let on_the_way =
         |source, destination| Datagram { source, destination, router_alert: true, ..*datagram };
@@ -286,7 +288,7 @@ pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagra
     }
 }
 
-/// The node that made what is in front of a message (section 4.5), and the R that it says to keep, or 0.
+/// Returns the sender of the objects in front of a message (section 4.5), and the refresh period R in it, or 0.
 fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
     match body {
         Body::Path(path) => (path.hop.address, path.refresh_ms),

@@ -1,6 +1,6 @@
-//! Messages that leave again: because nobody acknowledged them, because they were asked for, or because the neighbour
-//! has forgotten all that it was told. They leave in bursts with a little time in between, so that neither a neighbour
-//! nor a queue on the way is overrun by what they could not take in the first place.
+//! Retransmission of messages that were not acknowledged, and resending of state after a NACK or a neighbour's restart.
+//! Messages are sent in bursts with short intervals, so that neither a neighbour nor a queue on the path overflows
+//! again.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -16,13 +16,13 @@ use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
 
-/// Waiting messages that one turn looks at, at most; most of them wait no longer.
+/// Limit of waiting messages examined in one timer event; most of them are acknowledged already.
 const LOOKS_PER_TURN: u32 = 4_096;
-/// Bursts that were missed and are made up for in one turn, at most.
+/// Limit of missed bursts that one timer event makes up for.
 const MOST_MISSED: u32 = 15;
 
 impl Rsvp {
-    /// A neighbour does not know what it was told under this entry.
+    /// Schedules an entry for transmission because the neighbour does not know its state.
     pub(super) fn retransmit_exhausted(&mut self, now: Time, entry: Index) {
         self.refresh_reduction.open(entry);
         self.refresh_reduction.retries.send_now(now, self.refresh_reduction.sent.id(entry));
@@ -30,7 +30,7 @@ impl Rsvp {
         self.refresh_by_itself(now, self.refresh_reduction.sent.subject(entry));
     }
 
-    /// A neighbour has forgotten all that it was told, or can no longer be told in short.
+    /// Schedules all state of a neighbour that has lost it, or that no longer supports summary refreshes.
     pub(super) fn resend_all(&mut self, now: Time, peer: Index) {
         self.refresh_reduction.mark_to_resend(peer);
         self.refresh_reduction.next_burst = self.refresh_reduction.next_burst.max(now);
@@ -39,7 +39,8 @@ impl Rsvp {
         }
     }
 
-    /// Messages say something else from now on, R perhaps: everybody is told, and rounds of summaries begin anew.
+    /// Resends all state to all peers and starts new rounds of summary refreshes, because the content of messages (for
+    /// example R) has changed.
     pub(crate) fn resend_all_to_all_peers(&mut self, now: Time) {
         for index in self.refresh_reduction.peers.all() {
             let summary =
@@ -51,9 +52,10 @@ impl Rsvp {
         }
     }
 
-    /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
-    /// refresh would, but for peers to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
-    /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.
+    /// Handles a changed interface. Messages contain its address, MTU and bandwidth, so the state sent through it is
+    /// sent again, except to peers for which the content stays the same: an IPv6 address does not concern an IPv4
+    /// neighbour, and an interface announced as up changes nothing if messages were delivered before. After the
+    /// interface was down, everything is sent again.
     pub(crate) fn interface_changes<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
@@ -64,7 +66,7 @@ impl Rsvp {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let seen = link.map(|link| LinkEnd::towards(peer.address, link));
             let is_news = match (peer.end, seen.filter(LinkEnd::is_up)) {
-                // Nothing can be told now, and whatever comes back is another link.
+                // Nothing can be sent now; an interface that comes back is a new link.
                 (told, None) => {
                     peer.end = told.filter(|told| seen.is_some() && !told.is_up());
                     continue;
@@ -79,7 +81,7 @@ impl Rsvp {
         }
     }
 
-    /// Sends again what was not acknowledged in time, or was asked for.
+    /// Sends messages that were not acknowledged in time, or that a neighbour requested.
     pub(crate) fn retransmissions_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -104,15 +106,15 @@ impl Rsvp {
         self.refresh_reduction.arm_retries(&mut self.store.timers);
     }
 
-    /// Messages that may be sent again in a turn that comes so late. A driver that serves timers less often than bursts are
-    /// due must not make them fewer, or many sessions take long to come back; what it missed is made up for within limits.
+    /// Returns the number of bursts for a timer event this late. A driver that serves timers less often than bursts are
+    /// due must not reduce the rate, or many sessions recover slowly; missed bursts are made up for up to a limit.
     fn bursts(&self, late: Duration) -> u32 {
         let interval = self.config.reduction.burst_interval.as_nanos().max(1);
         let missed = u32::try_from(late.as_nanos() / interval).unwrap_or(u32::MAX);
         self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MOST_MISSED))
     }
 
-    /// A message is due again. Gives whether it was sent.
+    /// Handles a message that is due again. Returns whether it was sent.
     fn retransmit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -128,7 +130,7 @@ impl Rsvp {
             return self.retransmit_copy(cx, next, id, last);
         };
         if self.refresh_reduction.is_listed(entry) {
-            return false; // it was acknowledged
+            return false; // acknowledged meanwhile
         }
         if last {
             self.counters.reduction.given_up += 1;
@@ -137,7 +139,7 @@ impl Rsvp {
         self.send_again(cx, entry, confirm, Sending::Again(next))
     }
 
-    /// What stands in the book leaves once more.
+    /// Sends the state of an entry again.
     fn send_again<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -175,7 +177,7 @@ impl Rsvp {
         true
     }
 
-    /// A state is no longer part of summary refreshes, so it is refreshed by a message of its own.
+    /// Schedules a refresh message for a state that is no longer in summary refreshes.
     pub(super) fn refresh_by_itself(&mut self, now: Time, subject: Subject) {
         match subject {
             Subject::Path(sender) => {
@@ -192,7 +194,7 @@ impl Rsvp {
 }
 
 impl RefreshReduction {
-    /// Everything that a peer has acknowledged is to be told again.
+    /// Marks all state that a peer has acknowledged to be sent again.
     fn mark_to_resend(&mut self, peer: Index) {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.summary_list.is_empty() {
@@ -207,7 +209,7 @@ impl RefreshReduction {
         }
     }
 
-    /// The next entry that a peer has to be told again, unless there was news about it since.
+    /// Returns the next entry to send to a peer again, skipping entries that have changed since.
     fn next_to_resend(&mut self) -> Option<Index> {
         while let Some(&peer) = self.peers_to_resend.last() {
             match self.peers.get_mut(peer).and_then(|peer| peer.to_resend.pop()) {

@@ -1,4 +1,4 @@
-//! How messages leave: with the flag, with acknowledgements that go the same way, with a number where it is of use.
+//! Transmission of messages with the capability flag, pending acknowledgements and MESSAGE_ID.
 
 use core::net::IpAddr;
 
@@ -12,24 +12,24 @@ use crate::counters::Counters;
 use crate::instance::HandlerContext;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
-/// Timers whose block is of no use have this one.
+/// Block index of timers that concern no block.
 const NO_BLOCK: Index = NONE;
 
-/// Room that is left in each packet for the IP header with its options, and for a signature, octets.
+/// Octets left free in each packet for the IP header with options and for INTEGRITY.
 const HEADROOM: usize = 128;
 
-/// Why a Path or Resv is sent.
+/// Reason for sending a Path or Resv.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// It says something new.
+    /// A trigger message: its content is new.
     News,
-    /// It repeats what was said.
+    /// A refresh of unchanged state.
     Refresh,
-    /// It was not acknowledged, and has been sent so often already.
+    /// A retransmission after this many transmissions.
     Again(u8),
 }
 
-/// Where a message goes, and what goes with it.
+/// A message with its header and receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutgoingMessage {
     how: Outgoing,
@@ -37,14 +37,14 @@ pub(crate) struct OutgoingMessage {
     message_id: Option<MessageId>,
 }
 
-/// Who gets a message.
+/// Receiver of a message.
 #[derive(Clone, Copy, Debug)]
 enum Receiver {
-    /// A neighbour that takes no part, or nobody knows who.
+    /// A neighbour without refresh reduction, or an unknown one.
     Anybody,
-    /// A peer that takes up what is addressed to somebody further on.
+    /// A peer that forwards a message addressed to another node.
     OnTheWay(Index),
-    /// A peer, by its own address, so that acknowledgements for it can go along.
+    /// A peer by its own address; acknowledgements can be included.
     Peer(Index),
 }
 
@@ -53,12 +53,12 @@ impl OutgoingMessage {
         OutgoingMessage { how, to: Receiver::Anybody, message_id: None }
     }
 
-    /// It is addressed to this neighbour.
+    /// Sets the neighbour that the message is addressed to.
     pub(crate) fn to(self, peer: Option<Index>) -> OutgoingMessage {
         OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::Peer), ..self }
     }
 
-    /// It passes this neighbour, who takes it up.
+    /// Sets the neighbour that forwards the message.
     pub(crate) fn past(self, peer: Option<Index>) -> OutgoingMessage {
         OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::OnTheWay), ..self }
     }
@@ -67,7 +67,7 @@ impl OutgoingMessage {
         OutgoingMessage { message_id, ..self }
     }
 
-    /// The peer that will acknowledge it.
+    /// Returns the peer that will acknowledge the message.
     fn receiver(&self) -> Option<Index> {
         match self.to {
             Receiver::Anybody => None,
@@ -77,15 +77,15 @@ impl OutgoingMessage {
 }
 
 impl RefreshReduction {
-    /// The neighbour at an address, if it takes part.
+    /// Returns the peer at an address, if it supports refresh reduction.
     #[inline]
     pub(crate) fn peer(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
         let index = self.peers.find(interface, address)?;
         self.peers.get(index).filter(|peer| peer.capable).map(|_| index)
     }
 
-    /// The next neighbour on the way to an address, if it takes part, and is behind this interface, if one is given. `hop`
-    /// finds the way.
+    /// Returns the next hop to an address if it supports refresh reduction and is behind `interface`, if that is given.
+    /// `hop` looks up the next hop.
     pub(crate) fn peer_towards<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -93,7 +93,7 @@ impl RefreshReduction {
         destination: IpAddr,
         hop: impl FnOnce(&Context<'_>) -> Option<Hop>,
     ) -> Option<Index> {
-        // Towards a group nobody knows how many there are.
+        // The number of next hops towards a group is unknown.
         if self.is_alone() || destination.is_multicast() {
             return None;
         }
@@ -104,14 +104,15 @@ impl RefreshReduction {
         self.peer(hop.interface, hop.gateway.unwrap_or(destination))
     }
 
-    /// Whether nobody takes part, so that nothing has to be looked up.
+    /// Returns whether no peer supports refresh reduction, in which case lookups are skipped.
     #[inline]
     pub(crate) fn is_alone(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// The MESSAGE_ID of a Path or Resv to `peer`, which is waited for if need be. `told` is its entry in the book.
-    #[allow(clippy::too_many_arguments)] // a message, whom to confirm it to, and where it waits
+    /// Returns the MESSAGE_ID of a Path or Resv to `peer` and queues it for acknowledgement if necessary. `told` is its
+    /// entry in [`SentMessageIds`](super::sent_message_ids::SentMessageIds).
+    #[allow(clippy::too_many_arguments)] // message, RESV_CONFIRM and queue
     pub(super) fn name(
         &mut self,
         timers: &mut TimingWheel<Timer>,
@@ -153,7 +154,7 @@ impl RefreshReduction {
         Some(MessageId { flags, epoch: self.sent.epoch(), id })
     }
 
-    /// The peer to which a message may travel together with others: the one that takes it up.
+    /// Returns the neighbour that receives a message, if the message can be bundled.
     #[inline]
     fn bundle_neighbor(&mut self, message: &OutgoingMessage) -> Option<Neighbor> {
         let peer = message.receiver()?;
@@ -189,7 +190,7 @@ impl RefreshReduction {
             taken = peer.pending.len().min(room / ACKNOWLEDGEMENT);
             message.acknowledgements = List::Items(&peer.pending[..taken]);
         }
-        // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
+        // Fails only if the message exceeds one datagram (64 KiB of unknown objects to be forwarded).
         match message.emit(out.send(how, message.buffer_len())) {
             Ok(_) => counters.send(message.body.message_type()),
             Err(_) => return out.take_back(),
@@ -199,8 +200,7 @@ impl RefreshReduction {
         }
     }
 
-    /// Sends a message that has no state behind it: with a number, and again and again if need be, to a peer; once to
-    /// anybody else.
+    /// Sends a message without state: with MESSAGE_ID and retransmission to a peer, else once.
     pub(crate) fn send_reliably<E>(
         &mut self,
         timers: &mut TimingWheel<Timer>,
@@ -226,7 +226,7 @@ impl RefreshReduction {
         }
     }
 
-    /// A message was sent for the time number `stage`, counted from 0.
+    /// Queues a message after transmission number `stage`, counted from 0.
     fn wait(
         &mut self,
         timers: &mut TimingWheel<Timer>,
@@ -241,7 +241,7 @@ impl RefreshReduction {
         }
     }
 
-    /// Sees to it that the first message that waits is looked at in time.
+    /// Arms the retransmission timer for the first queued message.
     pub(super) fn arm_retries(&mut self, timers: &mut TimingWheel<Timer>) {
         let due =
             if self.peers_to_resend.is_empty() { self.retries.due() } else { Some(Time::ZERO) };
@@ -261,7 +261,7 @@ impl RefreshReduction {
     }
 }
 
-/// Every Ethernet link, and most tunnels through them, take packets of this length, octets.
+/// Minimum MTU assumed, octets: that of Ethernet links and most tunnels over them.
 const SMALLEST_MTU: usize = 1_400;
 /// Length of a MESSAGE_ID_ACK object, octets.
 const ACKNOWLEDGEMENT: usize = 12;

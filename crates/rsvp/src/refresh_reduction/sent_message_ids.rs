@@ -10,68 +10,68 @@ use hashbrown::HashTable;
 
 use crate::state::{Index, NONE};
 
-/// The state that an entry's message says.
+/// State that the message of an entry describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The Path of this sender.
     Path(Index),
     /// The Resv for this sender, in the fixed-filter style.
     Resv(Index),
-    /// What this pool asks of one previous hop.
+    /// The request of this pool to one previous hop.
     Shared(Index),
 }
 
 /// Whether the neighbour has acknowledged an entry's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryState {
-    /// Not acknowledged; it is sent again, or was until there was no hope left.
+    /// Not acknowledged: waiting for retransmission, or given up.
     Open,
     /// Acknowledged by this peer, and in its summary refresh list.
     Listed {
-        /// Who acknowledged it.
+        /// Peer that acknowledged it.
         peer: Index,
-        /// Position in the list.
+        /// Position in the peer's summary refresh list.
         place: u32,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// In a vacant entry the next vacant one.
+    /// Message_Identifier; in a vacant entry the next vacant one.
     id: u32,
-    /// A [`Subject`], the kind in the two highest bits.
+    /// A [`Subject`] with its kind in the two highest bits.
     subject: u32,
     peer: Index,
-    /// Position in the peer's summary refresh list; [`OPEN`] in none, [`VACANT`] where this is no entry.
+    /// Position in the peer's summary refresh list; [`OPEN`] if in none, [`VACANT`] if the entry is vacant.
     place: u32,
 }
 
 const OPEN: u32 = u32::MAX;
 const VACANT: u32 = u32::MAX - 1;
-/// Kinds of subject. Blocks take so much memory that no index ever needs these bits.
+/// Kinds of subject. Blocks are so large that no index needs these bits.
 const RESV: u32 = 1 << 30;
 const SHARED: u32 = 2 << 30;
 const KINDS: u32 = 3 << 30;
 
-/// All entries.
+/// Entries of sent MESSAGE_IDs.
 #[derive(Debug)]
 pub(crate) struct SentMessageIds {
     epoch: u32,
     next: u32,
-    /// The first number that was given out.
+    /// First identifier that was assigned.
     first: u32,
-    /// Whether all numbers have been given out once, so that one may still be in use when it is its turn again.
+    /// Whether all identifiers were assigned once, so that the next one may still be in use.
     has_wrapped: bool,
-    /// Entries and vacant ones; a slab's would be larger by half.
+    /// Entries and vacant ones; the entries of a slab would be larger by half.
     entries: Vec<Entry>,
-    /// First of the vacant ones.
+    /// First vacant entry.
     vacant: Index,
-    /// From number to entry. We choose the numbers, so any spreading of them will do.
+    /// Index from identifier to entry. This node chooses the identifiers, so any hash will do.
     by_id: HashTable<Index>,
 }
 
 impl SentMessageIds {
-    /// A book of the epoch in the low 24 bits of `seed`, whose numbers begin with its high half.
+    /// Creates a table without entries. The epoch is the low 24 bits of `seed`, the first identifier its high half.
     pub(crate) fn new(seed: u64) -> SentMessageIds {
         SentMessageIds {
             epoch: seed as u32 & 0x00ff_ffff,
@@ -88,8 +88,7 @@ impl SentMessageIds {
         self.epoch
     }
 
-    /// A number that was never used. After 2^32 of them they begin again; what still stands under one then is passed
-    /// over.
+    /// Returns an unused identifier. After 2^32 of them they wrap, and those still in use are skipped.
     pub(crate) fn number(&mut self) -> u32 {
         loop {
             let id = self.next;
@@ -101,7 +100,7 @@ impl SentMessageIds {
         }
     }
 
-    /// Enters news about `subject` under a new number.
+    /// Inserts an entry for `subject` with a new identifier.
     pub(crate) fn insert(&mut self, subject: Subject) -> Index {
         let id = self.number();
         let subject = match subject {
@@ -124,7 +123,7 @@ impl SentMessageIds {
         entry
     }
 
-    /// There is something new to say: the entry, which must be [`Standing::Open`], gets a new number.
+    /// Assigns a new identifier to an entry whose state has changed; the entry must be [`DeliveryState::Open`].
     pub(crate) fn renumber(&mut self, entry: Index) -> u32 {
         let id = self.number();
         self.unindex(entry);
@@ -133,7 +132,7 @@ impl SentMessageIds {
         id
     }
 
-    /// Takes out an entry, which must be [`Standing::Open`].
+    /// Removes an entry, which must be [`DeliveryState::Open`].
     pub(crate) fn remove(&mut self, entry: Index) {
         self.unindex(entry);
         let told = &mut self.entries[entry as usize];
@@ -142,7 +141,7 @@ impl SentMessageIds {
         self.vacant = entry;
     }
 
-    /// The entry of this number.
+    /// Returns the entry with this identifier.
     pub(crate) fn find(&self, id: u32) -> Option<Index> {
         self.by_id.find(spread(id), |&entry| self.id(entry) == id).copied()
     }
@@ -188,7 +187,7 @@ impl SentMessageIds {
     }
 }
 
-/// Numbers follow each other; the table wants them to differ in all bits, the highest above all.
+/// Spreads consecutive identifiers over all bits of the hash, above all the highest.
 fn spread(id: u32) -> u64 {
     u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -223,7 +222,7 @@ mod tests {
         let mut book = SentMessageIds::new(5 << 32);
         let entry = book.insert(Subject::Path(0));
         assert_eq!(book.number(), 6);
-        book.next = 4; // after 2^32 of them
+        book.next = 4; // after 2^32 identifiers
         assert_eq!([book.number(), book.number()], [4, 6]);
         assert_eq!(book.find(5), Some(entry));
     }

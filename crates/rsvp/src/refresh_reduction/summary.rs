@@ -1,4 +1,4 @@
-//! Summary refreshes: one short message says that all that was told still holds (RFC 2961 section 5).
+//! Summary refreshes: one Srefresh message refreshes all acknowledged state (RFC 2961 section 5).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -12,11 +12,12 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
 
-/// IP header with options, RSVP headers, a signature and some acknowledgements, octets; the rest of a packet is names.
+/// Octets of a packet for the IP header with options, RSVP headers, INTEGRITY and some acknowledgements; identifiers
+/// get the rest.
 const OVERHEAD: u32 = 256;
 
 impl Rsvp {
-    /// A peer has acknowledged something: it will be reminded of it, in the rounds that it is reminded in anyhow.
+    /// Arms the summary refresh timer of a peer that has acknowledged a message, unless it is armed already.
     pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if peer.summary.is_some() {
@@ -28,7 +29,7 @@ impl Rsvp {
         peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
     }
 
-    /// The next summary refresh to a peer is due.
+    /// Handles the summary refresh timer of a peer.
     pub(crate) fn summary_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
@@ -41,13 +42,13 @@ impl Rsvp {
         if peer.summary_list.round_is_over(now) {
             let refresh = self.config.timing(interface).refresh_ms();
             let refresh = Duration::from_millis(refresh.into());
-            // Never later than R after the last one, and not in step with others.
+            // Never later than R after the last one, with a random part so that nodes are not synchronized.
             let length = self.refresh_reduction.jitter.uniform(refresh - refresh / 8, refresh);
             peer.summary_list.begin_round(now, length);
         }
         let most = link.map_or(1, |link| (link.mtu.saturating_sub(OVERHEAD) / 4).max(1)) as usize;
         if let Some(source) = link.and_then(|link| link.address_like(address)) {
-            // Taken out for as long as the message is written, which needs the rest of the exchange.
+            // Taken out while the message is written, which borrows the rest of the refresh reduction state.
             let mut list = core::mem::take(&mut peer.summary_list);
             let ids = list.next_chunk(most);
             if !ids.is_empty() {
@@ -69,7 +70,7 @@ impl Rsvp {
         peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
     }
 
-    /// A peer says that what it told still holds.
+    /// Handles an Srefresh message.
     pub(crate) fn receive_srefresh<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -124,7 +125,7 @@ impl Rsvp {
         }
     }
 
-    /// Refreshes the state that a neighbour named so; gives whether there is any.
+    /// Refreshes the state with this MESSAGE_ID; returns whether there is any.
     #[inline]
     fn refresh_named(&mut self, reminder: &mut Reminder, name: MessageIdKey) -> bool {
         let &mut Reminder { neighbor, expires_at, last } = reminder;
@@ -143,7 +144,7 @@ impl Rsvp {
             (Block::Reservation, index) => {
                 let rsb = self.store.rsb_mut(index);
                 rsb.expires_at = expires_at.max(rsb.expires_at);
-                // A name stands for all filters of a request or for none.
+                // A MESSAGE_ID covers all filters of a request or none.
                 for filter in rsb.extra.iter_mut().flat_map(|extra| &mut extra.filters) {
                     filter.expires_at = expires_at.max(filter.expires_at);
                 }
@@ -158,16 +159,17 @@ impl Rsvp {
     }
 }
 
-/// What a summary does to the blocks that it names.
+/// Refresh of the blocks that an Srefresh lists.
 struct Reminder {
-    /// Who sent it; `None` where no state hangs on the sender.
+    /// Sender of the Srefresh; `None` if it has no state here.
     neighbor: Option<Index>,
     expires_at: Time,
-    /// The block that was refreshed last.
+    /// Block refreshed last.
     last: Option<NamedBlock>,
 }
 
-/// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).
+/// Returns whether this node would forward multicast data of this source and group received on that interface (RFC 2961
+/// section 5.3).
 fn forwards<E>(
     cx: &HandlerContext<'_, '_, E>,
     interface: InterfaceId,
