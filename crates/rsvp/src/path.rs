@@ -1,4 +1,4 @@
-//! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
+//! Path messages: new, refreshed and changed senders (RFC 2209, PATH MESSAGE ARRIVES).
 
 mod known;
 
@@ -87,9 +87,9 @@ impl Rsvp {
         }
     }
 
-    /// Whether no look at the routes is needed to know where a sender's data goes: it is unicast, which goes the same
-    /// way wherever it came in, and has followed its route ever since (RFC 2209, "if there is no route change
-    /// notification in place").
+    /// Returns whether the outgoing interface of a sender's data is known without a route lookup. The session must be
+    /// unicast, so that the route does not depend on the incoming interface, and no route may have changed since (RFC
+    /// 2209, "if there is no route change notification in place").
     #[inline]
     fn is_on_its_way(&self, index: Index, destination: IpAddr) -> bool {
         self.repairs.are_done()
@@ -97,7 +97,7 @@ impl Rsvp {
             && !destination.is_multicast()
     }
 
-    /// The sender is new: check that it may be, make its state, and pass it on.
+    /// Creates the state of a new sender after all checks, and forwards the Path.
     fn create_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -140,7 +140,7 @@ impl Rsvp {
                 adspec,
                 carried: Kept::of(path.carried),
                 expires_at: arrival.expires_at,
-                // The rest is filled in when it is entered.
+                // Set when the block is inserted.
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
@@ -162,7 +162,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// What a sender announces has changed, and with it how much of its reservations it can use.
+    /// Recomputes the reservations of a sender after its Tspec or ADSPEC has changed.
     pub(crate) fn settle_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -177,7 +177,7 @@ impl Rsvp {
         self.tell_upstream_of(cx, index, asked, Carried::NONE);
     }
 
-    /// A sender is new, or something about it is: what its session shares may change with it.
+    /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.
     pub(crate) fn settle_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -189,14 +189,15 @@ impl Rsvp {
         }
     }
 
-    /// Whether what a Path brings for others is within our limit.
+    /// Returns whether ADSPEC and unknown objects of a Path are within the limit.
     #[cold]
     fn can_keep(&self, path: &Path<'_>) -> bool {
         let adspec = path.sender.adspec.map_or(0, <[u8]>::len);
         adspec + Kept::length(path.carried) <= self.config.max_kept_octets as usize
     }
 
-    /// Finds or makes the session of a new sender, by the rules for ports (RFC 2205 section 3.2) and by our limits.
+    /// Finds or creates the session of a new sender by the rules for ports (RFC 2205 section 3.2) and within the
+    /// limits.
     pub(crate) fn admit_sender(
         &mut self,
         session: &Session,
@@ -224,7 +225,7 @@ impl Rsvp {
         Ok(index)
     }
 
-    /// Likewise where the session is known.
+    /// Checks that a known session may have another sender.
     fn admit_another(
         &self,
         index: Index,
@@ -241,8 +242,8 @@ impl Rsvp {
         Ok(index)
     }
 
-    /// Whether the same host sends with and without a source port (RFC 2205 section 3.2, rule 3). Only a sender
-    /// without port has to look at the others, and those are limited.
+    /// Returns whether the same host sends with and without a source port (RFC 2205 section 3.2, rule 3). Only a sender
+    /// without port is compared with the others, and their number is limited.
     fn sender_ports_conflict(
         &self,
         index: Index,
@@ -262,7 +263,7 @@ impl Rsvp {
         }
     }
 
-    /// Enters a sender, arms its timer.
+    /// Inserts a sender and arms its timer.
     pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
         if let Some(&first) = psb.outgoing.as_slice().first() {
             psb.path_refresh_at = self.next_refresh(now, first);
@@ -275,7 +276,7 @@ impl Rsvp {
         index
     }
 
-    /// The data of a sender begins to end on this host, or does no more. Those who have its session open hear of it.
+    /// Sets whether the data of a sender ends on this host, and notifies the applications of its session.
     pub(crate) fn set_here<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -292,7 +293,7 @@ impl Rsvp {
         }
     }
 
-    /// PATH_EVENT to every application of this host that has the session open.
+    /// Sends PATH_EVENT to every application of this host that has the session open.
     pub(crate) fn tell_applications_of_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -307,7 +308,7 @@ impl Rsvp {
         }
     }
 
-    /// PATH_EVENT to one application; its own senders are not news to it.
+    /// Sends PATH_EVENT to one application, except about its own senders.
     pub(crate) fn tell_of_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -339,35 +340,35 @@ impl Rsvp {
     }
 }
 
-/// What a Path brings beside its objects.
+/// Properties of a received Path outside its objects.
 struct Arrival<'r> {
     interface: InterfaceId,
     ttl: u8,
     /// Flags of [`Psb`].
     flags: u8,
     expires_at: Time,
-    /// Where the data goes; `None` where it has been going.
+    /// Next hops of the data; `None` if unchanged.
     way: Option<NextHops<'r>>,
 }
 
 impl Arrival<'_> {
-    /// Who sent it.
+    /// Returns the previous hop of the Path.
     fn origin(&self, path: &Path<'_>) -> Origin {
         Origin::Neighbor(self.interface, path.hop)
     }
 
-    /// Whether the data ends on this host.
+    /// Returns whether the data ends on this host.
     fn is_here(&self) -> bool {
         self.flags & Psb::HERE != 0
     }
 }
 
-/// Why a Path is not accepted.
+/// Reason for rejecting a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathFault {
-    /// It is dropped.
+    /// The Path is dropped.
     Silent(DropReason),
-    /// It is dropped, and a PathErr says why.
+    /// The Path is dropped, and a PathErr reports the reason.
     Report(DropReason, ErrorCode, u16),
 }
 
@@ -376,13 +377,13 @@ fn bad_tspec() -> PathFault {
     PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
 }
 
-/// Whether a hop object can name a neighbour: not everybody, not nobody, not this node.
+/// Returns whether an address can belong to a neighbour: unicast, specified, and not local.
 #[inline]
 pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
     is_unicast(address) && !context.interfaces.is_local(address)
 }
 
-/// Whether an address can be that of one other node.
+/// Returns whether an address is a unicast address of one node.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     !address.is_unspecified()
         && !address.is_multicast()
@@ -390,22 +391,22 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// A limit of this node is reached.
+/// Returns the error for a limit of this node that is reached.
 fn too_much() -> PathFault {
     PathFault::Report(DropReason::Limit, ErrorCode::RsvpSystemError, 0)
 }
 
-/// Policy does not let the sender announce this.
+/// Returns the error for a Path that policy refuses.
 fn not_allowed(value: u16) -> PathFault {
     PathFault::Report(DropReason::Refused, ErrorCode::PolicyControlFailure, value)
 }
 
-/// Past [`crate::Config::max_kept_octets`] a message is refused: its state would cost more than the others'.
+/// Returns the error for a Path above [`crate::Config::max_kept_octets`], whose state would need too much memory.
 fn too_large() -> PathFault {
     PathFault::Silent(DropReason::Limit)
 }
 
-/// What an ADSPEC says, in a receiver's terms.
+/// Converts an ADSPEC for the receiver's application.
 fn offer(body: &[u8], flags: u8) -> Option<Offer> {
     let adspec = Adspec::parse(body).ok()?;
     Some(Offer::of(&adspec, flags & Psb::NON_RSVP != 0))

@@ -1,7 +1,7 @@
-//! Shared reservations upstream: what each previous hop is asked for on behalf of a pool (RFC 2209, RESV REFRESH).
+//! Shared reservations upstream: the request of a pool to each previous hop (RFC 2209, RESV REFRESH).
 //!
-//! What is to be asked for is computed anew after each change and compared with what was asked for last; the difference
-//! is what is sent. So no rule has to know which change brings which message about.
+//! After each change the requests are computed anew and compared with the last ones; only differences are sent. No rule
+//! has to know which change causes which message.
 
 mod demands;
 
@@ -27,21 +27,22 @@ use crate::state::{
     Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, SentResv, Timer, TimerKind,
 };
 
-/// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
+/// Limit of filter specs in one message. Requests of one next hop for more senders add up, so the others follow in
+/// further messages.
 pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
 
-/// How a pool's previous hops are told.
+/// Options for sending the requests of a pool.
 #[derive(Clone, Copy, Debug)]
 struct Manner<'c> {
-    /// Say it to those too for whom it is nothing new.
+    /// Send unchanged requests as well.
     everyone: bool,
-    /// Take nothing back yet.
+    /// Send no ResvTear yet.
     patient: bool,
-    /// What has just failed upstream: nobody is asked for as much at once.
+    /// Flowspec that has just failed upstream; requests as large are not repeated at once.
     failed: Option<FlowSpec>,
-    /// A receiver wants to know whether its request stands.
+    /// RESV_CONFIRM of a receiver, to be forwarded.
     wish: Option<ConfirmRequest>,
-    /// What a ResvTear carries on.
+    /// Unknown objects that a ResvTear forwards.
     carried: Carried<'c>,
 }
 
@@ -52,7 +53,7 @@ impl Default for Manner<'_> {
 }
 
 impl Rsvp {
-    /// Tells previous hops what has changed for them.
+    /// Sends requests that have changed to previous hops.
     pub(crate) fn spread_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -61,7 +62,7 @@ impl Rsvp {
         self.tell_hops(cx, pool, Manner::default());
     }
 
-    /// Likewise because of a ResvTear, whose objects to be carried on go with what it brings about.
+    /// Sends requests that have changed because of a ResvTear, and forwards its unknown objects.
     pub(crate) fn spread_torn<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -71,7 +72,7 @@ impl Rsvp {
         self.tell_hops(cx, pool, Manner { carried, ..Manner::default() });
     }
 
-    /// Likewise, but takes nothing back.
+    /// Sends requests that have changed, but no ResvTear.
     pub(crate) fn spread_patiently<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -80,8 +81,8 @@ impl Rsvp {
         self.tell_hops(cx, pool, Manner { patient: true, ..Manner::default() });
     }
 
-    /// Likewise, and passes on that a receiver wants a confirmation of its request. Gives whether anybody upstream was
-    /// asked for it: where others ask for more, it is this node that confirms.
+    /// Sends requests that have changed and forwards RESV_CONFIRM of a receiver. Returns whether it was forwarded to
+    /// any previous hop; if others request more, this node confirms instead.
     pub(crate) fn spread_with_wish<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -91,8 +92,8 @@ impl Rsvp {
         self.tell_hops(cx, pool, Manner { wish, ..Manner::default() })
     }
 
-    /// Likewise after a failure upstream, but only those are asked who are to be asked for less than has failed: where
-    /// all requests are as large, asking again at once would fail again at once.
+    /// Sends requests that have changed after a failure upstream, but only those smaller than what failed: a request as
+    /// large would fail again at once.
     pub(crate) fn spread_past_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -102,7 +103,7 @@ impl Rsvp {
         self.tell_hops(cx, pool, Manner { failed, ..Manner::default() });
     }
 
-    /// A pool's timer fired: everybody is asked anew.
+    /// Handles the refresh timer of a pool: sends all requests.
     pub(crate) fn pool_is_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -129,7 +130,7 @@ impl Rsvp {
             new.carried = self.merged_objects(pool, &new.filters);
             let wish = manner.wish.filter(|wish| self.leads_towards(cx.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
-            // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+            // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
             let other_objects = others_carried && new.told != NONE;
             let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
@@ -166,7 +167,7 @@ impl Rsvp {
         wished
     }
 
-    /// Whether a request is more than others ask for, for one of the senders that a previous hop is asked for.
+    /// Returns whether a request is larger than all others for one of the senders in a message to a previous hop.
     fn leads_towards(&self, now: Time, request: Index, asked: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
@@ -176,9 +177,10 @@ impl Rsvp {
         })
     }
 
-    /// What goes with a request for these senders, which may be those of one previous hop of several.
+    /// Merges the unknown objects of all requests for these senders, which may be those of one of several previous
+    /// hops.
     fn merged_objects(&mut self, pool: Index, senders: &[FilterSpec]) -> Kept {
-        // Taken out for as long as it is filled with what the requests have.
+        // Taken out because filling it borrows the engine.
         let mut merged = core::mem::take(&mut self.scratch);
         let limit = self.config.max_kept_octets as usize;
         merge_carried(&mut merged, self.carried_for(pool, senders), limit);
@@ -187,7 +189,7 @@ impl Rsvp {
         kept
     }
 
-    /// What a pool asked of one hop is sent again, for whatever reason.
+    /// Sends the request of a pool to one previous hop again.
     pub(crate) fn repeat_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -204,14 +206,15 @@ impl Rsvp {
         self.schedule_pool(cx.now, pool);
     }
 
-    /// What a pool asks for may be other than what it would like to, so it is not part of summaries for now.
+    /// Removes the requests of a pool from summary refreshes, because blockade state may reduce them.
     pub(crate) fn forget_shared(&mut self, pool: Index) {
         for asked in &mut self.store.pools[pool as usize].asked {
             self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
     }
 
-    /// Asks one previous hop, or tells one application that sends. Gives whether a wish for confirmation went on.
+    /// Sends a request to one previous hop, or notifies a sending application. Returns whether RESV_CONFIRM was
+    /// forwarded.
     fn ask_hop<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -276,7 +279,7 @@ impl Rsvp {
         confirm.is_some()
     }
 
-    /// Gives back what one previous hop was asked for, for these senders.
+    /// Sends a ResvTear for these senders to one previous hop.
     fn take_back<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -314,7 +317,7 @@ impl Rsvp {
         }
     }
 
-    /// Begins, goes on with, or ends refreshing a pool; one that holds nothing ends itself.
+    /// Starts, continues or stops the refresh timer of a pool. Removes a pool without reservations.
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
             for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
@@ -329,7 +332,7 @@ impl Rsvp {
             .iter()
             .filter(|asked| !self.refresh_reduction.is_listed(asked.told))
             .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
-        // The shortest of their periods does for all of them.
+        // The shortest refresh period of all interfaces is used.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
         let at = match nearest {
             None => Time::MAX,
@@ -350,8 +353,8 @@ impl Rsvp {
         }
     }
 
-    /// A sender is about to go, or to come from another previous hop: the old one needs not be told, for it knows, or
-    /// has no part in it any more.
+    /// Removes a sender from the recorded requests because it ends or its previous hop changes. The old hop gets no
+    /// ResvTear: it has removed the sender, or is no longer concerned.
     pub(crate) fn forget_asked(&mut self, sender: Index) {
         let psb = self.store.psb(sender);
         let (hop, template) = (psb.hop, psb.template);
@@ -359,7 +362,8 @@ impl Rsvp {
         let asked = &mut self.store.pools[pool as usize].asked;
         for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
             asked.filters.retain(|filter| *filter != template);
-            // The hop may know the sender longer than this node; summaries would keep it alive there.
+            // The hop may keep the sender longer than this node; summary refreshes would keep the reservation alive
+            // there.
             self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
         }
         asked.retain(|asked| !asked.filters.is_empty());
@@ -369,8 +373,8 @@ impl Rsvp {
         }
     }
 
-    /// A sender's data does not take the way of a traffic-control block of its pool any more: its part in what is shared
-    /// there ends. However many next hops it was shared with, traffic control hears of it once.
+    /// Removes a sender from a traffic-control block of its pool because its data no longer uses that interface.
+    /// Traffic control changes once, whatever the number of next hops.
     pub(crate) fn evict<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -396,7 +400,8 @@ impl Rsvp {
             match self.store.rsb_mut(rsb).drop_filters(names_it) {
                 Dropped::All => self.remove_request(before, rsb),
                 Dropped::Some => {
-                    // Its next hop may not know, and remind of a request that is still for this sender, too.
+                    // The next hop may not know, and may list a request that still includes this sender in summary
+                    // refreshes.
                     self.store
                         .set_name(NamedBlock::new(Block::Reservation, rsb), MessageIdKey::NONE);
                     before = Some(rsb);
@@ -413,7 +418,7 @@ impl Rsvp {
         }
     }
 
-    /// Brings all of a pool's traffic control in line with its senders.
+    /// Updates all traffic control of a pool for its current senders.
     pub(crate) fn settle_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -427,7 +432,7 @@ impl Rsvp {
     }
 }
 
-/// Style and flow descriptor of a shared reservation.
+/// Returns style and flow descriptor of a shared reservation.
 pub(crate) fn shared_flows(
     style: Style,
     flowspec: Option<FlowSpec>,

@@ -1,4 +1,4 @@
-//! Resv messages: reservations appear, are refreshed, and change (RFC 2209, RESV MESSAGE ARRIVES).
+//! Resv messages: new, refreshed and changed reservations (RFC 2209, RESV MESSAGE ARRIVES).
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
@@ -38,7 +38,7 @@ impl Rsvp {
             return self.shared_resv_arrives(cx, datagram, resv, outgoing, expires_at);
         };
         if cx.name.is_some() && flows.iter().nth(1).is_some() {
-            cx.name = MessageIdKey::NONE; // one name cannot stand for several states
+            cx.name = MessageIdKey::NONE; // one MESSAGE_ID cannot stand for several states
         }
         let budget = cx.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
@@ -54,12 +54,12 @@ impl Rsvp {
             let filters = Filters::One(flow.filter);
             self.refuse(cx, datagram, resv, outgoing, flows, filters, &fault);
             if fault.code == ErrorCode::NoPathInformation {
-                return; // of the whole session, so one answer says it all
+                return; // the error concerns the whole session, so one ResvErr is enough
             }
         }
     }
 
-    /// One flow descriptor of the fixed-filter style: refreshes its reservation, or makes or changes it.
+    /// Handles one fixed-filter flow descriptor: creates, changes or refreshes its reservation.
     fn resv_flow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -75,7 +75,7 @@ impl Rsvp {
         let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
         let known = self.store.find_request(holder, Some(outgoing), origin);
         if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
-            return Ok(()); // what overtook it says what holds
+            return Ok(()); // a later message has set the state
         }
         if resv.confirm.is_none()
             && let Some(rsb) = known.rsb
@@ -97,7 +97,7 @@ impl Rsvp {
             outgoing: Some(outgoing),
             flowspec,
             extra: Extra::carrying(resv.carried),
-            // Whom to confirm to is the receiver's word alone: at least it is somebody.
+            // RESV_CONFIRM is not verified; only its form is checked.
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
         };
@@ -109,8 +109,8 @@ impl Rsvp {
         Ok(())
     }
 
-    /// A request was refused: what its next hop has reserved already stays, and the attempt counts as a refresh of it
-    /// (RFC 2209 restarts the cleanup timer before it tries). Gives whether any reservation stands for the sender.
+    /// Handles a refused request: an existing reservation of the next hop stays, and the attempt refreshes it (RFC 2209
+    /// restarts the cleanup timer before it tries). Returns whether any reservation exists for the sender.
     #[cold]
     fn keep_reservation(
         &mut self,
@@ -130,7 +130,7 @@ impl Rsvp {
         known.tcsb.is_some()
     }
 
-    /// The sender that a filter spec names, if its data goes out through `outgoing` (`None`: ends here).
+    /// Returns the sender that a filter spec names, if its data leaves through `outgoing` (`None`: ends on this host).
     pub(crate) fn sender_for(
         &self,
         session: &Session,
@@ -149,7 +149,7 @@ impl Rsvp {
         }
     }
 
-    /// The outgoing interface that a logical interface handle of ours names.
+    /// Returns the outgoing interface for one of our logical interface handles.
     pub(crate) fn interface_of_lih<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -160,14 +160,14 @@ impl Rsvp {
         interface.takes_part().then_some(interface.id)
     }
 
-    /// Whether a message asks for what is reserved already.
+    /// Returns whether a Resv requests what is reserved already.
     #[inline]
     fn is_same_request(&self, rsb: Index, flowspec: &FlowSpec, resv: &Resv<'_>) -> bool {
         let rsb = self.store.rsb(rsb);
         rsb.flowspec == *flowspec && rsb.carries(resv.carried)
     }
 
-    /// A refresh writes when the state ends, and nothing else.
+    /// Extends the lifetime of a reservation.
     #[inline]
     pub(crate) fn refresh_reservation(&mut self, now: Time, index: Index, expires_at: Time) {
         let rsb = &mut self.store.rsbs[index as usize];

@@ -36,7 +36,7 @@ use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };
 
-/// All state of one engine.
+/// State blocks and indexes of one engine.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) session_blocks: Slab<SessionBlock>,
@@ -51,14 +51,14 @@ pub(crate) struct Store {
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
-    /// Where the last block of each kind was hung on; the neighbour may be gone, and its place be another's.
+    /// Neighbour of the last block of each kind. It may have been removed and its index reused.
     met: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
 }
 
 impl Store {
-    /// An empty store whose indexes hash with keys that are drawn from `keys`.
+    /// Creates an empty store. The hash keys of the indexes are drawn from `keys`.
     pub(crate) fn new(keys: &mut Stream) -> Store {
         let hash_key = keys.hash_key();
         Store {
@@ -115,18 +115,18 @@ impl Store {
         &mut self.rsbs[index as usize]
     }
 
-    /// The key of the session that a sender belongs to.
+    /// Returns the key of the session of a sender.
     #[inline]
     pub(crate) fn session_of(&self, psb: Index) -> Session {
         self.session(self.psb(psb).session).session
     }
 
-    /// The session with this key.
+    /// Returns the session with this key.
     pub(crate) fn find_session(&self, session: &Session) -> Option<Index> {
         self.look_up_session(session).ok()
     }
 
-    /// The session with this key, or the place of a new one.
+    /// Returns the session with this key, or the place for a new one.
     #[inline]
     pub(crate) fn look_up_session(&self, session: &Session) -> Result<Index, Place> {
         let hash = self.hash_session(session);
@@ -136,7 +136,7 @@ impl Store {
             .ok_or(Place(hash))
     }
 
-    /// The sender with this key.
+    /// Returns the sender with this key.
     #[inline]
     pub(crate) fn find_sender(
         &self,
@@ -146,7 +146,7 @@ impl Store {
         self.look_up_sender(session, template).ok()
     }
 
-    /// The sender with this key, or the place of a new one.
+    /// Returns the sender with this key, or the place for a new one.
     #[inline]
     pub(crate) fn look_up_sender(
         &self,
@@ -157,13 +157,13 @@ impl Store {
         self.sender_at(place, session, template).ok_or(place)
     }
 
-    /// The place of the sender with this key.
+    /// Returns the place of the sender with this key.
     #[inline]
     pub(crate) fn place_of_sender(&self, session: &Session, template: &SenderTemplate) -> Place {
         Place(hash_sender(self.hash_key, session, template))
     }
 
-    /// The sender with this key, whose place is known.
+    /// Returns the sender with this key at a known place.
     #[inline]
     pub(crate) fn sender_at(
         &self,
@@ -178,8 +178,8 @@ impl Store {
         self.senders.find(place.0, is_it).copied()
     }
 
-    /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
-    /// sessions of a destination never do, so the first of them speaks for all.
+    /// Inserts a new session; returns `None` if it would mix zero and non-zero destination ports. Existing sessions of
+    /// a destination never mix them, so comparing with the first is enough.
     pub(crate) fn insert_session(&mut self, place: Place, session: Session) -> Option<Index> {
         grow(&mut self.session_blocks);
         let index = self.session_blocks.vacant_key() as Index;
@@ -220,7 +220,7 @@ impl Store {
         Some(index)
     }
 
-    /// Takes a session without senders out.
+    /// Removes a session without senders.
     pub(crate) fn remove_session(&mut self, index: Index) {
         let SessionBlock { session, next, previous, .. } = *self.session(index);
         let hash = self.hash_session(&session);
@@ -244,7 +244,7 @@ impl Store {
         self.session_blocks.remove(index as usize);
     }
 
-    /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
+    /// Inserts a sender at the head of its session's list. The caller arms its timer.
     #[inline]
     pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
@@ -266,8 +266,8 @@ impl Store {
         index
     }
 
-    /// Takes the sender at a place out, which has no traffic-control blocks any more, its timer with it, and its session if
-    /// it was the last.
+    /// Removes the sender at a place, which must have no traffic-control blocks, with its timer, and its session if it
+    /// was the last.
     pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
         self.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let psb = self.psbs.remove(index as usize);
@@ -301,11 +301,11 @@ impl Store {
     }
 }
 
-/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+/// Hash of a key that was looked up, so that a following insertion need not compute it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
-/// Makes room for one more block.
+/// Reserves space for one more block.
 fn grow<T>(slab: &mut Slab<T>) {
     if slab.len() == slab.capacity() {
         slab.reserve_exact(growth::step(slab.len()));
@@ -324,8 +324,8 @@ mod tests {
 
     use super::*;
 
-    /// What one unicast session with one reservation takes, block by block, without what it shares with others
-    /// (the ADSPEC) and without the slack of growing tables.
+    /// Memory of one unicast session with one reservation, block by block, without shared parts (the ADSPEC) and
+    /// without the spare capacity of growing tables.
     #[test]
     fn blocks_stay_small() {
         for (block, size, limit) in [

@@ -1,5 +1,5 @@
-//! Teardown: senders and reservations go, because they are told to, time out, or lose what they hang on
-//! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
+//! Teardown of senders and reservations: by message, by timeout, or with the state they depend on (RFC 2205 sections
+//! 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
 use core::net::IpAddr;
 
@@ -21,13 +21,13 @@ use crate::state::{
 };
 use crate::store::Place;
 
-/// What a PathTear says.
+/// Content of a PathTear.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndOfSender {
     pub(crate) session: Session,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
-    /// Where its data came in; `None`: from this host.
+    /// Incoming interface of the data; `None` for a sender on this host.
     pub(crate) incoming: Option<InterfaceId>,
 }
 
@@ -42,7 +42,7 @@ impl Rsvp {
         let found = self.store.sender_at(place, &tear.session, &tear.template);
         mark(Checkpoint::SearchPsb);
         let Some(index) = found else {
-            // Where the Path was relayed, for want of RSVP on the way out, so is its end.
+            // A Path relayed to a link without RSVP had no state here, so its PathTear is relayed, too.
             let (session, template) = (tear.session, tear.template);
             let data = SenderData { session, template, incoming: Some(datagram.interface) };
             return match NextHops::of_sender(cx.context, &data) {
@@ -50,7 +50,7 @@ impl Rsvp {
                 _ => self.drop(cx, datagram, DropReason::NoState),
             };
         };
-        // RFC 2205 section 3.1.5: the state is another hop's by now; its old hop has no say in it.
+        // RFC 2205 section 3.1.5: if the previous hop has changed, the PathTear of the old one is ignored.
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
         if hop != Some((datagram.interface, tear.hop)) {
             return self.drop(cx, datagram, DropReason::OtherHop);
@@ -104,8 +104,8 @@ impl Rsvp {
         }
     }
 
-    /// A sender goes: tells those downstream, and takes its reservations with it. Nobody upstream has to be told,
-    /// since they had it first (RFC 2205 section 3.1.5).
+    /// Removes a sender and its reservations, and sends a PathTear downstream. Upstream nodes had the sender first and
+    /// get no message (RFC 2205 section 3.1.5).
     pub(crate) fn drop_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -119,8 +119,8 @@ impl Rsvp {
         self.remove_sender(cx, place, index, change);
     }
 
-    /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
-    /// are the objects to be carried on of the ResvTear that says so (RFC 2205 section 3.10).
+    /// Removes a reservation request and updates the request upstream. `carried` are the unknown objects of the
+    /// ResvTear that caused it, which are forwarded (RFC 2205 section 3.10).
     pub(crate) fn drop_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -136,7 +136,7 @@ impl Rsvp {
                 self.withdraw(cx, rsb, change);
                 self.tell_upstream_of(cx, psb, asked, carried);
                 if carries && asked.is_some() && self.asked_for(cx.now, psb) == asked {
-                    self.resv_refresh(cx, psb, None); // without what only this one carried
+                    self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
                 }
             }
             Holder::Pool(pool) => {
@@ -146,8 +146,8 @@ impl Rsvp {
         }
     }
 
-    /// A sender's data does not go out through an interface any more, or (`None`) does not end here: what is reserved
-    /// for it there ends, and upstream is told what is left.
+    /// Removes the reservations for a sender on an interface (`None`: on this host) that its data no longer uses, and
+    /// updates the request upstream.
     pub(crate) fn leave<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -166,7 +166,8 @@ impl Rsvp {
         }
     }
 
-    /// A reservation's timer fired: its end, or only an alarm that later refreshes have made void.
+    /// Handles the timer of a reservation: removes it if expired, else arms the timer again, since refreshes do not
+    /// move it.
     pub(crate) fn reservation_is_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -183,7 +184,7 @@ impl Rsvp {
         let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         };
-        // Of a shared-explicit request only the filters end that were not named again.
+        // Of a shared-explicit request only the filters expire that were not refreshed.
         if self.store.rsb(index).filters().iter().all(|filter| filter.expires_at <= now) {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         }
@@ -194,7 +195,7 @@ impl Rsvp {
         self.spread_pool(cx, pool);
     }
 
-    /// Tells those upstream what is left of a sender's fixed-filter reservations, where `before` was asked for.
+    /// Updates the fixed-filter request upstream for a sender, if it differs from `before`.
     pub(crate) fn tell_upstream_of<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -219,7 +220,7 @@ impl Rsvp {
         }
     }
 
-    /// Sends the PathTear of a sender onward on all its ways; objects to be carried lie in `scratch`.
+    /// Sends the PathTear of a sender to all next hops. `scratch` holds the unknown objects to be forwarded.
     fn forward_path_tear<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
@@ -239,8 +240,8 @@ impl Rsvp {
         }
     }
 
-    /// Sends a PathTear out through one interface, for those on the way to an address to take up; objects to be carried
-    /// lie in `scratch`.
+    /// Sends a PathTear through one interface to the RSVP nodes on the path to an address. `scratch` holds the unknown
+    /// objects to be forwarded.
     pub(crate) fn send_path_tear<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -309,7 +310,7 @@ impl Rsvp {
         self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
     }
 
-    /// Takes the sender at a place out with all that hangs on it.
+    /// Removes the sender at a place with all state that depends on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -332,7 +333,7 @@ impl Rsvp {
         mark(Checkpoint::TearPsb);
     }
 
-    /// A sender is about to go: it has no part any more in what its session shares.
+    /// Removes a sender from the shared reservations of its session before it ends.
     fn leave_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -352,7 +353,7 @@ impl Rsvp {
         self.spread_pool(cx, pool);
     }
 
-    /// The sender is gone: its own application knows, those that receive from it must hear of it.
+    /// Notifies applications of this host that a sender has ended, except its own application.
     pub(crate) fn tell_applications_of_end<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,

@@ -1,8 +1,7 @@
-//! A Path of a sender that is known already.
+//! Path messages of known senders.
 //!
-//! Most of them are refreshes and say nothing new: they are compared with the state, which then lives on, and that is all.
-//! What is new is first judged as a whole, then taken in, and told to others last, so that a Path that is refused changes
-//! nothing.
+//! Most of them are refreshes without changes: they are compared with the state and only extend its lifetime. Changes
+//! are first checked as a whole, then stored, then reported, so that a rejected Path changes nothing.
 
 use earmark_wire::rsvp::Path;
 
@@ -14,19 +13,19 @@ use crate::next_hops::NextHops;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
 
-/// What a Path of a known sender says that was not known; only TTL or flags are other where all of it is empty.
+/// Changes in a Path of a known sender. If all fields are empty, only TTL or flags differ.
 struct News<'r> {
-    /// It comes from another previous hop.
+    /// Whether the previous hop differs.
     hop: bool,
     tspec: bool,
     adspec: bool,
     carried: bool,
-    /// Where the data goes now.
+    /// New next hops of the data, if they differ.
     way: Option<NextHops<'r>>,
 }
 
 impl Rsvp {
-    /// The sender is known: note what is new about it, and spread the news.
+    /// Handles a Path of a known sender: checks and stores its changes, and reports them.
     #[inline]
     pub(super) fn refresh_sender<E: From<Event>>(
         &mut self,
@@ -47,7 +46,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// What a Path says about its sender that was not known, or why it is not accepted.
+    /// Returns the changes in a Path, or the reason for rejecting it.
     #[inline]
     fn news_of_sender<'r, E>(
         &self,
@@ -58,17 +57,17 @@ impl Rsvp {
     ) -> Result<Option<News<'r>>, PathFault> {
         let psb = self.store.psb(index);
         if matches!(psb.hop, Peer::Local(_)) {
-            // A sender of this very host does not come in from outside.
+            // Data of a sender on this host does not arrive from the network.
             return Err(PathFault::Silent(DropReason::OtherHop));
         }
-        // A hop that was good before needs no second look; one that is new does, before anything is sent to it.
+        // A known hop needs no check; a new one is checked before anything is sent to it.
         let old_origin = self.store.origin(psb.hop);
         let hop = old_origin != arrival.origin(path);
         if hop
             && arrival.way == Some(NextHops::Astray)
             && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
         {
-            // The multicast routes expect the sender elsewhere; what has come from there is not given up for this.
+            // Multicast routing expects the sender on another interface; state from there is not replaced by this Path.
             return Err(PathFault::Silent(DropReason::WrongInterface));
         }
         if hop && !is_neighbor(cx.context, path.hop.address) {
@@ -98,7 +97,7 @@ impl Rsvp {
         Ok(any.then_some(News { hop, tspec, adspec, carried, way }))
     }
 
-    /// Has the state of a sender say what is new in its Path.
+    /// Stores the changes of a Path in the state of its sender.
     fn take_in<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -120,7 +119,7 @@ impl Rsvp {
         }
         psb.tspec = path.sender.tspec;
         psb.ttl = arrival.ttl;
-        // Whether the data ends here is for the change of way to note.
+        // `change_next_hops` sets HERE.
         psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
         if let Some(way) = news.way {
             let outgoing = way.outgoing(cx.context, Some(arrival.interface));
@@ -128,7 +127,7 @@ impl Rsvp {
         }
     }
 
-    /// A sender lives on. Its timer only has to be touched when the end comes nearer, or its way is another.
+    /// Extends the lifetime of a sender. The timer changes only if the end comes nearer or the next hops differ.
     #[inline]
     fn prolong_sender<E>(
         &mut self,
@@ -148,7 +147,7 @@ impl Rsvp {
         }
     }
 
-    /// The Path of a sender comes from another previous hop now: what is said upstream is said to that one.
+    /// Replaces the previous hop of a sender; Resv messages go to the new one from now on.
     fn change_hop<E>(&mut self, cx: &HandlerContext<'_, '_, E>, index: Index, origin: Origin) {
         self.forget_asked(index);
         self.store.unblock_sender(index);
@@ -160,7 +159,7 @@ impl Rsvp {
         self.refresh_resv_by_itself(cx.now, index);
     }
 
-    /// Tells those whom it concerns what a Path has said that is new.
+    /// Reports the changes of a Path to next hops, previous hops and applications.
     fn spread_news<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -172,7 +171,7 @@ impl Rsvp {
                 self.tell_applications_of_sender(cx, index);
             }
             if self.store.psb(index).path_message_id != NONE {
-                // With the next refresh would do, but what is refreshed in summaries has none.
+                // The next refresh would do, but state in summary refreshes has none.
                 self.path_refresh(cx, index);
             }
             return;
@@ -187,7 +186,7 @@ impl Rsvp {
         if news.hop {
             self.resv_refresh(cx, index, None);
             if self.store.psb(index).resv_refresh_at <= cx.now {
-                // That was it already.
+                // Unchanged, so only the timer is set.
                 self.schedule_resv_refresh(cx.now, index);
                 self.rearm_sender(index);
             }

@@ -1,4 +1,4 @@
-//! Blocks by the names that neighbours gave to the messages that made them.
+//! State blocks by the MESSAGE_ID of the neighbour's last message about them.
 
 use slab::Slab;
 
@@ -7,14 +7,14 @@ use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, NONE, Peer, Psb, Rsb};
 
 impl Store {
-    /// The block that a neighbour named so.
+    /// Returns the block with this MESSAGE_ID of a neighbour.
     #[inline]
     pub(crate) fn find_named(&self, neighbor: Index, name: MessageIdKey) -> Option<NamedBlock> {
         self.names.find(neighbor, name, |named| name_of(&self.psbs, &self.rsbs, named))
     }
 
-    /// Likewise, where another block was found just before: what was told one after the other stands side by side more
-    /// often than not, and then nothing has to be hashed.
+    /// Returns the block with this MESSAGE_ID of a neighbour, trying the one after `before` first: blocks whose
+    /// messages were sent in sequence are mostly adjacent, which saves the hash.
     #[inline]
     pub(crate) fn find_named_after(
         &self,
@@ -27,7 +27,7 @@ impl Store {
             .or_else(|| self.find_named(neighbor, name))
     }
 
-    /// Whether there is a block at this place that a neighbour named so.
+    /// Returns whether the block exists and has this MESSAGE_ID of the neighbour.
     #[inline]
     fn is_named(&self, block: NamedBlock, neighbor: Index, name: MessageIdKey) -> bool {
         let is_it = |named: MessageIdKey, hop: &Peer| {
@@ -43,7 +43,7 @@ impl Store {
         }
     }
 
-    /// Gives a block the name under which its neighbour spoke of it last.
+    /// Sets the MESSAGE_ID of a block.
     #[inline]
     pub(crate) fn set_name(&mut self, named: NamedBlock, name: MessageIdKey) {
         let before = match named.block() {
@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// The neighbour that a block hangs on, and the name that it has there.
+/// Returns the neighbour and MESSAGE_ID of a block.
 #[inline]
 fn name_of(psbs: &Slab<Psb>, rsbs: &Slab<Rsb>, named: NamedBlock) -> (Index, MessageIdKey) {
     let (peer, name) = match named.block() {
