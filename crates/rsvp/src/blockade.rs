@@ -76,7 +76,7 @@ impl Rsvp {
         self.store.blockade(blocked, now)
     }
 
-    /// Returns whether a request is blocked because one as small has failed upstream.
+    /// Returns whether a request is blocked because it is not smaller than one that has failed upstream.
     pub(crate) fn is_blocked(&self, now: Time, holder: Holder, flowspec: &FlowSpec) -> bool {
         let blocks = |blocked| {
             self.store.blockade(blocked, now).is_some_and(|failed| !is_greater(failed, flowspec))

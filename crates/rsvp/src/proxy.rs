@@ -1,13 +1,14 @@
-//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+//! RSVP proxies: this node acts for hosts without RSVP (RFC 5945, RFC 5946).
 //!
-//! A *receiver proxy* answers senders whose data leaves towards a host that would never answer, with a reservation of its
-//! own on the last link. It is triggered by Path messages, and hangs on the path state: when that changes so does the
-//! reservation, when it goes the reservation goes. What is refused is tried again whenever the Path is refreshed. The
-//! sender, who would otherwise wait in vain, hears of a failure by a PathErr (RFC 5946 section 3.1).
+//! A *receiver proxy* reserves the last link for a sender whose receiver does not send Resv messages. Path messages
+//! trigger it, and the reservation follows the path state: it changes and ends with it. A refused reservation is
+//! retried with each refresh of the Path. The sender, which would otherwise wait in vain, gets a PathErr about a
+//! failure (RFC 5946 section 3.1).
 //!
-//! A *sender proxy* announces a flow for a host that only sends. It begins when there is a route to the destination.
+//! A *sender proxy* sends Path messages for a host that only sends data. It starts when there is a route to the
+//! destination.
 //!
-//! Path messages go on past a receiver proxy: whoever speaks RSVP behind it can still reserve more, and is merged.
+//! Path messages continue past a receiver proxy: an RSVP node behind it can reserve more, and its request is merged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,70 +29,70 @@ use crate::state::{Holder, Index, NONE, Origin};
 use crate::store::Known;
 use crate::traffic::Request;
 
-/// For whom this node speaks. By default for nobody.
+/// Proxies of this node. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Senders.
+    /// Sender proxies.
     pub senders: Vec<SenderProxy>,
-    /// Receivers; the first that fits a flow and an interface answers.
+    /// Receiver proxies; the first that matches a flow and an interface is used.
     pub receivers: Vec<ReceiverProxy>,
 }
 
-/// A flow that is announced for another host.
+/// Flow announced for another host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SenderProxy {
-    /// Where it goes.
+    /// Destination of the data.
     pub session: Session,
-    /// Where it comes from.
+    /// Source of the data.
     pub template: SenderTemplate,
-    /// What it looks like.
+    /// Traffic of the data.
     pub tspec: SenderTspec,
-    /// The TTL of its packets where they pass here.
+    /// TTL of the data packets at this node.
     pub ttl: u8,
 }
 
-/// Receivers that are answered for. What is not mentioned does not matter.
+/// Receiver proxy. Conditions that are missing match everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiverProxy {
-    /// Interfaces behind which they are, by name; any, if there is none here.
+    /// Names of the interfaces towards the receivers; any if empty.
     pub interfaces: Vec<String>,
-    /// Their addresses, or groups; any, if there is none here.
+    /// Addresses or groups of the receivers; any if empty.
     pub destinations: Vec<Prefix>,
-    /// The senders that are answered; any, if there is none here.
+    /// Addresses of the senders; any if empty.
     pub sources: Vec<Prefix>,
     /// IP protocol of the data.
     pub protocol: Option<u8>,
     /// Destination port of the data.
     pub port: Option<u16>,
-    /// What is reserved (controlled load); what the sender announces, if nothing is said.
+    /// Rate to reserve (controlled load); the sender's Tspec if missing.
     pub rate: Option<Rate>,
-    /// Senders that announce more are not answered.
+    /// Limit of the sender's rate; senders with more get no reservation.
     pub largest: Option<Rate>,
 }
 
 impl Application {
-    /// The one in whose name receivers are answered for; no driver must hand it out, nor those just below it, in whose
-    /// names senders are announced.
+    /// Application of receiver proxies. A driver must not assign it, nor those just below it, which are the sender
+    /// proxies.
     pub const PROXY: Application = Application(u64::MAX);
 
-    /// The one in whose name the sender at a place in the list is announced.
+    /// Returns the application of the sender proxy at an index of the list.
     pub(crate) fn proxy(place: usize) -> Application {
         Application(Application::PROXY.0 - 1 - place as u64)
     }
 }
 
 impl SenderProxy {
-    /// Whether another one is about the same sender of the same session, whatever it announces.
+    /// Returns whether another proxy announces the same sender of the same session.
     pub(crate) fn is_of_the_same_flow(&self, other: &SenderProxy) -> bool {
         (self.session, self.template) == (other.session, other.template)
     }
 }
 
 impl ReceiverProxy {
-    /// What to reserve for a sender of a session on an interface; `None` where that is not for this proxy to answer.
+    /// Returns the flowspec to reserve for a sender of a session on an interface; `None` if the proxy does not match.
     fn answer(
         &self,
         interface: &str,
@@ -116,7 +117,7 @@ impl ReceiverProxy {
 }
 
 impl Rsvp {
-    /// Reserves for the receivers of a sender that cannot do it themselves, and takes back what is not theirs any more.
+    /// Updates the receiver proxy's reservations for a sender, and removes those that no longer match.
     #[inline]
     pub(crate) fn answer_for_receivers<E: From<Event>>(
         &mut self,
@@ -128,7 +129,7 @@ impl Rsvp {
         }
     }
 
-    /// Likewise, after the proxies have changed.
+    /// Updates the receiver proxy's reservations for a sender after the settings have changed.
     pub(crate) fn answer_anew<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -138,7 +139,7 @@ impl Rsvp {
         if !self.config.proxies.receivers.is_empty()
             && self.store.psb(index).path_message_id != NONE
         {
-            // What is refused is tried again with each refresh, so there must be some.
+            // Refused reservations are retried with each refresh of the Path, so it must be refreshed by messages.
             self.path_refresh(cx, index);
         }
     }
@@ -186,7 +187,7 @@ impl Rsvp {
             })?;
         Some(match flowspec {
             FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
-                // No packet that the link cannot carry (RFC 2210 section 2.3.2).
+                // No packets larger than the MTU of the link (RFC 2210 section 2.3.2).
                 max_packet_size: bucket.max_packet_size.min(interface.mtu),
                 min_policed_unit: bucket.min_policed_unit.min(interface.mtu),
                 ..bucket
@@ -215,7 +216,7 @@ impl Rsvp {
         self.reserve(cx, Holder::Sender(index), known, request)
     }
 
-    /// What has failed at this node for receivers that it answers for.
+    /// Sends a PathErr for a local failure of a receiver proxy's reservation.
     pub(crate) fn tell_sender_of_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -226,9 +227,9 @@ impl Rsvp {
         self.pass_failure_to_sender(cx, index, fault.code, fault.value, flags);
     }
 
-    /// The answer of a receiver proxy to a ResvErr, or to what would have been one: a PathErr towards the sender
-    /// (RFC 5946 sections 3.1.1 and 3.1.2). Whatever the sender could do nothing about goes as "unrecoverable receiver
-    /// proxy error" with the code as its value.
+    /// Sends a PathErr towards the sender for a ResvErr, or a local failure, that concerns a receiver proxy (RFC 5946
+    /// sections 3.1.1 and 3.1.2). Failures that the sender cannot correct become "unrecoverable receiver proxy error"
+    /// with the code as value.
     pub(crate) fn pass_failure_to_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -266,13 +267,13 @@ impl Rsvp {
         }
     }
 
-    /// Whether an application's senders are other hosts.
+    /// Returns whether an application is a sender proxy.
     pub(crate) fn speaks_for_others(&self, application: Application) -> bool {
         let senders = self.announced.len() as u64;
         (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
     }
 
-    /// Announces those senders whose destinations can be reached by now.
+    /// Starts the sender proxies whose destinations are reachable now.
     pub(crate) fn start_proxies<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for place in 0..self.announced.len() {
             let Some(proxy) = self.announced[place] else { continue };

@@ -1,5 +1,5 @@
-//! What a node does with a question: it adds what it knows, and passes it on or returns it (RFC 2745 section 4.1, whose
-//! steps the numbers name).
+//! Processing of a DREQ at one node: it adds a DIAG_RESPONSE, and forwards or returns the message (RFC 2745 section
+//! 4.1, whose steps the numbers name).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,24 +14,24 @@ use crate::next_hops::NextHops;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Origin, key};
 
-/// Octets that the headers of IP and UDP take of a packet, so that an answer fits inside one.
+/// Octets for the headers of IP and UDP, so that an answer fits into one packet.
 const HEADERS_V4: u32 = 28;
 const HEADERS_V6: u32 = 48;
 
-/// Where a question goes on from here.
+/// Next hop of a DREQ towards the sender.
 #[derive(Clone, Copy, Debug)]
 struct Upstream {
-    /// This node's address on the way.
+    /// Local address on that link.
     own: IpAddr,
-    /// The previous hop of the sender, with its handle.
+    /// Previous hop of the sender, with its LIH.
     hop: RsvpHop,
     interface: earmark_core::InterfaceId,
-    /// Longest message, octets.
+    /// Maximum message length, octets.
     mtu: u16,
 }
 
 impl Rsvp {
-    /// A question for this node, which travelled `ip_hops` from the node before.
+    /// Handles a DREQ at this node; `ip_hops` is the number of IP hops from the node before.
     pub(super) fn answer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -108,7 +108,7 @@ impl Rsvp {
         ); // 9
     }
 
-    /// The previous hop of a sender; `None` where the sender is on this host, or its previous hop cannot be reached.
+    /// Returns the previous hop of a sender; `None` if the sender is on this host, or its previous hop is unreachable.
     fn upstream_of<E>(&self, cx: &HandlerContext<'_, '_, E>, psb: Index) -> Option<Upstream> {
         let Origin::Neighbor(interface, hop) = self.store.origin(self.store.psb(psb).hop) else {
             return None;
@@ -120,8 +120,8 @@ impl Rsvp {
         Some(Upstream { own, hop, interface, mtu })
     }
 
-    /// Which of this node's ways to receivers a question is about: where gathering begins, the one that data takes; further
-    /// upstream, the one that the question came through.
+    /// Returns the outgoing interface that a DREQ is about: at the LAST-HOP that of the data, further upstream the one
+    /// that the DREQ was received through.
     fn out_of<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,

@@ -1,23 +1,24 @@
-//! Diagnostics: a session's state, told hop by hop (RFC 2745).
+//! Diagnostics: state of a session at each hop (RFC 2745).
 //!
-//! A question (DREQ) starts at the LAST-HOP, a node on the path that it is about, and goes from there towards the sender,
-//! along path state. Each node adds what it knows of the session (`response`), and passes the question on or returns it
-//! as the answer (DREP): because it is the sender, because it knows nothing, or because enough nodes were asked
-//! (`answer`). What grows too long for the links is returned in parts. Answers come back to the requester directly, or along
-//! the ROUTE that the question has recorded, which also works where only neighbours trust each other (`reply`).
+//! A DREQ starts at the LAST-HOP, a node on the path of a sender's data, and follows path state towards the sender.
+//! Each node adds a DIAG_RESPONSE with its state of the session (`response`), and forwards the DREQ or returns it as a
+//! DREP: because it is the sender's node, because it has no path state, or because the requested number of nodes was
+//! reached (`answer`). A message that becomes too long for the links is returned in fragments. DREPs are sent to the
+//! requester directly, or along the ROUTE that the DREQ has recorded, which also works if only neighbours trust each
+//! other (`reply`).
 //!
-//! Nothing of this changes any state of RSVP. Whoever asks is a node itself (`trace`): it asks again where no answer comes,
-//! and then looks for the node that is silent, by asking one hop further each time.
+//! Diagnostics do not change RSVP state. A requester is a node itself (`trace`): it repeats a DREQ without answer, and
+//! then searches for the silent node by requesting one hop more each time.
 //!
-//! # Where RFC 2745 leaves a choice
+//! # Choices that RFC 2745 leaves open
 //!
-//! - **D-TTL** is 1 between neighbours, as sections 3.6 and 5.3 have it. The difference of the TTLs, which section 4.1
-//!   names, is 0 there, as RSVP nodes do not count down the TTL of what ends at them.
+//! - **D-TTL** is 1 between neighbours, as in sections 3.6 and 5.3. The difference of the TTLs, as in section 4.1,
+//!   would be 0, because RSVP nodes do not decrement the TTL of messages addressed to them.
 //! - **Path MTU** is what fits into an IP packet without fragmentation beside the headers of IP and UDP.
 //! - **Fragment Offset** counts octets of DIAG_RESPONSE objects.
-//! - **A requester with port 0** speaks RSVP itself, and gets its answer as RSVP message; others get it inside UDP.
+//! - **A requester with port 0** is an RSVP node and gets the DREP as an RSVP message; others get it inside UDP.
 //! - **R-pointer** counts addresses.
-//! - **RSVP_HOP of an answer** names the node that sends it, by which neighbours know whose digest to check.
+//! - **RSVP_HOP of a DREP** is the node that sends it, so that neighbours can find the key of its digest.
 
 mod answer;
 mod hop;
@@ -45,13 +46,13 @@ use crate::path::is_unicast;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Whether the questions of others are answered and passed on. They change nothing, but tell what there is
-    /// (RFC 2745 section 7).
+    /// Whether DREQs of other nodes are answered and forwarded. They change no state, but reveal it (RFC 2745 section
+    /// 7).
     pub answer: bool,
-    /// Most questions and answers that are treated a second; more are dropped.
+    /// Limit of DREQs and DREPs processed in one second; more are dropped.
     pub per_second: u32,
-    /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Answers tell when a
-    /// question came by it; with 0, they tell the engine's time.
+    /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Responses contain the
+    /// arrival time of a DREQ in NTP time; with 0, in the engine's time.
     pub ntp_origin: u64,
 }
 
@@ -61,12 +62,12 @@ impl Default for Settings {
     }
 }
 
-/// What diagnostics keep beside the settings.
+/// State of diagnostics.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
-    /// What this node is asking; few.
+    /// Traces of this node.
     tracing: Slab<Tracing>,
-    /// Draws Request IDs, lest strangers guess them.
+    /// Random Request IDs, so that other nodes cannot guess them.
     ids: Stream,
     allowance: Allowance,
 }
@@ -78,7 +79,7 @@ impl Diagnostics {
     }
 }
 
-/// A bucket of permissions that holds those of one second.
+/// Token bucket with the capacity of one second.
 #[derive(Debug, Default)]
 struct Allowance {
     used: u32,
@@ -100,7 +101,7 @@ impl Allowance {
 }
 
 impl Rsvp {
-    /// A question has come: `send_ttl` is what its sender sent it with.
+    /// Handles a DREQ; `send_ttl` is the TTL that its sender used.
     #[cold]
     pub(crate) fn dreq_arrives<E: From<Event>>(
         &mut self,
@@ -113,7 +114,7 @@ impl Rsvp {
             return self.drop(cx, datagram, reason);
         }
         let asked = &question.diagnostic;
-        // RFC 2745 section 4.1: as long as nothing was collected, it is on its way to the node where that begins.
+        // RFC 2745 section 4.1: without responses, the DREQ is still on its way to the LAST-HOP.
         if is_fresh(question) && !cx.context.interfaces.is_local(asked.last_hop) {
             return self.relay_to(cx, datagram, asked.last_hop);
         }
@@ -121,7 +122,7 @@ impl Rsvp {
         self.answer(cx, question, ip_hops);
     }
 
-    /// An answer, or a part of one, has come.
+    /// Handles a DREP or a fragment of one.
     #[cold]
     pub(crate) fn drep_arrives<E: From<Event>>(
         &mut self,
@@ -135,7 +136,7 @@ impl Rsvp {
         }
     }
 
-    /// Whether a question or answer may be treated at all. What this node has asked for itself always may.
+    /// Returns whether a DREQ or DREP may be processed. Those of this node's own traces always may.
     fn admit_diagnosis<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
@@ -158,7 +159,7 @@ impl Rsvp {
         }
     }
 
-    /// Whether a question or answer is about what this node asks.
+    /// Returns whether a DREQ or DREP belongs to a trace of this node.
     fn is_ours(&self, request_id: u32, requester: IpAddr, context: &Context<'_>) -> bool {
         let mut tracing = self.diagnostics.tracing.iter();
         tracing.any(|(_, tracing)| tracing.request_id == request_id)
@@ -166,12 +167,12 @@ impl Rsvp {
     }
 }
 
-/// Whether nothing was collected yet.
+/// Returns whether a DREQ has no responses yet.
 fn is_fresh(question: &Diagnosis<'_>) -> bool {
     question.diagnostic.fragment_offset == 0 && question.responses.is_empty()
 }
 
-/// The address that this node shows to another on the way to it.
+/// Returns the local address on the route to a destination.
 fn own_address_towards(context: &Context<'_>, destination: IpAddr) -> Option<IpAddr> {
     if context.interfaces.is_local(destination) {
         return Some(destination);

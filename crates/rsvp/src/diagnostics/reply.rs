@@ -1,5 +1,5 @@
-//! Answers on their way back: along the ROUTE that the question recorded, to the LAST-HOP and from there to the requester,
-//! or to the requester at once (RFC 2745 section 4.2).
+//! DREPs on their way back: along the recorded ROUTE to the LAST-HOP and from there to the requester, or to the
+//! requester directly (RFC 2745 section 4.2).
 
 use alloc::vec;
 use core::net::IpAddr;
@@ -18,19 +18,19 @@ use crate::refresh_reduction::OutgoingMessage;
 
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
-/// UDP port that answers come from: the one of RSVP inside UDP (RFC 2205 appendix C).
+/// Source port of DREPs in UDP: that of UDP-encapsulated RSVP (RFC 2205 appendix C).
 const FROM_PORT: u16 = 1_699;
 
 impl Rsvp {
-    /// Sends what this node says to the requester: the end of a question's way, or of a part of it. Its ROUTE, if there is
-    /// one, ends with the node before this one.
+    /// Sends a DREP, or a fragment of one, from this node towards the requester. Its ROUTE, if any, ends with the node
+    /// before this one.
     pub(super) fn return_answer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) {
         let last = answer.route.and_then(|route| route.nodes.iter().last());
-        // Where there is no way back, or not to the node that the question names, the answer is lost (section 4.4).
+        // Without a route back, or to the node that the DREQ names, the DREP is lost (section 4.4).
         let _ = match (answer.route, last) {
             (Some(route), Some(target)) if is_neighbor(cx.context, target) => {
                 let pointer = u8::try_from(route.nodes.len() - 1).unwrap_or(u8::MAX);
@@ -41,7 +41,7 @@ impl Rsvp {
         };
     }
 
-    /// An answer of another node goes one hop further.
+    /// Forwards a DREP of another node by one hop.
     pub(super) fn pass_answer_on<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -73,7 +73,7 @@ impl Rsvp {
         target: IpAddr,
     ) -> Result<(), DropReason> {
         let own = own_address_towards(cx.context, target).ok_or(DropReason::NoRoute)?;
-        // Whoever checks its digest takes this for the sending system (RFC 2747 section 4).
+        // The receiver takes this address for the sending system (RFC 2747 section 4).
         let hop = RsvpHop { address: own, ..answer.hop };
         let answer = Body::Drep(Diagnosis { hop, ..*answer });
         let outgoing_message = OutgoingMessage::new(to_neighbor(own, target));
@@ -81,8 +81,8 @@ impl Rsvp {
         Ok(())
     }
 
-    /// The last step: to this node itself if it has asked; as an RSVP message to who speaks RSVP; else inside UDP (RFC 2745
-    /// section 6).
+    /// Delivers a DREP to the requester: to this node itself; as an RSVP message to an RSVP node; else inside UDP (RFC
+    /// 2745 section 6).
     fn give_to_requester<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -117,10 +117,10 @@ impl Rsvp {
         let repr =
             udp::Repr { source, destination, source_port: FROM_PORT, destination_port: port };
         if message.emit(&mut packet[udp::HEADER..]).is_err() || repr.emit(&mut packet).is_err() {
-            return; // longer than a datagram can be
+            return; // longer than a datagram
         }
         if let Some(integrity) = &mut self.integrity {
-            // Who is not a neighbour could not check it, and the digest would be UDP's to cover.
+            // A node that is not a neighbour could not verify INTEGRITY, and the digest would have to cover UDP.
             integrity.leave_as_it_is(cx.out.len());
         }
         self.counters.send(MessageType::Drep);

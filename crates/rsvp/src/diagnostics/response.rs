@@ -1,4 +1,4 @@
-//! What a node tells of itself: DIAG_RESPONSE (RFC 2745 section 3.6).
+//! DIAG_RESPONSE of a node (RFC 2745 section 3.6).
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,11 +11,11 @@ use earmark_wire::rsvp::{DiagResponse, Diagnosis, List, Object, ObjectClass, Sel
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index};
 
-/// What is told where the question does not say what it wants (RFC 2745 section 3.6).
+/// Objects in a response if the DREQ does not select any (RFC 2745 section 3.6).
 const USUAL: [ObjectClass; 4] =
     [ObjectClass::SenderTspec, ObjectClass::Style, ObjectClass::FlowSpec, ObjectClass::FilterSpec];
 
-/// Longest object that is told, octets.
+/// Maximum length of an object in a response, octets.
 const LONGEST_OBJECT: usize = 16 * 1_024;
 
 /// Octets of DIAG_RESPONSE without objects, and of a FILTER_SPEC.
@@ -24,18 +24,18 @@ const HEADER_V6: usize = 60;
 const FILTER_V4: usize = 12;
 const FILTER_V6: usize = 24;
 
-/// A way from this node to receivers.
+/// Outgoing interface of data from this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Out {
-    /// The question does not tell, or there is none.
+    /// Not given by the DREQ, or none.
     Unknown,
-    /// To applications of this host.
+    /// Applications of this host.
     Here,
     Through(InterfaceId),
 }
 
 impl Rsvp {
-    /// All but the objects.
+    /// Returns a response without its objects.
     pub(super) fn response<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -86,8 +86,8 @@ impl Rsvp {
         response
     }
 
-    /// The objects, one after the other: those that are wanted and of which this node knows. Filters may be many, so only
-    /// as many are told as `room` has octets for, the sender's own first.
+    /// Returns the requested objects that this node has. A long list of filters is cut to `room` octets, with the
+    /// sender's own first.
     pub(super) fn response_objects(
         &self,
         question: &Diagnosis<'_>,
@@ -143,7 +143,7 @@ impl Rsvp {
         row.octets
     }
 
-    /// What is reserved for a sender on one way, and by what holder.
+    /// Returns the reservation for a sender on one outgoing interface, and its holder.
     pub(super) fn reservation(&self, psb: Index, out: Out) -> Option<(Holder, Index)> {
         let outgoing = match out {
             Out::Unknown => return None,
@@ -158,7 +158,7 @@ impl Rsvp {
         })
     }
 
-    /// Whether what is reserved on one way is merged with others when upstream is asked for it.
+    /// Returns whether the reservation on one outgoing interface is merged with others in the request upstream.
     fn others_of(&self, psb: Index, holder: Holder, tcsb: Index) -> bool {
         let block = self.store.psb(psb);
         self.store.tcsbs_of(holder).any(|other| {
@@ -168,7 +168,7 @@ impl Rsvp {
         })
     }
 
-    /// The middle 32 bits of the NTP time.
+    /// Returns the middle 32 bits of the NTP time.
     fn ntp_time(&self, now: Time) -> u32 {
         let nanos = u128::from(now.as_nanos());
         let since = (nanos << 32) / 1_000_000_000;
@@ -177,7 +177,7 @@ impl Rsvp {
     }
 }
 
-/// Objects that are put one after the other, if they are wanted.
+/// Requested objects of a response.
 struct Row<'q> {
     wanted: Option<List<'q, Selected>>,
     octets: Vec<u8>,
@@ -210,7 +210,7 @@ impl Row<'_> {
     }
 }
 
-/// The address that says that none is known.
+/// Returns the unspecified address of the same family.
 fn unknown(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,8 +1,8 @@
-//! Asking: this node sends questions and puts their answers together (RFC 2745 section 6).
+//! Traces: this node sends DREQs and combines the DREPs (RFC 2745 section 6).
 //!
-//! A trace asks for the whole way first. Answers come back hop by hop, which works behind firewalls and where neighbours
-//! sign their messages; where none comes, the next question asks for a direct one. Where that is in vain too, some node
-//! on the way is silent, and asking one hop further each time finds out which.
+//! A trace first requests the whole path. DREPs return hop by hop, which works behind firewalls and with message
+//! integrity between neighbours; if none arrives, the next DREQ requests a direct one. If that fails too, a node on the
+//! path is silent, and further DREQs with one hop more each time find it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -26,71 +26,72 @@ use crate::refresh::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Timer, TimerKind, key};
 
-/// Traces at a time.
+/// Limit of concurrent traces.
 const TRACES: usize = 64;
-/// How long the first, second and third question wait for an answer.
+/// Timeouts of the first, second and third DREQ.
 const WAITS: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(2)];
-/// How long each question waits that looks for a silent node, and how often it is asked.
+/// Timeout of each DREQ that searches for a silent node, and their number.
 const SEARCH_WAIT: Duration = Duration::from_secs(1);
 const SEARCH_ATTEMPTS: u8 = 2;
-/// Longest time that one trace may take.
+/// Maximum duration of a trace.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Path MTU of a question that leaves this node, before links on the way make it less: what Ethernet takes.
+/// Path MTU of a DREQ when it leaves this node, before links on the path reduce it: that of Ethernet.
 const PATH_MTU: u16 = 1_452;
 
-/// A question about a sender of a session.
+/// Parameters of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// Of which session.
+    /// Session to trace.
     pub session: Session,
-    /// Of which sender; `None` for the only one that this node knows of.
+    /// Sender to trace; `None` for the only one that this node knows.
     pub sender: Option<SenderTemplate>,
-    /// The node where it starts; `None` for the receiver of a unicast session, and for this node of a multicast one.
+    /// LAST-HOP, where the trace starts; `None` for the receiver of a unicast session, and for this node with a
+    /// multicast one.
     pub last_hop: Option<IpAddr>,
-    /// Most nodes to be asked; 0 for no limit.
+    /// Limit of nodes; 0 for none.
     pub max_hops: u8,
-    /// How long it may take in all.
+    /// Maximum duration.
     pub patience: Duration,
 }
 
-/// A trace that is under way.
+/// A trace in progress.
 #[derive(Debug)]
 pub(super) struct Tracing {
     application: Application,
     session: Session,
     sender: SenderTemplate,
     last_hop: IpAddr,
-    /// This node's address, to which answers come.
+    /// Local address, the destination of DREPs.
     own: IpAddr,
     max_hops: u8,
-    /// When it ends in any case.
+    /// Latest end.
     ends_at: Time,
-    /// Of the question that is open.
+    /// Request ID of the current DREQ.
     pub(super) request_id: u32,
-    /// How often the present question was asked.
+    /// Number of times that the current DREQ was sent.
     attempt: u8,
-    /// Nodes that the present question goes to: 0 for all, otherwise a search for who is silent.
+    /// Hop limit of the current DREQ: 0 for none, otherwise part of the search for a silent node.
     reach: u8,
-    /// What came of the answer to the present question, by Fragment Offset.
+    /// Fragments of the current DREP, by Fragment Offset.
     parts: BTreeMap<u16, Part>,
-    /// What the last search that was answered found.
+    /// Result of the last search step that was answered.
     known: Vec<TraceHop>,
     timer: Option<TimerId>,
 }
 
-/// A part of an answer.
+/// Fragment of a DREP.
 #[derive(Debug)]
 struct Part {
     hops: Vec<TraceHop>,
-    /// Octets of its responses, by which the next part is found.
+    /// Octets of its responses, which give the offset of the next fragment.
     octets: u16,
-    /// Whether no other part follows.
+    /// Whether this is the last fragment.
     last: bool,
 }
 
 impl Tracing {
-    /// What has come without a gap, and whether that is all of the answer.
+    /// Returns the responses received without a gap, and whether the DREP is complete.
     fn heard(&self) -> (Vec<TraceHop>, bool) {
         let (mut hops, mut offset) = (Vec::new(), 0);
         while let Some(part) = self.parts.get(&offset) {
@@ -106,7 +107,7 @@ impl Tracing {
         (hops, false)
     }
 
-    /// Why the answer of these nodes goes no further; `None` where it is only the search that wanted no more.
+    /// Returns why the DREP of these nodes goes no further; `None` if only the search limited it.
     fn end(&self, hops: &[TraceHop]) -> Option<TraceEnd> {
         let last = hops.last()?;
         if last.no_path_state {
@@ -125,7 +126,7 @@ impl Tracing {
 }
 
 impl Rsvp {
-    /// The senders of a session that this node knows of.
+    /// Returns the senders of a session that this node knows.
     pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
         let index = self.store.find_session(&key(*session));
         index
@@ -134,7 +135,7 @@ impl Rsvp {
             .map(|psb| self.store.psb(psb).template)
     }
 
-    /// Begins a trace. It ends with [`Event::Traced`].
+    /// Starts a trace, which ends with [`Event::Traced`].
     pub(crate) fn trace<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -189,7 +190,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Asks the present question, for the first time or again.
+    /// Sends the current DREQ.
     fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let request_id = self.diagnostics.ids.next_u64() as u32;
@@ -244,7 +245,7 @@ impl Rsvp {
         }
     }
 
-    /// An answer to this node, or a part of one.
+    /// Handles a DREP, or a fragment of one, for a trace of this node.
     pub(super) fn trace_is_answered<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -264,7 +265,7 @@ impl Rsvp {
             octets: u16::try_from(octets).unwrap_or(u16::MAX),
             last: !asked.more_fragments,
         };
-        // No honest answer has more parts than there are nodes.
+        // A valid DREP has at most one fragment for each node.
         if tracing.parts.len() < usize::from(u8::MAX) {
             tracing.parts.insert(asked.fragment_offset, part);
         }
@@ -276,7 +277,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// A whole answer is there: the end, or one step of a search.
+    /// Handles a complete DREP: the end of the trace, or one step of a search.
     fn trace_goes_on<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -298,7 +299,7 @@ impl Rsvp {
         }
     }
 
-    /// A trace's timer fired: no answer has come.
+    /// Handles the timeout of a DREQ.
     pub(crate) fn trace_is_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -339,7 +340,7 @@ impl Rsvp {
         cx.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
     }
 
-    /// Arms a trace's timer.
+    /// Arms the timer of a trace.
     fn wait(&mut self, now: Time, index: Index, wait: Duration) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let at = (now + wait).min(tracing.ends_at);

@@ -1,4 +1,5 @@
-//! What arrives through a secured interface: only what is genuine and new goes on (RFC 2747 section 4.2).
+//! Verification of messages received through secured interfaces: only authentic and new ones are accepted (RFC 2747
+//! section 4.2).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,8 +18,8 @@ use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Timer, TimerKind};
 
 impl Rsvp {
-    /// Whether a message may be acted upon. One that may not has been dropped, or, where it belongs to the handshake,
-    /// dealt with.
+    /// Returns whether a message may be processed. Others have been dropped, or handled if they belong to the
+    /// handshake.
     #[cold]
     pub(crate) fn is_authentic<E: From<Event>>(
         &mut self,
@@ -34,7 +35,7 @@ impl Rsvp {
         let secured = self.integrity.as_ref().and_then(|i| i.secured(&interface.name));
         let (Some(secured), true) = (secured, interface.takes_part()) else { return true };
         if !for_every_node && !cx.context.interfaces.is_local(datagram.destination) {
-            // Between the two nodes that it travels between. It is not even looked at.
+            // Concerns only the two nodes that it travels between, so it is not verified here.
             self.relay(cx, datagram);
             return false;
         }
@@ -42,7 +43,7 @@ impl Rsvp {
             Some(MessageType::IntegrityChallenge) if secured.sends() => {
                 self.answer_challenge(cx, datagram, interface)
             }
-            // Each message in it has its own.
+            // Each message in a Bundle has its own INTEGRITY.
             Some(MessageType::Bundle) => return true,
             _ if !secured.receives() => return true,
             Some(MessageType::IntegrityResponse) => self
@@ -66,7 +67,7 @@ impl Rsvp {
         false
     }
 
-    /// Finds the key of a message and compares digests.
+    /// Finds the key of a message and verifies the digest.
     fn verify<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -78,7 +79,7 @@ impl Rsvp {
         let object = integrity_of(message).ok_or(DropReason::MissingIntegrity)?;
         let sender = sending_system(datagram);
         if cx.context.interfaces.is_local(sender) {
-            // One of ours, sent back.
+            // A message of this node, reflected.
             return Err(DropReason::Replayed);
         }
         let (index, overdue) = integrity.key_of(cx.now, object.key_id, interface, sender)?;
@@ -124,7 +125,8 @@ impl Rsvp {
         integrity.handshakes.answered(peer, challenge, genuine.sequence)
     }
 
-    /// Sends a challenge back, signed with the key that it names, and once more what the challenger has just dropped.
+    /// Sends an Integrity Response signed with the key that the challenge names, and resends the messages that the
+    /// challenger has just dropped.
     fn answer_challenge<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -167,7 +169,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// The host has changed: neighbours that keys name may be within reach now.
+    /// Handles a change of interfaces or routes: neighbours that keys name may be reachable now.
     #[cold]
     pub(crate) fn host_changes_for_neighbors<E: From<Event>>(
         &mut self,
@@ -183,7 +185,7 @@ impl Rsvp {
         }
     }
 
-    /// Challenges neighbours that keys name, of whom nothing is known, in advance.
+    /// Challenges unknown neighbours that keys name, in advance.
     fn greet_neighbors<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -209,7 +211,7 @@ impl Rsvp {
         self.send_challenges(cx);
     }
 
-    /// A command: other keys.
+    /// Handles the command that replaces the keys.
     pub(crate) fn replace_keys<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -221,7 +223,7 @@ impl Rsvp {
         }
     }
 
-    /// Sends the challenges that are due, and sets the timer for the next ones.
+    /// Sends due challenges, and arms the timer for the next ones.
     pub(crate) fn send_challenges<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let Some(integrity) = &mut self.integrity else { return };
         while let Some((neighbor, challenge)) = integrity.handshakes.next_challenge(cx.now) {
@@ -229,7 +231,7 @@ impl Rsvp {
             let own = way
                 .and_then(|hop| cx.context.interfaces.by_id(hop.interface))
                 .and_then(|interface| interface.address_like(neighbor));
-            // Without a way there, it is tried again later.
+            // Without a route the challenge is repeated later.
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
             let outgoing_message = OutgoingMessage::new(to_neighbor(own, neighbor));
@@ -253,7 +255,7 @@ impl Rsvp {
         }
     }
 
-    /// The timer of the handshakes fired.
+    /// Handles the handshake timer.
     pub(crate) fn handshake_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         if let Some(integrity) = &mut self.integrity {
             integrity.timer = None;
@@ -263,8 +265,8 @@ impl Rsvp {
 }
 
 impl Integrity {
-    /// The key that a message was signed with, and whether its time is over; it may be used nevertheless if it is the
-    /// last one for that neighbour (RFC 2747 section 5.3).
+    /// Returns the key that a message was signed with, and whether it has expired. The last key for a neighbour may be
+    /// used after it has expired (RFC 2747 section 5.3).
     fn key_of(
         &self,
         now: Time,
@@ -296,7 +298,7 @@ impl Integrity {
     }
 }
 
-/// A message whose digest is right.
+/// Message with a valid digest.
 struct Genuine {
     key_id: u64,
     sender: IpAddr,
@@ -305,7 +307,7 @@ struct Genuine {
     answers: bool,
 }
 
-/// The sending system: as the hop object names it, or else by the IP source address (RFC 2747 section 4).
+/// Returns the sending system: the address in the hop object, or else the IP source address (RFC 2747 section 4).
 fn sending_system(datagram: &Datagram<'_>) -> IpAddr {
     let hop = |object| match object {
         Object::RsvpHop(hop) => Some(hop.address),

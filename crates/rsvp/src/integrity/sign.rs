@@ -1,4 +1,4 @@
-//! What leaves through a secured interface: every message gets its INTEGRITY here (RFC 2747 section 4.1).
+//! INTEGRITY of sent messages on secured interfaces (RFC 2747 section 4.1).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,13 +14,13 @@ use super::{Integrity, Key};
 use crate::api::Event;
 use crate::counters::{Counters, DropReason};
 
-/// What was sent last, to be sent again to a neighbour whose challenge shows that it has not listened.
+/// Recently sent messages, to be resent to a neighbour whose challenge shows that it has dropped them.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     messages: VecDeque<Sent>,
-    /// Numbers of effects that leave as they are: signed already, or another node's.
+    /// Numbers of effects that must not be changed: already signed, or another node's.
     as_they_are: Vec<usize>,
-    /// Numbers of effects that are sent again, and will not be a third time.
+    /// Numbers of effects that are resent, and are not kept for another resend.
     again: Vec<usize>,
 }
 
@@ -34,18 +34,18 @@ struct Sent {
 }
 
 impl Recent {
-    /// How many messages are kept.
+    /// Limit of kept messages.
     const MESSAGES: usize = 8;
-    /// Longest message that is kept, octets.
+    /// Limit of the length of kept messages, octets.
     const LONGEST: usize = 2_048;
-    /// How long one is worth sending again.
+    /// Time for which a message is kept.
     const AGE: Duration = Duration::from_secs(1);
 
     fn keep(&mut self, at: Time, interface: InterfaceId, how: Outgoing, message: &[u8]) {
         if message.len() > Self::LONGEST {
             return;
         }
-        // The room of the oldest is used again.
+        // The buffer of the oldest is reused.
         let mut octets = match self.messages.len() < Self::MESSAGES {
             true => Vec::new(),
             false => self.messages.pop_front().map(|sent| sent.octets).unwrap_or_default(),
@@ -57,12 +57,12 @@ impl Recent {
 }
 
 impl Integrity {
-    /// The effect that comes next under this number is a message that leaves as it is.
+    /// Marks the message that becomes effect number `effect` as not to be signed.
     pub(crate) fn leave_as_it_is(&mut self, effect: usize) {
         self.recent.as_they_are.push(effect);
     }
 
-    /// Sends once more what has just been sent to `neighbor`, or its way, through an interface.
+    /// Resends recent messages to `neighbor`, or to destinations beyond it, through an interface.
     pub(super) fn send_again<E>(
         &mut self,
         now: Time,
@@ -82,8 +82,7 @@ impl Integrity {
         });
     }
 
-    /// Signs the messages since effect `from` that leave through secured interfaces. Those for which there is no key do
-    /// not leave.
+    /// Signs the messages since effect `from` on secured interfaces, and removes those without a key.
     pub(crate) fn sign<E: From<Event>>(
         &mut self,
         now: Time,
@@ -112,7 +111,7 @@ impl Integrity {
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // what a message is, where it goes, and what is noted on the way
+    #[allow(clippy::too_many_arguments)] // message, route and bookkeeping
     fn sign_one(
         &mut self,
         now: Time,
@@ -124,7 +123,8 @@ impl Integrity {
         overdue: &mut Vec<u64>,
     ) -> bool {
         let Some(interface) = leaves_through(context, how) else {
-            // Nobody knows which way the kernel would send it, so it must not leave where that could be a secured one.
+            // The kernel would choose the route, which could lead through a secured interface, so the message is not
+            // sent.
             return false;
         };
         let sends = self.secured(&interface.name).is_some_and(super::Secured::sends);
@@ -155,8 +155,8 @@ impl Integrity {
         }
     }
 
-    /// The key for what leaves through an interface: what every RSVP node on the way must look at is for whoever is
-    /// there, so the interface alone decides; otherwise a key that names the neighbour goes first.
+    /// Returns the key for a message through an interface. For messages that every RSVP node on the path examines, only
+    /// the interface counts; for others a key that names the neighbour is preferred.
     fn key_for(
         &self,
         now: Time,
@@ -170,7 +170,7 @@ impl Integrity {
         let shared = |key: &Key| usable(key) && key.neighbors.is_empty();
         let to_neighbor = if for_every_node { None } else { key_to_sign(keys, now, named) };
         let to_all = || key_to_sign(keys, now, shared);
-        // On a link with one neighbour, its key will do for what is for every node.
+        // On a link with one neighbour, its key is used for messages to every node.
         let only = || if for_every_node { key_to_sign(keys, now, usable) } else { None };
         to_neighbor.or_else(to_all).or_else(only)
     }
@@ -191,7 +191,7 @@ impl Integrity {
         Bundle::seal(&mut octets[start..], flags, send_ttl).is_ok()
     }
 
-    /// Appends the message with its INTEGRITY.
+    /// Appends the message with INTEGRITY.
     fn sign_message(
         &mut self,
         now: Time,
@@ -206,7 +206,7 @@ impl Integrity {
         integrity.insert(message, place).is_ok() && self.seal(key, place)
     }
 
-    /// The INTEGRITY of the next message that is signed with a key, its digest blank.
+    /// Returns the INTEGRITY object for the next message signed with a key, with an empty digest.
     pub(super) fn next_integrity(
         &mut self,
         now: Time,
@@ -223,7 +223,7 @@ impl Integrity {
         )
     }
 
-    /// Puts the digest into a message with a blank one.
+    /// Writes the digest into a message with an empty one.
     pub(super) fn seal(&self, key: usize, message: &mut [u8]) -> bool {
         let mut buffer = [0; LONGEST_DIGEST];
         let Some(covered) = earmark_wire::rsvp::Integrity::covered(message) else { return false };
@@ -232,7 +232,7 @@ impl Integrity {
     }
 }
 
-/// The interface that a message leaves through.
+/// Returns the outgoing interface of a message.
 fn leaves_through<'c>(context: &Context<'c>, how: &Outgoing) -> Option<&'c Interface> {
     let id = match how.interface {
         Some(id) => id,
@@ -241,7 +241,7 @@ fn leaves_through<'c>(context: &Context<'c>, how: &Outgoing) -> Option<&'c Inter
     context.interfaces.by_id(id)
 }
 
-/// INTEGRITY of a message, if it begins with one that can be read.
+/// Returns the INTEGRITY object of a message, if its first object is a valid one.
 pub(super) fn integrity_of(message: &[u8]) -> Option<earmark_wire::rsvp::Integrity<'_>> {
     match objects(message).next()?.ok()?.object {
         Object::Integrity(integrity) => Some(integrity),

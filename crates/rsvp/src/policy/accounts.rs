@@ -1,4 +1,4 @@
-//! How much is reserved under each rule: by name, and by interface.
+//! Bandwidth reserved under each rule, by name and by interface.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,17 +9,17 @@ use earmark_core::{InterfaceId, Rate};
 use super::merge::Voice;
 use super::rules::Used;
 
-/// What policy has decided about a reservation that stands.
+/// Policy decision about an existing reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// The number of the account of the rule that fitted; `None` where none did.
+    /// Account number of the rule that matched; `None` if none did.
     pub(crate) rule: Option<usize>,
-    /// The name it is counted under; empty for those who give none.
+    /// Name under which the reservation is accounted; empty without a name.
     pub(crate) account: String,
     pub(crate) interface: InterfaceId,
     pub(crate) rate: Rate,
     pub(crate) priority: Priority,
-    /// M. Strategy of its PREEMPTION_PRI.
+    /// Merging strategy of its PREEMPTION_PRI.
     pub(crate) strategy: u8,
 }
 
@@ -29,8 +29,8 @@ impl Grant {
     }
 }
 
-/// The sums of all grants, each as long as it is not zero. Peers choose the names, so these are ordered maps, which
-/// nobody can slow down.
+/// Sums of all grants, without zero entries. Peers choose the names, so the maps are ordered, which no choice of names
+/// can slow down.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounts {
     by_name: BTreeMap<(usize, String), Rate>,
@@ -38,7 +38,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// What is reserved under a rule by this name and on this interface, but for `replaced`.
+    /// Returns the bandwidth reserved under a rule by this name and on this interface, without `replaced`.
     pub(crate) fn used(
         &self,
         rule: usize,
@@ -63,7 +63,7 @@ impl Accounts {
         }
     }
 
-    /// A reservation stands.
+    /// Adds the grant of a reservation.
     pub(crate) fn enter(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         let by_name = self.by_name.entry((rule, grant.account.clone())).or_default();
@@ -72,7 +72,7 @@ impl Accounts {
         *on_interface = *on_interface + grant.rate;
     }
 
-    /// A reservation that was entered is gone.
+    /// Subtracts the grant of a reservation.
     pub(crate) fn leave(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         take(&mut self.by_name, &(rule, grant.account.clone()), grant.rate);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(used(&accounts, 1, "a", 1, None), (8, 8));
         assert_eq!(used(&accounts, 0, "c", 3, None), (0, 0));
         assert_eq!(used(&accounts, 0, "a", 1, Some(&grants[0])), (2, 4));
-        // What is replaced counts only where it was counted.
+        // A replaced grant counts only where it was accounted.
         assert_eq!(used(&accounts, 0, "b", 1, Some(&grants[0])), (4, 4));
         assert_eq!(used(&accounts, 0, "a", 2, Some(&grants[0])), (2, 2));
         assert_eq!(used(&accounts, 1, "a", 1, Some(&grants[0])), (8, 8));

@@ -1,4 +1,4 @@
-//! Policy control: where requests meet the rules.
+//! Policy control: decisions on requests and senders by the rules.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,13 +20,14 @@ use crate::state::{Extra, Holder, Index, Origin};
 use crate::traffic::Request;
 
 impl Policy {
-    /// The rule that decides on a request, with its number. `Err` where none fits and that is a refusal.
+    /// Returns the rule that matches a request, with its number. Returns `Err` if none matches and the default action
+    /// refuses.
     fn rule_for(&self, ask: &Ask<'_>) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
         let mut rules = self.numbers.iter().copied().zip(&self.settings.rules);
         match (rules.find(|(_, rule)| rule.fits(ask)), self.settings.otherwise) {
             (Some(found), _) => Ok(Some(found)),
             (None, Action::Allow) => Ok(None),
-            // Perhaps a name would have helped.
+            // A name might have matched a rule.
             (None, Action::Refuse) if ask.evidence.account().is_empty() => {
                 Err(PolicyControlError::MissingPolicyElement)
             }
@@ -34,7 +35,7 @@ impl Policy {
         }
     }
 
-    /// Decides on a reservation that would take the place of `replaced`.
+    /// Decides on a reservation that would replace `replaced`.
     fn grant(
         &self,
         ask: &Ask<'_>,
@@ -59,8 +60,8 @@ impl Policy {
 }
 
 impl Rsvp {
-    /// Judges a request for a reservation on a link, which would take the place of `replaced`, and writes down in it what
-    /// was granted.
+    /// Decides on a request for a reservation on a link, which would replace `replaced`, and stores the grant in the
+    /// request.
     #[cold]
     pub(crate) fn judge_request<E>(
         &self,
@@ -93,7 +94,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Judges a sender that appears, or says something new of itself; the error value of a refusal.
+    /// Decides on a new or changed sender; returns the error value of a refusal.
     #[cold]
     pub(crate) fn judge_sender(&self, path: &Path<'_>) -> Result<(), u16> {
         let Some(policy) = &self.policy else { return Ok(()) };
@@ -106,7 +107,7 @@ impl Rsvp {
             interface: "",
             rate: Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate,
         };
-        // Without any rule about senders, all of them are welcome, whatever else is refused.
+        // Without rules about senders all senders are allowed, whatever the default action is.
         if !policy.settings.rules.iter().any(|rule| rule.about == About::Senders) {
             return Ok(());
         }
@@ -117,7 +118,7 @@ impl Rsvp {
         verdict.map_err(PolicyControlError::code)
     }
 
-    /// The senders that a request is for.
+    /// Returns the senders of a request.
     fn sources(&self, holder: Holder, outgoing: InterfaceId, extra: &Extra) -> Vec<IpAddr> {
         match holder {
             Holder::Sender(psb) => [self.store.psb(psb).template.source].into(),
@@ -133,8 +134,8 @@ impl Rsvp {
         }
     }
 
-    /// The priority of all requests that are merged in a block, with `new` in the place of `replaced`. `None` where
-    /// nobody asks for it.
+    /// Returns the merged priority of all requests in a block, with `new` in place of `replaced`. Returns `None` without
+    /// preemption.
     #[inline]
     pub(crate) fn priority(
         &self,
@@ -152,7 +153,7 @@ impl Rsvp {
         Some(merge_priorities(&voices))
     }
 
-    /// Keeps the books: what a request was granted before counts no more, what it is granted now does.
+    /// Updates the accounts after a request has changed.
     #[inline]
     pub(crate) fn book(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
         let Some(policy) = &mut self.policy else { return };
@@ -165,7 +166,7 @@ impl Rsvp {
     }
 }
 
-/// The answer to POLICY_DATA that cannot be read.
+/// Returns the error for malformed POLICY_DATA.
 fn unreadable(error: &ParseError) -> ResvFault {
     let unknown = (ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyData.code());
     let (code, value) = error.report().unwrap_or(unknown);

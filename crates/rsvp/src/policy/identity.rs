@@ -1,4 +1,4 @@
-//! What an application of this host says of itself in its messages.
+//! Identity of applications of this host, for their messages.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,14 +7,14 @@ use earmark_wire::rsvp::iana::{AttributeType, CredentialForm, LocatorForm, Merge
 use earmark_wire::rsvp::{Attribute, List, PolicyData, PolicyElement, PreemptionPriority};
 use serde::{Deserialize, Serialize};
 
-/// In whose name an application asks, and how important that is. All of it is optional.
+/// User, application and priority of a request. All fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// The user, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
+    /// User, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The application, as RFC 2872 names them: `GUID=http://example.org, APP=voice, VER=1.2`.
+    /// Application, in the syntax of RFC 2872: `GUID=http://example.org, APP=voice, VER=1.2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// Preemption and defending priority (RFC 3181).
@@ -22,24 +22,25 @@ pub struct Identity {
     pub priority: Option<u16>,
 }
 
-/// A name that cannot be put into a message.
+/// A name that cannot be encoded in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name of a user or application is 1 to 512 printable ASCII letters")]
 pub struct BadName;
 
-/// Longest name, octets.
+/// Maximum length of a name, octets.
 const LONGEST_NAME: usize = 512;
 
 impl Identity {
-    /// Whether there is anything to say.
+    /// Returns whether all fields are missing.
     pub fn is_empty(&self) -> bool {
         *self == Identity::default()
     }
 
-    /// The POLICY_DATA that says it; empty if there is nothing to say.
+    /// Returns the POLICY_DATA objects; empty if the identity is empty.
     ///
     /// # Errors
-    /// A name is empty, too long, or has other than printable ASCII in it.
+    ///
+    /// A name is empty, too long, or contains characters other than printable ASCII.
     pub fn policy_data(&self) -> Result<Vec<u8>, BadName> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -64,7 +65,8 @@ impl Identity {
     }
 }
 
-/// A distinguished name locates a policy; a plain one is a credential (RFC 3182 section 3.3).
+/// Returns the attribute for a name: POLICY_LOCATOR for a distinguished name, CREDENTIAL for a plain one (RFC 3182
+/// section 3.3).
 fn attribute(name: &str) -> Result<Attribute<'_>, BadName> {
     let printable = name.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic());
     if name.is_empty() || name.len() > LONGEST_NAME || !printable {
@@ -89,7 +91,7 @@ mod tests {
     use super::super::evidence::Evidence;
     use super::*;
 
-    /// What is said is what rules read.
+    /// Rules read the names that were written.
     #[test]
     fn an_identity_is_read_as_it_was_written() {
         for (user, application, priority) in [

@@ -4,18 +4,18 @@ use earmark_core::Rate;
 use earmark_core::admission::Priority;
 use earmark_wire::rsvp::iana::MergeStrategy;
 
-/// What one of the merged requests has to say.
+/// Priority of one of the merged requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Voice {
-    /// Its quality of service, which here is the rate.
+    /// Rate, which stands for the quality of service.
     pub(crate) rate: Rate,
-    /// M. Strategy.
+    /// Merging strategy.
     pub(crate) strategy: u8,
     pub(crate) priority: Priority,
 }
 
-/// Merges priorities: preemption and defending priority each for itself, the highest among those that count. Where none
-/// counts, or none is said, it is the lowest.
+/// Merges preemption and defending priority separately: each is the highest among the requests that count. The result
+/// is the lowest priority if none counts or has one.
 ///
 /// An unknown strategy is treated as the recommended one.
 pub(crate) fn merge_priorities(voices: &[Voice]) -> Priority {

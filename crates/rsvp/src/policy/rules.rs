@@ -1,4 +1,4 @@
-//! Rules: who may reserve, or announce, how much and where. The first rule that fits a request decides on it.
+//! Rules for reservations and senders. The first rule that matches a request decides.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,82 +12,82 @@ use serde::{Deserialize, Serialize};
 use super::evidence::Evidence;
 use super::pattern::Pattern;
 
-/// One rule. What it does not mention does not matter; the one without any condition fits everything.
+/// One rule. Conditions that are missing match everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// What it is about.
+    /// Kind of request that the rule is about.
     pub about: About,
-    /// Fits those who give one of these names as users.
+    /// Matches requests with one of these user names.
     pub users: Vec<Pattern>,
-    /// Fits those who give one of these names as applications.
+    /// Matches requests with one of these application names.
     pub applications: Vec<Pattern>,
-    /// Fits flows from these addresses: one that allows fits if all senders are there, one that refuses if any is.
+    /// Matches flows from these addresses: an allowing rule if all senders match, a refusing one if any does.
     pub sources: Vec<Prefix>,
-    /// Fits sessions with these destinations.
+    /// Matches sessions with these destinations.
     pub destinations: Vec<Prefix>,
-    /// Fits what would be reserved on these interfaces, or announced through them, by name.
+    /// Matches reservations on, and senders through, these interfaces, by name.
     pub interfaces: Vec<String>,
-    /// What to do with what fits.
+    /// Action for matching requests.
     pub action: Action,
-    /// Most for one reservation.
+    /// Limit of one reservation.
     pub flow: Option<Rate>,
-    /// Most for all reservations under one name, on all interfaces together; those without any name share.
+    /// Limit of all reservations under one name, on all interfaces together; requests without a name share one limit.
     pub total: Option<Rate>,
-    /// Most for all reservations of the rule on one interface.
+    /// Limit of all reservations of the rule on one interface.
     pub interface_total: Option<Rate>,
-    /// The priority of what fits. Requests that say one themselves have that, if [`Rule::highest_priority`] lets them or
-    /// nothing is said here.
+    /// Priority of matching requests. A request that signals a priority has its own, if [`Rule::highest_priority`]
+    /// permits it or no priority is set here.
     pub priority: Option<Priority>,
-    /// The highest priority that a request can give itself.
+    /// Highest priority that a request can signal.
     pub highest_priority: Option<u16>,
 }
 
-/// What a rule is about.
+/// Kind of request that a rule is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// Who may reserve: Resv messages.
+    /// Reservations: Resv messages.
     #[default]
     Reservations,
-    /// Who may announce a flow: Path messages.
+    /// Senders: Path messages.
     Senders,
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The request goes to admission control, if it keeps to the limits.
+    /// The request proceeds to admission control, if it is within the limits.
     #[default]
     Allow,
     /// The request is refused.
     Refuse,
 }
 
-/// A request, as rules see it.
+/// A request with the properties that rules examine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) about: About,
     pub(crate) evidence: &'a Evidence<'a>,
     pub(crate) sources: &'a [IpAddr],
     pub(crate) destination: IpAddr,
-    /// Name of the outgoing interface; empty where there is none.
+    /// Name of the outgoing interface; empty without one.
     pub(crate) interface: &'a str,
     pub(crate) rate: Rate,
 }
 
-/// What is reserved under a rule already, without what the request would replace.
+/// Bandwidth reserved under a rule, without what the request would replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Under the same name.
+    /// Reserved under the same name.
     pub(crate) by_name: Rate,
-    /// On the same interface.
+    /// Reserved on the same interface.
     pub(crate) on_interface: Rate,
 }
 
 impl Rule {
-    /// Whether a request is one of those that the rule is for.
+    /// Returns whether a request matches the rule.
     pub(crate) fn fits(&self, ask: &Ask<'_>) -> bool {
         let from_here = |source: &IpAddr| covers(&self.sources, *source);
         let sources = match self.action {
@@ -103,7 +103,7 @@ impl Rule {
             && is_named(&self.applications, &ask.evidence.applications)
     }
 
-    /// Whether two rules are for the same requests, whatever they do with them.
+    /// Returns whether two rules match the same requests, whatever their actions are.
     pub(crate) fn fits_the_same(&self, other: &Rule) -> bool {
         let conditions = |rule: &Rule| Rule {
             action: Action::default(),
@@ -117,7 +117,8 @@ impl Rule {
         conditions(self) == conditions(other)
     }
 
-    /// Whether a request that fits may go on, or with which error value of "policy control failure" it is refused.
+    /// Checks a matching request against the limits; returns the error value of "policy control failure" if it is
+    /// refused.
     pub(crate) fn judge(&self, ask: &Ask<'_>, used: Used) -> Result<(), PolicyControlError> {
         if self.action == Action::Refuse {
             return Err(PolicyControlError::Rejected);
@@ -133,7 +134,7 @@ impl Rule {
         Ok(())
     }
 
-    /// The priority of a request that says `signalled`, or nothing about it.
+    /// Returns the priority of a request that signals `signalled`.
     pub(crate) fn priority(&self, signalled: Option<Priority>) -> Priority {
         match (self.highest_priority, self.priority, signalled) {
             (Some(highest), _, Some(said)) => {
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Shared reservations have several senders: nobody gets in, or past a refusal, in the company of others.
+    /// A shared reservation has several senders: an allowing rule needs all of them, a refusing rule any.
     #[test]
     fn all_senders_must_be_allowed_and_none_refused() {
         let evidence = Evidence::default();
