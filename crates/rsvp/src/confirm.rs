@@ -1,5 +1,5 @@
-//! Confirmations: ResvConf on its way to the receiver that asked for it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209,
-//! RESV CONFIRM ARRIVES).
+//! Confirmations: ResvConf towards the receiver that requested it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209, RESV
+//! CONFIRM ARRIVES).
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -20,18 +20,18 @@ use crate::refresh_reduction::OutgoingMessage;
 use crate::shared::told as told_filters;
 use crate::state::{Holder, Index, Peer};
 
-/// A receiver wants to know whether its request stands.
+/// RESV_CONFIRM of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfirmRequest {
     pub(crate) receiver: IpAddr,
-    /// Its block.
+    /// Reservation state block of the request.
     pub(crate) request: Index,
 }
 
 impl Rsvp {
-    /// Whether a request is more than all others for a sender, so that it is for upstream to confirm: what is equal to or
-    /// smaller than what others have in place goes no further (RFC 2205 section 2.6). What has failed upstream lately
-    /// does not lead, nor is it in place.
+    /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from
+    /// upstream. A request that others in place equal or exceed is not forwarded (RFC 2205 section 2.6). Requests in
+    /// blockade state are neither larger nor in place.
     pub(crate) fn leads(&self, now: Time, request: Index, sender: Index) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let failed = self.failure(now, holder, sender);
@@ -71,7 +71,7 @@ impl Rsvp {
         }
     }
 
-    /// Confirms a reservation to the receiver that asked: it stands here, and nobody upstream has a say in it.
+    /// Sends a ResvConf from this node: the reservation is in place here and no node upstream has to confirm it.
     pub(crate) fn send_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -84,7 +84,7 @@ impl Rsvp {
             .outgoing
             .and_then(|outgoing| cx.context.interfaces.by_id(outgoing))
             .and_then(|interface| interface.address_like(receiver));
-        // A receiver on this very host is told at once.
+        // A receiver on this host is notified at once.
         let node = address.unwrap_or(receiver);
         let flowspec = Some(tcsb.flowspec);
         let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
@@ -99,7 +99,7 @@ impl Rsvp {
             },
         };
         if let Peer::Local(application) = self.store.rsb(request).hop {
-            // Others of this host have not asked, or have asked for more.
+            // Other applications of this host have not requested a confirmation, or have requested more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
             let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
             let event = Event::Confirmed { application, session, node, style, filters, reach };
@@ -129,7 +129,7 @@ impl Rsvp {
         self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(confirmation));
     }
 
-    /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
+    /// Forwards a ResvConf by one hop. The message is rebuilt, so that each hop can sign it.
     fn forward_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -160,7 +160,7 @@ impl Rsvp {
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
-            // Whoever gets it named must know whom to acknowledge it to.
+            // A receiver that gets a MESSAGE_ID must know the address to acknowledge it to.
             source: peer.and(own).unwrap_or(datagram.source),
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
@@ -172,8 +172,8 @@ impl Rsvp {
         self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(*confirmation));
     }
 
-    /// The data whose reservation is confirmed, of the first sender that is known, where a confirmation goes to the
-    /// destination of the data and the way there depends on the flow.
+    /// Returns the data of the first known sender in a ResvConf, if the ResvConf goes to the destination of the data
+    /// and the route there depends on the flow.
     fn data_confirmed(
         &self,
         context: &Context<'_>,
@@ -201,7 +201,7 @@ impl Rsvp {
         sender.map(|sender| self.data_of(sender))
     }
 
-    /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.
+    /// Sends RESV_CONFIRM to every application that has reserved one of the flows. Returns whether there was one.
     fn tell_applications_of_confirmation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

@@ -1,4 +1,4 @@
-//! The engine: takes an input to the rules that treat it.
+//! Engine contract: dispatch of inputs to the handlers of each message type and timer.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::refresh_reduction::unbundled;
 use crate::repair::Changed;
 use crate::state::TimerKind;
 
-/// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
+/// Limit of timers handled by one [`Input::Expire`]; the rest is due again at once.
 const TIMERS_PER_TURN: usize = 256;
 
 impl Engine for Rsvp {
@@ -35,7 +35,7 @@ impl Engine for Rsvp {
         let mut cx = HandlerContext { now, context, out, name: MessageIdKey::NONE, owed: None };
         match input {
             Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram, None),
-            // It has no connections.
+            // RSVP has no connections.
             Input::Stream(_) => {}
             Input::Expire => self.timers_expire(&mut cx),
             Input::Command(command) => self.command(&mut cx, command),
@@ -67,7 +67,7 @@ impl Rsvp {
             HostEvent::Displaced(Displaced { claim, owner, kept, by }) => {
                 self.give_way(cx, claim, owner, kept, by);
             }
-            // What it refuses it answers, and the receiver asks again; it has nobody wait.
+            // Refused requests are answered at once, so none waits for bandwidth; the receiver repeats its request.
             HostEvent::Grantable { .. } => {}
             HostEvent::RouteChanged(prefix) => {
                 self.routes_change(cx.now, Changed::Prefix(prefix));
@@ -75,7 +75,7 @@ impl Rsvp {
             HostEvent::MulticastRouteChanged { source, group } => {
                 self.routes_change(cx.now, Changed::Group(source, group));
             }
-            // Routes through it may lead elsewhere now, or nowhere.
+            // Routes through the interface may have changed or ended.
             HostEvent::InterfaceChanged(interface) => {
                 self.routes_change(cx.now, Changed::Anything);
                 self.interface_changes(cx, interface);
@@ -86,7 +86,7 @@ impl Rsvp {
         }
     }
 
-    /// A message arrives, by itself or in a Bundle that was sent with TTL `bundled`.
+    /// Handles a message, received alone or in a Bundle that was sent with TTL `bundled`.
     pub(crate) fn message_arrives<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -98,7 +98,7 @@ impl Rsvp {
         }
         let takes_part =
             cx.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
-        // A message is large, so it is looked at where it was made.
+        // Parsed in place because a message is large.
         let mut parsed = Message::parse(datagram.payload);
         let message = match &mut parsed {
             Ok(message) => message,
@@ -117,8 +117,8 @@ impl Rsvp {
                 &alone
             }
         };
-        // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
-        // on the way must look at.
+        // RFC 2209, MESSAGE ARRIVES: messages to other nodes are forwarded, except the types that every node on the
+        // path examines.
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
         if !takes_part || (!for_every_node && passes_by(cx.context, datagram.destination)) {
@@ -148,7 +148,7 @@ impl Rsvp {
         }
     }
 
-    /// A message that is about no session, but between neighbours.
+    /// Handles a message between neighbours that concerns no session.
     fn neighbor_speaks<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -156,7 +156,8 @@ impl Rsvp {
         message: &Message<'_>,
         takes_part: bool,
     ) {
-        // A summary may go to the group that it is about, and so to whoever forwards packets to it.
+        // A summary refresh may be sent to the group that it is about, and so arrive at nodes that forward the group's
+        // packets.
         let to_group =
             matches!(message.body, Body::Srefresh(_)) && datagram.destination.is_multicast();
         if !takes_part || !(to_group || cx.context.interfaces.is_local(datagram.destination)) {
@@ -192,7 +193,7 @@ impl Rsvp {
         }
     }
 
-    /// A message of a kind that this engine does not take part in: as good as one of an unknown type.
+    /// Handles a message type without support: dropped like an unknown type.
     #[cold]
     fn unsupported_arrives<E: From<Event>>(
         &mut self,
@@ -203,7 +204,7 @@ impl Rsvp {
         self.drop(cx, datagram, DropReason::Malformed);
     }
 
-    /// Counts a message that cannot be read, and answers it where RFC 2205 has an answer.
+    /// Counts a malformed message, and sends an error if RFC 2205 defines one.
     fn malformed_arrives<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -211,7 +212,7 @@ impl Rsvp {
         error: &ParseError,
         takes_part: bool,
     ) {
-        // What a neighbour sends to another node is that node's to judge.
+        // A hop-by-hop message to another node is for that node to check.
         let hop_by_hop = matches!(
             Salvage::scan(datagram.payload).message_type,
             MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
@@ -246,7 +247,7 @@ impl Rsvp {
     }
 }
 
-/// Whether a message with this destination is another node's.
+/// Returns whether a destination is another node's.
 fn passes_by(context: &Context<'_>, destination: IpAddr) -> bool {
     !destination.is_multicast() && !context.interfaces.is_local(destination)
 }

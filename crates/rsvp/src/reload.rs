@@ -1,9 +1,8 @@
-//! Settings that may be replaced while an engine runs.
+//! Settings that can be replaced while an engine runs.
 //!
-//! What stands is never given up for it: reservations that a new limit or rule would refuse stay, and are refreshed as
-//! before. What messages say is told anew where it is another now (R, code points), at the pace of what is sent again. What
-//! this node says for others follows its settings, for that is theirs alone: a proxy that is no longer named ends what it
-//! began.
+//! Existing state is kept: reservations that a new limit or rule would refuse stay and are refreshed as before. State
+//! whose messages change (R, code points) is sent again, at the rate of retransmissions. Proxies follow the settings: a
+//! proxy that is removed ends its senders and reservations.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -20,25 +19,25 @@ use crate::policy::Policy;
 use crate::proxy::SenderProxy;
 use crate::{limits, policy, proxy};
 
-/// The part of [`Config`] that may change; the rest holds for an engine's life.
+/// Part of [`Config`] that can change at run time; the rest is fixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renewal {
-    /// See [`Config::timing`].
+    /// Value for [`Config::timing`].
     pub timing: Timing,
-    /// See [`Config::interfaces`].
+    /// Value for [`Config::interfaces`].
     pub interfaces: BTreeMap<InterfaceId, Timing>,
-    /// See [`Config::max_sessions`].
+    /// Value for [`Config::max_sessions`].
     pub max_sessions: u32,
-    /// Whether questions about sessions are answered; see [`crate::diagnostics::Settings::answer`].
+    /// Value for [`crate::diagnostics::Settings::answer`].
     pub diagnostics: bool,
-    /// See [`Config::limits`].
+    /// Value for [`Config::limits`].
     pub limits: limits::Settings,
-    /// See [`Config::policy`]. A rule that keeps its conditions keeps its account, whatever its limits are now.
+    /// Value for [`Config::policy`]. A rule with unchanged conditions keeps its account, whatever its limits are.
     pub policy: policy::Settings,
-    /// See [`Config::dclass`].
+    /// Value for [`Config::dclass`].
     pub dclass: BTreeMap<String, Vec<Dscp>>,
-    /// See [`Config::proxies`].
+    /// Value for [`Config::proxies`].
     pub proxies: proxy::Settings,
 }
 
@@ -58,7 +57,7 @@ impl From<Config> for Renewal {
 }
 
 impl Rsvp {
-    /// Takes other settings.
+    /// Applies new settings.
     pub(crate) fn renew<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -90,8 +89,8 @@ impl Rsvp {
         }
     }
 
-    /// Announces these senders, and no others, for hosts that do not speak RSVP. A place in the list is what an application
-    /// is called by, so who stays keeps its place, and who comes takes one that is free.
+    /// Replaces the sender proxies. The index in the list determines the application, so proxies that remain keep their
+    /// index, and new ones get a free one.
     fn speak_for<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

@@ -1,5 +1,5 @@
-//! Requests in the shared styles, WF and SE: they appear, are refreshed, change and go (RFC 2209, RESV and RTEAR
-//! MESSAGE ARRIVES).
+//! Requests in the shared styles WF and SE: created, refreshed, changed and removed (RFC 2209, RESV and RTEAR MESSAGE
+//! ARRIVES).
 
 use alloc::vec::Vec;
 
@@ -28,7 +28,7 @@ impl Rsvp {
         outgoing: InterfaceId,
         expires_at: Time,
     ) {
-        // Taken out for as long as it is needed, so that a refresh allocates nothing.
+        // Taken out and reused, so that a refresh allocates nothing.
         let mut named = core::mem::take(&mut self.named);
         let done = self.shared_request(cx, resv, outgoing, expires_at, &mut named);
         self.named = named;
@@ -39,7 +39,7 @@ impl Rsvp {
         self.refuse(cx, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
     }
 
-    /// Refreshes the request of a next hop, or makes or changes it. `specs` is room for the senders that it is for.
+    /// Creates, changes or refreshes the request of a next hop. `specs` is a buffer for its senders.
     fn shared_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -68,7 +68,7 @@ impl Rsvp {
         let rsb = known.rsb;
         mark(Checkpoint::FindRsb);
         if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
-            return Ok(()); // what overtook it says what holds
+            return Ok(()); // a later message has set the state
         }
         if let Some(rsb) = rsb
             && resv.confirm.is_none()
@@ -106,8 +106,8 @@ impl Rsvp {
         Ok(())
     }
 
-    /// A request has what a message said that named so many senders, of whom so many were found here. Its name can stand
-    /// for it only if these are all that the message named, and all that the request is for.
+    /// Stores the MESSAGE_ID of a message in the block of its request. The identifier can stand for the request only if
+    /// all senders in the message were found here, and the request has no others.
     fn remember_shared<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -121,7 +121,7 @@ impl Rsvp {
         self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
     }
 
-    /// Makes or changes a shared reservation; gives the block of the request.
+    /// Creates or changes a shared reservation; returns the block of the request.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -139,7 +139,7 @@ impl Rsvp {
         done
     }
 
-    /// A session has one style at a time; the error names the one that it has.
+    /// Checks the style of a session, which has one at a time; the error contains that style.
     pub(crate) fn check_style(&self, session: Index, style: Style) -> Result<(), ResvFault> {
         let present = match self.store.pool_of(session) {
             Some(pool) => self.store.pool(pool).style,
@@ -152,8 +152,8 @@ impl Rsvp {
         Err(ResvFault::new(ErrorCode::ConflictingStyle, present.option_vector()))
     }
 
-    /// Writes into `matching` the senders that filters name and whose data takes a way, in ascending order: those that
-    /// have a part in a shared reservation there. None for WF, if there is any sender at all.
+    /// Writes into `matching` the senders that filters name and whose data uses an outgoing interface, in ascending
+    /// order; none for WF if there is any sender.
     pub(crate) fn senders_towards(
         &self,
         session: Index,
@@ -182,7 +182,7 @@ impl Rsvp {
         if matching.is_empty() { Err(none) } else { Ok(()) }
     }
 
-    /// What there is of a request in a session's shared reservation on an outgoing interface.
+    /// Returns the existing blocks for a request in a session's shared reservation on an outgoing interface.
     pub(crate) fn find_shared(
         &self,
         session: Index,
@@ -212,7 +212,8 @@ impl Rsvp {
             && specs.iter().all(|spec| rsb.names(spec))
     }
 
-    /// A refresh writes when the filters that it names end, and with the first of them the request.
+    /// Extends the lifetime of the filters in a message, and sets that of the request to the earliest end of all
+    /// filters.
     fn refresh_shared(&mut self, now: Time, rsb: Index, specs: &[FilterSpec], expires_at: Time) {
         let block = self.store.rsb_mut(rsb);
         let mut first = expires_at;
@@ -227,7 +228,7 @@ impl Rsvp {
         self.refresh_reservation(now, rsb, first);
     }
 
-    /// A request was refused: what its next hop has reserved already stays, and counts as refreshed.
+    /// Handles a refused request: the reservation that its next hop has stays, and counts as refreshed.
     #[cold]
     fn keep_shared(
         &mut self,
@@ -250,7 +251,7 @@ impl Rsvp {
         known.tcsb.is_some()
     }
 
-    /// Gives whether there was anything to tear.
+    /// Handles a ResvTear in a shared style. Returns whether there was anything to tear.
     pub(crate) fn shared_tear_arrives<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -284,7 +285,7 @@ impl Rsvp {
         true
     }
 
-    /// Some filters of a request go, and with the last of them the request. Gives whether there were any.
+    /// Removes some filters of a request, and the request if none remain. Returns whether there were any.
     pub(crate) fn drop_filters<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -301,7 +302,7 @@ impl Rsvp {
     }
 }
 
-/// The filter specs of shared-explicit descriptors; none for WF.
+/// Returns the filter specs of shared-explicit descriptors; none for WF.
 pub(crate) fn filters_of(flows: &FlowDescriptors<'_>) -> Vec<FilterSpec> {
     match flows {
         FlowDescriptors::SharedExplicit(_, filters) => filters.iter().collect(),
@@ -310,7 +311,7 @@ pub(crate) fn filters_of(flows: &FlowDescriptors<'_>) -> Vec<FilterSpec> {
     }
 }
 
-/// The flowspec of shared descriptors.
+/// Returns the flowspec of shared descriptors.
 pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
     match flows {
         FlowDescriptors::SharedExplicit(flowspec, _) | FlowDescriptors::Wildcard(flowspec) => {
@@ -320,7 +321,7 @@ pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
     }
 }
 
-/// Filters as events tell them.
+/// Converts flow descriptors to the filters of an event.
 pub(crate) fn told(flows: &FlowDescriptors<'_>) -> Filters {
     filters_of(flows).into()
 }

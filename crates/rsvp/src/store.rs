@@ -1,15 +1,15 @@
-//! The slabs of state blocks and the indexes into them.
+//! Slabs of state blocks and the indexes into them.
 //!
-//! | index | key | cardinality | who chooses the key |
+//! | index | key | entries | source of the key |
 //! |---|---|---|---|
-//! | `senders` | (session, sender template) | one a [`Psb`] | peers, so SipHash with a random key |
-//! | `sessions` | session | one a [`SessionBlock`] | peers, likewise |
-//! | `destinations` | (address, protocol) | one a destination, the first of its sessions | peers, likewise |
-//! | `names` | (neighbour, MESSAGE_ID) | one a [`Psb`] or [`Rsb`] that a message with MESSAGE_ID made | peers, so a [`KeyedHash`] |
-//! | `neighbors_by_address` | (interface, address) | one a neighbour | an ordered map |
-//! | `blockades` | sender, or (pool, neighbour) | as many as were refused upstream lately | an ordered map |
+//! | `senders` | (session, sender template) | one for each [`Psb`] | peers, so SipHash with a random key |
+//! | `sessions` | session | one for each [`SessionBlock`] | peers, so SipHash with a random key |
+//! | `destinations` | (address, protocol) | one for each destination, the first of its sessions | peers, so SipHash with a random key |
+//! | `names` | (neighbour, MESSAGE_ID) | one for each [`Psb`] or [`Rsb`] from a message with MESSAGE_ID | peers, so a [`KeyedHash`] |
+//! | `neighbors_by_address` | (interface, address) | one for each neighbour | an ordered map |
+//! | `blockades` | sender, or (pool, neighbour) | one for each request recently refused upstream | an ordered map |
 //!
-//! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
+//! No index is ever iterated; listings are in slab order, so no order depends on a hash.
 
 mod blockades;
 mod keys;

@@ -1,8 +1,8 @@
-//! Traffic control: what the reservation requests of a sender or pool add up to on a link (RFC 2209, UPDATE TRAFFIC
-//! CONTROL), and how much of it the senders can use.
+//! Traffic control: the merged reservation requests of a sender or pool on a link (RFC 2209, UPDATE TRAFFIC CONTROL),
+//! limited to what the senders can use.
 //!
-//! A change is first tried on the ledger, with everything computed and nothing written. Only what was granted is
-//! written into the state blocks, so that a refusal leaves nothing to undo.
+//! A change is first computed and admitted by the ledger, without storing anything. Only granted changes are stored in
+//! the state blocks, so a refusal leaves nothing to undo.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,7 +26,7 @@ use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
 use crate::store::Known;
 
-/// What one next hop, or one application, asks for one sender or for those that share.
+/// Request of one next hop, or one application, for one sender or for those that share it.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) origin: Origin,
@@ -34,13 +34,14 @@ pub(crate) struct Request {
     pub(crate) outgoing: Option<InterfaceId>,
     pub(crate) flowspec: FlowSpec,
     pub(crate) extra: Option<Box<Extra>>,
-    /// Receiver that wants to know.
+    /// Receiver address of RESV_CONFIRM.
     pub(crate) confirm: Option<IpAddr>,
     pub(crate) expires_at: Time,
 }
 
 impl Rsvp {
-    /// Makes or changes a reservation: all of it, or nothing and the reason why. Gives the block of the request.
+    /// Creates or changes a reservation completely, or returns the error and changes nothing. Returns the block of the
+    /// request.
     pub(crate) fn reserve<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -92,7 +93,7 @@ impl Rsvp {
         mark(Checkpoint::ReservationManagement);
         match holder {
             Holder::Sender(psb) => {
-                // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+                // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
                 let waits = self.store.psb(psb).resv_message_id == NONE;
                 let asked = asked.filter(|_| waits || !other_objects);
                 self.spread_reservation(cx, psb, tcsb, asked, wish);
@@ -102,8 +103,8 @@ impl Rsvp {
         Ok(request)
     }
 
-    /// Takes one reservation request back, and traffic control with it if it was the last. Upstream is for the caller
-    /// to tell.
+    /// Removes one reservation request, and its traffic-control block if it was the last. The caller updates the
+    /// request upstream.
     pub(crate) fn withdraw<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -116,7 +117,7 @@ impl Rsvp {
         mark(Checkpoint::TearRsb);
     }
 
-    /// Requests have gone, or filters of them: brings traffic control in line with what is left, if anything is.
+    /// Updates traffic control after requests, or filters of them, were removed.
     pub(crate) fn settle_rest<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -130,8 +131,8 @@ impl Rsvp {
         }
     }
 
-    /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to
-    /// those who asked for it; they keep what there was.
+    /// Updates traffic control for the remaining requests, filters and senders. If the change is refused, those
+    /// requests get an error and the old reservation stays.
     pub(crate) fn settle<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -142,8 +143,8 @@ impl Rsvp {
         let other_flows = self.settle_flows(cx, tcsb, None);
         let priority = self.priority(Some(tcsb), None, None);
         if let Err(fault) = self.change_traffic_control(cx, tcsb, merged, &[], priority) {
-            // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
-            // link has no room for those of the others. They keep what it has room for.
+            // A lower rate is never refused, but larger packets may be: the request with small packets has ended, and
+            // the link cannot admit those of the others. They keep the size that was admitted.
             let smaller = with_packets_of(merged, &before);
             if self.change_traffic_control(cx, tcsb, smaller, &[], priority).is_err() {
                 self.report_refusal(cx, tcsb, &ResvFault { in_place: true, ..fault }, None);
@@ -154,7 +155,7 @@ impl Rsvp {
         }
     }
 
-    /// Takes a reservation out of traffic control at one stroke, with all requests that are merged into it.
+    /// Removes a reservation from traffic control at once, with all requests merged into it.
     pub(crate) fn void<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -172,7 +173,7 @@ impl Rsvp {
         }
     }
 
-    /// The claim behind a reservation could not be put into traffic control: the reservation is void.
+    /// Handles a failure of traffic control for a granted claim: the reservation is void.
     pub(crate) fn traffic_control_refuses<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -186,13 +187,13 @@ impl Rsvp {
         self.lose(cx, tcsb, Change::Orphaned);
     }
 
-    /// The block that a claim is behind, if it is one of ours and still there.
+    /// Returns the block of a claim, if it still exists.
     pub(crate) fn block_of(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let block = self.store.tcsbs.get(owner.block as usize)?;
         (owner.protocol == Protocol::Rsvp && block.claim == Some(claim)).then_some(owner.block)
     }
 
-    /// A reservation ends with all its requests, and upstream is told what is left.
+    /// Removes a reservation with all its requests, and updates the request upstream.
     pub(crate) fn lose<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -213,7 +214,7 @@ impl Rsvp {
         }
     }
 
-    /// Tells all whose requests are merged into a reservation that it cannot be had, but for `left` of it.
+    /// Reports to all requests merged into a reservation that it was refused or reduced to `left`.
     pub(crate) fn report_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -228,7 +229,7 @@ impl Rsvp {
         }
     }
 
-    /// Whether a merged flowspec can be merged with what the same senders have on other interfaces, too.
+    /// Returns whether a merged flowspec can be merged with those of the same senders on other interfaces.
     #[inline]
     fn goes_with_the_others(&self, holder: Holder, tcsb: Option<Index>, merged: &FlowSpec) -> bool {
         self.store.tcsbs_of(holder).all(|other| {
@@ -237,8 +238,8 @@ impl Rsvp {
         })
     }
 
-    /// The least upper bound of the requests of a block, with `instead` in the place of `rsb`. `None` where nothing is
-    /// asked for, or what is asked for does not go together.
+    /// Returns the least upper bound of the requests of a block, with `instead` in place of `rsb`. Returns `None`
+    /// without requests, or if they request different services.
     #[inline]
     fn merged(
         &self,
@@ -260,8 +261,8 @@ impl Rsvp {
         merged
     }
 
-    /// TC_AddFilter and TC_DelFilter: the packets that share a reservation become those that its requests name, of which
-    /// only `changed` may name others than before. Gives whether any other packets do.
+    /// TC_AddFilter and TC_DelFilter: sets the filters of a shared reservation to those of its requests; only those of
+    /// `changed` may differ. Returns whether any filter has changed.
     fn settle_flows<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -277,7 +278,7 @@ impl Rsvp {
         let named = named.iter().map(|filter| filter.spec);
         let new: Vec<FilterSpec> =
             named.filter(|spec| before.binary_search(spec).is_err()).collect();
-        // As a rule all requests are for the same senders, and the first of them names them all.
+        // In most cases all requests have the same senders, and the first of them names all.
         let is_named =
             |spec: &FilterSpec| self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).names(spec));
         let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
@@ -287,7 +288,7 @@ impl Rsvp {
         if let Some(claim) = self.store.tcsb(tcsb).claim {
             for filter in &new {
                 let flow = self.flow(Holder::Pool(pool), Some(filter));
-                // What a dead daemon left for this flow alone is part of the claim now.
+                // A class for this flow left by a previous daemon run is part of the claim now.
                 if let Some(interface) = self.store.tcsb(tcsb).outgoing {
                     cx.context.ledger.drop_adopted(interface, &flow);
                 }
@@ -304,7 +305,7 @@ impl Rsvp {
         true
     }
 
-    /// Writes a request that was granted into its block, a new one where there was none, and gives the block.
+    /// Stores a granted request in its block, or in a new one, and returns the block.
     fn write_request(
         &mut self,
         now: Time,
@@ -347,15 +348,15 @@ impl Rsvp {
         index
     }
 
-    /// Removes a request, and nothing with it; `before` is the one before it.
+    /// Removes a request only; `before` is the request before it.
     pub(crate) fn remove_request(&mut self, before: Option<Index>, rsb: Index) {
         let gone = self.store.remove_rsb(before, rsb);
         self.store.part(gone.hop, Block::Reservation);
         self.book(gone.extra.as_deref(), None);
     }
 
-    /// Tells whoever must know of a granted fixed-filter request: the previous hop, or the sender if it is one of ours,
-    /// and the receiver that asked for it. `before` is what was asked for upstream until now.
+    /// Reports a granted fixed-filter request: to the previous hop or the local sender, and to the receiver that
+    /// requested a confirmation. `before` is the previous request upstream.
     fn spread_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -387,7 +388,7 @@ impl Rsvp {
         }
     }
 
-    /// Likewise for a request in a shared style.
+    /// Reports a granted request in a shared style.
     fn spread_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -404,7 +405,7 @@ impl Rsvp {
         }
     }
 
-    /// RESV_EVENT to an application that sends, about what its data has now.
+    /// Sends RESV_EVENT to a sending application about its current reservation.
     pub(crate) fn tell_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -426,7 +427,7 @@ impl Rsvp {
         });
     }
 
-    /// The packets of a sender, or of that sender in a pool, or of all senders.
+    /// Returns the flow of a sender, of one sender in a pool, or of all senders.
     pub(crate) fn flow(&self, holder: Holder, filter: Option<&FilterSpec>) -> Flow {
         let session = self.store.session_key(holder);
         match holder {
@@ -435,7 +436,7 @@ impl Rsvp {
         }
     }
 
-    /// For whose packets a reservation is.
+    /// Returns the senders of a reservation.
     #[inline]
     pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
         match self.store.tcsb(tcsb).holder {
@@ -464,7 +465,7 @@ impl Rsvp {
     }
 }
 
-/// `flowspec`, but with packets no larger than those of `other`.
+/// Returns `flowspec` with packets no larger than those of `other`.
 fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     let (FlowSpec::ControlledLoad(other) | FlowSpec::Guaranteed(other, _)) = other;
     let (FlowSpec::ControlledLoad(bucket) | FlowSpec::Guaranteed(bucket, _)) = &mut flowspec;
@@ -473,7 +474,7 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     flowspec
 }
 
-/// The packets of a session that a filter selects; without one, those of every sender.
+/// Returns the flow of a session that a filter selects; without one, that of every sender.
 pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
     let (source_port, flow_label) = match filter.map(|filter| filter.selector) {
         Some(SourceSelector::Port(port)) => (port, 0),
