@@ -1,4 +1,4 @@
-//! Blockade state: whose requests it holds back, and when it ends (RFC 2205 section 3.5).
+//! Blockade state: which requests it blocks, and when it ends (RFC 2205 section 3.5).
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -33,13 +33,13 @@ fn ask<'a>(router: &mut Bench, large: Resv<'a>, small: Resv<'a>) -> Vec<String> 
     told
 }
 
-/// The next request upstream.
+/// Next request upstream.
 fn asked_next(router: &mut Bench) -> Option<String> {
     let outcomes = router.pass(Duration::from_secs(46));
     told(&outcomes).into_iter().find(|text| text.starts_with("Resv to"))
 }
 
-/// It lasts twice the refresh period, and then all is asked for again.
+/// Blockade state lasts twice the refresh period; then the full request is sent again.
 #[test]
 fn it_ends_by_itself() {
     let (large, small) = ([flow(4)], [flow(2)]);
@@ -49,14 +49,14 @@ fn it_ends_by_itself() {
     assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 4 of 4000"));
 }
 
-/// It holds until the last moment before 2 R have passed, and at that moment no more.
+/// Blockade state lasts until 2 R have passed, and not longer.
 #[test]
 fn it_ends_at_its_time() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
     let moment = Duration::from_nanos(1);
     router.pass(Duration::from_secs(60) - moment);
-    // A wish for confirmation goes on at once, unless its request is held back.
+    // RESV_CONFIRM is forwarded at once unless its request is blocked.
     let wish = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
     let before = told(&router.arrives(ETH2, Body::Resv(wish)));
     router.pass(moment);
@@ -64,7 +64,7 @@ fn it_ends_at_its_time() {
     assert_eq!((before, after), (vec![], vec!["Resv to 10.0.1.1: FF 4 of 4000".to_string()]));
 }
 
-/// It is about a sender: one that comes again afterwards has nothing to do with it.
+/// Blockade state ends with its sender; the same sender starts without it.
 #[test]
 fn it_ends_with_its_sender() {
     let (large, small) = ([flow(4)], [flow(2)]);
@@ -75,7 +75,7 @@ fn it_ends_with_its_sender() {
     assert_eq!(told, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
 }
 
-/// What failed behind one previous hop may well succeed behind another.
+/// What failed behind one previous hop may succeed behind another.
 #[test]
 fn it_ends_when_the_sender_comes_from_elsewhere() {
     let (large, small) = ([flow(4)], [flow(2)]);
@@ -95,7 +95,7 @@ fn it_ends_when_the_sender_comes_from_elsewhere() {
     assert!(told(&back).contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
 }
 
-/// For wildcard requests it is about a previous hop, and holds for all of its senders, as long as there is one.
+/// Blockade state of a wildcard request concerns a previous hop, with all of its senders, as long as there is one.
 #[test]
 fn wildcard_requests_are_held_back_from_a_hop() {
     let second = sender_on(4001);
@@ -111,7 +111,7 @@ fn wildcard_requests_are_held_back_from_a_hop() {
     assert!(back.contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
 }
 
-/// It ends with the last request, too.
+/// Blockade state ends with the last request, too.
 #[test]
 fn it_ends_with_the_reservation() {
     let mut router = blocked(wildcard(4), wildcard(2));
@@ -121,7 +121,7 @@ fn it_ends_with_the_reservation() {
     assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
 }
 
-/// A sender's requests are those that name it: what others share does not count while it is held back.
+/// Blocked requests of a shared style do not count for the senders in their filters.
 #[test]
 fn shared_requests_are_held_back_for_the_senders_that_failed() {
     let (first, second) = (sender_on(4000), sender_on(4001));
@@ -147,7 +147,7 @@ fn shared_requests_are_held_back_for_the_senders_that_failed() {
     );
 }
 
-/// An error about one sender says nothing of another one of the same session.
+/// An error about one sender does not block requests for another one of the session.
 #[test]
 fn other_senders_are_not_held_back() {
     let other = FilterSpec { selector: SourceSelector::Port(4001), ..template() };

@@ -1,4 +1,4 @@
-//! What follows from changed routes, of groups and of single receivers: local repair (RFC 2205 section 3.6).
+//! Local repair after route changes, multicast and unicast (RFC 2205 section 3.6).
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -14,16 +14,16 @@ use earmark_wire::rsvp::{
 };
 use sharing::*;
 
-/// Between the change and the look at the senders that it concerns.
+/// Delay from a route change to the sweep over the senders.
 const DELAY: Duration = Duration::from_secs(2);
-/// Between that and the end of the ways that they left.
+/// Delay from the sweep to the end of old paths.
 const DEPARTURE: Duration = Duration::from_secs(3);
 
 fn prefix(text: &str) -> Prefix {
     text.parse().expect("a prefix")
 }
 
-/// Unicast data for this prefix goes out through eth3 now, or no longer.
+/// Routes unicast data for this prefix through eth3, or no longer.
 fn detour(bench: &mut Bench, destinations: &str, there: bool) -> HostEvent {
     let prefix = prefix(destinations);
     if there {
@@ -48,8 +48,8 @@ fn held_on(bench: &Bench, interface: earmark_core::InterfaceId) -> Rate {
     bench.ledger.link(interface).expect("a link").held
 }
 
-/// A group's data leaves one of two branches. Upstream is asked for less at once; the branch that was left is told
-/// later, and then what was reserved there is given back.
+/// A group's data leaves one of two branches. The request upstream decreases at once; the old branch gets a PathTear
+/// later, and its reservation ends then.
 #[test]
 fn a_branch_ends_after_the_others_have_been_served() {
     let senders = [template()];
@@ -68,7 +68,7 @@ fn a_branch_ends_after_the_others_have_been_served() {
     assert_eq!((held_on(&router, ETH2), held_on(&router, ETH3)), (Rate::ZERO, Rate::from_mbps(1)));
 }
 
-/// Where nothing is reserved on the new way, upstream is left alone until the old one ends.
+/// Without a reservation on the new path, the request upstream stays until the old path ends.
 #[test]
 fn a_way_without_reservation_is_given_time() {
     for wild in [false, true] {
@@ -89,8 +89,8 @@ fn a_way_without_reservation_is_given_time() {
     }
 }
 
-/// While upstream is left alone, those who reserved on the old way may give that back. Upstream hears of it when that way
-/// ends, or would have, had the data not come back to it; unless the new way has taken its place.
+/// A next hop on the old path may release its reservation before that path ends. The ResvTear is sent upstream when the
+/// path ends, or when it would have ended if the data has returned to it; unless the new path is reserved by then.
 #[test]
 fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
     let nothing = Vec::<String>::new;
@@ -123,8 +123,7 @@ fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
     }
 }
 
-/// Two sources share a reservation, each announcing 1 Mbit/s. Only one of them goes elsewhere, and only half is left to
-/// be used.
+/// Two sources of 1 Mbit/s each share a reservation. If one of them leaves, half of the reservation remains.
 #[test]
 fn a_change_concerns_one_source() {
     let announce = |source| {
@@ -148,7 +147,7 @@ fn a_change_concerns_one_source() {
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(1));
 }
 
-/// So many changes at once that they are not told apart any more: no sender is forgotten, whenever its change was noted.
+/// More changes than are distinguished: every sender is examined, whenever its change was recorded.
 #[test]
 fn many_changes_are_one() {
     for own in [0, 99] {
@@ -166,7 +165,7 @@ fn many_changes_are_one() {
     }
 }
 
-/// A thousand senders are looked at bit by bit, and what changes meanwhile is looked at afterwards.
+/// A thousand senders are examined in steps, and changes meanwhile are handled afterwards.
 #[test]
 fn many_senders_are_repaired_one_after_the_other() {
     const MANY: u16 = 1_000;
@@ -191,7 +190,7 @@ fn many_senders_are_repaired_one_after_the_other() {
     assert_eq!(repaired(&router.pass(DELAY + Duration::from_millis(100))), 500);
 }
 
-/// The receiver's address moves to this host, and away again: applications here hear of the sender.
+/// The receiver's address moves to this host, and away again: applications here get PATH_EVENT.
 #[test]
 fn data_may_come_to_end_here() {
     let mut router = router();
@@ -208,8 +207,8 @@ fn data_may_come_to_end_here() {
     assert!(matches!(heard[..], [Event::PathGone { .. }, Event::PathState { .. }]), "{heard:?}");
 }
 
-/// The route flaps so that the data is back on the old way just when that is about to end, and gone from it before
-/// anybody has looked: the end comes all the same, later.
+/// The route flaps so that the data is back on the old path just when that is about to end, and gone from it before the
+/// sweep: the path still ends, but later.
 #[test]
 fn an_end_is_put_off_but_not_forgotten() {
     let mut router = fork();
@@ -225,8 +224,7 @@ fn an_end_is_put_off_but_not_forgotten() {
     assert_eq!(told(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
 }
 
-/// A PathTear carries on what came with the one that it repeats, and one that begins here carries nothing, whatever
-/// was sent before.
+/// A forwarded PathTear contains the objects of the received one, and a PathTear from this node contains none.
 #[test]
 fn path_tears_carry_their_own_objects() {
     let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];

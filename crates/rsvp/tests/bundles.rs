@@ -1,4 +1,4 @@
-//! Bundles between engines (RFC 2961 section 3): what is said at once leaves in few packets, and nothing else changes.
+//! Bundles between engines (RFC 2961 section 3): simultaneous messages need few packets, and state does not change.
 
 #[path = "common/chain.rs"]
 mod chain;
@@ -23,7 +23,7 @@ use naming::*;
 use proptest::prelude::*;
 use signing::{KEY, key, settings};
 
-/// A chain in which everybody knows what everybody can do, because one session is up.
+/// A chain whose nodes know each other's capabilities, because one session is up.
 fn warm(config: Config) -> Chain {
     let mut chain = Chain::new(config);
     chain.open(1);
@@ -32,14 +32,14 @@ fn warm(config: Config) -> Chain {
     chain
 }
 
-/// The packets of `chain` since then: messages less those that were in Bundles.
+/// Packets of `chain` since `mark`: messages, with each Bundle counted once.
 fn packets(chain: &Chain, mark: usize) -> usize {
     let in_bundles: u64 =
         chain.nodes.iter().map(|node| node.engine.counters().reduction.bundled).sum();
     chain.seen.len() - mark - in_bundles as usize
 }
 
-/// A hundred sessions, all at once: a Bundle holds eight or more messages of each kind.
+/// A hundred sessions at once: a Bundle holds eight or more messages of each type.
 #[test]
 fn many_set_ups_cost_few_packets() {
     let mut chain = warm(Config::default());
@@ -67,7 +67,7 @@ fn bundled(node: &Node) -> usize {
     node.engine.counters().reduction.bundled as usize
 }
 
-/// Where they are switched off, or the neighbour takes no part, each message is a packet.
+/// If Bundles are disabled, or the neighbour does not support refresh reduction, each message is a packet.
 #[test]
 fn without_them_each_message_is_a_packet() {
     let mut off = Config::default();
@@ -83,11 +83,11 @@ fn without_them_each_message_is_a_packet() {
     }
 }
 
-/// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order in which they were signed.
+/// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order of signing.
 #[test]
 fn signed_messages_travel_in_bundles() {
     let mut settings = settings(vec![key(KEY, Algorithm::HmacSha256)]);
-    settings.window = 1; // no message may be late
+    settings.window = 1; // no reordering
     let mut chain = warm(Config { integrity: settings, ..Config::default() });
     chain.open_together(2..=101);
     chain.pass(100 * MS);
@@ -99,7 +99,7 @@ fn signed_messages_travel_in_bundles() {
     }
 }
 
-/// A Bundle that is lost is lost with all its messages, which are sent again.
+/// A lost Bundle loses all its messages, which are retransmitted.
 #[test]
 fn a_lost_bundle_is_made_up_for() {
     for from in [LEFT, MIDDLE, RIGHT] {
@@ -121,7 +121,7 @@ fn a_lost_bundle_is_made_up_for() {
     }
 }
 
-/// With whom the messages of `outcomes` may travel.
+/// Neighbours that the messages of `outcomes` may be bundled for.
 fn companions(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
     let sent = common::sent(outcomes);
     sent.iter().map(|(how, message)| (message.body.message_type(), how.neighbor)).collect()
@@ -136,7 +136,7 @@ fn session_of(port: u16) -> Session {
     Session { port, ..common::session() }
 }
 
-/// Only what a peer takes up may travel with other messages to it.
+/// Only messages that a peer receives may be bundled for it.
 #[test]
 fn strangers_groups_and_udp_get_no_bundles() {
     let (mut router, ..) = settled();
@@ -146,7 +146,7 @@ fn strangers_groups_and_udp_get_no_bundles() {
     let outcomes = resv_named(&mut router, 1, Some(named(101)));
     assert_eq!(companions(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
 
-    // Nobody has heard of the next hop yet.
+    // The next hop is still unknown.
     let mut fresh = common::router();
     let outcomes = path_named(&mut fresh, path(), named(1));
     assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
@@ -173,8 +173,8 @@ fn bundle_of(messages: &[Message<'_>]) -> Vec<u8> {
     bytes(&front(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
 }
 
-/// A message of a Bundle that this router has no business with goes on as if it had come alone: from its sender to its
-/// destination, for every node on the way.
+/// A message of a Bundle that this router does not handle is forwarded as if received alone: from its sender to its
+/// destination, with router alert.
 #[test]
 fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
     let mut router = router();
@@ -197,7 +197,7 @@ fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Crowds of sessions that come and go, with losses: what comes out is the same with Bundles and without.
+    /// Many sessions start and end, with losses: the final state is the same with and without Bundles.
     #[test]
     fn states_are_the_same_with_bundles_and_without(
         seed: u64,
@@ -219,7 +219,7 @@ proptest! {
                     0 if open.remove(&number) => chain.close_together(LEFT, crowd(number)),
                     1 if open.remove(&number) => chain.close_together(RIGHT, crowd(number)),
                     2 | 3 if open.insert(number) => {
-                        // Whichever end still has them open must close them first.
+                        // The end that still has sessions open must close them first.
                         chain.close_together(LEFT, crowd(number));
                         chain.close_together(RIGHT, crowd(number));
                         chain.pass(60 * SECOND);
@@ -231,7 +231,7 @@ proptest! {
             }
             chain.pass(120 * SECOND);
         }
-        // Whatever has been lost just now comes back.
+        // Lost messages are repaired meanwhile.
         for _ in 0..60 {
             if together.population() != apart.population() {
                 together.pass(SECOND);
@@ -243,7 +243,7 @@ proptest! {
     }
 }
 
-/// A reservation that is asked for in a Bundle is confirmed in one.
+/// A reservation requested in a Bundle is confirmed in one.
 #[test]
 fn reservations_and_acknowledgements_go_back_together() {
     let mut router = router();

@@ -1,4 +1,4 @@
-//! What moves while it is reserved: routes, hops, packets that shrink, and requests that are refused again and again.
+//! Changes during a reservation: routes, hops, smaller packets, and repeated refusals.
 
 mod common;
 
@@ -10,7 +10,7 @@ use earmark_rsvp::{Application, Change, Command, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
 
-/// The way to the receiver leads through eth3 now, or no longer.
+/// Routes the receiver through eth3, or no longer.
 fn detour(bench: &mut Bench, there: bool) {
     let hop = Hop { interface: ETH3, gateway: Some(ip("10.0.3.2")), source: None };
     let prefix = "10.0.9.9/32".parse().expect("a prefix");
@@ -34,8 +34,8 @@ fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
     })
 }
 
-/// The data goes another way and comes back while its reservation still stands: upstream is asked for it at once, and
-/// from then on for ever.
+/// The data leaves its path and returns while the reservation there still exists: the request upstream is sent at once,
+/// and then refreshed.
 #[test]
 fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
     let mut router = router();
@@ -57,7 +57,8 @@ fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
     }
 }
 
-/// A sender's application hears that its data lost its reservation by a change of route, and that it got it back.
+/// A sending application gets RESV_EVENT when a route change ends its reservation, and when the reservation is
+/// restored.
 #[test]
 fn a_sender_hears_that_its_route_has_no_reservation() {
     let application = Application(1);
@@ -80,7 +81,7 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
     assert_eq!((of, in_style, gets, last), (&filter, &style, &flowspec, &moved));
 }
 
-/// Reservations on a way that the data has left end without a word upstream, where another may have taken their place.
+/// Reservations on an old path end without a message upstream, where another may have replaced them.
 #[test]
 fn the_end_of_an_old_way_is_no_news_upstream() {
     let mut router = router();
@@ -93,8 +94,8 @@ fn the_end_of_an_old_way_is_no_news_upstream() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that keeps
-/// asking for too much keeps what it has.
+/// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that repeats
+/// a refused increase keeps its reservation.
 #[test]
 fn a_refused_increase_refreshes_what_is_there() {
     let mut router = router();
@@ -112,7 +113,7 @@ fn a_refused_increase_refreshes_what_is_there() {
     assert_eq!(router.held(), Rate::ZERO, "it dies 157.5 s after the last attempt");
 }
 
-/// Appendix A.5, InPlace: it is said of every refusal beside which an older reservation stands, whatever the reason.
+/// Appendix A.5, InPlace: set for every refusal while an older reservation exists, whatever the reason.
 #[test]
 fn every_refusal_says_whether_a_reservation_stands() {
     let mut router = router();
@@ -126,8 +127,8 @@ fn every_refusal_says_whether_a_reservation_stands() {
     assert_eq!(flags(&outcomes), Some(ErrorSpec::IN_PLACE));
 }
 
-/// The one who asked for small packets leaves, and the link cannot carry those of the other: the rate is given back all
-/// the same, and the other keeps packets of the size that the link has admitted.
+/// The request with small packets ends, and the link cannot carry those of the other: the rate still decreases, and the
+/// other keeps packets of the admitted size.
 #[test]
 fn less_is_reserved_even_where_larger_packets_are_refused() {
     let mut router = router();
@@ -154,8 +155,8 @@ fn less_is_reserved_even_where_larger_packets_are_refused() {
     assert_eq!((bucket.rate, bucket.max_packet_size), (125_000.0, 500));
 }
 
-/// All requests that are merged into a reservation end at one stroke: nothing is installed in between, each next hop
-/// gets its ResvErr, and upstream one ResvTear.
+/// All requests merged into a reservation end at once: no intermediate installation, a ResvErr to each next hop, and
+/// one ResvTear upstream.
 #[test]
 fn merged_requests_are_lost_together() {
     let merged = || {
@@ -198,7 +199,7 @@ fn merged_requests_are_lost_together() {
     assert_eq!(router.engine.neighbors().count(), 0);
 }
 
-/// The end of a sender goes where its Path went: through an interface that takes no part, as by a router without RSVP.
+/// A PathTear follows its Path through an interface without RSVP, relayed as by a router without RSVP.
 #[test]
 fn a_path_tear_passes_where_its_path_did() {
     let mut router = router();
@@ -212,7 +213,7 @@ fn a_path_tear_passes_where_its_path_did() {
     }
 }
 
-/// RFC 2205 appendix C: for hosts without raw sockets the end of a sender leaves inside UDP as well, saying the same.
+/// RFC 2205 appendix C: for hosts without raw sockets an equal PathTear is also sent in UDP.
 #[test]
 fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
     let mut router = router();
@@ -242,8 +243,8 @@ fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
     assert_eq!(first.body, second.body);
 }
 
-/// A sender that had no route when its routes were last looked at has them looked at again with its next Path; there
-/// may be a route that nobody spoke of.
+/// A sender without a route at the last lookup is looked up again with its next Path, even if no route change was
+/// reported.
 #[test]
 fn a_sender_without_route_is_dropped_until_it_has_one() {
     let mut router = router();
@@ -257,7 +258,7 @@ fn a_sender_without_route_is_dropped_until_it_has_one() {
     assert_eq!(events(&router.arrives(ETH1, Body::Path(path()))), []);
 }
 
-/// Once a sender has a route again its Paths have no look at the routes, until these are said to have changed.
+/// Once a sender has a route again its Paths need no lookup, until a route change is reported.
 #[test]
 fn a_sender_with_a_route_again_is_on_its_way() {
     let mut router = router();
@@ -269,7 +270,7 @@ fn a_sender_with_a_route_again_is_on_its_way() {
     router.routes = routes;
     router.host(HostEvent::RouteChanged(prefix));
     router.pass(Duration::from_secs(3));
-    // Nobody speaks of these changes.
+    // No route change is reported.
     router.routes = RouteTable::new();
     assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
 }

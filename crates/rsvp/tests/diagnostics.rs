@@ -1,4 +1,4 @@
-//! Questions and answers of RFC 2745 at one router: what it adds, where it sends them, and what it does not fall for.
+//! DREQ and DREP (RFC 2745) at one router: responses, forwarding, and protection against abuse.
 
 mod common;
 
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 const REQUESTER: &str = "10.0.9.200";
 
-/// A question from the receiver, which told what it knows, about the sender of [`path`].
+/// DREQ from the receiver, with its response, about the sender of [`path`].
 fn diagnostic() -> Diagnostic {
     Diagnostic {
         max_hops: 0,
@@ -59,7 +59,7 @@ fn question<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'
     }
 }
 
-/// A router that has a sender, and a reservation of 2 Mbit/s for it.
+/// A router with a sender and a reservation of 2 Mbit/s for it.
 fn reserved() -> Bench {
     reserved_with(Config::default())
 }
@@ -71,7 +71,7 @@ fn reserved_with(config: Config) -> Bench {
     bench
 }
 
-/// The one message that left, and how.
+/// The only sent message, and its header.
 fn one(outcomes: &[Outcome]) -> (Outgoing, Diagnosis<'_>) {
     match sent(outcomes)[..] {
         [(how, Message { body: Body::Dreq(diagnosis) | Body::Drep(diagnosis), .. })] => {
@@ -129,7 +129,7 @@ fn ip_of_receiver() -> IpAddr {
     ip(RECEIVER)
 }
 
-/// DIAG_SELECT: just what is listed and known, any C-Type for 0.
+/// DIAG_SELECT: only objects that are listed and known; C-Type 0 matches any.
 #[test]
 fn a_question_selects_what_it_wants() {
     let mut bench = reserved();
@@ -147,7 +147,8 @@ fn a_question_selects_what_it_wants() {
     assert_eq!(objects, [Object::RsvpHop(hop), Object::SenderTemplate(template())]);
 }
 
-/// The way ends where nothing is known, where enough nodes have answered, and where no more can be counted.
+/// A DREQ becomes a DREP where path state is missing, where enough nodes have answered, and where the hop count
+/// overflows.
 #[test]
 fn the_end_of_the_way_turns_the_question_into_the_answer() {
     let mut bench = reserved();
@@ -166,7 +167,7 @@ fn the_end_of_the_way_turns_the_question_into_the_answer() {
         assert!(!answer.diagnostic.more_fragments);
         let own = answer.responses.iter().last().expect("its own");
         assert_eq!((own.error, own.outgoing), (error, ip("10.0.2.1")));
-        // Along the route, the same goes to the node before.
+        // With a ROUTE the DREP goes to the node before.
         let route = Route { pointer: 1, nodes: List::Items(&[ip_of_downstream()]) };
         let outcomes =
             bench.arrives(ETH2, Body::Dreq(Diagnosis { route: Some(route), ..diagnosis }));
@@ -180,7 +181,7 @@ fn ip_of_downstream() -> IpAddr {
     ip(DOWNSTREAM)
 }
 
-/// A hop on the way took some of the TTL: it speaks no RSVP. A handle that is none of ours leaves the way unknown.
+/// A hop decremented the TTL, so it does not support RSVP. With an unknown LIH the outgoing interface is unknown.
 #[test]
 fn hops_without_rsvp_and_unknown_handles_show() {
     let mut bench = reserved();
@@ -195,7 +196,7 @@ fn hops_without_rsvp_and_unknown_handles_show() {
     assert!(objects_of(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
 }
 
-/// What was collected goes back first where the message would grow too long; the ROUTE goes where even that is too much.
+/// If the message would become too long, the responses are returned first; if even that is too long, ROUTE is dropped.
 #[test]
 fn what_is_too_long_goes_back_in_parts() {
     let mut bench = reserved();
@@ -232,7 +233,7 @@ fn what_is_too_long_goes_back_in_parts() {
     }
 }
 
-/// A link with short packets on the way upstream makes the path MTU smaller; the largest message fits beside IP and UDP.
+/// A link with a small MTU upstream reduces the path MTU; the longest message fits beside IP and UDP.
 #[test]
 fn the_path_mtu_follows_the_links() {
     let mut bench = reserved();
@@ -245,7 +246,7 @@ fn the_path_mtu_follows_the_links() {
     assert_eq!(one(&outcomes).1.diagnostic.path_mtu, 548);
 }
 
-/// Answers go back one node at a time, and from the last one to the requester.
+/// DREPs return one node at a time, and from the last one to the requester.
 #[test]
 fn answers_retrace_the_route() {
     let mut bench = reserved();
@@ -259,7 +260,7 @@ fn answers_retrace_the_route() {
     let (how, passed) = one(&outcomes);
     assert_eq!(how.destination, ip(DOWNSTREAM));
     assert_eq!(passed.route.map(|route| route.pointer), Some(0));
-    // With nothing left of the route, or at the LAST-HOP itself, the requester is next.
+    // At the end of the route, or at the LAST-HOP itself, the requester is next.
     let at_last_hop = Diagnosis {
         diagnostic: Diagnostic { last_hop: ip("10.0.2.1"), ..diagnostic() },
         ..answer(2)
@@ -270,7 +271,7 @@ fn answers_retrace_the_route() {
     }
 }
 
-/// A requester with a port listens there, and need not speak RSVP.
+/// A requester with a port gets UDP, and need not support RSVP.
 #[test]
 fn who_speaks_no_rsvp_is_answered_inside_udp() {
     let mut bench = reserved();
@@ -287,7 +288,7 @@ fn who_speaks_no_rsvp_is_answered_inside_udp() {
     assert!(matches!(message.body, Body::Drep(answer) if answer.responses.len() == 2));
 }
 
-/// A question that has collected nothing is on its way to its LAST-HOP, which may not be this node.
+/// A DREQ without responses is on its way to its LAST-HOP, which may not be this node.
 #[test]
 fn questions_find_their_last_hop() {
     let mut bench = reserved();
@@ -295,7 +296,7 @@ fn questions_find_their_last_hop() {
     let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
     let (how, onward) = one(&outcomes);
     assert_eq!((how.destination, onward), (ip(RECEIVER), asked));
-    // Here it starts: by the way that the data takes, not the one that the question came.
+    // It starts here, so the outgoing interface is that of the data, not that of the DREQ.
     let diagnostic = Diagnostic { last_hop: ip("10.0.1.2"), ..diagnostic() };
     let hop = RsvpHop { address: ip(REQUESTER), lih: 0 };
     let outcomes = bench.arrives(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
@@ -304,7 +305,7 @@ fn questions_find_their_last_hop() {
     assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
 }
 
-/// Answers must not be sent where no single node is, nor past the route, nor to those who did not ask.
+/// DREPs are not sent to addresses other than unicast, nor beyond the route, nor to nodes without a request.
 #[test]
 fn what_makes_no_sense_is_dropped() {
     let mut bench = reserved();
@@ -368,7 +369,7 @@ fn address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// Any question or answer of IPv4, mostly about a sender that is known.
+/// Any DREQ or DREP of IPv4, mostly about a known sender.
 fn diagnostics() -> impl Strategy<Value = Diagnostic> {
     let port = prop_oneof![Just(0), any::<u16>()];
     let numbers = (any::<u8>(), any::<u8>(), any::<bool>(), any::<u16>(), any::<u16>());
@@ -391,8 +392,8 @@ fn diagnostics() -> impl Strategy<Value = Diagnostic> {
 }
 
 proptest! {
-    /// Whatever is asked or answered: two messages at most, which can be read, and no longer than what came, but for what
-    /// this node adds; no state changes.
+    /// For any input: at most two messages, which can be parsed and are no longer than the input plus this node's
+    /// response; no state changes.
     #[test]
     fn nothing_that_is_asked_does_harm(
         diagnostic in diagnostics(),

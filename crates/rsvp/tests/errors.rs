@@ -1,4 +1,4 @@
-//! Refusals and errors: what RFC 2205 wants said, to whom, and what stays as it was.
+//! Refusals and errors of RFC 2205: content, receiver, and unchanged state.
 
 mod common;
 
@@ -11,7 +11,7 @@ use earmark_wire::rsvp::{
     PathErr, ResvErr, RsvpHop, Session, SourceSelector, Style,
 };
 
-/// The one ResvErr among what was sent: where it goes, and its error.
+/// The only sent ResvErr: destination and error.
 fn resv_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
     let errors: Vec<_> = sent(outcomes)
         .iter()
@@ -24,7 +24,7 @@ fn resv_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
     error
 }
 
-/// The one PathErr among what was sent.
+/// The only sent PathErr: destination and error.
 fn path_err(outcomes: &[Outcome]) -> (std::net::IpAddr, ErrorSpec) {
     let errors: Vec<_> = sent(outcomes)
         .iter()
@@ -49,7 +49,8 @@ fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
     events(outcomes).iter().filter_map(reason).collect()
 }
 
-/// RFC 2205 appendix B, code 1, value 2: more than the link has left. Nothing is held, nothing goes upstream.
+/// RFC 2205 appendix B, code 1, value 2: a request for more than the link has left reserves nothing and is not
+/// forwarded.
 #[test]
 fn too_much_is_refused() {
     let mut router = router();
@@ -67,7 +68,7 @@ fn too_much_is_refused() {
     assert_eq!(available, Some(7_500_000), "it is said what could have been granted");
 }
 
-/// RFC 2205 section 3.1.8: an increase that fails leaves the old reservation, and the error says InPlace.
+/// RFC 2205 section 3.1.8: a refused increase leaves the old reservation, and the error has InPlace.
 #[test]
 fn a_failed_increase_leaves_what_was_there() {
     let mut router = router();
@@ -85,7 +86,7 @@ fn a_failed_increase_leaves_what_was_there() {
     );
 }
 
-/// The share of one session is gone for the others, until it is given back.
+/// The bandwidth of one session is unavailable to others until it is released.
 #[test]
 fn sessions_share_the_link() {
     let mut router = router();
@@ -104,7 +105,7 @@ fn sessions_share_the_link() {
     assert_eq!(router.held(), Rate::from_mbps(5));
 }
 
-/// Code 1, value 3: packets that the link cannot carry whole.
+/// Code 1, value 3: packets larger than the MTU of the link.
 #[test]
 fn packets_too_large_are_refused() {
     let mut router = router();
@@ -116,7 +117,7 @@ fn packets_too_large_are_refused() {
     assert_eq!(resv_err(&outcomes).1, expected);
 }
 
-/// Code 3: nobody has announced the session. Code 4: somebody has, but not this sender. Either way, no state.
+/// Code 3: no path state for the session. Code 4: path state, but not of this sender. No state is created either way.
 #[test]
 fn a_resv_needs_a_path() {
     let mut router = router();
@@ -132,7 +133,7 @@ fn a_resv_needs_a_path() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// RFC 2205 section 3.1.8: flow descriptors of one message are judged one by one.
+/// RFC 2205 section 3.1.8: flow descriptors of one message are handled independently.
 #[test]
 fn each_flow_descriptor_is_judged_by_itself() {
     let mut router = router();
@@ -157,7 +158,7 @@ fn each_flow_descriptor_is_judged_by_itself() {
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
-/// Values that no traffic can have: code 21, the Tspec's by PathErr, the flowspec's by ResvErr.
+/// Invalid values: code 21, by PathErr for the Tspec, by ResvErr for the flowspec.
 #[test]
 fn impossible_numbers_are_traffic_control_errors() {
     let mut router = router();
@@ -184,7 +185,7 @@ fn impossible_numbers_are_traffic_control_errors() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// A refresh that turns into nonsense leaves what was there.
+/// A refresh with invalid values leaves the state unchanged.
 #[test]
 fn nonsense_in_a_refresh_changes_nothing() {
     let mut router = router();
@@ -227,7 +228,7 @@ fn ports_that_conflict_are_errors() {
     assert_eq!(dropped(&outcomes), [DropReason::Malformed]);
 }
 
-/// A PathErr goes from hop to hop towards its sender.
+/// A PathErr is forwarded hop by hop to its sender.
 #[test]
 fn a_path_err_travels_upstream() {
     let mut router = router();
@@ -243,7 +244,7 @@ fn a_path_err_travels_upstream() {
     assert_eq!(router.engine.population(), (1, 1, 0), "it changes no state");
 }
 
-/// A ResvErr goes from hop to hop towards the receivers of the reservation, with this node's hop object.
+/// A ResvErr is forwarded hop by hop to the receivers of the reservation, with this node's hop object.
 #[test]
 fn a_resv_err_travels_downstream() {
     let mut router = router();
@@ -266,13 +267,13 @@ fn a_resv_err_travels_downstream() {
     assert_eq!(passed.hop, hop);
     assert_eq!(router.held(), Rate::from_mbps(2), "it changes no state");
 
-    // From downstream it makes no sense.
+    // From downstream it is invalid.
     let outcomes = router.arrives(ETH2, Body::ResvErr(message));
     assert_eq!(dropped(&outcomes), [DropReason::NoState]);
 }
 
-/// The kernel refuses what the ledger granted: the receiver is told (code 22, the system's number), the previous hop
-/// too, and nothing stays behind.
+/// The kernel refuses what the ledger granted: the receiver gets a ResvErr (code 22, the errno as value), the previous
+/// hop a ResvTear, and no state remains.
 #[test]
 fn what_traffic_control_refuses_is_taken_back() {
     let mut router = router();
@@ -290,11 +291,11 @@ fn what_traffic_control_refuses_is_taken_back() {
     assert!(sent(&outcomes).iter().any(|(_, m)| matches!(m.body, Body::ResvTear(_))));
     assert_eq!(router.held(), Rate::ZERO);
     assert_eq!(router.engine.population(), (1, 1, 0));
-    // A second complaint about the same claim is stale.
+    // A second refusal of the same claim is stale.
     assert_eq!(router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 }), []);
 }
 
-/// Appendix B, code 5: a session has one style at a time, and the error names it.
+/// Appendix B, code 5: a session has one style at a time, and the error contains it.
 #[test]
 fn a_second_style_conflicts_with_the_first() {
     let mut router = router();
@@ -314,7 +315,7 @@ fn a_second_style_conflicts_with_the_first() {
     assert_eq!(router.held(), Rate::from_mbps(1));
 }
 
-/// Appendix B, code 6: a style that nobody here has heard of is quoted back as it came.
+/// Appendix B, code 6: the flow descriptors of an unknown style are quoted unchanged.
 #[test]
 fn a_style_never_heard_of_is_quoted_back() {
     let mut router = router();
@@ -339,8 +340,8 @@ fn a_style_never_heard_of_is_quoted_back() {
     assert!(answer.windows(8).any(|w| w == [10, 0, 2, 1, 0, 6, 0, 0]), "{answer:?}");
 }
 
-/// RFC 2205 section 3.10: an unknown class 0bbbbbbb is an error to the sender of the message, 10bbbbbb is nothing, and
-/// 11bbbbbb is kept, sent on, and sent again with each refresh.
+/// RFC 2205 section 3.10: an unknown class 0bbbbbbb causes an error to the sender of the message, 10bbbbbb is ignored,
+/// and 11bbbbbb is stored, forwarded, and sent again with each refresh.
 #[test]
 fn unknown_objects_are_treated_by_their_high_bits() {
     let unknown = |class: u8| {
@@ -376,7 +377,7 @@ fn unknown_objects_are_treated_by_their_high_bits() {
     assert_eq!(refreshed, [], "the same object again is no news");
 }
 
-/// Past a limit new work is refused, what is there stays.
+/// At a limit new work is refused, and existing state stays.
 #[test]
 fn limits_refuse_new_work_only() {
     let mut router = with_config(Config { max_sessions: 1, max_senders: 1, ..Config::default() });
@@ -393,7 +394,7 @@ fn limits_refuse_new_work_only() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// What makes no sense in an otherwise good message.
+/// Invalid content in well-formed messages.
 #[test]
 fn senseless_messages_are_dropped_with_their_reason() {
     type Act<'a> = &'a dyn Fn(&mut Bench) -> Vec<Outcome>;
@@ -449,7 +450,7 @@ fn senseless_messages_are_dropped_with_their_reason() {
     }
 }
 
-/// What is on its way to somebody else is passed on as it is (RFC 2209, MESSAGE ARRIVES).
+/// A message to another node is forwarded unchanged (RFC 2209, MESSAGE ARRIVES).
 #[test]
 fn messages_for_others_are_passed_on() {
     let mut router = router();
@@ -462,7 +463,7 @@ fn messages_for_others_are_passed_on() {
     assert_eq!(dropped(&outcomes), [DropReason::TtlExpired]);
 }
 
-/// An interface that takes no part is crossed as by a router without RSVP.
+/// An interface without RSVP is handled as by a router without RSVP.
 #[test]
 fn interfaces_that_take_no_part_are_transparent() {
     let mut router = router();

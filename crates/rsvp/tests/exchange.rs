@@ -1,4 +1,4 @@
-//! The rules of refresh reduction and Hello at one router, message by message.
+//! Rules of refresh reduction and Hello at one router, message by message.
 
 mod common;
 #[path = "common/naming.rs"]
@@ -16,7 +16,7 @@ use earmark_wire::rsvp::{
 };
 use naming::*;
 
-/// A node that has said nothing yet might refuse a MESSAGE_ID, so it gets none; all messages have the flag.
+/// A node that has sent nothing yet might reject MESSAGE_ID, so it gets none; all messages have the flag.
 #[test]
 fn the_first_path_has_no_name_and_the_next_one_has() {
     let mut router = router();
@@ -38,7 +38,7 @@ fn who_takes_no_part_gets_plain_messages() {
     assert_eq!(path_id(&outcomes), None);
 }
 
-/// An acknowledgement goes along with a message for the same neighbour, else by itself a little later.
+/// An acknowledgement is sent with a message to the same neighbour, or alone after a delay.
 #[test]
 fn acknowledgements_go_along_or_by_themselves() {
     let mut router = router();
@@ -55,7 +55,7 @@ fn acknowledgements_go_along_or_by_themselves() {
     assert_eq!(acknowledged(&outcomes), [downstream]);
 }
 
-/// RFC 2961 section 4.6: no acknowledgement that was not asked for, and none for what cannot be read.
+/// RFC 2961 section 4.6: only messages that request it are acknowledged, and malformed ones are not.
 #[test]
 fn nothing_else_is_acknowledged() {
     let mut router = router();
@@ -66,7 +66,8 @@ fn nothing_else_is_acknowledged() {
     assert!(acknowledged(&router.pass(SECOND)).is_empty());
 }
 
-/// Sent again after 500 ms and 1 s under the same name; not after the acknowledgement, and not by summary before.
+/// Retransmitted after 500 ms and 1 s with the same MESSAGE_ID; not after the acknowledgement, and in no summary
+/// refresh before.
 #[test]
 fn a_path_is_repeated_until_it_is_acknowledged() {
     let mut router = router();
@@ -87,7 +88,7 @@ fn a_path_is_repeated_until_it_is_acknowledged() {
     }
 }
 
-/// An acknowledgement counts only from where the message went to.
+/// An acknowledgement counts only from the receiver of the message.
 #[test]
 fn strangers_cannot_acknowledge() {
     let mut router = router();
@@ -120,7 +121,7 @@ fn messages_that_were_overtaken_are_dropped() {
     assert_eq!(router.engine.population(), (1, 1, 1));
 }
 
-/// Neither a new epoch nor the end of the numbers makes a message an old one.
+/// A new epoch or a wrap of the identifiers does not make a message an old one.
 #[test]
 fn epochs_and_wraps_are_not_taken_for_the_past() {
     let (mut router, _, _) = settled();
@@ -131,7 +132,7 @@ fn epochs_and_wraps_are_not_taken_for_the_past() {
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
 }
 
-/// A summary is as good as the messages that it names: nothing times out.
+/// A summary refresh replaces the messages that it lists: nothing expires.
 #[test]
 fn summaries_keep_state_alive() {
     let (mut router, _, _) = settled();
@@ -146,7 +147,7 @@ fn summaries_keep_state_alive() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// The lifetime of what a summary refreshes follows from the R of the neighbour that refreshes it.
+/// The lifetime of state in a summary refresh follows from the R of the neighbour that sends it.
 #[test]
 fn a_summary_extends_by_the_period_that_was_announced() {
     let mut router = router();
@@ -158,11 +159,11 @@ fn a_summary_extends_by_the_period_that_was_announced() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// Section 5.4: what means nothing here is told back by its name, in few messages.
+/// Section 5.4: unknown identifiers are returned in NACKs, in few messages.
 #[test]
 fn unknown_names_are_told_back() {
     let (mut router, _, _) = settled();
-    // An old name of the same state, one that never was, and another neighbour's.
+    // A former identifier of the same state, one that was never used, and another neighbour's.
     summary(&mut router, ETH1, &[1, 2, 7, 100]);
     let nacks: Vec<_> = [1, 7, 100]
         .map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)))
@@ -173,7 +174,7 @@ fn unknown_names_are_told_back() {
     assert_eq!(sent(&outcomes).len(), 1);
 }
 
-/// Senders that follow each other in memory need not be of the same neighbour, nor need their names follow each other.
+/// Adjacent senders in memory need not have the same neighbour, nor consecutive identifiers.
 #[test]
 fn names_in_a_row_are_told_apart() {
     let mut router = router();
@@ -191,14 +192,14 @@ fn names_in_a_row_are_told_apart() {
     summary(&mut router, ETH1, &[1, 2, 9, 3, 4]);
     let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)));
     assert_eq!(acknowledged(&router.pass(10 * MS)), nacks);
-    // Those that were named live on, the other one does not.
+    // Those that were listed remain, the other one expires.
     router.pass(150 * SECOND);
     summary(&mut router, ETH1, &[3, 9, 1]);
     router.pass(100 * SECOND);
     assert_eq!(router.engine.population().1, 3);
 }
 
-/// Lists as long as a datagram, again and again: bounded answers, no state, nothing kept.
+/// Repeated lists of maximum length: limited answers, no state, no memory.
 #[test]
 fn endless_lists_have_bounded_answers() {
     let mut router = router();
@@ -213,7 +214,7 @@ fn endless_lists_have_bounded_answers() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// Section 5.3: unknown Path state of a group is asked for only where packets of that source would be passed on.
+/// Section 5.3: unknown Path state of a group causes a NACK only if packets of that source would be forwarded.
 #[test]
 fn names_of_groups_are_told_back_only_on_their_way() {
     let mut router = router();
@@ -244,7 +245,8 @@ fn names_of_groups_are_told_back_only_on_their_way() {
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 }
 
-/// Section 5.4: whoever does not know a name is told the whole message at once, under the same name, once.
+/// Section 5.4: a neighbour that does not know an identifier gets the whole message at once, with the same MESSAGE_ID,
+/// once.
 #[test]
 fn a_nack_brings_the_whole_message() {
     let (mut router, path, resv) = settled();
@@ -252,7 +254,7 @@ fn a_nack_brings_the_whole_message() {
     acks(&mut router, ETH2, &[nack; 50]);
     let outcomes = router.pass(MS);
     assert_eq!(path_id(&outcomes), Some(path));
-    // From where nobody was told there is nothing to ask for.
+    // A NACK from another node than the receiver has no effect.
     let strange = acknowledgement(AcknowledgementKind::Nack, resv);
     acks(&mut router, ETH2, &[strange]);
     assert!(sent(&router.pass(10 * MS)).is_empty());
@@ -260,7 +262,7 @@ fn a_nack_brings_the_whole_message() {
     assert_eq!(sent(&router.pass(MS))[0].1.message_id, Some(resv));
 }
 
-/// A neighbour with a new epoch has restarted, and is told all again at once.
+/// A neighbour with a new epoch has restarted, and gets all state at once.
 #[test]
 fn a_new_epoch_is_told_everything() {
     let (mut router, path, _) = settled();
@@ -268,8 +270,8 @@ fn a_new_epoch_is_told_everything() {
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
 
-/// A driver may serve timers every 10 ms, although the next 16 messages may go after 1 ms. What it misses is made up for,
-/// up to a limit.
+/// A driver may serve timers every 10 ms, although the next 16 messages may be sent after 1 ms. Missed bursts are made
+/// up for, up to a limit.
 #[test]
 fn who_looks_seldom_does_not_tell_slowly() {
     let mut router = router();
@@ -297,7 +299,7 @@ fn who_looks_seldom_does_not_tell_slowly() {
     assert_eq!(paths_after(300 * MS), 256);
 }
 
-/// Section 2: who no longer says that it takes part gets plain messages, and refreshes of RFC 2205.
+/// Section 2: a neighbour that no longer sets the flag gets messages without MESSAGE_ID, and refreshes of RFC 2205.
 #[test]
 fn who_stops_taking_part_is_refreshed_plainly() {
     let (mut router, _, _) = settled();
@@ -315,7 +317,7 @@ fn who_stops_taking_part_is_refreshed_plainly() {
     );
 }
 
-/// Section 3.4: each message as if it had come alone, with the TTL of the Bundle.
+/// Section 3.4: each message is handled as if received alone, with the TTL of the Bundle.
 #[test]
 fn a_bundle_is_its_messages() {
     let mut router = router();
@@ -337,7 +339,7 @@ fn a_bundle_is_its_messages() {
     assert_eq!(acknowledged(&router.pass(10 * MS)).len(), 1);
 }
 
-/// Where refresh reduction is switched off, nothing says otherwise, and what needs it is unknown.
+/// With refresh reduction disabled the flag is not set, and its message types are unknown.
 #[test]
 fn it_can_be_switched_off() {
     let mut config = Config::default();
@@ -357,7 +359,7 @@ fn hello(kind: HelloKind, source_instance: u32, destination_instance: u32) -> Bo
     Body::Hello(Hello { kind, source_instance, destination_instance })
 }
 
-/// The Hellos in what was sent.
+/// Hello objects in sent messages.
 fn hellos(outcomes: &[Outcome]) -> Vec<Hello> {
     let hello = |(_, message): &(_, Message<'_>)| match message.body {
         Body::Hello(hello) => Some(hello),
@@ -375,7 +377,8 @@ fn watching() -> Bench {
     with_config(Config { hello, ..Config::default() })
 }
 
-/// RFC 3209 section 5.3: every request is answered, with both instances; RFC 4558: from where it went to.
+/// RFC 3209 section 5.3: every request is answered, with both instances; RFC 4558: from the destination address of the
+/// request.
 #[test]
 fn a_hello_is_answered_even_by_who_does_not_ask() {
     let mut router = router();
@@ -392,7 +395,7 @@ fn a_hello_is_answered_even_by_who_does_not_ask() {
     assert!(hellos(&router.pass(60 * SECOND)).is_empty(), "nobody is asked");
 }
 
-/// 3.5 intervals of silence after the last sign of life.
+/// 3.5 intervals without a Hello.
 #[test]
 fn a_neighbor_that_falls_silent_is_lost() {
     let mut router = watching();
@@ -406,13 +409,13 @@ fn a_neighbor_that_falls_silent_is_lost() {
     assert!(!lost(&router.pass(3_400 * MS)));
     assert!(lost(&router.pass(1_100 * MS)));
     assert_eq!(liveness(&router), Liveness::Lost);
-    // It is asked again, by a new instance.
+    // The next request has a new instance.
     let [request_after, ..] = hellos(&router.pass(SECOND))[..] else { panic!("one a second") };
     assert_ne!(request_after.source_instance, request.source_instance);
     assert_eq!(request_after.destination_instance, 0);
 }
 
-/// A changed instance is a restart: the neighbour is told all again.
+/// A changed instance is a restart: the neighbour gets all state again.
 #[test]
 fn a_neighbor_that_restarts_is_told_everything() {
     let (mut router, path, _) = settled();
@@ -423,7 +426,7 @@ fn a_neighbor_that_restarts_is_told_everything() {
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
 
-/// Whoever asks us need not be asked.
+/// A neighbour that sends requests gets none.
 #[test]
 fn requests_answer_our_own() {
     let mut router = watching();
@@ -437,7 +440,7 @@ fn requests_answer_our_own() {
     }
 }
 
-/// A reservation for two senders in one message has one name for two states: it is no name for either.
+/// A reservation for two senders in one message has one MESSAGE_ID for two states, so it is stored for neither.
 #[test]
 fn one_name_does_not_stand_for_two_states() {
     let mut router = router();

@@ -1,5 +1,5 @@
-//! Refresh reduction where not all is FF on a route that stays: shared styles, blockade state, routes and interfaces that
-//! change. What a summary refreshes must never be other than what a plain refresh would say.
+//! Refresh reduction with shared styles, blockade state, and changing routes and interfaces. A summary refresh must
+//! never refresh anything else than the messages of RFC 2205 would.
 
 mod common;
 #[path = "common/naming.rs"]
@@ -23,15 +23,14 @@ fn path_of(port: u16) -> Path<'static> {
     path
 }
 
-/// The Resv of the downstream neighbour in the shared-explicit style.
+/// Resv of the downstream neighbour in the shared-explicit style.
 fn shared<'f>(router: &Bench, mbps: u32, filters: &'f [FilterSpec]) -> Resv<'f> {
     let flows = FlowDescriptors::SharedExplicit(Some(flowspec(mbps)), List::Items(filters));
     let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
     Resv { hop, flows, ..resv(&[]) }
 }
 
-/// A router with two senders that share a reservation for both, which upstream has acknowledged; and the name of the
-/// Resv.
+/// A router with two senders that share a reservation, which upstream has acknowledged; and the MESSAGE_ID of the Resv.
 fn sharing() -> (Bench, MessageId) {
     let mut router = router();
     path_named(&mut router, path_of(1), named(1));
@@ -45,7 +44,7 @@ fn sharing() -> (Bench, MessageId) {
     (router, name)
 }
 
-/// The name of the one Resv that was sent.
+/// MESSAGE_ID of the only sent Resv.
 fn resv_id(outcomes: &[Outcome]) -> Option<MessageId> {
     let sent = sent(outcomes);
     let resvs: Vec<_> = sent.iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).collect();
@@ -57,7 +56,7 @@ fn resvs(outcomes: &[Outcome]) -> usize {
     sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).count()
 }
 
-/// A shared reservation is one name each way: refreshed by it, and not by messages of its own.
+/// A shared reservation has one MESSAGE_ID in each direction, and no refresh messages.
 #[test]
 fn shared_reservations_are_refreshed_by_name() {
     let (mut router, name) = sharing();
@@ -75,7 +74,7 @@ fn shared_reservations_are_refreshed_by_name() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A name that is not known upstream any more brings the whole request; one of more senders has a new name.
+/// A NACK from upstream causes the whole request to be sent; a request with more senders has a new MESSAGE_ID.
 #[test]
 fn shared_requests_are_repeated_and_change() {
     let (mut router, name) = sharing();
@@ -85,7 +84,7 @@ fn shared_requests_are_repeated_and_change() {
     let more = shared(&router, 3, &filters);
     let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(more), Some(named(101))));
     assert!(resv_id(&outcomes).expect("upstream takes part").id > name.id);
-    // It was overtaken.
+    // Overtaken.
     let less = shared(&router, 2, &filters);
     arrives(&mut router, ETH2, &front(Body::Resv(less), Some(named(100))));
     assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(3));
@@ -99,8 +98,8 @@ fn less_flows(filters: &[FilterSpec]) -> FlowDescriptors<'_> {
     FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(filters))
 }
 
-/// A request that names fewer senders than are kept, or senders that are not known here, cannot be refreshed by its
-/// name: nobody could tell which of them it means.
+/// A request that lists fewer senders than the state has, or senders that are not known here, cannot be refreshed by
+/// its MESSAGE_ID, which would be ambiguous.
 #[test]
 fn a_request_for_some_of_the_senders_has_no_name() {
     for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)], &[sender(1), sender(3)]] {
@@ -114,8 +113,8 @@ fn a_request_for_some_of_the_senders_has_no_name() {
     }
 }
 
-/// A sender goes, and the next hop does not hear of it. What is left of its request is not what it reminds of, so that it
-/// asks anew, and has the sender again when that comes back.
+/// A sender ends without a message to the next hop. The remaining request differs from the next hop's, so its
+/// identifier gets a NACK, and the whole request restores the sender when that returns.
 #[test]
 fn a_request_that_has_lost_a_sender_has_no_name() {
     let (mut router, _) = sharing();
@@ -127,7 +126,7 @@ fn a_request_that_has_lost_a_sender_has_no_name() {
     assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
 }
 
-/// A sender that has come to another previous hop must not be kept alive at the old one by a name that still means it.
+/// A sender with a new previous hop must not be kept alive at the old one by its former MESSAGE_ID.
 #[test]
 fn a_sender_that_moves_is_not_refreshed_where_it_was() {
     let (mut router, name) = sharing();
@@ -145,7 +144,7 @@ fn a_sender_that_moves_is_not_refreshed_where_it_was() {
     assert!(asked >= 1, "what is left is asked for by whole messages");
 }
 
-/// What failed upstream is asked for again when its blockade ends, so it cannot be left to summaries.
+/// A blocked request is sent again when its blockade ends, so it cannot be in summary refreshes.
 #[test]
 fn what_is_blocked_is_asked_for_again() {
     let (mut router, _, resv) = settled();
@@ -181,8 +180,8 @@ fn what_is_blocked_is_asked_for_again() {
     assert!(last.id > resv.id);
 }
 
-/// What is reserved on a way that the data has left may end before that way does: torn, or in silence. Its name ends with
-/// it, or upstream would be reminded of it for ever.
+/// A reservation on an old path may end before that path does, by ResvTear or timeout. Its MESSAGE_ID ends with it, or
+/// summary refreshes would keep it alive upstream forever.
 #[test]
 fn what_ends_on_an_old_way_has_no_name_upstream() {
     for torn in [true, false] {
@@ -192,7 +191,7 @@ fn what_ends_on_an_old_way_has_no_name_upstream() {
             router.pass(seconds * SECOND)
         };
         if !torn {
-            // The request lives 157.5 s.
+            // The request expires after 157.5 s.
             (0..5).for_each(|_| assert!(names_in(&alive(30)).contains(&name.id)));
             alive(4);
         }
@@ -215,7 +214,7 @@ fn what_ends_on_an_old_way_has_no_name_upstream() {
     }
 }
 
-/// Another router on the same link is the next hop now: it has not been told, so it is, and the old one is left alone.
+/// A new next hop on the same link gets the Path, and the old one nothing.
 #[test]
 fn another_next_hop_behind_the_same_interface_is_told() {
     let (mut router, path, _) = settled();
@@ -234,7 +233,7 @@ fn another_next_hop_behind_the_same_interface_is_told() {
     assert!((2..=8).contains(&refreshes), "{refreshes} plain refreshes");
 }
 
-/// Address, MTU and bandwidth of an interface go into Path messages.
+/// Path messages contain address, MTU and bandwidth of an interface.
 #[test]
 fn an_interface_that_changes_is_told_of() {
     let (mut router, path, _) = settled();
@@ -243,8 +242,8 @@ fn an_interface_that_changes_is_told_of() {
     assert!(told.id > path.id);
 }
 
-/// An IPv6 address comes a second or two after the link is up, when nobody else has turned out to have it. IPv4 neighbours
-/// do not get all sessions once more for that, only for an address of theirs.
+/// An IPv6 address is added a second or two after the link is up, when duplicate address detection has finished. IPv4
+/// neighbours do not get all sessions again for that, only for a changed IPv4 address.
 #[test]
 fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
     let (mut router, path, resv) = settled();
@@ -261,8 +260,8 @@ fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
     assert!(path_id(&router.pass(10 * MS)).expect("it takes part").id > path.id);
 }
 
-/// The kernel announces that a link is up some time after it has begun to carry packets. What neighbours have got by then
-/// they are not told again; but they are where it was down, or the MTU is another one when it comes up.
+/// The kernel announces that a link is up some time after it has begun to carry packets. State that neighbours have got
+/// by then is not sent again, unless the link was down or its MTU has changed.
 #[test]
 fn an_interface_that_is_announced_late_is_no_news() {
     let up = |router: &mut Bench, up| {
@@ -288,7 +287,7 @@ fn an_interface_that_is_announced_late_is_no_news() {
     assert_eq!([up(&mut router, false), up(&mut router, true)], [0, 1]);
 }
 
-/// Something about an interface changes.
+/// Changes a property of an interface.
 fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interface)) {
     let mut interface = router.interfaces.by_id(id).expect("it is known").clone();
     change(&mut interface);
@@ -296,7 +295,7 @@ fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interfac
     router.host(HostEvent::InterfaceChanged(id));
 }
 
-/// A TTL or ADSPEC that changes would go on with the next refresh; what has none sends it at once.
+/// A changed TTL or ADSPEC would be sent with the next refresh; state without refresh messages is sent at once.
 #[test]
 fn small_changes_go_on_at_once() {
     let (mut router, path, _) = settled();
@@ -305,8 +304,8 @@ fn small_changes_go_on_at_once() {
     assert!(path_id(&outcomes).expect("it takes part").id > path.id);
 }
 
-/// What is refreshed by name has no refresh that other objects could wait for. The previous hop that they concern is told
-/// at once, even where the requests together carry the same as before; the other one has nothing new to hear.
+/// State in summary refreshes has no refresh message that changed objects could wait for. The previous hop that they
+/// concern gets them at once, even if the objects of all requests together are the same; the other one gets nothing.
 #[test]
 fn other_objects_are_news_for_the_hop_that_they_go_to() {
     const SECOND_HOP: &str = "10.0.1.9";

@@ -1,4 +1,4 @@
-//! Routes that depend on the flow: state, messages and reservations go where the host says that the flow does.
+//! Routes that depend on the flow: state, messages and reservations follow the route of the flow.
 
 mod common;
 
@@ -11,7 +11,7 @@ use earmark_core::{Flow, FlowResolver, Hop, HostEvent, InterfaceId, Outgoing, Pr
 use earmark_rsvp::Event;
 use earmark_wire::rsvp::Body;
 
-/// Sends all flows the same way, and remembers what it was asked.
+/// A host that routes all flows alike and records the lookups.
 #[derive(Clone, Debug, Default)]
 struct Host(Arc<Mutex<State>>);
 
@@ -44,7 +44,7 @@ fn prefix() -> Prefix {
     "10.0.9.0/24".parse().expect("a prefix")
 }
 
-/// A router that reaches the receiver by two next hops, the first of which is on eth2.
+/// A router with two next hops to the receiver, the first of which is on eth2.
 fn fork() -> (Bench, Host) {
     let mut router = router();
     router.add_interface(ETH3, "10.0.3.1");
@@ -54,7 +54,7 @@ fn fork() -> (Bench, Host) {
     (router, host)
 }
 
-/// How the messages among what came about leave.
+/// Interface and next hop of each sent message.
 fn leave(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, Option<IpAddr>)> {
     sent(outcomes).iter().map(|(how, _)| (how.interface, how.next_hop)).collect()
 }

@@ -1,4 +1,4 @@
-//! The integrity handshake (RFC 2747 section 4.3): who is challenged, when, and what an answer is good for.
+//! Integrity handshake (RFC 2747 section 4.3): challenges and responses.
 
 mod common;
 #[path = "common/signing.rs"]
@@ -38,8 +38,8 @@ fn answer(challenge: Challenge, sequence: u64) -> Vec<u8> {
     octets
 }
 
-/// RFC 2747 section 4.3: the first message earns a challenge, the answer opens the association, and what is older than
-/// the answer is not heard any more.
+/// RFC 2747 section 4.3: the first message causes a challenge, the response opens the association, and older messages
+/// are dropped.
 #[test]
 fn a_new_neighbor_has_to_answer_a_challenge() {
     let mut bench = secured(challenging(HandshakeMode::Offered));
@@ -51,7 +51,7 @@ fn a_new_neighbor_has_to_answer_a_challenge() {
     assert_eq!((to, first.key_id), (ip(UPSTREAM), KEY));
     assert_eq!(sent(&outcomes)[0].1.integrity, None, "a challenge is not signed");
 
-    // More messages bring no more challenges; time does, each with a cookie of its own.
+    // Further messages cause no more challenges; time does, each with a new cookie.
     let outcomes = path_arrives(&mut bench, &fresh(11).sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::HandshakePending]);
     assert_eq!(challenge_in(&outcomes), None);
@@ -85,7 +85,7 @@ fn an_unanswered_challenge_is_given_up() {
     let outcomes = bench.pass(Duration::from_secs(300));
     assert_eq!(sent(&outcomes).len(), 4, "five in all, at 0, 1, 3, 7 and 15 s");
     assert_eq!(bench.engine.counters().dropped[DropReason::NotSigned as usize], 0);
-    // Who says that it will not answer is not asked, and not heard.
+    // A sender without the flag HF is neither challenged nor accepted.
     let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::HandshakePending]);
     assert_eq!(challenge_in(&outcomes), None);
@@ -93,7 +93,7 @@ fn an_unanswered_challenge_is_given_up() {
     assert_eq!(dropped(&path_arrives(&mut lenient, &SIGNER.sign(&path_octets()))), []);
 }
 
-/// A neighbour that a key names is challenged before it says anything, for as long as it takes.
+/// A neighbour that a key names is challenged before it sends anything, until it answers.
 #[test]
 fn named_neighbors_are_challenged_in_advance() {
     let mut settings = challenging(HandshakeMode::Offered);
@@ -120,7 +120,7 @@ fn named_neighbors_are_challenged_in_advance() {
     assert_eq!(dropped(&outcomes), []);
 }
 
-/// The other side: a challenge is answered under signature, and what the challenger has just missed is sent once more.
+/// A challenge gets a signed response, and the messages that the challenger has just dropped are sent again.
 #[test]
 fn a_challenge_is_answered_and_the_last_second_repeated() {
     let mut bench = router_with_key();
@@ -144,12 +144,13 @@ fn a_challenge_is_answered_and_the_last_second_repeated() {
     let unknown = octets(Body::IntegrityChallenge(Challenge { key_id: 1, cookie: 1 }), 64);
     let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), 64, &unknown);
     assert_eq!(dropped(&outcomes), [DropReason::UnknownKey]);
-    // Anybody can send challenges, so not all are answered.
+    // Anyone can send challenges, so responses are limited.
     let answered = (0..500).filter(|_| !sent_octets(&ask(&mut bench)).is_empty()).count();
     assert_eq!(answered, 98, "a hundred a second");
 }
 
-/// RFC 2747 section 5.2: keys can be taken away and added while the engine runs. What is known by those that stay is kept.
+/// RFC 2747 section 5.2: keys can be removed and added while the engine runs. Associations of the remaining ones are
+/// kept.
 #[test]
 fn keys_can_be_replaced() {
     let mut bench = router_with_key();

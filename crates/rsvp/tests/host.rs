@@ -1,4 +1,4 @@
-//! Hosts: applications that send and receive, by the interface of RFC 2205 section 3.11.1.
+//! Hosts: sending and receiving applications, by the interface of RFC 2205 section 3.11.1.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn rejection(outcomes: &[Outcome]) -> Option<Rejection> {
     })
 }
 
-/// SENDER: the first Path leaves at once, with the application's TTL and an ADSPEC that counts this host's own link.
+/// SENDER: the first Path is sent at once, with the application's TTL and an ADSPEC that includes this host's own link.
 #[test]
 fn a_sender_announces_itself() {
     let mut host = sender();
@@ -52,7 +52,7 @@ fn a_sender_announces_itself() {
     let adspec = path.sender.adspec.expect("an ADSPEC goes along");
     let adspec = earmark_wire::intserv::Adspec::parse(adspec).expect("it can be read");
     assert_eq!((adspec.general.hops, adspec.general.mtu), (1, 1500));
-    // It is refreshed for ever, without any input.
+    // Refreshed without any input.
     let refreshes = sent_kinds(&host.pass(Duration::from_secs(300)));
     assert!(refreshes.len() >= 6 && refreshes.iter().all(|kind| *kind == "Path"), "{refreshes:?}");
 }
@@ -61,7 +61,7 @@ fn sent_kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
 }
 
-/// An unspecified source address becomes the host's own.
+/// An unspecified source address is replaced by the host's own.
 #[test]
 fn a_sender_without_address_gets_the_hosts() {
     let mut host = sender();
@@ -74,7 +74,8 @@ fn a_sender_without_address_gets_the_hosts() {
     assert_eq!(path.sender.template.source, ip("10.0.2.1"));
 }
 
-/// RESV_EVENT: the reservation is made on the host's own link, and the application hears of it and of its changes.
+/// RESV_EVENT: the reservation is made on the host's own link, and the application is notified of it and of its
+/// changes.
 #[test]
 fn a_sender_hears_of_its_reservation() {
     let mut host = sender();
@@ -103,7 +104,7 @@ fn a_sender_hears_of_its_reservation() {
     assert_eq!(host.held(), Rate::ZERO);
 }
 
-/// RFC 2205 section 2.6: the last node on the way to the sender confirms, to the receiver that asked.
+/// RFC 2205 section 2.6: the last node towards the sender confirms, to the receiver that requested it.
 #[test]
 fn a_sender_confirms() {
     let mut host = sender();
@@ -122,8 +123,8 @@ fn a_sender_confirms() {
     assert_eq!(confirmation.error.node, ip("10.0.2.1"));
 }
 
-/// RESERVE: nothing can be reserved before a Path came; then a Resv goes to the previous hop, with a wish for
-/// confirmation if that was asked.
+/// RESERVE: nothing can be reserved before a Path has arrived; then a Resv goes to the previous hop, with RESV_CONFIRM
+/// if requested.
 #[test]
 fn a_receiver_reserves() {
     let mut host = receiver();
@@ -151,7 +152,7 @@ fn a_receiver_reserves() {
     assert!(!outcomes.iter().any(|o| matches!(o, Outcome::Installed(_))), "nothing to queue here");
 }
 
-/// RFC 2205 section 3.11.1: an application that comes late hears of senders that are there already.
+/// RFC 2205 section 3.11.1: an application that opens a session gets PATH_EVENT for known senders.
 #[test]
 fn a_late_application_hears_of_known_senders() {
     let mut host = receiver();
@@ -160,7 +161,7 @@ fn a_late_application_hears_of_known_senders() {
     assert!(matches!(heard[..], [Event::Path { application: APPLICATION, .. }]), "{heard:?}");
 }
 
-/// The confirmation travels hop by hop: a router passes it on, the receiver's host tells the application.
+/// The ResvConf travels hop by hop: a router forwards it, the receiver's host notifies the application.
 #[test]
 fn a_confirmation_arrives() {
     let flows = [flow(2)];
@@ -194,7 +195,7 @@ fn a_confirmation_arrives() {
         node: ip("10.0.0.1"),
         style: Style::FixedFilter,
         filters: Filters::One(template()),
-        // Without an ADSPEC nobody has counted the nodes.
+        // Without an ADSPEC the number of nodes is unknown.
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
@@ -204,8 +205,7 @@ fn a_confirmation_arrives() {
     assert_eq!(events(&outcomes), [expected]);
 }
 
-/// RESV_ERR: with NotGuilty where this receiver asked for less than what failed; it does not hear of it where what it
-/// has asked for stands.
+/// RESV_ERR: with NotGuilty if this receiver requested less than what failed; no upcall if its reservation remains.
 #[test]
 fn a_receiver_hears_of_errors() {
     let (in_place, not_guilty) = (ErrorSpec::IN_PLACE, ErrorSpec::NOT_GUILTY);
@@ -272,7 +272,7 @@ fn a_sender_hears_of_errors() {
     assert_eq!(heard, [expected]);
 }
 
-/// RELEASE: what was sent is torn downstream, what was reserved is torn upstream, and refreshes end.
+/// RELEASE: the sender is torn downstream, the reservation upstream, and refreshes end.
 #[test]
 fn release_takes_everything_back() {
     let mut host = sender();
@@ -292,7 +292,7 @@ fn release_takes_everything_back() {
     assert_eq!(host.engine.population(), (1, 1, 0));
 }
 
-/// A sender that goes takes the local reservation with it, and those that listened hear of it.
+/// The end of a sender ends the local reservation, and its receivers are notified.
 #[test]
 fn a_receiver_hears_that_a_sender_went() {
     let mut host = receiver();
@@ -304,11 +304,11 @@ fn a_receiver_hears_that_a_sender_went() {
         Event::PathGone { application: APPLICATION, session: session(), template: template() };
     assert!(heard.contains(&gone), "{heard:?}");
     assert_eq!(host.engine.population(), (0, 0, 0));
-    // It may come again.
+    // The sender may return.
     assert!(matches!(events(&host.arrives(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
 }
 
-/// Two applications of one host: the sender gets the larger of both requests, and the smaller when the larger goes.
+/// Two applications of one host: the request upstream is the larger of both, and the smaller one after the larger ends.
 #[test]
 fn two_receivers_on_one_host_are_merged() {
     let other = Application(2);
@@ -331,7 +331,7 @@ fn two_receivers_on_one_host_are_merged() {
     assert_eq!(asked(&outcomes), Some(flowspec(2)));
 }
 
-/// Wrong commands come back with the reason, and leave nothing behind.
+/// Invalid commands are rejected with the reason, and leave no state.
 #[test]
 fn wrong_commands_are_rejected() {
     let command = |template: FilterSpec, tspec: TokenBucket| Command::Sender {
@@ -373,7 +373,7 @@ fn wrong_commands_are_rejected() {
     assert!(matches!(rejection(&host.command(bad)), Some(Rejection::Specification(_))));
 }
 
-/// The same sender twice on one host would be one flow with two masters.
+/// The same sender of two applications would be one flow with two owners.
 #[test]
 fn a_sender_has_one_application() {
     let mut host = sender();
@@ -389,7 +389,7 @@ fn a_sender_has_one_application() {
     assert_eq!(host.held(), Rate::from_mbps(1));
 }
 
-/// What senders of this host announce counts in what is reserved for them, from the beginning and when it changes.
+/// Local senders' traffic limits their reservations, from the beginning and when it changes.
 #[test]
 fn own_senders_count_in_what_is_reserved() {
     const SECOND: Application = Application(2);
@@ -414,8 +414,8 @@ fn own_senders_count_in_what_is_reserved() {
     assert_eq!(host.held(), Rate::from_mbps(3));
 }
 
-/// A group whose sender and receiver are on one host: the receiver hears what is new of the sender, and is told at once
-/// that its reservation stands.
+/// A group whose sender and receiver are on one host: the receiver is notified of the sender, and gets a confirmation
+/// at once.
 #[test]
 fn sender_and_receiver_of_a_group_share_a_host() {
     const SECOND: Application = Application(2);
@@ -440,7 +440,7 @@ fn sender_and_receiver_of_a_group_share_a_host() {
     assert!(heard.iter().any(|event| matches!(event, Event::Resv { .. })), "{heard:?}");
 }
 
-/// A receiver of a group asks to be told at the address of the interface through which the data comes.
+/// RESV_CONFIRM for a group has the address of the interface that the data arrives through.
 #[test]
 fn a_receiver_of_a_group_names_its_own_address() {
     let session = Session { destination: ip("239.1.1.1"), ..session() };

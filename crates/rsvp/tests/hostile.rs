@@ -1,4 +1,4 @@
-//! Neighbours that mean harm, or are mad: what they send costs a bounded amount of memory, work and answers.
+//! Malicious or faulty neighbours: their messages cost a bounded amount of memory, work and answers.
 
 mod common;
 
@@ -48,13 +48,13 @@ fn resv_err(flows: &[FixedFilterFlow]) -> ResvErr<'_> {
     }
 }
 
-/// `count` objects of four octets that every node must carry on, all different (at most 16 384).
+/// `count` different objects of four octets that every node must forward (at most 16 384).
 fn objects(count: u16) -> Vec<u8> {
     (0..count).flat_map(|n| [0, 4, 0xc0 | (n >> 8) as u8, n as u8]).collect()
 }
 
-/// One host that claims to be many next hops cannot fill the memory: past the limit they are refused, and those that
-/// are there stay and can be refreshed.
+/// One host that claims to be many next hops cannot fill the memory: above the limit they are refused, and existing
+/// ones stay and can be refreshed.
 #[test]
 fn next_hops_without_number_are_refused() {
     let mut router = with_config(Config { max_next_hops: 2, ..Config::default() });
@@ -74,7 +74,7 @@ fn next_hops_without_number_are_refused() {
     assert_eq!(router.engine.population(), (1, 1, 2));
 }
 
-/// Senders are limited over all sessions, not only by session.
+/// Senders are limited over all sessions, not only in each session.
 #[test]
 fn senders_are_limited_over_all_sessions() {
     let mut router = with_config(Config { max_sessions: 3, ..Config::default() });
@@ -89,7 +89,7 @@ fn senders_are_limited_over_all_sessions() {
     assert_eq!(router.engine.population(), (2, 3, 0));
 }
 
-/// What a message wants to be kept for others is limited, in a new Path, in a refresh, and in a Resv.
+/// Objects to be stored are limited, in a new Path, in a refresh, and in a Resv.
 #[test]
 fn only_so_much_is_kept() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
@@ -111,8 +111,8 @@ fn only_so_much_is_kept() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// RFC 2205 section 3.10, rule 3: the objects of all requests go upstream, each once; but one next hop's objects cannot
-/// crowd out the Resv of all.
+/// RFC 2205 section 3.10, rule 3: the objects of all requests are sent upstream, each once; one next hop's objects
+/// cannot fill the Resv of all.
 #[test]
 fn carried_objects_are_merged_within_a_limit() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
@@ -137,7 +137,7 @@ fn carried_objects_are_merged_within_a_limit() {
     assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 50, "two more and one twice");
 }
 
-/// One message that names the same flow many times does not bring about as many answers.
+/// One message that repeats a flow many times does not cause as many errors.
 #[test]
 fn answers_to_one_message_are_limited() {
     let mut router = router();
@@ -147,7 +147,7 @@ fn answers_to_one_message_are_limited() {
     assert_eq!(dropped(&outcomes).last(), Some(&DropReason::Limit));
 }
 
-/// A large Resv that does not fit into one turn is complete after it was refreshed.
+/// A large Resv that exceeds the limit of one input is complete after its refresh.
 #[test]
 fn what_is_left_over_is_done_with_the_refresh() {
     let mut router = router();
@@ -171,7 +171,7 @@ fn what_is_left_over_is_done_with_the_refresh() {
     assert_eq!(router.arrives(ETH2, Body::Resv(resv(&flows))), []);
 }
 
-/// Errors lose some of their TTL at each hop, so that they end even where the states of two nodes point at each other.
+/// The TTL of errors decreases at each hop, so that they end even if the states of two nodes name each other.
 #[test]
 fn errors_do_not_go_round_for_ever() {
     let mut router = router();
@@ -195,7 +195,7 @@ fn errors_do_not_go_round_for_ever() {
     }
 }
 
-/// Nobody is made to answer everybody: hops, and receivers that want a confirmation, must be single nodes.
+/// Hops, and receivers in RESV_CONFIRM, must be unicast addresses.
 #[test]
 fn nobody_answers_everybody() {
     let mut router = router();
@@ -226,7 +226,7 @@ fn nobody_answers_everybody() {
     assert_eq!(host.held(), Rate::from_mbps(2), "the reservation itself is none the worse");
 }
 
-/// A default route leads to no broadcast: sessions there are neither unicast nor multicast sessions.
+/// A default route does not cover broadcast: such sessions are neither unicast nor multicast.
 #[test]
 fn sessions_of_everybody_have_no_route() {
     let mut router = router();
@@ -238,7 +238,7 @@ fn sessions_of_everybody_have_no_route() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A refresh period of nothing in the settings is a millisecond, as neighbours are told, and no busy loop.
+/// A configured refresh period of zero is handled as a millisecond, as announced to neighbours, and not as a busy loop.
 #[test]
 fn refreshes_are_never_without_end() {
     let timing = Timing { refresh: Duration::ZERO, ..Timing::default() };

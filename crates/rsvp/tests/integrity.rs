@@ -1,5 +1,4 @@
-//! Message integrity (RFC 2747, RFC 3097): what is signed, what is believed, and what an attacker can do, which is
-//! nothing.
+//! Message integrity (RFC 2747, RFC 3097): signing, verification, and resistance to attackers.
 
 mod common;
 #[path = "common/signing.rs"]
@@ -18,7 +17,7 @@ use earmark_wire::rsvp::{
 use proptest::prelude::*;
 use signing::*;
 
-/// Whole Path messages with sequence number 7 and flag HF clear, put together and signed by a few lines of Python (its
+/// Whole Path messages with sequence number 7 and flag HF clear, built and signed by a few lines of Python (its
 /// `struct`, `hmac` and `hashlib`), without a checksum: the one of [`path`].
 const SIGNED_ELSEWHERE: [(Algorithm, &str); 3] = [
     (
@@ -49,7 +48,7 @@ fn messages_signed_by_others_are_believed_and_no_bit_of_them_may_differ() {
             .map(|at| u8::from_str_radix(&hexadecimal[2 * at..2 * at + 2], 16).expect("hex"))
             .collect();
         let mut bench = secured(settings(vec![key(KEY, algorithm)]));
-        // The checksum is not signed; a wrong one would spend the sequence number.
+        // The checksum is not signed; a wrong one would use up the sequence number.
         for bit in (0..octets.len() * 8).filter(|bit| !(16..32).contains(bit)) {
             let mut other = octets.clone();
             other[bit / 8] ^= 1 << (bit % 8);
@@ -59,12 +58,12 @@ fn messages_signed_by_others_are_believed_and_no_bit_of_them_may_differ() {
         let outcomes = path_arrives(&mut bench, &octets);
         assert_eq!(dropped(&outcomes), []);
         assert_eq!(bench.engine.population().0, 1, "{algorithm:?}");
-        // The same once more is a replay.
+        // A repetition is a replay.
         assert_eq!(dropped(&path_arrives(&mut bench, &octets)), [DropReason::Replayed]);
     }
 }
 
-/// RFC 2747 section 4.2, each way to fail by its name. Nothing is answered.
+/// RFC 2747 section 4.2: each fault has its own drop reason, and none is answered.
 #[test]
 fn every_fault_is_dropped_in_silence_under_its_own_name() {
     let early = Key { start: Time::from_secs(2_000), ..key(2, Algorithm::HmacSha256) };
@@ -94,7 +93,7 @@ fn every_fault_is_dropped_in_silence_under_its_own_name() {
         assert_eq!(dropped(&outcomes), [reason]);
         assert_eq!(outcomes.len(), 1, "and nothing else comes of it");
     }
-    // Ours, played back to us.
+    // A message of this node, reflected.
     let mut mirrored = path();
     mirrored.hop.address = ip("10.0.1.2");
     let octets = SIGNER.sign(&octets(Body::Path(mirrored), 63));
@@ -102,7 +101,7 @@ fn every_fault_is_dropped_in_silence_under_its_own_name() {
     assert_eq!(dropped(&path_arrives(&mut bench, &with(SIGNER))), []);
 }
 
-/// All that a reservation brings about leaves signed, each message with a higher number, off the clock.
+/// All messages that a reservation causes are signed, with increasing sequence numbers from the clock.
 #[test]
 fn all_that_leaves_is_signed_in_order() {
     let mut bench = router_with_key();
@@ -129,7 +128,7 @@ fn all_that_leaves_is_signed_in_order() {
     assert_eq!(numbers[0], (5 + 1_000) << 32);
 }
 
-/// Nothing leaves unsigned for want of a key, and none of it is lost in silence.
+/// Without a key no message is sent, and each is counted.
 #[test]
 fn without_a_key_nothing_leaves() {
     let accept = Key { purpose: Purpose::Accept, ..key(KEY, Algorithm::HmacSha256) };
@@ -141,7 +140,7 @@ fn without_a_key_nothing_leaves() {
     assert_eq!(bench.engine.counters().dropped[DropReason::NotSigned as usize], 1);
 }
 
-/// What is on its way between two other nodes is not ours to sign or to judge, or to answer if it is broken.
+/// A message between two other nodes is neither signed nor verified, nor answered if malformed.
 #[test]
 fn what_is_relayed_stays_as_it_is() {
     let mut bench = router_with_key();
@@ -152,7 +151,7 @@ fn what_is_relayed_stays_as_it_is() {
     }
 }
 
-/// An interface that is only secured for sending takes anything; one that is only secured for receiving signs nothing.
+/// An interface secured only for sending accepts any message; one secured only for receiving signs none.
 #[test]
 fn each_direction_is_secured_by_itself() {
     let mut one_way = settings(vec![key(KEY, Algorithm::HmacSha256)]);
@@ -167,8 +166,8 @@ fn each_direction_is_secured_by_itself() {
     assert_eq!(signature(sent_octets(&outcomes)[0]), None);
 }
 
-/// Key 1 ends when key 2 has begun: both are accepted in between, the newer one signs from the middle on. When key 2
-/// ends as well, it goes on, and that is told, once for each use.
+/// Key 1 ends after key 2 has started: both are accepted in between, the newer one signs from the middle on. After its
+/// end key 2 remains in use, which is reported once for each use.
 #[test]
 fn keys_roll_over_and_the_last_one_goes_on() {
     let at = Time::from_secs;
@@ -188,7 +187,7 @@ fn keys_roll_over_and_the_last_one_goes_on() {
     let mut send = |bench: &mut Bench, now, key| {
         bench.now = at(now);
         sequence += 1;
-        // A new source port each time makes it worth sending on.
+        // A new source port each time makes the Path a change to be forwarded.
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(sequence as u16);
         let octets = Signer { key, sequence, ..SIGNER }.sign(&octets(Body::Path(path), 63));
@@ -215,7 +214,7 @@ fn keys_roll_over_and_the_last_one_goes_on() {
     assert_eq!(dropped(&send(&mut bench, 1_202, 1)), [DropReason::KeyNotValid]);
 }
 
-/// RFC 2747 section 4 finds the signer of a ResvConf by its IP source address, so each hop signs in its own name.
+/// RFC 2747 section 4 finds the signer of a ResvConf by its IP source address, so each hop signs with its own address.
 #[test]
 fn a_confirmation_leaves_in_our_own_name() {
     let mut bench = router_with_key();
@@ -234,7 +233,7 @@ fn a_confirmation_leaves_in_our_own_name() {
     assert_eq!(sent(&outcomes)[0].0.source, ip("10.0.2.1"));
 }
 
-/// Reordering within the window is borne, and nothing passes twice.
+/// Reordering within the window is accepted, and no message is accepted twice.
 #[test]
 fn messages_may_be_late_by_as_much_as_the_window() {
     for (window, late) in [(1, DropReason::Replayed), (4, DropReason::NoState)] {
@@ -252,7 +251,7 @@ fn messages_may_be_late_by_as_much_as_the_window() {
     }
 }
 
-/// One message of each kind that could do something, by number.
+/// One message of each type that could have an effect, by number.
 fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
     let error = ErrorSpec {
         node: ip(UPSTREAM),
@@ -289,7 +288,7 @@ fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
         }
         4 => (Body::PathTear(path_tear()), RECEIVER, true),
         5 => (Body::ResvTear(tear), "10.0.2.1", false),
-        // Srefresh, with the name of one message (RFC 2961 section 5.2).
+        // Srefresh with one Message_Identifier (RFC 2961 section 5.2).
         6 => {
             let header = [0x10, 15, 0, 0, 63, 0, 0, 20];
             let list = [0, 12, 25, 1, 0, 0, 0xab, 0xcd, 0, 0, 0, 9];
@@ -303,8 +302,7 @@ fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Without the key nobody makes or changes state, or makes this node send, by whatever message, alone or in a
-    /// Bundle, in whatever way it pretends.
+    /// Without the key nobody can create or change state, or make this node send, by any message, alone or in a Bundle.
     #[test]
     fn an_attacker_changes_nothing(
         kind in 0_usize..8,
@@ -329,12 +327,12 @@ proptest! {
             0 => plain,
             1 => Signer { secret: b"", ..signer }.sign(&plain),
             2 => Signer { key: sequence | 1, secret: b"guessed", ..signer }.sign(&plain),
-            // A message of the neighbour's with one bit changed, or an old one.
+            // A message of the neighbour with one bit changed, or an old one.
             3 => {
                 let mut changed = Signer { sequence: (1 << 40) + 1, ..SIGNER }.sign(&plain);
                 let place = octet.index(changed.len());
-                // The checksum is not signed, and a receiver may look at it. With another type the message may be one that
-                // is only for its addressee; such a one goes on unread.
+                // The checksum is not signed, and a receiver may verify it. With another type the message may be one
+                // that is only for its addressee, which is forwarded unread.
                 prop_assume!(!(1..4).contains(&place));
                 changed[place] ^= 1 << bit;
                 changed

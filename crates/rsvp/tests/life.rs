@@ -1,4 +1,4 @@
-//! The life of a reservation on a router: Path, Resv, refreshes, teardown, and dying of silence.
+//! Life cycle of a reservation on a router: Path, Resv, refreshes, teardown and timeout.
 
 mod common;
 
@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{
     SourceSelector,
 };
 
-/// RFC 2205 section 3.1.3: the Path goes on to the destination with the sender's address as its source, a router
+/// RFC 2205 section 3.1.3: the Path is forwarded to the destination with the sender's address as its source, a router
 /// alert, a smaller TTL, and this node as its previous hop.
 #[test]
 fn a_path_is_passed_on() {
@@ -35,8 +35,8 @@ fn a_path_is_passed_on() {
     assert_eq!(events(&outcomes), [created]);
 }
 
-/// RFC 2205 section 3.1.4 and RFC 2209: the reservation is made on the link that the Path left through, and asked for
-/// at the previous hop with that hop's own handle.
+/// RFC 2205 section 3.1.4 and RFC 2209: the reservation is made on the outgoing interface of the Path, and requested
+/// from the previous hop with that hop's own LIH.
 #[test]
 fn a_resv_reserves_and_is_passed_on() {
     let mut router = router();
@@ -67,7 +67,7 @@ fn a_resv_reserves_and_is_passed_on() {
     assert_eq!(flows.iter().collect::<Vec<_>>(), [flow(2)]);
 }
 
-/// A refresh that says nothing new has no effect at all, neither on the network nor on traffic control.
+/// A refresh without changes has no effect, neither on the network nor on traffic control.
 #[test]
 fn refreshes_are_silent() {
     let mut router = router();
@@ -78,8 +78,8 @@ fn refreshes_are_silent() {
     assert_eq!(router.engine.counters().received[..2], [2, 2]);
 }
 
-/// RFC 2205 section 3.7: refreshes leave every [0.5 R, 1.5 R], Path and Resv each at their own pace, as long as the
-/// neighbours refresh too.
+/// RFC 2205 section 3.7: refreshes are sent at intervals in [0.5 R, 1.5 R], independently for Path and Resv, as long as
+/// the neighbours refresh too.
 #[test]
 fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
     let mut router = router();
@@ -111,7 +111,7 @@ fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
     assert_ne!(paths, resvs);
 }
 
-/// L = (K + 0.5) * 1.5 * R = 157.5 s after its last refresh a sender dies, and not before. Those downstream are told.
+/// A sender expires L = (K + 0.5) * 1.5 * R = 157.5 s after its last refresh, and next hops get a PathTear.
 #[test]
 fn a_silent_sender_dies() {
     let mut router = router();
@@ -132,7 +132,7 @@ fn a_silent_sender_dies() {
     assert_eq!(router.pass(Duration::from_secs(1_000)), [], "nothing is left to do");
 }
 
-/// A reservation whose receiver falls silent is given back and torn upstream; the sender stays.
+/// A reservation without refreshes is released and torn upstream; the sender stays.
 #[test]
 fn a_silent_receiver_loses_its_reservation() {
     let mut router = router();
@@ -152,8 +152,7 @@ fn a_silent_receiver_loses_its_reservation() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// RFC 2205 section 3.1.5: a PathTear goes the way of the Path and takes reservations with it, without a word
-/// upstream.
+/// RFC 2205 section 3.1.5: a PathTear follows the Path and removes reservations, without a message upstream.
 #[test]
 fn a_path_tear_takes_everything() {
     let mut router = router();
@@ -169,7 +168,7 @@ fn a_path_tear_takes_everything() {
     assert_eq!(router.pass(Duration::from_secs(1_000)), []);
 }
 
-/// RFC 2205 section 3.1.5: a previous hop that the sender no longer comes from cannot tear it.
+/// RFC 2205 section 3.1.5: a former previous hop cannot tear the sender.
 #[test]
 fn a_path_tear_of_an_old_hop_is_ignored() {
     let mut router = router();
@@ -181,7 +180,7 @@ fn a_path_tear_of_an_old_hop_is_ignored() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// RFC 2205 section 3.1.6: a ResvTear gives the reservation back and goes on upstream; the sender stays.
+/// RFC 2205 section 3.1.6: a ResvTear releases the reservation and is forwarded upstream; the sender stays.
 #[test]
 fn a_resv_tear_takes_the_reservation() {
     let mut router = router();
@@ -198,7 +197,7 @@ fn a_resv_tear_takes_the_reservation() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// FLOWSPECs may be left out of a ResvTear.
+/// FLOWSPECs may be omitted from a ResvTear.
 #[test]
 fn a_resv_tear_needs_no_flowspec() {
     let mut router = router();
@@ -209,7 +208,7 @@ fn a_resv_tear_needs_no_flowspec() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// More or less of the same reservation changes what is there, in the ledger, in traffic control and upstream.
+/// A changed request changes the ledger, traffic control and the request upstream.
 #[test]
 fn a_reservation_can_grow_and_shrink() {
     let mut router = router();
@@ -238,8 +237,8 @@ fn guaranteed_service_holds_the_reserved_rate() {
     assert_eq!(router.held(), Rate::from_mbps(3));
 }
 
-/// Two next hops behind one link (a route that changed further on): the larger request is what counts, and what is
-/// left when one of them goes is what remains.
+/// Two next hops behind one link (after a route change downstream): the larger request counts, and the remaining one
+/// after one of them ends.
 #[test]
 fn requests_of_two_next_hops_are_merged() {
     let mut router = router();
@@ -261,8 +260,8 @@ fn requests_of_two_next_hops_are_merged() {
     assert!(matches!(message.body, Body::Resv(_)), "a smaller Resv, not a tear: {message:?}");
 }
 
-/// RFC 2205 section 3.1.3 and RFC 2209: a changed Tspec or previous hop is news downstream; a changed hop is news to
-/// the new hop too.
+/// RFC 2205 section 3.1.3 and RFC 2209: a changed Tspec or previous hop is forwarded downstream at once; a changed hop
+/// also causes a Resv to the new hop.
 #[test]
 fn news_in_a_path_travels_at_once() {
     let mut router = router();
@@ -283,8 +282,8 @@ fn news_in_a_path_travels_at_once() {
     assert_eq!(to, [("Path", ip(RECEIVER)), ("Resv", ip("10.0.1.3"))]);
 }
 
-/// When the route changes, the next Path leaves on the new way, and what was reserved on the old one is no longer
-/// asked for upstream.
+/// When the route changes, the next Path is sent on the new path, and the reservation on the old one is no longer
+/// requested upstream.
 #[test]
 fn a_path_follows_the_route() {
     let mut router = router();
@@ -327,7 +326,7 @@ fn the_adspec_is_updated_at_each_hop() {
     assert!(!adspec.controlled_load.expect("offered").break_bit);
 }
 
-/// RFC 2205 section 3.8: TTLs that differ mean a hop without RSVP, and the ADSPEC says so from there on.
+/// RFC 2205 section 3.8: different TTLs show a hop without RSVP, and the ADSPEC has the break bit from there on.
 #[test]
 fn a_hop_without_rsvp_shows_in_the_adspec() {
     let mut router = router();
@@ -342,7 +341,7 @@ fn a_hop_without_rsvp_shows_in_the_adspec() {
     assert!(adspec.general.break_bit);
 }
 
-/// One router can hold IPv6 sessions as well: the formats and the state are the same.
+/// A router can have IPv6 sessions as well: formats and state are the same.
 #[test]
 fn sessions_of_ipv6_live_too() {
     let mut router = router();
@@ -368,8 +367,8 @@ fn sessions_of_ipv6_live_too() {
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
-/// After a restart the first Path carries another handle than before, which is news to the next hop: a router
-/// downstream answers it with its Resv at once, and does not wait for its refresh to be due.
+/// After a restart the first Path has another LIH than before, which is a change for the next hop: a router downstream
+/// answers at once with its Resv instead of at the next refresh.
 #[test]
 fn a_restarted_neighbour_is_told_at_once() {
     let mut router = router();
@@ -380,7 +379,7 @@ fn a_restarted_neighbour_is_told_at_once() {
     let outcomes = router.arrives(ETH1, Body::Path(restarted));
     let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
     assert_eq!(kinds, ["Path", "Resv"]);
-    // Two lives of the same router give out different handles.
+    // Two runs of the same router assign different handles.
     let handle = |seed| {
         let random = earmark_core::random::RandomStreams::new(seed);
         earmark_rsvp::Rsvp::new(earmark_rsvp::Config::default(), &random).lih(ETH2)

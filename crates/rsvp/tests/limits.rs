@@ -1,4 +1,4 @@
-//! Limits: past them new work is refused in the protocol's words, and what is there stays.
+//! Limits: above them new work is refused with an error message, and existing state stays.
 
 mod common;
 #[path = "common/naming.rs"]
@@ -36,7 +36,7 @@ fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Vec<Outcome> {
     bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
 }
 
-/// The errors that are sent, with those who get them.
+/// Sent errors: code and value.
 fn errors(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16)> {
     let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
         Body::PathErr(PathErr { error, .. }) | Body::ResvErr(ResvErr { error, .. }) => {
@@ -78,7 +78,7 @@ fn strangers_are_not_listened_to() {
         ((1, 1, 0), 2)
     );
     ask(&mut bench, 1, 1);
-    // Nor can a stranger end what is there.
+    // Other neighbours cannot end state either.
     let mut tear = path_tear();
     (tear.session, tear.hop.address) = (session_to(1), ip("10.0.1.3"));
     bench.arrives(ETH1, Body::PathTear(tear));
@@ -98,7 +98,7 @@ fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
     assert_eq!(errors(&ask(&mut bench, 1, 2)), []);
 }
 
-/// The packets of these flows may be as small as 100 octets.
+/// The minimum packet size of these flows is 100 octets.
 #[test]
 fn what_a_link_adds_to_packets_is_claimed_too() {
     let mut bench = with_limits(on_eth2(limits::Interface { overhead: 50, ..Default::default() }));
@@ -114,7 +114,7 @@ fn what_a_link_adds_to_packets_is_claimed_too() {
         installed.map(|demand| (demand.rate, demand.burst)),
         Some((Rate::from_mbps(6), 4_500))
     );
-    // Upstream hears what was asked for; its own links add their own.
+    // Upstream gets the original request and adds the overhead of its own links.
     let upstream = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
             flows.iter().next()?.flowspec
@@ -153,7 +153,7 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
     let announced =
         |bench: &mut Bench| (1..=20).filter(|&port| !refused(&announce(bench, port))).count();
     assert_eq!(announced(&mut bench), 5);
-    // Refreshes are free, so those that are there are not harmed by the flood.
+    // Refreshes are not limited, so existing senders are unaffected.
     assert_eq!(announced(&mut bench), 5);
     bench.pass(Duration::from_secs(1));
     assert_eq!(announced(&mut bench), 10);
@@ -165,8 +165,8 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
     assert_eq!(bench.held(), Rate::from_mbps(5));
 }
 
-/// What is refused is not acknowledged, or its maker would name it in summaries that nobody here understands; what was
-/// taken is, with the next message that goes that way.
+/// A refused message is not acknowledged, or its sender would list it in summary refreshes that this node cannot
+/// process. An accepted one is acknowledged with the next message in that direction.
 #[test]
 fn what_is_refused_is_not_acknowledged() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(1), ..Default::default() });
@@ -199,8 +199,8 @@ fn what_is_refused_is_not_acknowledged() {
     assert!(acknowledged(&outcomes).is_empty() && acknowledged(&bench.pass(SECOND)).is_empty());
 }
 
-/// A next hop that refuses a Path by an error has got it. It is not sent again at once, nor named in summaries, but
-/// refreshed as RFC 2205 has it, until the next hop takes it.
+/// A next hop that answers a Path with an error has received it. The Path is neither retransmitted nor listed in
+/// summary refreshes, but refreshed as in RFC 2205 until the next hop accepts it.
 #[test]
 fn what_the_next_hop_refuses_is_refreshed() {
     for acknowledged_too in [false, true] {

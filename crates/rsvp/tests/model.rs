@@ -1,6 +1,5 @@
-//! Random lives of a router against a model that only keeps books: after each message, what the ledger holds is the sum
-//! of the largest requests of each sender, what traffic control has is what was installed and not removed, and in the
-//! end nothing is left.
+//! Random inputs to a router, compared with a simple model: after each message, the ledger holds the sum of the largest
+//! requests for each sender, traffic control has what was installed and not removed, and in the end no state remains.
 
 mod common;
 
@@ -13,7 +12,7 @@ use earmark_core::admission::ClaimId;
 use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Path, Session, SourceSelector};
 use proptest::prelude::*;
 
-/// One thing that happens. Sessions and senders are few, so that they meet.
+/// One input. Sessions and senders are few, so that inputs affect each other.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Path { session: u16, sender: u16 },
@@ -38,7 +37,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The books: senders with the time of their last Path; requests by sender and next hop with the time of their last Resv.
+/// Expected state: senders with the time of their last Path; requests by sender and next hop with the time of their
+/// last Resv.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -72,7 +72,7 @@ impl Model {
                 let before = self.requests.insert((session, sender, hop), (mbps, self.now));
                 if self.held() > 7 {
                     match before {
-                        // What stays counts as refreshed.
+                        // The remaining reservation counts as refreshed.
                         Some((mbps, _)) => {
                             self.requests.insert((session, sender, hop), (mbps, self.now))
                         }
@@ -139,7 +139,7 @@ fn act(router: &mut Bench, step: Step) -> Vec<Outcome> {
     }
 }
 
-/// Notes what traffic control was told, and that it was told sensibly.
+/// Tracks the commands to traffic control, and checks that they are consistent.
 fn follow(installed: &mut BTreeMap<ClaimId, Rate>, outcomes: &[Outcome]) {
     for outcome in outcomes {
         match outcome {
@@ -161,7 +161,7 @@ proptest! {
         let mut installed = BTreeMap::new();
         for step in steps {
             let outcomes = act(&mut router, step);
-            // Whatever is sent can be read again.
+            // All sent messages can be parsed.
             let _ = sent(&outcomes);
             follow(&mut installed, &outcomes);
             model.apply(step);
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(installed.is_empty());
     }
 
-    /// Octets of any kind, and good messages with damage, never do more than being dropped or answered.
+    /// Random octets, and valid messages with damage, are only dropped or answered.
     #[test]
     fn rubbish_does_no_harm(
         rubbish in proptest::collection::vec(any::<u8>(), 0..256),
@@ -193,7 +193,7 @@ proptest! {
         } else {
             octets(Body::Path(path()), 63)
         };
-        message[2..4].copy_from_slice(&[0, 0]); // no checksum, so that damage gets through
+        message[2..4].copy_from_slice(&[0, 0]); // no checksum, so that damage is not detected
         for (at, octet) in damage {
             if let Some(slot) = message.get_mut(at) {
                 *slot = octet;

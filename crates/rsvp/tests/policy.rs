@@ -1,4 +1,4 @@
-//! Policy: rules decide who may reserve and announce how much, and what is important displaces what is less.
+//! Policy: rules limit reservations and senders, and important reservations preempt less important ones.
 
 mod common;
 
@@ -80,7 +80,7 @@ fn give_back(bench: &mut Bench, port: u16) {
 /// A ResvErr: session port, error code and value, flags, rate, policy elements.
 type Told = (u16, ErrorCode, u16, u8, Option<f32>, Vec<Explained>);
 
-/// The ResvErrs among what came about.
+/// ResvErrs among the outcomes.
 fn resv_errs(outcomes: &[Outcome]) -> Vec<Told> {
     let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
         Body::ResvErr(ResvErr { session, error, flows, carried, .. }) => {
@@ -95,7 +95,7 @@ fn resv_errs(outcomes: &[Outcome]) -> Vec<Told> {
     errors.collect()
 }
 
-/// What an error says about policy.
+/// Policy element of an error.
 #[derive(Debug, PartialEq)]
 enum Explained {
     PreemptedBy(u16),
@@ -119,7 +119,7 @@ fn explained(carried: Carried<'_>) -> Vec<Explained> {
         .collect()
 }
 
-/// Just the error of the one ResvErr, or that there is none.
+/// Error of the only ResvErr, or `None` without one.
 fn verdict(outcomes: &[Outcome]) -> Option<(ErrorCode, u16)> {
     match resv_errs(outcomes)[..] {
         [] => None,
@@ -132,7 +132,7 @@ fn refused(value: PolicyControlError) -> Option<(ErrorCode, u16)> {
     Some((ErrorCode::PolicyControlFailure, value.code()))
 }
 
-/// Of 7.5 Mbit/s 5 are reserved; another 5 that are more important take their place (RFC 3181 sections 4 and 6).
+/// 5 of 7.5 Mbit/s are reserved; another 5 of higher priority replace them (RFC 3181 sections 4 and 6).
 #[test]
 fn an_important_reservation_displaces_a_less_important_one() {
     let mut bench = with_policy(preemption(false));
@@ -161,13 +161,13 @@ fn an_important_reservation_displaces_a_less_important_one() {
     };
     assert!(events(&outcomes).iter().any(told));
     assert_eq!((bench.held(), bench.engine.counters().preempted), (Rate::from_mbps(5), 1));
-    // The receiver does not know yet, and asks again: what is more important stays.
+    // The receiver does not know yet, and repeats its request: the more important one stays.
     let again = ask(&mut bench, 1, 5, &important(3));
     assert_eq!(verdict(&again), Some((ErrorCode::AdmissionControlFailure, 2)));
     assert_eq!(bench.held(), Rate::from_mbps(5));
 }
 
-/// RFC 4495: 2.5 Mbit/s are left, and that is what the first one keeps, until it asks for something else.
+/// RFC 4495: 2.5 Mbit/s are left, which the first one keeps until its request changes.
 #[test]
 fn a_reservation_may_keep_what_is_left() {
     let mut bench = with_policy(preemption(true));
@@ -193,7 +193,7 @@ fn a_reservation_may_keep_what_is_left() {
         .collect();
     assert_eq!(installed[0], 5_000_000);
     assert!((2_499_990..=2_500_000).contains(&installed[1]), "{installed:?}");
-    // A refresh of what cannot be had changes nothing; asking for less does.
+    // A refresh of the preempted request changes nothing; a smaller request does.
     assert_eq!(ask(&mut bench, 1, 5, &important(3)), []);
     assert_eq!(verdict(&ask(&mut bench, 1, 2, &important(3))), None);
     assert_eq!(bench.held(), Rate::from_mbps(7));
@@ -215,7 +215,7 @@ fn nobody_gives_way_to_equals_or_where_preemption_is_off() {
     }
 }
 
-/// What was moderate becomes important by a refresh that says so, and stays.
+/// A refresh with a higher priority makes a reservation important, so that it stays.
 #[test]
 fn the_priority_may_change() {
     let mut bench = with_policy(preemption(false));
@@ -229,8 +229,8 @@ fn the_priority_may_change() {
     assert_eq!(bench.engine.counters().preempted, 1);
 }
 
-/// Two next hops ask for the same, one of them for something important. When that one has gone, what is reserved is no more
-/// important than what is left, though as much is reserved as before.
+/// Two next hops request the same, one of them with high priority. After that one has ended, the reservation has the
+/// lower priority, although its size is unchanged.
 #[test]
 fn the_priority_goes_with_the_request_that_had_it() {
     let mut bench = with_policy(preemption(false));
@@ -275,7 +275,7 @@ fn rules_decide_by_the_name() {
         (1, 3, alice.clone(), None),
         (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
         (2, 2, alice.clone(), None),
-        // What takes the place of the old counts without it, and what is refused leaves the old.
+        // A replacement is counted without the old request, and a refused one leaves the old.
         (2, 1, alice.clone(), None),
         (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
         (3, 1, alice.clone(), None),
@@ -292,7 +292,7 @@ fn rules_decide_by_the_name() {
     give_back(&mut bench, 1);
     assert_eq!(verdict(&ask(&mut bench, 3, 3, &alice)), None);
     assert_eq!(bench.held(), Rate::from_mbps(4));
-    // What ends of itself is given back, too.
+    // Expired reservations are released, too.
     bench.pass(std::time::Duration::from_secs(300));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -323,7 +323,7 @@ fn a_rule_gives_the_priority() {
     announce(&mut bench, 1);
     announce(&mut bench, 2);
     ask(&mut bench, 1, 5, &important(2));
-    // Whoever calls himself important is no more than the rule lets him be.
+    // A signalled priority is limited by the rule.
     assert!(verdict(&ask(&mut bench, 2, 5, &important(60_000))).is_some());
     ask(&mut bench, 2, 5, &user("CN=Chief"));
     assert_eq!(bench.engine.counters().preempted, 1);
@@ -362,7 +362,7 @@ fn senders_are_judged_where_there_are_rules_for_them() {
     assert_eq!(bench.engine.population(), (1, 1, 0), "a stranger makes no state");
 }
 
-/// Where there is a policy POLICY_DATA must make sense; where there is none it is carried on as it came.
+/// With a policy POLICY_DATA must be valid; without one it is forwarded unchanged.
 #[test]
 fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
     // A PREEMPTION_PRI that is too short.

@@ -1,4 +1,4 @@
-//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+//! RSVP proxies for hosts without RSVP (RFC 5945, RFC 5946).
 
 mod common;
 
@@ -23,14 +23,14 @@ fn receivers(proxy: ReceiverProxy) -> Bench {
     with_proxies(Settings { receivers: vec![proxy], ..Settings::default() })
 }
 
-/// The Path of a sender of so many Mbit/s.
+/// Path of a sender with this rate in Mbit/s.
 fn announcement(mbps: u32) -> Body<'static> {
     let mut path = path();
     path.sender.tspec = tspec(mbps);
     Body::Path(path)
 }
 
-/// The rates that the previous hop is asked for, Mbit/s; 0 for a ResvTear.
+/// Rates of the requests to the previous hop, Mbit/s; 0 for a ResvTear.
 fn asked_upstream(outcomes: &[Outcome]) -> Vec<f32> {
     let rates = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
         Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
@@ -64,7 +64,7 @@ fn a_path_is_answered_for_the_receiver() {
     assert_eq!(bench.arrives(ETH1, announcement(2)), [], "a refresh is one");
     assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [3.0]);
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    // Whoever speaks RSVP behind it is merged.
+    // A request from an RSVP node behind it is merged.
     let flows = [flow(4)];
     bench.arrives(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(3), "no more than is announced");
@@ -85,7 +85,8 @@ fn only_what_fits_is_answered() {
     assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), []);
 }
 
-/// RFC 5946 section 3.1: the sender hears what the receiver would have heard, and it is tried again with each refresh.
+/// RFC 5946 section 3.1: the sender gets the error that the receiver would have got, and the reservation is retried
+/// with each refresh.
 #[test]
 fn the_sender_hears_of_a_refusal() {
     let mut bench = receivers(behind_eth2());
@@ -131,7 +132,7 @@ fn sender_proxy() -> SenderProxy {
     SenderProxy { session: session(), template: template(), tspec: tspec(2), ttl: 64 }
 }
 
-/// The Paths that leave: through which interface, and with what TTL.
+/// Sent Paths: outgoing interface and TTL.
 fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
     let paths = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
         Body::Path(Path { sender, .. }) => {
@@ -143,7 +144,7 @@ fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
     paths.collect()
 }
 
-/// RFC 5945 section 4.3: a sender that is configured.
+/// RFC 5945 section 4.3: a configured sender.
 #[test]
 fn a_sender_is_announced_for_its_host() {
     let mut bench = with_proxies(Settings { senders: vec![sender_proxy()], ..Settings::default() });
@@ -154,7 +155,7 @@ fn a_sender_is_announced_for_its_host() {
     let outcomes = bench.arrives(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(1));
     assert!(events(&outcomes).iter().any(|event| matches!(event, Event::Resv { .. })));
-    // Should the host speak for itself one day, what is configured stands.
+    // A Path from the host itself does not replace the configured sender.
     assert_eq!(paths(&bench.arrives(ETH1, announcement(3))), []);
     bench.arrives(
         ETH2,
@@ -180,7 +181,7 @@ fn a_sender_waits_for_a_route() {
     assert_eq!(paths(&bench.host(HostEvent::RouteChanged(prefix))).len(), 1);
 }
 
-/// Both ends on one router: reserved at once, without a message to anybody but the next hop.
+/// Both proxies on one router: reserved at once, with messages only to the next hop.
 #[test]
 fn a_sender_and_a_receiver_may_both_be_silent() {
     let settings = Settings { senders: vec![sender_proxy()], receivers: vec![behind_eth2()] };

@@ -1,5 +1,5 @@
-//! How far a reservation reaches, as its sender and its receiver are told; and address translation, which a node behind it
-//! notices.
+//! Extent of a reservation as reported to its sender and receiver; and address translation, which a node behind it
+//! detects.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn send() -> Command {
     Command::Sender { application: APPLICATION, template: template(), tspec: tspec(2), ttl: 64 }
 }
 
-/// What the application is told last of its reservation.
+/// Extent in the last upcall about the reservation.
 fn reach(outcomes: &[common::Outcome]) -> Outcome {
     let told = events(outcomes).into_iter().rev().find_map(|event| match event {
         Event::Resv { reach, .. } | Event::Confirmed { reach, .. } => Some(*reach),
@@ -59,7 +59,7 @@ fn receiver_that_is_the_next_hop_on_the_link_is_the_whole_path() {
     assert_eq!((told.kind, told.to), (Kind::Whole, Some(ip(RECEIVER))));
 }
 
-/// The receiver answers, but the route to it has routers that are no hops of RSVP.
+/// The receiver answers, but routers without RSVP are on the route to it.
 #[test]
 fn next_hop_behind_routers_is_part_of_the_path() {
     let told = asked_by(&mut sender(), RECEIVER);
@@ -67,7 +67,7 @@ fn next_hop_behind_routers_is_part_of_the_path() {
     assert_eq!(asked_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
 }
 
-/// A receiver whose Path has come over so many nodes, and is confirmed by a node.
+/// A receiver whose Path has passed this number of nodes, and a confirmation from `node`.
 fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> Outcome {
     let adspec = hops.map(|hops| {
         let mut adspec = Adspec::for_sender();
@@ -121,7 +121,7 @@ fn confirmation_of_a_merge_point_is_no_more_than_that() {
     assert_eq!(confirmed_by(SENDER, None, false, (63, 63)).kind, Kind::Unverified, "no ADSPEC");
 }
 
-/// A Path from this address of IP.
+/// A Path with this IP source address.
 fn path_from(host: &mut Bench, source: &str) -> Vec<Event> {
     let message = octets(Body::Path(path()), 63);
     let datagram = Datagram {
@@ -153,7 +153,7 @@ fn address_translation_is_told_once_for_each_sender() {
     assert_eq!(host.engine.counters().translated, 1);
     let nobody = path_from(&mut receiver(), "192.0.2.1");
     assert_eq!(nobody[0], expected(None), "{nobody:?}");
-    // The sender itself, and a router that writes its own address.
+    // The sender itself, and a router that uses its own address.
     for source in [SENDER, UPSTREAM] {
         let told = path_from(&mut receiver(), source);
         assert!(!told.iter().any(|event| matches!(event, Event::Translated { .. })), "{told:?}");

@@ -1,4 +1,4 @@
-//! Settings that change while the engine runs: new work meets the new ones, and what stands stays.
+//! Settings that change while the engine runs: new work is subject to the new ones, and existing state stays.
 
 mod common;
 #[path = "common/naming.rs"]
@@ -14,7 +14,7 @@ use earmark_wire::rsvp::{
 };
 use naming::*;
 
-/// The settings are the default ones from now on, but for some.
+/// Replaces the settings by the default ones with some changes.
 fn renew(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
     let mut renewal = Renewal::from(Config::default());
     change(&mut renewal);
@@ -25,13 +25,13 @@ fn session_to(port: u16) -> Session {
     Session { port, ..session() }
 }
 
-/// A Path arrives; gives the error that answers it.
+/// Handles a Path; returns the error that answers it.
 fn announce(bench: &mut Bench, port: u16) -> Option<ErrorCode> {
     let path = Path { session: session_to(port), ..path() };
     error(&bench.arrives(ETH1, Body::Path(path)))
 }
 
-/// A Resv arrives; gives the error that answers it.
+/// Handles a Resv; returns the error that answers it.
 fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Option<ErrorCode> {
     let flows = [flow(mbps)];
     let resv = Resv { session: session_to(port), ..resv(&flows) };
@@ -47,7 +47,7 @@ fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
     })
 }
 
-/// Two senders with reservations are there when the limit becomes one.
+/// Two senders with reservations exist when the limit becomes one.
 #[test]
 fn limits_are_for_new_work() {
     let mut bench = router();
@@ -68,8 +68,8 @@ fn limits_are_for_new_work() {
     assert_eq!(announce(&mut bench, 4), Some(ErrorCode::RsvpSystemError));
 }
 
-/// What was granted counts on when the limit of its rule changes, and when the rule moves; a rule that refuses leaves what
-/// stands alone.
+/// A grant stays in its account when the limit of its rule changes, and when the rule moves; a rule that refuses leaves
+/// existing reservations.
 #[test]
 fn rules_that_change_go_on_counting() {
     let from =
@@ -100,8 +100,7 @@ fn rules_that_change_go_on_counting() {
     assert_eq!(ask(&mut bench, 4, 1), None);
 }
 
-/// A proxy that is named begins to answer the senders that are there; one that is named no more ends what it began, and
-/// nobody else's.
+/// A new proxy also answers existing senders; a removed one ends its own reservations, and no others.
 #[test]
 fn receivers_are_answered_for_as_the_settings_say() {
     let (mut bench, first, _) = settled();
@@ -117,7 +116,7 @@ fn receivers_are_answered_for_as_the_settings_say() {
     renew(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
     let outcomes = bench.pass(3 * SECOND);
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    // Refused answers are tried again with refreshes, so there are some from now on.
+    // Refused answers are retried with refreshes, so there are refresh messages from now on.
     let sent = sent(&outcomes);
     let paths = sent.iter().filter(|(_, message)| matches!(message.body, Body::Path(_)));
     assert_eq!(paths.clone().count(), 2);
@@ -128,7 +127,7 @@ fn receivers_are_answered_for_as_the_settings_say() {
     assert_eq!(bench.held(), Rate::from_mbps(2));
 }
 
-/// Who stays is not interrupted, who changes is announced anew, who goes is taken back, who comes is announced.
+/// Unchanged senders are not interrupted, changed ones are announced again, removed ones end, new ones start.
 #[test]
 fn senders_are_announced_as_the_settings_say() {
     let proxy = |port, mbps| SenderProxy {
@@ -163,7 +162,8 @@ fn senders_are_announced_as_the_settings_say() {
     assert_eq!(bench.host(HostEvent::InterfaceChanged(ETH2)), [], "nor does it come back");
 }
 
-/// Neighbours keep state by the R that they were told, so they are told of another one; and of other code points.
+/// The lifetime of state at neighbours depends on the R in messages, so they get a changed one; and changed code
+/// points.
 #[test]
 fn what_messages_say_is_told_anew() {
     let (mut bench, path, resv) = settled();

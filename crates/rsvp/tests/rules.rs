@@ -1,4 +1,4 @@
-//! Small rules, each by itself: what a message changes in the state, and what follows from it.
+//! Small rules, each separately: state changes caused by a message, and their consequences.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
 }
 
-/// A neighbour is kept as long as something hangs on it, and no longer.
+/// A neighbour is kept exactly as long as it has state.
 #[test]
 fn neighbours_are_forgotten_with_their_last_state() {
     let mut router = router();
@@ -28,7 +28,7 @@ fn neighbours_are_forgotten_with_their_last_state() {
     assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
 }
 
-/// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one ends sooner.
+/// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one expires earlier.
 #[test]
 fn a_shorter_period_brings_the_end_nearer() {
     let mut router = router();
@@ -48,7 +48,7 @@ fn a_shorter_period_brings_the_end_nearer() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A request that changes lives from then on, as long as its own period says.
+/// The lifetime of a changed request starts anew, with its own period.
 #[test]
 fn a_changed_request_begins_a_new_life() {
     for (refresh_ms, lives_ms) in [(30_000, 157_500), (1_000, 5_250)] {
@@ -66,8 +66,8 @@ fn a_changed_request_begins_a_new_life() {
     }
 }
 
-/// RFC 2205 section 2.6: where a larger request of another stands already, it is this node that confirms; otherwise the
-/// wish goes on upstream.
+/// RFC 2205 section 2.6: if a larger request of another receiver exists, this node confirms; otherwise RESV_CONFIRM is
+/// forwarded upstream.
 #[test]
 fn the_merging_node_confirms_smaller_requests() {
     let mut router = router();
@@ -89,7 +89,7 @@ fn the_merging_node_confirms_smaller_requests() {
     assert_eq!((how.destination, confirmation.error.node), (ip(RECEIVER), ip("10.0.2.1")));
 }
 
-/// RFC 2205 appendix A.1, E_Police: the first node that can police does, and those behind it need not.
+/// RFC 2205 appendix A.1, E_Police: the first node with policing performs it, and nodes behind it need not.
 #[test]
 fn the_demand_to_police_ends_where_it_is_met() {
     let mut from_host = path();
@@ -110,7 +110,7 @@ fn the_demand_to_police_ends_where_it_is_met() {
     assert_eq!(passed(&mut router(), path()), 0);
 }
 
-/// After the reservation is gone there is nothing more to ask for upstream.
+/// After the end of the reservation nothing is requested upstream.
 #[test]
 fn resv_refreshes_end_with_the_reservation() {
     let mut router = router();
@@ -121,7 +121,7 @@ fn resv_refreshes_end_with_the_reservation() {
     assert!(kinds(&outcomes).iter().all(|kind| *kind == "Path"), "{:?}", kinds(&outcomes));
 }
 
-/// The TTL of what follows the data shrinks at each hop, and at its end the message does not go on.
+/// The TTL of messages that follow the data decreases at each hop, and ends them.
 #[test]
 fn what_follows_the_data_shares_its_reach() {
     for received in [63, 2, 1] {
@@ -137,7 +137,8 @@ fn what_follows_the_data_shares_its_reach() {
     }
 }
 
-/// RFC 2205 section 3.2, rule 1: ports of one destination must not be mixed, whichever of its sessions came and went.
+/// RFC 2205 section 3.2, rule 1: zero and non-zero ports of one destination must not be mixed, whichever of its
+/// sessions exist.
 #[test]
 fn sessions_of_a_destination_come_and_go() {
     let with_port = |port: u16| {
@@ -171,7 +172,7 @@ fn sessions_of_a_destination_come_and_go() {
     }
 }
 
-/// RFC 2205 section 3.10: objects that are carried on follow the latest message, and one that brings others is news.
+/// RFC 2205 section 3.10: forwarded objects follow the latest message, and changed ones are a change.
 #[test]
 fn carried_objects_follow_the_latest_message() {
     let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
@@ -200,7 +201,7 @@ fn carried_objects_follow_the_latest_message() {
     assert_eq!(carried(&refresh, "Resv"), Some(new.to_vec()));
 }
 
-/// An ADSPEC that changes is news for receivers here, though not for the nodes behind, who get it with the refresh.
+/// A changed ADSPEC is reported to receivers here; next hops get it with the refresh.
 #[test]
 fn receivers_hear_of_a_changed_adspec() {
     let application = Application(1);
@@ -214,7 +215,8 @@ fn receivers_hear_of_a_changed_adspec() {
     assert!(matches!(heard[..], [Event::Path { offer: Some(_), .. }]), "{heard:?}");
 }
 
-/// A sender that only passes through is no news for applications of this host, even if they have its session open.
+/// A sender whose data only passes through is not reported to applications of this host, even if they have its session
+/// open.
 #[test]
 fn senders_that_pass_through_are_no_news() {
     let mut router = router();
@@ -223,7 +225,7 @@ fn senders_that_pass_through_are_no_news() {
     assert!(matches!(heard[..], [Event::PathState { .. }]), "{heard:?}");
 }
 
-/// A confirmation travels to the receiver that it names, and nowhere else.
+/// A ResvConf is forwarded to the receiver in it, and nowhere else.
 #[test]
 fn a_confirmation_goes_where_it_says() {
     let flows = [flow(2)];

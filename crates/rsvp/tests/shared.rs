@@ -1,5 +1,4 @@
-//! Reservations that senders share (SE and WF): what next hops ask for, what traffic control gets, and what upstream is
-//! asked for.
+//! Shared reservations (SE and WF): requests of next hops, traffic control, and requests upstream.
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -17,7 +16,7 @@ use earmark_wire::rsvp::{
 };
 use sharing::*;
 
-/// A router that knows the senders of these ports.
+/// A router with the senders of these ports.
 fn router_with(ports: impl IntoIterator<Item = u16>) -> Bench {
     let mut router = router();
     for port in ports {
@@ -30,7 +29,7 @@ fn nothing() -> Vec<String> {
     Vec::new()
 }
 
-/// A dead daemon has left a reservation that two flows share. Whoever asks for them again takes over both.
+/// A previous daemon run has left a reservation that two flows share. A request for both takes over both.
 #[test]
 fn flows_that_share_are_taken_over_together() {
     let senders = [sender_on(4000), sender_on(4001)];
@@ -50,7 +49,7 @@ fn flows_that_share_are_taken_over_together() {
     assert_eq!((link.held, link.adopted), (Rate::from_mbps(2), 0));
 }
 
-/// One next hop may name its senders in several messages; each sender lives as long as it is named.
+/// One next hop may list its senders in several messages; each sender stays as long as it is listed.
 #[test]
 fn senders_that_a_next_hop_names_add_up() {
     let mut router = router_with([4000, 4001, 4002]);
@@ -81,7 +80,7 @@ fn senders_that_a_next_hop_names_add_up() {
     assert_eq!(ends(40), ["ResvTear to 10.0.1.1: SE 2 of 4002"]);
 }
 
-/// In what order a message names its senders, and how often, does not matter.
+/// Order and repetition of senders in a message do not matter.
 #[test]
 fn senders_are_named_in_any_order() {
     let jumbled = [sender_on(4001), sender_on(4000), sender_on(4000)];
@@ -89,7 +88,7 @@ fn senders_are_named_in_any_order() {
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &jumbled)));
     assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
     assert_eq!(router.arrives(ETH2, Body::Resv(shared(2, &jumbled))), []);
-    // What is refused counts as a refresh of what stands.
+    // A refused request refreshes the existing one.
     for _ in 0..8 {
         for port in [4000, 4001] {
             router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
@@ -104,7 +103,7 @@ fn senders_are_named_in_any_order() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// A second next hop that asks for the same is merged, and changes nothing.
+/// An equal request of a second next hop is merged, and changes nothing.
 #[test]
 fn equal_requests_of_two_next_hops_are_one_reservation() {
     let senders = [sender_on(4000), sender_on(4001)];
@@ -115,7 +114,7 @@ fn equal_requests_of_two_next_hops_are_one_reservation() {
     assert_eq!(router.arrives(ETH2, Body::Resv(other)), []);
 }
 
-/// A refused request leaves nothing behind, nor does one that is taken back: another style may follow.
+/// A refused or released request leaves no state, so another style may follow.
 #[test]
 fn styles_follow_one_another() {
     let senders = [sender_on(4000)];
@@ -131,7 +130,7 @@ fn styles_follow_one_another() {
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
-/// What cannot be is refused, and so is what names more senders than a session may have.
+/// An invalid request is refused, and so is one with more senders than a session may have.
 #[test]
 fn impossible_requests_are_refused() {
     let error = |outcomes: &[Outcome]| {
@@ -154,7 +153,8 @@ fn impossible_requests_are_refused() {
     assert_eq!(told(&small.arrives(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
 }
 
-/// Ways of unicast data never part again, so wildcard requests need no SCOPE there, whatever sides the data comes from.
+/// Paths of unicast data never split, so wildcard requests have no SCOPE there, whatever interfaces the data arrives
+/// through.
 #[test]
 fn unicast_requests_bear_no_scope() {
     let mut router = router_with([4000]);
@@ -167,8 +167,8 @@ fn unicast_requests_bear_no_scope() {
     assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
 }
 
-/// RFC 2205 section 3.4: a request for a group whose data comes from two sides names the senders of each side that it is
-/// meant for, each host once, and follows what those downstream say.
+/// RFC 2205 section 3.4: a request for a group with data from two interfaces lists the senders of each that it is meant
+/// for, each host once, limited to the SCOPE from downstream.
 #[test]
 fn the_scope_follows_those_downstream() {
     let mut router = fork();
@@ -192,8 +192,8 @@ fn the_scope_follows_those_downstream() {
     assert_eq!(ask(&[here, there]), nothing());
 }
 
-/// SCOPE says where a request has to go on to. A sender of this host has what is reserved for all, whoever is named, and
-/// hears of it; only others are named onward.
+/// SCOPE lists where a request has to be forwarded. A sender of this host gets what is reserved for all, and its
+/// application is notified; only other senders are listed upstream.
 #[test]
 fn a_sender_of_this_host_needs_no_scope() {
     let mut router = fork();
@@ -223,7 +223,7 @@ fn a_sender_of_this_host_needs_no_scope() {
     assert!(heard.iter().any(mine), "{heard:?}");
 }
 
-/// Objects of unknown classes travel with shared requests too, and follow the latest message.
+/// Objects of unknown classes are forwarded with shared requests, too, and follow the latest message.
 #[test]
 fn shared_requests_carry_objects_on() {
     let senders = [sender_on(4000)];
@@ -252,8 +252,7 @@ fn shared_requests_carry_objects_on() {
     assert_eq!(carried(&outcomes), new);
 }
 
-/// A receiver that asks again whether its request stands gets another answer, though nothing has changed; the sender
-/// hears nothing new.
+/// A repeated RESV_CONFIRM gets another answer although nothing has changed; the sender gets no event.
 #[test]
 fn a_repeated_wish_for_confirmation_is_heard() {
     let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
@@ -275,7 +274,7 @@ fn a_repeated_wish_for_confirmation_is_heard() {
     assert_eq!((heard(&second), told(&second)), (0, vec!["ResvConf".into()]));
 }
 
-/// A confirmation of a shared request reaches whoever has reserved in that style, and nobody else.
+/// A ResvConf for a shared request reaches the applications that have reserved in that style, and no others.
 #[test]
 fn a_shared_confirmation_reaches_the_application() {
     let application = Application(1);
@@ -301,7 +300,7 @@ fn a_shared_confirmation_reaches_the_application() {
     assert!(matches!(heard[..], [Event::Dropped { .. }]), "{heard:?}");
 }
 
-/// More senders than a message has room for are named in several; a wildcard request names none.
+/// More senders than fit into a message are sent in several; a wildcard request lists none.
 #[test]
 fn many_senders_fill_several_messages() {
     const MANY: u16 = 1_100;
@@ -322,7 +321,7 @@ fn many_senders_fill_several_messages() {
     }
 }
 
-/// Traffic control refuses what many share: each next hop hears of it, and upstream is given it back.
+/// Traffic control refuses a shared reservation: each next hop gets a ResvErr, and upstream a ResvTear.
 #[test]
 fn a_shared_reservation_that_traffic_control_refuses_is_void() {
     let senders = [sender_on(4000), sender_on(4001)];
@@ -348,8 +347,8 @@ fn a_shared_reservation_that_traffic_control_refuses_is_void() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// Senders announce more, and the reservation that they share could be used in full now, but the link has no room: what
-/// stands stays, and those who asked hear of it.
+/// The senders' traffic increases, so that their shared reservation could be used in full, but the link has no
+/// capacity: the existing reservation stays, and those who requested it get an error.
 #[test]
 fn a_reservation_that_cannot_grow_with_its_senders_stays() {
     let announce = |mbps| {
@@ -377,7 +376,7 @@ fn a_reservation_that_cannot_grow_with_its_senders_stays() {
     assert_eq!(flags, Some((ip(DOWNSTREAM), ErrorSpec::IN_PLACE)));
 }
 
-/// The whole host of a sender may be named by an address that others use too: ports tell senders apart.
+/// Senders at one address are distinguished by their ports.
 #[test]
 fn a_sender_leaves_what_it_shares() {
     let senders = [sender_on(4000), sender_on(4001)];
@@ -397,12 +396,12 @@ fn a_sender_leaves_what_it_shares() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// An object of an unknown class that every node must carry on.
+/// An object of an unknown class that every node must forward.
 fn object(content: u8) -> [u8; 8] {
     [0, 8, 0xfe, 9, 1, 2, 3, content]
 }
 
-/// To whom a Resv went, with which of these objects.
+/// Destination of each Resv, with the objects in it.
 fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
     let sent = sent(outcomes);
     let resvs = sent.iter().filter_map(|(how, message)| match message.body {
@@ -412,8 +411,8 @@ fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
     resvs.map(|(to, all)| (to, all.iter().map(|object| object.bytes[7]).collect())).collect()
 }
 
-/// RFC 2205 section 3.10: objects to be carried on are merged with the requests that they came with. A previous hop gets
-/// those of the requests that name its senders, and what others carry is none of its business.
+/// RFC 2205 section 3.10: forwarded objects are merged with their requests. A previous hop gets those of the requests
+/// that list its senders, and no others.
 #[test]
 fn objects_go_where_the_senders_are_that_they_came_for() {
     let mut router = router_with([4000]);
@@ -430,7 +429,7 @@ fn objects_go_where_the_senders_are_that_they_came_for() {
     let to_second = |objects: &[u8]| ("10.0.1.9".to_owned(), objects.to_vec());
     assert_eq!(asks("10.0.2.2", &[4000], &object(1)), [to_first(&[1])]);
     assert_eq!(asks("10.0.2.3", &[4001], &object(2)), [to_second(&[2])]);
-    // A request for both; nothing but objects is new for the previous hops, which waits for the refresh.
+    // A request for both; only its objects are new for the previous hops, and they wait for the refresh.
     assert_eq!(asks("10.0.2.4", &[4000, 4001], &object(3)), []);
     let mut refreshed = objects_to(&router.pass(Duration::from_secs(45)));
     refreshed.sort_unstable();
@@ -438,7 +437,7 @@ fn objects_go_where_the_senders_are_that_they_came_for() {
     assert_eq!(refreshed, [to_first(&[3, 1]), to_second(&[3, 2])]);
 }
 
-/// In the wildcard style nobody is named, but not everybody's data takes all ways.
+/// The wildcard style lists no senders, but not all data uses all interfaces.
 #[test]
 fn objects_of_wildcard_requests_go_back_the_ways_of_the_data() {
     let mut router = fork();

@@ -102,7 +102,7 @@ mod tests {
             (
                 3,
                 &[
-                    (9, false), // older than the window
+                    (9, false),  // older than the window
                     (20, true),  // 10 20
                     (15, true),  // 10 15 20
                     (15, false), // duplicate

@@ -1,4 +1,4 @@
-//! Neighbours that take part in refresh reduction: messages with names, acknowledgements and summaries.
+//! Neighbours with refresh reduction: messages with MESSAGE_ID, acknowledgements and summary refreshes.
 #![allow(dead_code, unreachable_pub)]
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub fn acknowledgement(kind: AcknowledgementKind, id: MessageId) -> Acknowledgem
     Acknowledgement { kind, epoch: id.epoch, id: id.id }
 }
 
-/// A message of a neighbour that takes part.
+/// Message of a neighbour with refresh reduction.
 pub fn front(body: Body<'_>, message_id: Option<MessageId>) -> Message<'_> {
     let flags = Message::REFRESH_REDUCTION;
     Message { flags, message_id, ..Message::new(64, body) }
@@ -71,12 +71,12 @@ pub fn summary(router: &mut Bench, interface: InterfaceId, ids: &[u32]) -> Vec<O
     arrives(router, interface, &front(body, None))
 }
 
-/// The acknowledgements in what was sent, all messages together.
+/// Acknowledgements in all sent messages.
 pub fn acknowledged(outcomes: &[Outcome]) -> Vec<Acknowledgement> {
     sent(outcomes).iter().flat_map(|(_, message)| message.acknowledgements.iter()).collect()
 }
 
-/// The name of the one Path that was sent.
+/// MESSAGE_ID of the only sent Path.
 pub fn path_id(outcomes: &[Outcome]) -> Option<MessageId> {
     let sent = sent(outcomes);
     let paths: Vec<_> = sent.iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).collect();
@@ -84,14 +84,14 @@ pub fn path_id(outcomes: &[Outcome]) -> Option<MessageId> {
     paths[0].1.message_id
 }
 
-/// A router whose neighbours both take part and have one reservation between them, with the names that it gave to its
-/// Path and to its Resv; both are acknowledged.
+/// A router with refresh reduction on both sides and one reservation, with the MESSAGE_IDs of its Path and of its Resv;
+/// both are acknowledged.
 pub fn settled() -> (Bench, MessageId, MessageId) {
     let mut router = router();
     path_named(&mut router, path(), named(1));
     let outcomes = resv_named(&mut router, 2, Some(named(100)));
     let resv = sent(&outcomes)[0].1.message_id.expect("upstream takes part");
-    // The next hop was not known when the first Path left. A Path that says something new has a name.
+    // The next hop was not known when the first Path was sent. A changed Path has a MESSAGE_ID.
     let path = path_id(&path_named(&mut router, other_path(), named(2))).expect("a name");
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, path)]);
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, resv)]);
@@ -99,7 +99,7 @@ pub fn settled() -> (Bench, MessageId, MessageId) {
     (router, path, resv)
 }
 
-/// The next hop says Hello, and so that it takes part.
+/// Introduces the next hop by a Hello, which shows that it supports refresh reduction.
 pub fn introduce(router: &mut Bench) {
     arrives(
         router,
@@ -121,7 +121,7 @@ pub fn other_path() -> Path<'static> {
     path
 }
 
-/// The numbers in all summaries that were sent.
+/// Message_Identifiers in all sent summary refreshes.
 pub fn names_in(outcomes: &[Outcome]) -> Vec<u32> {
     let mut names = Vec::new();
     for (_, message) in sent(outcomes) {
