@@ -97,7 +97,7 @@ impl Rsvp {
     }
 
     /// Claims the bandwidth of a block, no more than the ledger has left of it, and installs it in traffic control.
-    pub(crate) fn install_anew<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
+    pub(crate) fn reinstall<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
         let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
@@ -181,7 +181,7 @@ impl Rsvp {
         self.store
             .senders_of(block.session)
             .map(|psb| self.store.psb(psb))
-            .filter(|psb| psb.goes(outgoing) && has_part(&psb.template))
+            .filter(|psb| psb.leaves_through(outgoing) && has_part(&psb.template))
             .map(|psb| psb.tspec)
             .reduce(|a, b| sum(&a, &b))
     }

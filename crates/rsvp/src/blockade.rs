@@ -27,7 +27,7 @@ impl Rsvp {
         let mut merged = None;
         for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
             let tcsb = self.store.tcsb(tcsb);
-            if psb.goes(tcsb.outgoing) {
+            if psb.leaves_through(tcsb.outgoing) {
                 merged = match merged {
                     None => Some(tcsb.flowspec),
                     // Requests for different services were refused before.
@@ -47,7 +47,7 @@ impl Rsvp {
     ) -> impl Iterator<Item = Index> + use<'s> {
         self.store
             .tcsbs_of(holder)
-            .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
+            .filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .filter(|&rsb| {
                 let filters = self.store.rsb(rsb).filters();

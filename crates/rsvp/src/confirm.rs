@@ -17,7 +17,7 @@ use crate::merge::{is_greater, least_upper_bound};
 use crate::next_hops::{NextHops, SenderData};
 use crate::pool::shared_flows;
 use crate::refresh_reduction::OutgoingMessage;
-use crate::shared::told as told_filters;
+use crate::shared::event_filters as told_filters;
 use crate::state::{Holder, Index, Peer};
 
 /// RESV_CONFIRM of a receiver.
@@ -32,7 +32,7 @@ impl Rsvp {
     /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from
     /// upstream. A request that others in place equal or exceed is not forwarded (RFC 2205 section 2.6). Requests in
     /// blockade state are neither larger nor in place.
-    pub(crate) fn leads(&self, now: Time, request: Index, sender: Index) -> bool {
+    pub(crate) fn is_largest_request(&self, now: Time, request: Index, sender: Index) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let failed = self.failure(now, holder, sender);
         let (mut own, mut others) = (None, None);
@@ -54,7 +54,7 @@ impl Rsvp {
         }
     }
 
-    pub(crate) fn resv_conf_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -66,7 +66,7 @@ impl Rsvp {
         if !cx.context.interfaces.is_local(confirmation.confirm) {
             return self.forward_resv_conf(cx, datagram, confirmation);
         }
-        if !self.tell_applications_of_confirmation(cx, confirmation) {
+        if !self.notify_confirmed(cx, confirmation) {
             self.drop(cx, datagram, DropReason::NotForUs);
         }
     }
@@ -107,7 +107,7 @@ impl Rsvp {
             return;
         }
         if cx.context.interfaces.is_local(receiver) {
-            self.tell_applications_of_confirmation(cx, &confirmation);
+            self.notify_confirmed(cx, &confirmation);
             return;
         }
         let data = self.data_confirmed(cx.context, &confirmation);
@@ -126,7 +126,7 @@ impl Rsvp {
         let peer = self.refresh_reduction.peer_towards(cx, None, receiver, |context| {
             by_flow.or_else(|| context.routes.lookup(receiver))
         });
-        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).via(peer), &Body::ResvConf(confirmation));
     }
 
     /// Forwards a ResvConf by one hop. The message is rebuilt, so that each hop can sign it.
@@ -146,8 +146,8 @@ impl Rsvp {
         };
         let interface = match way {
             NextHops::Out(interface) => interface,
-            NextHops::Past => return self.relay(cx, datagram),
-            NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::Astray => {
+            NextHops::WithoutRsvp => return self.relay(cx, datagram),
+            NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::WrongInterface => {
                 return self.drop(cx, datagram, DropReason::NoRoute);
             }
         };
@@ -169,7 +169,7 @@ impl Rsvp {
             neighbor: None,
             next_hop: data.and_then(|data| data.next_hop(cx.context, interface)),
         };
-        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(*confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).via(peer), &Body::ResvConf(*confirmation));
     }
 
     /// Returns the data of the first known sender in a ResvConf, if the ResvConf goes to the destination of the data
@@ -198,11 +198,11 @@ impl Rsvp {
                 self.store.senders_of(session).next()
             }
         };
-        sender.map(|sender| self.data_of(sender))
+        sender.map(|sender| self.sender_data(sender))
     }
 
     /// Sends RESV_CONFIRM to every application that has reserved one of the flows. Returns whether there was one.
-    fn tell_applications_of_confirmation<E: From<Event>>(
+    fn notify_confirmed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         confirmation: &ResvConf<'_>,

@@ -21,7 +21,7 @@ use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::refresh_reduction::OutgoingMessage;
-use crate::shared::{filters_of, flowspec_of, told};
+use crate::shared::{event_filters, filters_of, flowspec_of};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
 /// Reason for refusing a reservation.
@@ -43,7 +43,7 @@ impl ResvFault {
     }
 
     /// Returns the error for a limit of this node that is reached.
-    pub(crate) const fn too_much() -> ResvFault {
+    pub(crate) const fn limit_reached() -> ResvFault {
         ResvFault::new(ErrorCode::RsvpSystemError, 0)
     }
 
@@ -59,7 +59,7 @@ impl ResvFault {
 }
 
 impl Rsvp {
-    pub(crate) fn path_err_arrives<E: From<Event>>(
+    pub(crate) fn receive_path_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -87,7 +87,7 @@ impl Rsvp {
                 let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
-                let Some(ttl) = ttl_onward(datagram) else {
+                let Some(ttl) = forwarded_ttl(datagram) else {
                     return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
@@ -98,24 +98,24 @@ impl Rsvp {
         }
     }
 
-    pub(crate) fn resv_err_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
     ) {
-        let Some(ttl) = ttl_onward(datagram) else {
+        let Some(ttl) = forwarded_ttl(datagram) else {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         };
         let found_any = match error.flows {
             FlowDescriptors::FixedFilter(flows) => {
                 let mut found_any = false;
                 for flow in flows {
-                    found_any |= self.distinct_err_arrives(cx, datagram, error, &flow, ttl);
+                    found_any |= self.receive_distinct_err(cx, datagram, error, &flow, ttl);
                 }
                 found_any
             }
-            _ => self.shared_err_arrives(cx, datagram, error, ttl),
+            _ => self.receive_shared_err(cx, datagram, error, ttl),
         };
         if !found_any {
             self.drop(cx, datagram, DropReason::NoState);
@@ -123,7 +123,7 @@ impl Rsvp {
     }
 
     /// Handles an error about a fixed-filter reservation. Returns whether there is such a reservation.
-    fn distinct_err_arrives<E: From<Event>>(
+    fn receive_distinct_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -140,7 +140,7 @@ impl Rsvp {
         let before = self.asked_for(cx.now, psb);
         let blocked = Blocked::Sender(psb);
         self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
-        self.refresh_resv_by_itself(cx.now, psb);
+        self.refresh_resv_by_message(cx.now, psb);
         if let Some(asked) = self.asked_for(cx.now, psb)
             && before != Some(asked)
             && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
@@ -159,14 +159,14 @@ impl Rsvp {
                 next = self.store.next_rsb(rsb);
                 found_any = true;
                 let passed = ResvErr { flows, ..*error };
-                self.pass_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
+                self.forward_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
             }
         }
         found_any
     }
 
     /// Handles an error about a shared reservation. Returns whether there is such a reservation.
-    fn shared_err_arrives<E: From<Event>>(
+    fn receive_shared_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -197,13 +197,13 @@ impl Rsvp {
                 }
             }
         }
-        self.forget_shared(pool);
-        self.spread_past_failure(cx, pool, failed);
+        self.forget_shared_message_ids(pool);
+        self.update_pool_upstream_after_failure(cx, pool, failed);
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
         for tcsb in tcsbs {
             let outgoing = self.store.tcsb(tcsb).outgoing;
-            let scope = self.scope_beyond(pool, outgoing, error.scope);
+            let scope = self.scope_through(pool, outgoing, error.scope);
             if outgoing == Some(incoming) || scope.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
@@ -219,14 +219,14 @@ impl Rsvp {
                 found_any = true;
                 let flows = shared_flows(style, failed, &common);
                 let scope = scope.as_deref().map(List::Items);
-                self.pass_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
+                self.forward_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
             }
         }
         found_any
     }
 
     /// Returns the senders of a SCOPE object whose data uses an interface; `None` without SCOPE.
-    fn scope_beyond(
+    fn scope_through(
         &self,
         pool: Index,
         outgoing: Option<InterfaceId>,
@@ -237,13 +237,13 @@ impl Rsvp {
             self.store
                 .senders_of(session)
                 .map(|psb| self.store.psb(psb))
-                .any(|psb| psb.template.source == *source && psb.goes(outgoing))
+                .any(|psb| psb.template.source == *source && psb.leaves_through(outgoing))
         };
         Some(scope?.iter().filter(goes).collect())
     }
 
     /// Forwards an error about `failed` to one next hop, with this TTL, or to one application, if it is concerned.
-    fn pass_resv_err<E: From<Event>>(
+    fn forward_resv_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
@@ -259,7 +259,7 @@ impl Rsvp {
             Origin::Local(Application::PROXY) => {
                 if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
                     let ErrorSpec { code, value, flags, .. } = error.error;
-                    self.pass_failure_to_sender(cx, psb, code, value, flags);
+                    self.send_proxy_path_err(cx, psb, code, value, flags);
                 }
             }
             Origin::Local(application) => {
@@ -269,7 +269,7 @@ impl Rsvp {
                     session: error.session,
                     error: ErrorSpec { flags, ..error.error },
                     style: error.flows.style(),
-                    filters: told(&error.flows),
+                    filters: event_filters(&error.flows),
                     flowspec: failed,
                 });
             }
@@ -381,7 +381,7 @@ impl Rsvp {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
         if let (Peer::Local(Application::PROXY), Holder::Sender(psb)) = (block.hop, holder) {
-            return self.tell_sender_of_failure(cx, psb, fault);
+            return self.report_proxy_failure(cx, psb, fault);
         }
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(cx, outgoing, hop.address, fault) else { return };
@@ -489,6 +489,6 @@ fn emit_resv_err<E>(
 
 /// Returns the TTL of a forwarded error. It decreases at each hop although each hop sets a new destination: if the
 /// states of two nodes name each other as next hop, by a routing loop or by malice, the error would circulate forever.
-fn ttl_onward(datagram: &Datagram<'_>) -> Option<u8> {
+fn forwarded_ttl(datagram: &Datagram<'_>) -> Option<u8> {
     datagram.ttl.checked_sub(1).filter(|&ttl| ttl > 0).map(|ttl| ttl.min(NEIGHBOR_TTL))
 }

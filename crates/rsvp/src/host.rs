@@ -50,7 +50,7 @@ impl Rsvp {
                 (application, self.trace(cx, application, &trace))
             }
             Command::Keys { keys } => return self.replace_keys(cx, keys),
-            Command::Renew(renewal) => return self.renew(cx, *renewal),
+            Command::Renew(renewal) => return self.reload(cx, *renewal),
         };
         if let Err(reason) = done {
             cx.out.notify(Event::Rejected { application, reason });
@@ -78,7 +78,7 @@ impl Rsvp {
             if session.destination.is_multicast() && !self.store.psb(sender).is_here() {
                 self.set_here(cx, sender, true);
             } else {
-                self.tell_of_sender(cx, application, sender);
+                self.notify_of_sender(cx, application, sender);
             }
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
-        let template = if self.speaks_for_others(application) {
+        let template = if self.is_sender_proxy(application) {
             template
         } else {
             self.fill_in_source(cx, &session, template)?
@@ -148,7 +148,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: MessageIdKey::NONE,
+                message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
@@ -160,15 +160,15 @@ impl Rsvp {
             open.sender = Some(template);
         }
         self.notify_path_state(cx, index, Change::Created);
-        self.tell_applications_of_sender(cx, index);
+        self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
-        self.answer_for_receivers(cx, index);
-        self.settle_shared(cx, index);
+        self.update_receiver_proxy(cx, index);
+        self.update_shared_reservations(cx, index);
         Ok(())
     }
 
     /// Starts sending Path messages for a sender on another host.
-    pub(crate) fn announce_for<E: From<Event>>(
+    pub(crate) fn start_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -227,11 +227,11 @@ impl Rsvp {
         psb.carried = Kept::of(carried);
         if changed {
             self.notify_path_state(cx, index, Change::Changed);
-            self.tell_applications_of_sender(cx, index);
+            self.notify_applications_of_sender(cx, index);
             self.path_refresh(cx, index);
-            self.answer_for_receivers(cx, index);
-            self.settle_sender(cx, index);
-            self.settle_shared(cx, index);
+            self.update_receiver_proxy(cx, index);
+            self.update_sender_reservations(cx, index);
+            self.update_shared_reservations(cx, index);
         }
     }
 

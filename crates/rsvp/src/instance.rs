@@ -46,7 +46,7 @@ pub struct Rsvp {
     /// Pending work after route changes.
     pub(crate) repairs: Repairs,
     /// Sender proxies by index; `None` where one was removed by new settings.
-    pub(crate) announced: Vec<Option<SenderProxy>>,
+    pub(crate) sender_proxies: Vec<Option<SenderProxy>>,
     /// Interfaces with UDP-encapsulated neighbours (RFC 2205 appendix C).
     pub(crate) encapsulating: BTreeSet<InterfaceId>,
     /// Random refresh intervals in [0.5 R, 1.5 R].
@@ -54,7 +54,7 @@ pub struct Rsvp {
     /// Buffer for composing objects.
     pub(crate) scratch: Vec<u8>,
     /// Buffer for the senders that the current request names.
-    pub(crate) named: Vec<FilterSpec>,
+    pub(crate) sender_buffer: Vec<FilterSpec>,
     /// Random offset of logical interface handles, so that they differ from those of the previous run.
     pub(crate) lih_offset: u32,
     /// Traces in progress and the rate limit of diagnostics.
@@ -73,9 +73,9 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
     /// MESSAGE_ID of the current message, if any.
-    pub(crate) name: MessageIdKey,
+    pub(crate) message_id: MessageIdKey,
     /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.
-    pub(crate) owed: Option<(Index, MessageIdKey)>,
+    pub(crate) acknowledge_to: Option<(Index, MessageIdKey)>,
 }
 
 impl Rsvp {
@@ -88,7 +88,7 @@ impl Rsvp {
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
             refresh_reduction: RefreshReduction::new(&config, random),
-            announced: config.proxies.senders.iter().copied().map(Some).collect(),
+            sender_proxies: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
             store: Store::new(&mut random.stream("rsvp/hash")),
             applications: Applications::default(),
@@ -97,7 +97,7 @@ impl Rsvp {
             encapsulating: BTreeSet::new(),
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
-            named: Vec::new(),
+            sender_buffer: Vec::new(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
     }
@@ -149,7 +149,7 @@ impl Rsvp {
         self.counters.relayed += 1;
         if let Some(integrity) = &mut self.integrity {
             // The message is another node's, so it is not signed here.
-            integrity.leave_as_it_is(cx.out.len());
+            integrity.skip_signing(cx.out.len());
         }
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -184,7 +184,7 @@ impl Rsvp {
 
     /// Drops a Path or Resv whose state was not accepted. The message is not acknowledged, unless a later one was.
     #[cold]
-    pub(crate) fn turn_away<E: From<Event>>(
+    pub(crate) fn drop_unacknowledged<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,

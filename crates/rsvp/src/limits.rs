@@ -60,7 +60,7 @@ struct Bucket {
 }
 
 /// Limit of neighbours with a bucket; further ones on an interface share one, until others are removed.
-const MOST_NEIGHBORS: usize = 1_024;
+const MAX_NEIGHBORS: usize = 1_024;
 /// One change, in the unit of [`Bucket::left`].
 const ONE: u64 = 1_000_000_000;
 const SECOND: Duration = Duration::from_secs(1);
@@ -70,12 +70,12 @@ impl Throttle {
     fn admits(&mut self, now: Time, interface: InterfaceId, neighbor: IpAddr, rate: u32) -> bool {
         let full = u64::from(rate) * ONE;
         let mut who = (interface, neighbor);
-        if self.buckets.len() >= MOST_NEIGHBORS && !self.buckets.contains_key(&who) {
+        if self.buckets.len() >= MAX_NEIGHBORS && !self.buckets.contains_key(&who) {
             if now >= self.swept + SECOND {
                 self.swept = now;
                 self.buckets.retain(|_, bucket| now < bucket.at + SECOND);
             }
-            if self.buckets.len() >= MOST_NEIGHBORS {
+            if self.buckets.len() >= MAX_NEIGHBORS {
                 who.1 = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
             }
         }
@@ -106,7 +106,7 @@ impl Rsvp {
 
     /// Returns whether a message is from an accepted neighbour. A ResvConf may come from any node, and changes nothing.
     #[cold]
-    pub(crate) fn listens_to(
+    pub(crate) fn accepts_neighbor(
         &self,
         context: &Context<'_>,
         datagram: &Datagram<'_>,
@@ -129,7 +129,7 @@ impl Rsvp {
 
     /// Returns whether a peer may have one more block, or (`new` is `None`) a change of one.
     #[inline]
-    pub(crate) fn may_ask(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
+    pub(crate) fn admits_change(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
         let limits = &self.config.limits;
         let unlimited = limits.per_neighbor.is_none() && limits.changes_per_second.is_none();
         unlimited || self.is_within_limits(now, origin, new)
@@ -182,8 +182,8 @@ mod tests {
         assert!(throttle.admits(start, ETH1, neighbor(0), 10));
         let crowd = 1..10_000;
         let granted = crowd.filter(|&who| throttle.admits(start, ETH1, neighbor(who), 10)).count();
-        assert_eq!(granted, MOST_NEIGHBORS - 1 + 10);
-        assert!(throttle.buckets.len() <= MOST_NEIGHBORS + 1);
+        assert_eq!(granted, MAX_NEIGHBORS - 1 + 10);
+        assert!(throttle.buckets.len() <= MAX_NEIGHBORS + 1);
         assert!(throttle.admits(start, ETH1, neighbor(0), 10));
         let later = start + SECOND;
         assert!(throttle.admits(later, ETH1, neighbor(200_000), 10));

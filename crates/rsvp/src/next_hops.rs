@@ -24,9 +24,9 @@ pub(crate) enum NextHops<'r> {
     /// Those of these interfaces with RSVP, in ascending order: multicast.
     Branches(&'r [InterfaceId]),
     /// An interface without RSVP.
-    Past,
+    WithoutRsvp,
     /// None: multicast data from an unexpected interface.
-    Astray,
+    WrongInterface,
     /// None: there is no route.
     None,
 }
@@ -85,7 +85,7 @@ impl<'r> NextHops<'r> {
         match hop() {
             None => NextHops::None,
             Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
-            Some(_) => NextHops::Past,
+            Some(_) => NextHops::WithoutRsvp,
         }
     }
 
@@ -113,7 +113,7 @@ impl<'r> NextHops<'r> {
             (Some(branches), Some(interface))
                 if branches.incoming.is_some_and(|expected| expected != interface) =>
             {
-                NextHops::Astray
+                NextHops::WrongInterface
             }
             (Some(branches), _) => NextHops::Branches(branches.outgoing),
             (None, Some(_)) => NextHops::Branches(&[]),
@@ -134,7 +134,7 @@ impl<'r> NextHops<'r> {
         match self {
             NextHops::Out(interface) => OutInterfaces::One(interface),
             NextHops::Branches(all) => OutInterfaces::of(branches(context, all, incoming)),
-            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+            NextHops::Here | NextHops::WithoutRsvp | NextHops::WrongInterface | NextHops::None => {
                 OutInterfaces::None
             }
         }
@@ -142,7 +142,7 @@ impl<'r> NextHops<'r> {
 
     /// Returns whether OutInterface_list would equal `outgoing`.
     #[inline]
-    pub(crate) fn leads_through(
+    pub(crate) fn has_outgoing(
         self,
         context: &Context<'r>,
         incoming: Option<InterfaceId>,
@@ -153,7 +153,7 @@ impl<'r> NextHops<'r> {
             NextHops::Branches(all) => {
                 branches(context, all, incoming).eq(outgoing.as_slice().iter().copied())
             }
-            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+            NextHops::Here | NextHops::WithoutRsvp | NextHops::WrongInterface | NextHops::None => {
                 *outgoing == OutInterfaces::None
             }
         }

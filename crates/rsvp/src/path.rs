@@ -1,6 +1,6 @@
 //! Path messages: new, refreshed and changed senders (RFC 2209, PATH MESSAGE ARRIVES).
 
-mod known;
+mod known_sender;
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,7 @@ use crate::state::{
 use crate::store::Place;
 
 impl Rsvp {
-    pub(crate) fn path_arrives<E: From<Event>>(
+    pub(crate) fn receive_path<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -31,23 +31,23 @@ impl Rsvp {
         path: &Path<'_>,
     ) {
         if path.refresh_ms == 0 {
-            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
+            return self.drop_unacknowledged(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
         let interface = datagram.interface;
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
         let ttl = if datagram.encapsulated { message.send_ttl } else { datagram.ttl };
-        let mut arrival = Arrival {
+        let mut arrival = ReceivedPath {
             interface,
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
                 | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
             expires_at: cx.now + self.config.lifetime(interface, path.refresh_ms),
-            way: None,
+            next_hops: None,
         };
         let found = self.store.look_up_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
         let on_its_way =
-            found.ok().filter(|&index| self.is_on_its_way(index, path.session.destination));
+            found.ok().filter(|&index| self.follows_route(index, path.session.destination));
         if let Some(index) = on_its_way {
             arrival.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
@@ -56,18 +56,20 @@ impl Rsvp {
             let data = SenderData { session, template, incoming: Some(interface) };
             let way = NextHops::of_sender(cx.context, &data);
             let here = match way {
-                NextHops::Past => {
+                NextHops::WithoutRsvp => {
                     self.withhold_acknowledgement(cx);
                     return self.relay(cx, datagram);
                 }
-                NextHops::None => return self.turn_away(cx, datagram, DropReason::NoRoute),
+                NextHops::None => {
+                    return self.drop_unacknowledged(cx, datagram, DropReason::NoRoute);
+                }
                 NextHops::Here => true,
-                NextHops::Out(_) | NextHops::Branches(_) | NextHops::Astray => {
+                NextHops::Out(_) | NextHops::Branches(_) | NextHops::WrongInterface => {
                     destination.is_multicast() && self.applications.has_session(&path.session)
                 }
             };
             arrival.flags |= if here { Psb::HERE } else { 0 };
-            arrival.way = Some(way);
+            arrival.next_hops = Some(way);
         }
         let verdict = match found {
             Ok(index) => self.refresh_sender(cx, index, path, &arrival),
@@ -78,7 +80,7 @@ impl Rsvp {
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
-            Err(PathFault::Silent(reason)) => self.turn_away(cx, datagram, reason),
+            Err(PathFault::Silent(reason)) => self.drop_unacknowledged(cx, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
                 self.withhold_acknowledgement(cx);
                 self.send_path_err(cx, datagram, path, code, value);
@@ -91,8 +93,8 @@ impl Rsvp {
     /// unicast, so that the route does not depend on the incoming interface, and no route may have changed since (RFC
     /// 2209, "if there is no route change notification in place").
     #[inline]
-    fn is_on_its_way(&self, index: Index, destination: IpAddr) -> bool {
-        self.repairs.are_done()
+    fn follows_route(&self, index: Index, destination: IpAddr) -> bool {
+        self.repairs.is_idle()
             && self.store.psb(index).flags & Psb::UNROUTED == 0
             && !destination.is_multicast()
     }
@@ -103,7 +105,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         place: Place,
         path: &Path<'_>,
-        arrival: &Arrival<'_>,
+        arrival: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -111,15 +113,15 @@ impl Rsvp {
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
-        if !self.can_keep(path) {
+        if !self.fits_object_limit(path) {
             return Err(too_large());
         }
         if self.policy.is_some() {
-            self.judge_sender(path).map_err(not_allowed)?;
+            self.check_sender(path).map_err(policy_refused)?;
         }
         let origin = arrival.origin(path);
-        if !self.may_ask(cx.now, origin, Some(Block::Sender)) {
-            return Err(too_much());
+        if !self.admits_change(cx.now, origin, Some(Block::Sender)) {
+            return Err(limit_reached());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
@@ -132,7 +134,7 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: arrival.way.map_or(OutInterfaces::None, |way| {
+                outgoing: arrival.next_hops.map_or(OutInterfaces::None, |way| {
                     way.outgoing(cx.context, Some(arrival.interface))
                 }),
                 ttl: arrival.ttl,
@@ -144,7 +146,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: MessageIdKey::NONE,
+                message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
@@ -153,17 +155,17 @@ impl Rsvp {
             },
         );
         mark(Checkpoint::CreatePsb);
-        self.remember(cx, NamedBlock::new(Block::Sender, index));
+        self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
         self.notify_path_state(cx, index, Change::Created);
-        self.tell_applications_of_sender(cx, index);
+        self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
-        self.answer_for_receivers(cx, index);
-        self.settle_shared(cx, index);
+        self.update_receiver_proxy(cx, index);
+        self.update_shared_reservations(cx, index);
         Ok(())
     }
 
     /// Recomputes the reservations of a sender after its Tspec or ADSPEC has changed.
-    pub(crate) fn settle_sender<E: From<Event>>(
+    pub(crate) fn update_sender_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -172,26 +174,26 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
-        self.tell_upstream_of(cx, index, asked, Carried::NONE);
+        self.update_upstream(cx, index, asked, Carried::NONE);
     }
 
     /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.
-    pub(crate) fn settle_shared<E: From<Event>>(
+    pub(crate) fn update_shared_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.settle_pool(cx, pool);
-            self.spread_pool(cx, pool);
+            self.update_pool_traffic_control(cx, pool);
+            self.update_pool_upstream(cx, pool);
         }
     }
 
     /// Returns whether ADSPEC and unknown objects of a Path are within the limit.
     #[cold]
-    fn can_keep(&self, path: &Path<'_>) -> bool {
+    fn fits_object_limit(&self, path: &Path<'_>) -> bool {
         let adspec = path.sender.adspec.map_or(0, <[u8]>::len);
         adspec + Kept::length(path.carried) <= self.config.max_kept_octets as usize
     }
@@ -206,7 +208,7 @@ impl Rsvp {
         let found = self.store.look_up_session(session);
         mark(Checkpoint::FindSession);
         if self.store.psbs.len() >= self.config.max_sessions as usize {
-            return Err(too_much());
+            return Err(limit_reached());
         }
         let place = match found {
             Ok(index) => return self.admit_another(index, session, template),
@@ -233,7 +235,7 @@ impl Rsvp {
         template: &SenderTemplate,
     ) -> Result<Index, PathFault> {
         if self.store.session(index).sender_count >= self.config.max_senders {
-            return Err(too_much());
+            return Err(limit_reached());
         }
         if self.sender_ports_conflict(index, session, template) {
             let code = ErrorCode::ConflictingSenderPorts;
@@ -285,16 +287,16 @@ impl Rsvp {
     ) {
         if here {
             self.store.psb_mut(index).flags |= Psb::HERE;
-            self.tell_applications_of_sender(cx, index);
+            self.notify_applications_of_sender(cx, index);
         } else {
-            self.tell_applications_of_end(cx, index);
+            self.notify_path_gone(cx, index);
             self.store.psb_mut(index).flags &= !Psb::HERE;
-            self.leave(cx, index, None);
+            self.remove_from_interface(cx, index, None);
         }
     }
 
     /// Sends PATH_EVENT to every application of this host that has the session open.
-    pub(crate) fn tell_applications_of_sender<E: From<Event>>(
+    pub(crate) fn notify_applications_of_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -304,12 +306,12 @@ impl Rsvp {
         }
         let session = self.store.session_of(index);
         for application in self.applications.of_session(&session) {
-            self.tell_of_sender(cx, application, index);
+            self.notify_of_sender(cx, application, index);
         }
     }
 
     /// Sends PATH_EVENT to one application, except about its own senders.
-    pub(crate) fn tell_of_sender<E: From<Event>>(
+    pub(crate) fn notify_of_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -341,17 +343,17 @@ impl Rsvp {
 }
 
 /// Properties of a received Path outside its objects.
-struct Arrival<'r> {
+struct ReceivedPath<'r> {
     interface: InterfaceId,
     ttl: u8,
     /// Flags of [`Psb`].
     flags: u8,
     expires_at: Time,
     /// Next hops of the data; `None` if unchanged.
-    way: Option<NextHops<'r>>,
+    next_hops: Option<NextHops<'r>>,
 }
 
-impl Arrival<'_> {
+impl ReceivedPath<'_> {
     /// Returns the previous hop of the Path.
     fn origin(&self, path: &Path<'_>) -> Origin {
         Origin::Neighbor(self.interface, path.hop)
@@ -392,12 +394,12 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
 }
 
 /// Returns the error for a limit of this node that is reached.
-fn too_much() -> PathFault {
+fn limit_reached() -> PathFault {
     PathFault::Report(DropReason::Limit, ErrorCode::RsvpSystemError, 0)
 }
 
 /// Returns the error for a Path that policy refuses.
-fn not_allowed(value: u16) -> PathFault {
+fn policy_refused(value: u16) -> PathFault {
     PathFault::Report(DropReason::Refused, ErrorCode::PolicyControlFailure, value)
 }
 

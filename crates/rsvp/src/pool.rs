@@ -22,7 +22,7 @@ use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
-use crate::refresh_reduction::{OutgoingMessage, Sending};
+use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{
     Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, SentResv, Timer, TimerKind,
 };
@@ -33,147 +33,165 @@ pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
 
 /// Options for sending the requests of a pool.
 #[derive(Clone, Copy, Debug)]
-struct Manner<'c> {
+struct SendOptions<'c> {
     /// Send unchanged requests as well.
-    everyone: bool,
+    include_unchanged: bool,
     /// Send no ResvTear yet.
-    patient: bool,
+    without_tears: bool,
     /// Flowspec that has just failed upstream; requests as large are not repeated at once.
     failed: Option<FlowSpec>,
     /// RESV_CONFIRM of a receiver, to be forwarded.
-    wish: Option<ConfirmRequest>,
+    confirm: Option<ConfirmRequest>,
     /// Unknown objects that a ResvTear forwards.
     carried: Carried<'c>,
 }
 
-impl Default for Manner<'_> {
+impl Default for SendOptions<'_> {
     fn default() -> Self {
-        Manner { everyone: false, patient: false, failed: None, wish: None, carried: Carried::NONE }
+        SendOptions {
+            include_unchanged: false,
+            without_tears: false,
+            failed: None,
+            confirm: None,
+            carried: Carried::NONE,
+        }
     }
 }
 
 impl Rsvp {
     /// Sends requests that have changed to previous hops.
-    pub(crate) fn spread_pool<E: From<Event>>(
+    pub(crate) fn update_pool_upstream<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
-        self.tell_hops(cx, pool, Manner::default());
+        self.send_shared_resvs(cx, pool, SendOptions::default());
     }
 
     /// Sends requests that have changed because of a ResvTear, and forwards its unknown objects.
-    pub(crate) fn spread_torn<E: From<Event>>(
+    pub(crate) fn update_pool_upstream_after_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         carried: Carried<'_>,
     ) {
-        self.tell_hops(cx, pool, Manner { carried, ..Manner::default() });
+        self.send_shared_resvs(cx, pool, SendOptions { carried, ..SendOptions::default() });
     }
 
     /// Sends requests that have changed, but no ResvTear.
-    pub(crate) fn spread_patiently<E: From<Event>>(
+    pub(crate) fn update_pool_upstream_without_tears<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
-        self.tell_hops(cx, pool, Manner { patient: true, ..Manner::default() });
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { without_tears: true, ..SendOptions::default() },
+        );
     }
 
     /// Sends requests that have changed and forwards RESV_CONFIRM of a receiver. Returns whether it was forwarded to
     /// any previous hop; if others request more, this node confirms instead.
-    pub(crate) fn spread_with_wish<E: From<Event>>(
+    pub(crate) fn update_pool_upstream_with_confirm<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         wish: Option<ConfirmRequest>,
     ) -> bool {
-        self.tell_hops(cx, pool, Manner { wish, ..Manner::default() })
+        self.send_shared_resvs(cx, pool, SendOptions { confirm: wish, ..SendOptions::default() })
     }
 
     /// Sends requests that have changed after a failure upstream, but only those smaller than what failed: a request as
     /// large would fail again at once.
-    pub(crate) fn spread_past_failure<E: From<Event>>(
+    pub(crate) fn update_pool_upstream_after_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         failed: Option<FlowSpec>,
     ) {
-        self.tell_hops(cx, pool, Manner { failed, ..Manner::default() });
+        self.send_shared_resvs(cx, pool, SendOptions { failed, ..SendOptions::default() });
     }
 
     /// Handles the refresh timer of a pool: sends all requests.
-    pub(crate) fn pool_is_due<E: From<Event>>(
+    pub(crate) fn pool_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
         let block = self.store.pool_mut(pool);
         (block.timer, block.refresh_at) = (None, Time::MAX);
-        self.tell_hops(cx, pool, Manner { everyone: true, ..Manner::default() });
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { include_unchanged: true, ..SendOptions::default() },
+        );
     }
 
-    fn tell_hops<E: From<Event>>(
+    fn send_shared_resvs<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        manner: Manner<'_>,
+        manner: SendOptions<'_>,
     ) -> bool {
         let mut wanted = self.demands(cx.now, pool);
-        let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
+        let before = core::mem::take(&mut self.store.pool_mut(pool).sent_resvs);
         let mut left = Vec::new();
         let mut wished = false;
         for new in &mut wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
-            new.told = old.map_or(NONE, |old| old.told);
+            new.message_id = old.map_or(NONE, |old| old.message_id);
             new.carried = self.merged_objects(pool, &new.filters);
-            let wish = manner.wish.filter(|wish| self.leads_towards(cx.now, wish.request, new));
+            let wish = manner
+                .confirm
+                .filter(|wish| self.is_largest_request_to_hop(cx.now, wish.request, new));
             let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
             // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
-            let other_objects = others_carried && new.told != NONE;
+            let other_objects = others_carried && new.message_id != NONE;
             let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
-            let again = manner.everyone && !self.refresh_reduction.is_listed(new.told);
+            let again =
+                manner.include_unchanged && !self.refresh_reduction.is_listed(new.message_id);
             if (news || again) && !hopeless {
-                let sending = if news { Sending::News } else { Sending::Refresh };
+                let sending = if news { SendReason::Trigger } else { SendReason::Refresh };
                 let confirm = wish.map(|wish| wish.receiver);
-                wished |= self.ask_hop(cx, pool, new, old, confirm, sending);
+                wished |= self.send_shared_resv(cx, pool, new, old, confirm, sending);
             }
         }
         for old in before {
             let new = wanted.iter().find(|new| new.hop == old.hop);
             match new {
-                None if manner.patient => left.push(old),
+                None if manner.without_tears => left.push(old),
                 None => {
-                    self.refresh_reduction.forget(old.told);
-                    self.take_back(cx, pool, &old, &old.filters, manner.carried);
+                    self.refresh_reduction.forget(old.message_id);
+                    self.send_shared_resv_tear(cx, pool, &old, &old.filters, manner.carried);
                 }
                 Some(new)
-                    if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
+                    if !manner.without_tears
+                        && self.store.pool(pool).style == Style::SharedExplicit =>
                 {
                     let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
                     let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
                     if !gone.is_empty() {
-                        self.take_back(cx, pool, &old, &gone, manner.carried);
+                        self.send_shared_resv_tear(cx, pool, &old, &gone, manner.carried);
                     }
                 }
                 Some(_) => {}
             }
         }
         let asked = wanted.into_iter().chain(left).collect();
-        self.store.pool_mut(pool).asked = asked;
+        self.store.pool_mut(pool).sent_resvs = asked;
         self.schedule_pool(cx.now, pool);
         wished
     }
 
     /// Returns whether a request is larger than all others for one of the senders in a message to a previous hop.
-    fn leads_towards(&self, now: Time, request: Index, asked: &SentResv) -> bool {
+    fn is_largest_request_to_hop(&self, now: Time, request: Index, asked: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
         asked.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
-            sender.is_some_and(|sender| self.leads(now, request, sender))
+            sender.is_some_and(|sender| self.is_largest_request(now, request, sender))
         })
     }
 
@@ -190,39 +208,39 @@ impl Rsvp {
     }
 
     /// Sends the request of a pool to one previous hop again.
-    pub(crate) fn repeat_shared<E: From<Event>>(
+    pub(crate) fn resend_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         told: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) {
-        let asked = &self.store.pool(pool).asked;
-        let Some(at) = asked.iter().position(|asked| asked.told == told) else { return };
+        let asked = &self.store.pool(pool).sent_resvs;
+        let Some(at) = asked.iter().position(|asked| asked.message_id == told) else { return };
         let (old, mut new) = (asked[at].clone(), asked[at].clone());
-        self.ask_hop(cx, pool, &mut new, Some(&old), confirm, sending);
-        self.store.pool_mut(pool).asked[at].told = new.told;
+        self.send_shared_resv(cx, pool, &mut new, Some(&old), confirm, sending);
+        self.store.pool_mut(pool).sent_resvs[at].message_id = new.message_id;
         self.schedule_pool(cx.now, pool);
     }
 
     /// Removes the requests of a pool from summary refreshes, because blockade state may reduce them.
-    pub(crate) fn forget_shared(&mut self, pool: Index) {
-        for asked in &mut self.store.pools[pool as usize].asked {
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
+    pub(crate) fn forget_shared_message_ids(&mut self, pool: Index) {
+        for asked in &mut self.store.pools[pool as usize].sent_resvs {
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.message_id, NONE));
         }
     }
 
     /// Sends a request to one previous hop, or notifies a sending application. Returns whether RESV_CONFIRM was
     /// forwarded.
-    fn ask_hop<E: From<Event>>(
+    fn send_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         new: &mut SentResv,
         old: Option<&SentResv>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) -> bool {
         let style = self.store.pool(pool).style;
         let session = self.store.session_key(Holder::Pool(pool));
@@ -265,7 +283,7 @@ impl Rsvp {
                 flows: shared_flows(style, Some(new.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+            let outgoing_message = OutgoingMessage::new(how).to(peer).with_message_id(message_id);
             self.refresh_reduction.send(
                 &mut self.counters,
                 cx.out,
@@ -280,7 +298,7 @@ impl Rsvp {
     }
 
     /// Sends a ResvTear for these senders to one previous hop.
-    fn take_back<E: From<Event>>(
+    fn send_shared_resv_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -320,17 +338,17 @@ impl Rsvp {
     /// Starts, continues or stops the refresh timer of a pool. Removes a pool without reservations.
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
-            for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
-                self.refresh_reduction.forget(asked.told);
+            for asked in core::mem::take(&mut self.store.pool_mut(index).sent_resvs) {
+                self.refresh_reduction.forget(asked.message_id);
             }
             return self.store.remove_pool(index);
         }
         let interfaces = self
             .store
             .pool(index)
-            .asked
+            .sent_resvs
             .iter()
-            .filter(|asked| !self.refresh_reduction.is_listed(asked.told))
+            .filter(|asked| !self.refresh_reduction.is_listed(asked.message_id))
             .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
         // The shortest refresh period of all interfaces is used.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
@@ -355,16 +373,16 @@ impl Rsvp {
 
     /// Removes a sender from the recorded requests because it ends or its previous hop changes. The old hop gets no
     /// ResvTear: it has removed the sender, or is no longer concerned.
-    pub(crate) fn forget_asked(&mut self, sender: Index) {
+    pub(crate) fn forget_sent_requests(&mut self, sender: Index) {
         let psb = self.store.psb(sender);
         let (hop, template) = (psb.hop, psb.template);
         let Some(pool) = self.store.pool_of(psb.session) else { return };
-        let asked = &mut self.store.pools[pool as usize].asked;
+        let asked = &mut self.store.pools[pool as usize].sent_resvs;
         for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
             asked.filters.retain(|filter| *filter != template);
             // The hop may keep the sender longer than this node; summary refreshes would keep the reservation alive
             // there.
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut asked.message_id, NONE));
         }
         asked.retain(|asked| !asked.filters.is_empty());
         let gone = !asked.iter().any(|asked| asked.hop == hop);
@@ -375,7 +393,7 @@ impl Rsvp {
 
     /// Removes a sender from a traffic-control block of its pool because its data no longer uses that interface.
     /// Traffic control changes once, whatever the number of next hops.
-    pub(crate) fn evict<E: From<Event>>(
+    pub(crate) fn remove_sender_from_tcsb<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -385,10 +403,14 @@ impl Rsvp {
         if self.store.pool(pool).style == Style::Wildcard {
             let session = self.store.pool(pool).session;
             let outgoing = self.store.tcsb(tcsb).outgoing;
-            if self.store.senders_of(session).any(|psb| self.store.psb(psb).goes(outgoing)) {
-                self.settle(cx, tcsb);
+            if self
+                .store
+                .senders_of(session)
+                .any(|psb| self.store.psb(psb).leaves_through(outgoing))
+            {
+                self.update_traffic_control(cx, tcsb);
             } else {
-                self.void(cx, tcsb, Change::Orphaned);
+                self.remove_from_traffic_control(cx, tcsb, Change::Orphaned);
             }
             return;
         }
@@ -402,8 +424,10 @@ impl Rsvp {
                 Dropped::Some => {
                     // The next hop may not know, and may list a request that still includes this sender in summary
                     // refreshes.
-                    self.store
-                        .set_name(NamedBlock::new(Block::Reservation, rsb), MessageIdKey::NONE);
+                    self.store.set_message_id(
+                        NamedBlock::new(Block::Reservation, rsb),
+                        MessageIdKey::NONE,
+                    );
                     before = Some(rsb);
                 }
                 Dropped::None => {
@@ -414,12 +438,12 @@ impl Rsvp {
             any = true;
         }
         if any {
-            self.settle_rest(cx, tcsb, Change::Orphaned);
+            self.update_after_removal(cx, tcsb, Change::Orphaned);
         }
     }
 
     /// Updates all traffic control of a pool for its current senders.
-    pub(crate) fn settle_pool<E: From<Event>>(
+    pub(crate) fn update_pool_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -427,7 +451,7 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 use crate::traffic::Request;
 
 /// Proxies of this node. The default has none.
@@ -93,7 +93,7 @@ impl SenderProxy {
 
 impl ReceiverProxy {
     /// Returns the flowspec to reserve for a sender of a session on an interface; `None` if the proxy does not match.
-    fn answer(
+    fn flowspec_for(
         &self,
         interface: &str,
         session: &Session,
@@ -119,23 +119,23 @@ impl ReceiverProxy {
 impl Rsvp {
     /// Updates the receiver proxy's reservations for a sender, and removes those that no longer match.
     #[inline]
-    pub(crate) fn answer_for_receivers<E: From<Event>>(
+    pub(crate) fn update_receiver_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if !self.config.proxies.receivers.is_empty() {
-            self.answer_as_proxy(cx, index);
+            self.update_proxy_reservations(cx, index);
         }
     }
 
     /// Updates the receiver proxy's reservations for a sender after the settings have changed.
-    pub(crate) fn answer_anew<E: From<Event>>(
+    pub(crate) fn recheck_receiver_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        self.answer_as_proxy(cx, index);
+        self.update_proxy_reservations(cx, index);
         if !self.config.proxies.receivers.is_empty()
             && self.store.psb(index).path_message_id != NONE
         {
@@ -145,14 +145,14 @@ impl Rsvp {
     }
 
     #[cold]
-    fn answer_as_proxy<E: From<Event>>(
+    fn update_proxy_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
         for outgoing in ways {
-            let wanted = self.proxy_answer(cx, index, outgoing);
+            let wanted = self.proxy_flowspec(cx, index, outgoing);
             let origin = Origin::Local(Application::PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
@@ -166,14 +166,14 @@ impl Rsvp {
                     let done = self.reserve_as_proxy(cx, index, outgoing, flowspec, known);
                     if let Err(fault) = done {
                         let in_place = rsb.is_some();
-                        self.tell_sender_of_failure(cx, index, &ResvFault { in_place, ..fault });
+                        self.report_proxy_failure(cx, index, &ResvFault { in_place, ..fault });
                     }
                 }
             }
         }
     }
 
-    fn proxy_answer<E>(
+    fn proxy_flowspec<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
@@ -181,10 +181,9 @@ impl Rsvp {
     ) -> Option<FlowSpec> {
         let interface = cx.context.interfaces.by_id(outgoing)?;
         let (psb, session) = (self.store.psb(index), self.store.session_of(index));
-        let flowspec =
-            self.config.proxies.receivers.iter().find_map(|proxy| {
-                proxy.answer(&interface.name, &session, &psb.template, &psb.tspec)
-            })?;
+        let flowspec = self.config.proxies.receivers.iter().find_map(|proxy| {
+            proxy.flowspec_for(&interface.name, &session, &psb.template, &psb.tspec)
+        })?;
         Some(match flowspec {
             FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
                 // No packets larger than the MTU of the link (RFC 2210 section 2.3.2).
@@ -202,7 +201,7 @@ impl Rsvp {
         index: Index,
         outgoing: InterfaceId,
         flowspec: FlowSpec,
-        known: Known,
+        known: ExistingRequest,
     ) -> Result<Index, ResvFault> {
         self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
         let request = Request {
@@ -217,20 +216,20 @@ impl Rsvp {
     }
 
     /// Sends a PathErr for a local failure of a receiver proxy's reservation.
-    pub(crate) fn tell_sender_of_failure<E: From<Event>>(
+    pub(crate) fn report_proxy_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         fault: &ResvFault,
     ) {
         let flags = if fault.in_place { ErrorSpec::IN_PLACE } else { 0 };
-        self.pass_failure_to_sender(cx, index, fault.code, fault.value, flags);
+        self.send_proxy_path_err(cx, index, fault.code, fault.value, flags);
     }
 
     /// Sends a PathErr towards the sender for a ResvErr, or a local failure, that concerns a receiver proxy (RFC 5946
     /// sections 3.1.1 and 3.1.2). Failures that the sender cannot correct become "unrecoverable receiver proxy error"
     /// with the code as value.
-    pub(crate) fn pass_failure_to_sender<E: From<Event>>(
+    pub(crate) fn send_proxy_path_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -268,15 +267,15 @@ impl Rsvp {
     }
 
     /// Returns whether an application is a sender proxy.
-    pub(crate) fn speaks_for_others(&self, application: Application) -> bool {
-        let senders = self.announced.len() as u64;
+    pub(crate) fn is_sender_proxy(&self, application: Application) -> bool {
+        let senders = self.sender_proxies.len() as u64;
         (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
     }
 
     /// Starts the sender proxies whose destinations are reachable now.
     pub(crate) fn start_proxies<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        for place in 0..self.announced.len() {
-            let Some(proxy) = self.announced[place] else { continue };
+        for place in 0..self.sender_proxies.len() {
+            let Some(proxy) = self.sender_proxies[place] else { continue };
             let application = Application::proxy(place);
             if self.applications.open.contains_key(&application) {
                 continue;
@@ -285,7 +284,7 @@ impl Rsvp {
             let way =
                 NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
             if matches!(way, NextHops::Out(_) | NextHops::Branches(_)) {
-                self.announce_for(cx, application, &proxy);
+                self.start_proxy(cx, application, &proxy);
             }
         }
     }
@@ -325,7 +324,7 @@ mod tests {
             (ReceiverProxy { largest: mbps(2), ..any.clone() }, Some(250_000.0)),
             (ReceiverProxy { largest: mbps(1), ..any.clone() }, None),
         ] {
-            let answer = proxy.answer("eth1", &session, &template, &tspec);
+            let answer = proxy.flowspec_for("eth1", &session, &template, &tspec);
             let bucket = answer.map(|flowspec| *flowspec.token_bucket());
             assert_eq!(bucket.map(|bucket| bucket.rate), rate, "{proxy:?}");
             assert!(bucket.is_none_or(|bucket| bucket.peak >= bucket.rate), "{proxy:?}");

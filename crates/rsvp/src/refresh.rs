@@ -16,12 +16,12 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
 use crate::marking::mark_upstream;
-use crate::refresh_reduction::{OutgoingMessage, Sending};
+use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
     /// Handles the timer of a sender: expiry or refresh. A timer that fires too early is armed again.
-    pub(crate) fn sender_is_due<E: From<Event>>(
+    pub(crate) fn sender_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -34,12 +34,12 @@ impl Rsvp {
         }
         if now >= self.store.psb(index).path_refresh_at {
             self.follow_route(cx, index);
-            self.path_messages(cx, index, Sending::Refresh);
-            self.answer_for_receivers(cx, index);
+            self.path_messages(cx, index, SendReason::Refresh);
+            self.update_receiver_proxy(cx, index);
             self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {
-            self.resv_message(cx, index, None, Sending::Refresh);
+            self.resv_message(cx, index, None, SendReason::Refresh);
             self.schedule_resv_refresh(now, index);
         }
         self.rearm_sender(index);
@@ -48,7 +48,7 @@ impl Rsvp {
     /// PATH REFRESH: sends the changed Path of a sender to its next hops, if any.
     #[inline]
     pub(crate) fn path_refresh<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
-        self.path_messages(cx, index, Sending::News);
+        self.path_messages(cx, index, SendReason::Trigger);
     }
 
     /// Sends the Path of a sender to all next hops.
@@ -57,7 +57,7 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        sending: Sending,
+        sending: SendReason,
     ) {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
@@ -79,7 +79,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
-        sending: Sending,
+        sending: SendReason,
     ) {
         let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, sending);
         let psb = self.store.psb(index);
@@ -91,11 +91,11 @@ impl Rsvp {
             return;
         };
         if cx.context.routes.differs_by_flow(session.destination) {
-            how.next_hop = self.data_of(index).next_hop(cx.context, outgoing);
+            how.next_hop = self.sender_data(index).next_hop(cx.context, outgoing);
         }
         self.repairs.note_next_hop(index, how.next_hop);
         let psb = self.store.psb(index);
-        let adspec = advertise(psb, interface, &mut self.scratch);
+        let adspec = forward_adspec(psb, interface, &mut self.scratch);
         // A node with policing performs it; only nodes before it forward the flag.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
         let body = Body::Path(Path {
@@ -107,11 +107,11 @@ impl Rsvp {
         });
         if self.encapsulating.contains(&outgoing) {
             // For hosts there without raw sockets; others ignore the encapsulated message (RFC 2205 appendix C).
-            let outgoing_message =
-                OutgoingMessage::new(Outgoing { encapsulated: true, ..how }).named(message_id);
+            let outgoing_message = OutgoingMessage::new(Outgoing { encapsulated: true, ..how })
+                .with_message_id(message_id);
             self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
         }
-        let outgoing_message = OutgoingMessage::new(how).past(peer).named(message_id);
+        let outgoing_message = OutgoingMessage::new(how).via(peer).with_message_id(message_id);
         self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
     }
 
@@ -157,7 +157,7 @@ impl Rsvp {
         index: Index,
         confirm: Option<IpAddr>,
     ) {
-        self.resv_message(cx, index, confirm, Sending::News);
+        self.resv_message(cx, index, confirm, SendReason::Trigger);
     }
 
     /// Sends the Resv for a sender.
@@ -166,7 +166,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) {
         if let Some(flowspec) = self.asked_for(cx.now, index) {
             self.resv_message_for(cx, index, flowspec, confirm, sending);
@@ -180,7 +180,7 @@ impl Rsvp {
         index: Index,
         flowspec: FlowSpec,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
@@ -193,7 +193,7 @@ impl Rsvp {
         let requests = self
             .store
             .tcsbs_of(Holder::Sender(index))
-            .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
+            .filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).carried());
         merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
@@ -208,7 +208,7 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+        let outgoing_message = OutgoingMessage::new(how).to(peer).with_message_id(message_id);
         self.refresh_reduction.send(
             &mut self.counters,
             cx.out,
@@ -297,7 +297,7 @@ impl Rsvp {
         address: IpAddr,
     ) {
         if !self.encapsulating.is_empty() {
-            self.store.speaks(interface, address, datagram.encapsulated);
+            self.store.set_encapsulated(interface, address, datagram.encapsulated);
         }
     }
 }
@@ -319,7 +319,7 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
 
 /// Returns the ADSPEC of a sender with this hop added, composed in `scratch`. A malformed one is omitted: none is
 /// better for a receiver than a wrong one.
-fn advertise<'s>(
+fn forward_adspec<'s>(
     psb: &Psb,
     interface: &Interface,
     scratch: &'s mut alloc::vec::Vec<u8>,
@@ -329,14 +329,14 @@ fn advertise<'s>(
     scratch.resize(body.len(), 0);
     let length = match Adspec::forward(body, &hop, scratch) {
         Some(length) => length,
-        None => advertise_any(body, &hop, scratch)?,
+        None => forward_any_adspec(body, &hop, scratch)?,
     };
     Some(&scratch[..length])
 }
 
 /// Adds this hop to an ADSPEC of any form; returns its length.
 #[cold]
-fn advertise_any(
+fn forward_any_adspec(
     body: &[u8],
     hop: &HopCharacteristics,
     scratch: &mut alloc::vec::Vec<u8>,

@@ -58,7 +58,7 @@ impl From<Config> for Renewal {
 
 impl Rsvp {
     /// Applies new settings.
-    pub(crate) fn renew<E: From<Event>>(
+    pub(crate) fn reload<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         new: Renewal,
@@ -75,33 +75,33 @@ impl Rsvp {
         self.config.limits = limits;
         self.config.dclass = dclass;
         match &mut self.policy {
-            Some(current) => current.renew(&policy),
+            Some(current) => current.reload(&policy),
             none => *none = Policy::new(&policy).map(Into::into),
         }
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
-        self.speak_for(cx, &proxies.senders);
+        self.replace_sender_proxies(cx, &proxies.senders);
         if says_otherwise {
             self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {
-            self.answers_change(cx.now);
+            self.note_proxy_change(cx.now);
         }
     }
 
     /// Replaces the sender proxies. The index in the list determines the application, so proxies that remain keep their
     /// index, and new ones get a free one.
-    fn speak_for<E: From<Event>>(
+    fn replace_sender_proxies<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         wanted: &[SenderProxy],
     ) {
         let mut wanted = wanted.to_vec();
-        for place in 0..self.announced.len() {
-            let Some(old) = self.announced[place] else { continue };
+        for place in 0..self.sender_proxies.len() {
+            let Some(old) = self.sender_proxies[place] else { continue };
             let stays = wanted.iter().position(|new| new.is_of_the_same_flow(&old));
             let new = stays.map(|found| wanted.remove(found));
-            self.announced[place] = new;
+            self.sender_proxies[place] = new;
             match new {
                 Some(new) if new != old => self.change_proxy(cx, place, &new),
                 Some(_) => {}
@@ -109,9 +109,9 @@ impl Rsvp {
             }
         }
         for new in wanted {
-            match self.announced.iter_mut().find(|place| place.is_none()) {
+            match self.sender_proxies.iter_mut().find(|place| place.is_none()) {
                 Some(free) => *free = Some(new),
-                None => self.announced.push(Some(new)),
+                None => self.sender_proxies.push(Some(new)),
             }
         }
         self.start_proxies(cx);

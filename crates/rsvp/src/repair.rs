@@ -17,35 +17,35 @@ use earmark_wire::rsvp::{Carried, SenderTemplate, Session};
 use crate::api::{Change, Event};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
-use crate::refresh_reduction::Sending;
+use crate::refresh_reduction::SendReason;
 use crate::state::{Holder, Index, NONE, OutInterfaces, Peer, Timer, TimerKind};
-use crate::tear::EndOfSender;
+use crate::tear::PathTearContent;
 
 /// Limit of senders examined in one timer event.
 const SENDERS_PER_TURN: usize = 256;
 /// Limit of departures handled in one timer event.
 const DEPARTURES_PER_TURN: usize = 256;
 /// Limit of distinct recorded changes; beyond it every sender is examined.
-const DISTINCT_CHANGES: usize = 64;
+const MAX_DISTINCT_CHANGES: usize = 64;
 
 /// A route change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Changed {
+pub(crate) enum RouteChange {
     /// Unicast routes to these destinations.
     Prefix(Prefix),
     /// Multicast routes of this source, or of any source, to a group.
     Group(Option<IpAddr>, IpAddr),
     /// Unknown routes.
-    Anything,
+    Unknown,
 }
 
 /// Pending work after route changes.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
     /// Changes whose delay has not passed.
-    noted: Vec<Changed>,
+    pending_changes: Vec<RouteChange>,
     /// Whether the settings of receiver proxies have changed; handled after the same delay.
-    answers_changed: bool,
+    proxies_changed: bool,
     /// Sweep in progress.
     sweep: Option<Sweep>,
     /// Whether the repair timer is armed.
@@ -53,14 +53,14 @@ pub(crate) struct Repairs {
     /// Interfaces that senders' data has left, the oldest first; the departure timer is armed while there are any.
     departures: VecDeque<Departure>,
     /// Routers that the last Paths of senders were sent to, for routes that depend on the flow.
-    next_hops: BTreeMap<Index, IpAddr>,
+    sent_next_hops: BTreeMap<Index, IpAddr>,
 }
 
 /// Examination of all senders, some in each timer event.
 #[derive(Debug)]
 struct Sweep {
-    changes: Vec<Changed>,
-    answers_changed: bool,
+    changes: Vec<RouteChange>,
+    proxies_changed: bool,
     /// Next index in the slab of senders.
     next: usize,
 }
@@ -79,12 +79,14 @@ struct Departure {
     ttl: u8,
 }
 
-impl Changed {
+impl RouteChange {
     fn concerns(self, source: IpAddr, destination: IpAddr) -> bool {
         match self {
-            Changed::Prefix(prefix) => prefix.contains(destination),
-            Changed::Group(of, group) => group == destination && of.is_none_or(|of| of == source),
-            Changed::Anything => true,
+            RouteChange::Prefix(prefix) => prefix.contains(destination),
+            RouteChange::Group(of, group) => {
+                group == destination && of.is_none_or(|of| of == source)
+            }
+            RouteChange::Unknown => true,
         }
     }
 }
@@ -92,7 +94,7 @@ impl Changed {
 impl Repairs {
     /// Returns whether all senders follow the current routes.
     #[inline]
-    pub(crate) fn are_done(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         !self.armed
     }
 
@@ -100,24 +102,24 @@ impl Repairs {
     #[inline]
     pub(crate) fn note_next_hop(&mut self, sender: Index, next_hop: Option<IpAddr>) {
         if let Some(next_hop) = next_hop {
-            self.next_hops.insert(sender, next_hop);
-        } else if !self.next_hops.is_empty() {
-            self.next_hops.remove(&sender);
+            self.sent_next_hops.insert(sender, next_hop);
+        } else if !self.sent_next_hops.is_empty() {
+            self.sent_next_hops.remove(&sender);
         }
     }
 }
 
 impl Rsvp {
     /// Records a route change, which is handled after the delay W.
-    pub(crate) fn routes_change(&mut self, now: Time, changed: Changed) {
-        let noted = &mut self.repairs.noted;
+    pub(crate) fn note_route_change(&mut self, now: Time, changed: RouteChange) {
+        let noted = &mut self.repairs.pending_changes;
         if self.store.psbs.is_empty() || noted.contains(&changed) {
             return;
         }
-        if noted.len() >= DISTINCT_CHANGES {
+        if noted.len() >= MAX_DISTINCT_CHANGES {
             noted.clear();
-            noted.push(Changed::Anything);
-        } else if noted.first() != Some(&Changed::Anything) {
+            noted.push(RouteChange::Unknown);
+        } else if noted.first() != Some(&RouteChange::Unknown) {
             noted.push(changed);
         }
         if !self.repairs.armed {
@@ -126,20 +128,21 @@ impl Rsvp {
     }
 
     /// Schedules all senders for another check against the receiver proxies, after the delay W.
-    pub(crate) fn answers_change(&mut self, now: Time) {
-        self.repairs.answers_changed = !self.store.psbs.is_empty();
-        if self.repairs.answers_changed && !self.repairs.armed {
+    pub(crate) fn note_proxy_change(&mut self, now: Time) {
+        self.repairs.proxies_changed = !self.store.psbs.is_empty();
+        if self.repairs.proxies_changed && !self.repairs.armed {
             self.arm_repair(now + self.config.repair_delay);
         }
     }
 
     /// Handles the repair timer: starts or continues a sweep.
-    pub(crate) fn repair_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+    pub(crate) fn repair_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.repairs.armed = false;
-        let Repairs { noted, answers_changed, sweep, .. } = &mut self.repairs;
+        let Repairs { pending_changes: noted, proxies_changed: answers_changed, sweep, .. } =
+            &mut self.repairs;
         let mut sweep = sweep.take().unwrap_or_else(|| Sweep {
             changes: core::mem::take(noted),
-            answers_changed: core::mem::take(answers_changed),
+            proxies_changed: core::mem::take(answers_changed),
             next: 0,
         });
         let end = (sweep.next + SENDERS_PER_TURN).min(self.store.psbs.capacity());
@@ -150,8 +153,8 @@ impl Rsvp {
             if sweep.changes.iter().any(|changed| changed.concerns(source, destination)) {
                 self.repair_sender(cx, index as Index);
             }
-            if sweep.answers_changed && self.store.psbs.contains(index) {
-                self.answer_anew(cx, index as Index);
+            if sweep.proxies_changed && self.store.psbs.contains(index) {
+                self.recheck_receiver_proxy(cx, index as Index);
             }
         }
         if end < self.store.psbs.capacity() {
@@ -159,7 +162,7 @@ impl Rsvp {
             self.repairs.sweep = Some(sweep);
             // One millisecond later, so that other timers are served in between.
             self.arm_repair(cx.now + Duration::from_millis(1));
-        } else if !self.repairs.noted.is_empty() || self.repairs.answers_changed {
+        } else if !self.repairs.pending_changes.is_empty() || self.repairs.proxies_changed {
             self.arm_repair(cx.now + self.config.repair_delay);
         }
     }
@@ -181,7 +184,7 @@ impl Rsvp {
         self.notify_path_state(cx, index, Change::Changed);
         for interface in self.store.psb(index).outgoing.clone().as_slice() {
             if !before.contains(*interface) {
-                self.path_message_through(cx, index, *interface, Sending::News);
+                self.path_message_through(cx, index, *interface, SendReason::Trigger);
             }
         }
     }
@@ -190,8 +193,8 @@ impl Rsvp {
     /// to.
     fn has_another_next_hop<E>(&self, cx: &HandlerContext<'_, '_, E>, index: Index) -> bool {
         let OutInterfaces::One(interface) = self.store.psb(index).outgoing else { return false };
-        let next_hop = self.data_of(index).next_hop(cx.context, interface);
-        next_hop != self.repairs.next_hops.get(&index).copied()
+        let next_hop = self.sender_data(index).next_hop(cx.context, interface);
+        next_hop != self.repairs.sent_next_hops.get(&index).copied()
     }
 
     /// Updates the next hops of a sender from the current routes. Returns whether they have changed.
@@ -202,38 +205,38 @@ impl Rsvp {
     ) -> bool {
         let psb = self.store.psb(index);
         let destination = self.store.session(psb.session).session.destination;
-        let (way, incoming) = self.way_of(cx, index);
+        let (way, incoming) = self.current_next_hops(cx, index);
         // Without a route the old next hops stay, since routing may be converging. A sender whose Path must be relayed
         // is handled by the next Path.
-        let known = !matches!(way, NextHops::None | NextHops::Past);
+        let known = !matches!(way, NextHops::None | NextHops::WithoutRsvp);
         let here = match way {
             NextHops::Here => true,
             NextHops::Out(_) if !destination.is_multicast() => false,
             _ => psb.is_here(),
         };
-        let stays = way.leads_through(cx.context, incoming, &psb.outgoing) && here == psb.is_here();
+        let stays = way.has_outgoing(cx.context, incoming, &psb.outgoing) && here == psb.is_here();
         self.store.psb_mut(index).set_unrouted(!known);
         if !known || stays {
             return false;
         }
         let outgoing = way.outgoing(cx.context, incoming);
-        self.change_way(cx, index, outgoing, here);
+        self.change_next_hops(cx, index, outgoing, here);
         self.rearm_sender(index);
         true
     }
 
     /// Returns the current next hops of a sender's data, and its incoming interface.
-    fn way_of<'r, E>(
+    fn current_next_hops<'r, E>(
         &self,
         cx: &HandlerContext<'_, 'r, E>,
         index: Index,
     ) -> (NextHops<'r>, Option<InterfaceId>) {
-        let data = self.data_of(index);
+        let data = self.sender_data(index);
         (NextHops::of_sender(cx.context, &data), data.incoming)
     }
 
     /// Returns the properties of a sender's data that its route depends on.
-    pub(crate) fn data_of(&self, index: Index) -> SenderData {
+    pub(crate) fn sender_data(&self, index: Index) -> SenderData {
         let psb = self.store.psb(index);
         let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
         SenderData { session: self.store.session_of(index), template: psb.template, incoming }
@@ -242,7 +245,7 @@ impl Rsvp {
     /// Replaces the next hops of a sender. A different reservation there is requested upstream at once. Without any
     /// reservation there, the request upstream stays until the old path ends, because the new one is likely to be
     /// reserved soon.
-    pub(crate) fn change_way<E: From<Event>>(
+    pub(crate) fn change_next_hops<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -261,7 +264,7 @@ impl Rsvp {
         self.refresh_reduction.forget(told);
         for &interface in left.as_slice() {
             if !self.store.psb(index).outgoing.contains(interface) {
-                self.depart(cx.now, index, interface);
+                self.note_departure(cx.now, index, interface);
             }
         }
         if here != self.store.psb(index).is_here() {
@@ -272,25 +275,25 @@ impl Rsvp {
         let after = self.asked_for(cx.now, index);
         if before != after {
             match hop {
-                Peer::Local(application) => self.tell_sender(cx, index, application, after),
+                Peer::Local(application) => self.notify_sender(cx, index, application, after),
                 Peer::Neighbor { .. } => {
                     let at = if after.is_some() { cx.now } else { Time::MAX };
                     self.store.psb_mut(index).resv_refresh_at = at;
                     if after.is_some() {
-                        self.forget_resv(index);
+                        self.forget_resv_message_id(index);
                     }
                 }
             }
         }
         if let Some(pool) = self.store.pool_of(session) {
-            self.settle_pool(cx, pool);
-            self.spread_patiently(cx, pool);
+            self.update_pool_traffic_control(cx, pool);
+            self.update_pool_upstream_without_tears(cx, pool);
         }
-        self.answer_for_receivers(cx, index);
+        self.update_receiver_proxy(cx, index);
     }
 
     /// Records that a sender's data has left an interface.
-    fn depart(&mut self, now: Time, index: Index, interface: InterfaceId) {
+    fn note_departure(&mut self, now: Time, index: Index, interface: InterfaceId) {
         let psb = self.store.psb(index);
         let at = now + self.config.departure_delay;
         let (session, template) = (self.store.session_of(index), psb.template);
@@ -306,7 +309,7 @@ impl Rsvp {
     }
 
     /// Returns the next hops with reservations for a sender behind an interface.
-    fn next_hops(&self, psb: Index, interface: InterfaceId) -> Vec<IpAddr> {
+    fn reserving_next_hops(&self, psb: Index, interface: InterfaceId) -> Vec<IpAddr> {
         let pool = self.store.pool_of(self.store.psb(psb).session).map(Holder::Pool);
         let holders = [Some(Holder::Sender(psb)), pool].into_iter().flatten();
         let tcsbs = holders.filter_map(|holder| self.store.find_tcsb(holder, Some(interface)));
@@ -318,7 +321,7 @@ impl Rsvp {
 
     /// Sends a ResvTear upstream if the reservation on the old path ended before that path did and the new path has
     /// none. It was not sent earlier because the new path might have been reserved meanwhile.
-    fn give_back_late<E: From<Event>>(
+    fn send_late_resv_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
@@ -326,15 +329,12 @@ impl Rsvp {
     ) {
         let is_ours = matches!(self.store.psb(psb).hop, Peer::Local(_)); // notified at once
         if reserved.is_some() && !is_ours && self.store.first_tcsb(Holder::Sender(psb)).is_none() {
-            self.tell_upstream_of(cx, psb, reserved, Carried::NONE);
+            self.update_upstream(cx, psb, reserved, Carried::NONE);
         }
     }
 
     /// Handles the departure timer: ends old paths, unless the data has returned to them.
-    pub(crate) fn departures_are_due<E: From<Event>>(
-        &mut self,
-        cx: &mut HandlerContext<'_, '_, E>,
-    ) {
+    pub(crate) fn departures_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..DEPARTURES_PER_TURN {
             let due = self.repairs.departures.front().is_some_and(|first| first.at <= cx.now);
             let Some(old) = due.then(|| self.repairs.departures.pop_front()).flatten() else {
@@ -342,12 +342,12 @@ impl Rsvp {
             };
             let sender = self.store.find_sender(&old.session, &old.template);
             if let Some(psb) = sender {
-                self.give_back_late(cx, psb, old.reserved);
+                self.send_late_resv_tear(cx, psb, old.reserved);
                 if self.store.psb(psb).outgoing.contains(old.interface) {
                     continue;
                 }
                 // The data has returned, but the sweep has not reached the sender yet.
-                let (way, incoming) = self.way_of(cx, psb);
+                let (way, incoming) = self.current_next_hops(cx, psb);
                 if way.outgoing(cx.context, incoming).contains(old.interface) {
                     let at = cx.now + self.config.departure_delay;
                     self.repairs.departures.push_back(Departure { at, ..old });
@@ -356,8 +356,8 @@ impl Rsvp {
             }
             self.scratch.clear();
             let Departure { session, template, tspec, interface, ttl, .. } = old;
-            let end = EndOfSender { session, template, tspec, incoming: None };
-            let known = sender.map_or(Vec::new(), |psb| self.next_hops(psb, interface));
+            let end = PathTearContent { session, template, tspec, incoming: None };
+            let known = sender.map_or(Vec::new(), |psb| self.reserving_next_hops(psb, interface));
             // Unicast routes have changed, so next hops on the old path are addressed directly. Only those with
             // reservations are known; others are reached by the destination address.
             if known.is_empty() || session.destination.is_multicast() {
@@ -368,7 +368,7 @@ impl Rsvp {
                 }
             }
             if let Some(psb) = sender {
-                self.leave(cx, psb, Some(interface));
+                self.remove_from_interface(cx, psb, Some(interface));
             }
         }
         if let Some(first) = self.repairs.departures.front() {

@@ -17,35 +17,36 @@ use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
-    pub(crate) fn resv_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
     ) {
         if resv.refresh_ms == 0 {
-            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
+            return self.drop_unacknowledged(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
         if !is_neighbor(cx.context, resv.hop.address) {
-            return self.turn_away(cx, datagram, DropReason::BadHop);
+            return self.drop_unacknowledged(cx, datagram, DropReason::BadHop);
         }
         let Some(outgoing) = self.interface_of_lih(cx, resv.hop.lih) else {
-            return self.turn_away(cx, datagram, DropReason::BadLih);
+            return self.drop_unacknowledged(cx, datagram, DropReason::BadLih);
         };
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
         let expires_at = cx.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
-            return self.shared_resv_arrives(cx, datagram, resv, outgoing, expires_at);
+            return self.receive_shared_resv(cx, datagram, resv, outgoing, expires_at);
         };
-        if cx.name.is_some() && flows.iter().nth(1).is_some() {
-            cx.name = MessageIdKey::NONE; // one MESSAGE_ID cannot stand for several states
+        if cx.message_id.is_some() && flows.iter().nth(1).is_some() {
+            cx.message_id = MessageIdKey::NONE; // one MESSAGE_ID cannot stand for several states
         }
         let budget = cx.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if cx.out.len() >= budget {
-                return self.turn_away(cx, datagram, DropReason::Limit);
+                return self.drop_unacknowledged(cx, datagram, DropReason::Limit);
             }
-            let Err(fault) = self.resv_flow(cx, resv, outgoing, expires_at, &flow) else {
+            let Err(fault) = self.receive_fixed_filter_flow(cx, resv, outgoing, expires_at, &flow)
+            else {
                 continue;
             };
             let in_place = self.keep_reservation(cx.now, resv, outgoing, expires_at, &flow);
@@ -60,7 +61,7 @@ impl Rsvp {
     }
 
     /// Handles one fixed-filter flow descriptor: creates, changes or refreshes its reservation.
-    fn resv_flow<E: From<Event>>(
+    fn receive_fixed_filter_flow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         resv: &Resv<'_>,
@@ -74,7 +75,7 @@ impl Rsvp {
         };
         let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
         let known = self.store.find_request(holder, Some(outgoing), origin);
-        if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
+        if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).message_id)) {
             return Ok(()); // a later message has set the state
         }
         if resv.confirm.is_none()
@@ -82,7 +83,7 @@ impl Rsvp {
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(cx.now, rsb, expires_at);
-            self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+            self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
             mark(Checkpoint::Refresh);
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl Rsvp {
             return Err(ResvFault::bad_flowspec());
         }
         if Kept::length(resv.carried) > self.config.max_kept_octets as usize {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         let request = Request {
             origin,
@@ -105,7 +106,7 @@ impl Rsvp {
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
         let rsb = self.reserve(cx, holder, known, request)?;
-        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+        self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
         Ok(())
     }
 
@@ -140,7 +141,7 @@ impl Rsvp {
         let found = self.store.find_sender(session, filter);
         mark(Checkpoint::FindSession);
         match found {
-            Some(psb) if self.store.psb(psb).goes(outgoing) => Ok(psb),
+            Some(psb) if self.store.psb(psb).leaves_through(outgoing) => Ok(psb),
             Some(_) => Err(ResvFault::new(ErrorCode::NoSenderInformation, 0)),
             None if self.store.find_session(session).is_some() => {
                 Err(ResvFault::new(ErrorCode::NoSenderInformation, 0))
@@ -177,6 +178,6 @@ impl Rsvp {
             self.store.timers.rearm(timer, expires_at);
         }
         let peer = rsb.hop;
-        self.store.heard(peer, now);
+        self.store.note_refresh(peer, now);
     }
 }

@@ -16,11 +16,11 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 use crate::traffic::Request;
 
 impl Rsvp {
-    pub(crate) fn shared_resv_arrives<E: From<Event>>(
+    pub(crate) fn receive_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -29,9 +29,9 @@ impl Rsvp {
         expires_at: Time,
     ) {
         // Taken out and reused, so that a refresh allocates nothing.
-        let mut named = core::mem::take(&mut self.named);
+        let mut named = core::mem::take(&mut self.sender_buffer);
         let done = self.shared_request(cx, resv, outgoing, expires_at, &mut named);
-        self.named = named;
+        self.sender_buffer = named;
         let Err(fault) = done else { return };
         let in_place = self.keep_shared(cx.now, resv, outgoing, expires_at);
         let fault = ResvFault { in_place, ..fault };
@@ -67,7 +67,7 @@ impl Rsvp {
         let known = self.find_shared(session, Some(outgoing), origin);
         let rsb = known.rsb;
         mark(Checkpoint::FindRsb);
-        if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
+        if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).message_id)) {
             return Ok(()); // a later message has set the state
         }
         if let Some(rsb) = rsb
@@ -75,7 +75,7 @@ impl Rsvp {
             && self.is_same_shared_request(rsb, &flowspec, resv, specs)
         {
             self.refresh_shared(cx.now, rsb, specs, expires_at);
-            self.remember_shared(cx, rsb, wanted.len(), specs.len());
+            self.store_shared_message_id(cx, rsb, wanted.len(), specs.len());
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -86,7 +86,7 @@ impl Rsvp {
         if Kept::length(resv.carried) > self.config.max_kept_octets as usize
             || scope.as_ref().is_some_and(|scope| scope.len() > limit)
         {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         let mut filters: Vec<Filter> =
             specs.iter().map(|&spec| Filter { spec, expires_at }).collect();
@@ -102,13 +102,13 @@ impl Rsvp {
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
         let rsb = self.reserve_shared(cx, session, style, known, request)?;
-        self.remember_shared(cx, rsb, wanted.len(), specs.len());
+        self.store_shared_message_id(cx, rsb, wanted.len(), specs.len());
         Ok(())
     }
 
     /// Stores the MESSAGE_ID of a message in the block of its request. The identifier can stand for the request only if
     /// all senders in the message were found here, and the request has no others.
-    fn remember_shared<E>(
+    fn store_shared_message_id<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
@@ -116,9 +116,9 @@ impl Rsvp {
         found: usize,
     ) {
         if found != named || self.store.rsb(rsb).filters().len() != found {
-            cx.name = MessageIdKey::NONE;
+            cx.message_id = MessageIdKey::NONE;
         }
-        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+        self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
     }
 
     /// Creates or changes a shared reservation; returns the block of the request.
@@ -127,7 +127,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         session: Index,
         style: Style,
-        known: Known,
+        known: ExistingRequest,
         request: Request,
     ) -> Result<Index, ResvFault> {
         let found = self.store.pool_of(session);
@@ -166,15 +166,16 @@ impl Rsvp {
         let none = ResvFault::new(ErrorCode::NoSenderInformation, 0);
         matching.clear();
         if filters.len() > self.config.max_senders as usize {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         if style == Style::Wildcard {
-            let any = self.store.senders_of(session).any(|i| self.store.psb(i).goes(outgoing));
+            let any =
+                self.store.senders_of(session).any(|i| self.store.psb(i).leaves_through(outgoing));
             return if any { Ok(()) } else { Err(none) };
         }
         let goes = |filter: &FilterSpec| {
             let sender = self.store.find_sender(key, filter);
-            sender.is_some_and(|psb| self.store.psb(psb).goes(outgoing))
+            sender.is_some_and(|psb| self.store.psb(psb).leaves_through(outgoing))
         };
         matching.extend(filters.iter().filter(goes));
         matching.sort_unstable();
@@ -188,9 +189,11 @@ impl Rsvp {
         session: Index,
         outgoing: Option<InterfaceId>,
         origin: Origin,
-    ) -> Known {
+    ) -> ExistingRequest {
         let holder = self.store.pool_of(session).map(Holder::Pool);
-        holder.map_or(Known::default(), |holder| self.store.find_request(holder, outgoing, origin))
+        holder.map_or(ExistingRequest::default(), |holder| {
+            self.store.find_request(holder, outgoing, origin)
+        })
     }
 
     fn is_same_shared_request(
@@ -209,7 +212,7 @@ impl Rsvp {
         rsb.flowspec == *flowspec
             && same_scope
             && rsb.carries(resv.carried)
-            && specs.iter().all(|spec| rsb.names(spec))
+            && specs.iter().all(|spec| rsb.has_filter(spec))
     }
 
     /// Extends the lifetime of the filters in a message, and sets that of the request to the earliest end of all
@@ -252,7 +255,7 @@ impl Rsvp {
     }
 
     /// Handles a ResvTear in a shared style. Returns whether there was anything to tear.
-    pub(crate) fn shared_tear_arrives<E: From<Event>>(
+    pub(crate) fn receive_shared_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tear: &ResvTear<'_>,
@@ -264,7 +267,7 @@ impl Rsvp {
             Some((pool, self.find_shared(session, Some(outgoing), origin).rsb?))
         });
         let Some((pool, rsb)) = found else { return false };
-        if self.is_overtaken(cx, self.store.rsb(rsb).name) {
+        if self.is_overtaken(cx, self.store.rsb(rsb).message_id) {
             return false;
         }
         match (self.store.pool(pool).style, tear.flows) {
@@ -281,7 +284,7 @@ impl Rsvp {
             }
             _ => return false,
         }
-        self.spread_torn(cx, pool, tear.carried);
+        self.update_pool_upstream_after_tear(cx, pool, tear.carried);
         true
     }
 
@@ -295,7 +298,7 @@ impl Rsvp {
     ) -> bool {
         match self.store.rsb_mut(rsb).drop_filters(goes) {
             Dropped::None => return false,
-            Dropped::Some => self.settle(cx, self.store.rsb(rsb).tcsb),
+            Dropped::Some => self.update_traffic_control(cx, self.store.rsb(rsb).tcsb),
             Dropped::All => self.withdraw(cx, rsb, change),
         }
         true
@@ -322,6 +325,6 @@ pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
 }
 
 /// Converts flow descriptors to the filters of an event.
-pub(crate) fn told(flows: &FlowDescriptors<'_>) -> Filters {
+pub(crate) fn event_filters(flows: &FlowDescriptors<'_>) -> Filters {
     filters_of(flows).into()
 }

@@ -141,7 +141,7 @@ pub(crate) struct Psb {
     /// Time when the state expires; [`Time::MAX`] for a local sender.
     pub(crate) expires_at: Time,
     /// MESSAGE_ID of the Path that set this state.
-    pub(crate) name: MessageIdKey,
+    pub(crate) message_id: MessageIdKey,
     /// Entry of the Path to the next hop in `SentMessageIds`.
     pub(crate) path_message_id: Index,
     /// Entry of the Resv to the previous hop in `SentMessageIds`.
@@ -173,7 +173,7 @@ impl Psb {
 
     /// Returns whether the data leaves through an interface, or (`None`) ends on this host.
     #[inline]
-    pub(crate) fn goes(&self, outgoing: Option<InterfaceId>) -> bool {
+    pub(crate) fn leaves_through(&self, outgoing: Option<InterfaceId>) -> bool {
         match outgoing {
             Some(interface) => self.outgoing.contains(interface),
             None => self.is_here(),
@@ -258,7 +258,7 @@ pub(crate) struct Pool {
     /// lists for WF.
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
     /// Last request to each previous hop.
-    pub(crate) asked: Vec<SentResv>,
+    pub(crate) sent_resvs: Vec<SentResv>,
     /// Time of the next refresh; [`Time::MAX`] without requests.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
@@ -276,7 +276,7 @@ pub(crate) struct SentResv {
     /// Objects of the merged requests, to be forwarded.
     pub(crate) carried: Kept,
     /// Entry of the Resv in `SentMessageIds`.
-    pub(crate) told: Index,
+    pub(crate) message_id: Index,
 }
 
 impl SentResv {
@@ -303,7 +303,7 @@ pub(crate) struct Rsb {
     /// Time when the state, or the first of its filters, expires; [`Time::MAX`] for a local receiver.
     pub(crate) expires_at: Time,
     /// MESSAGE_ID of the Resv that set this state.
-    pub(crate) name: MessageIdKey,
+    pub(crate) message_id: MessageIdKey,
     pub(crate) timer: Option<TimerId>,
 }
 
@@ -375,7 +375,7 @@ impl Rsb {
     }
 
     /// Returns whether the Filter_spec_list contains this filter.
-    pub(crate) fn names(&self, spec: &FilterSpec) -> bool {
+    pub(crate) fn has_filter(&self, spec: &FilterSpec) -> bool {
         self.filters().binary_search_by_key(spec, |filter| filter.spec).is_ok()
     }
 
@@ -435,7 +435,7 @@ pub(crate) struct Neighbor {
     /// Number of reservations with this NHOP.
     pub(crate) reservations: u32,
     /// Time when the neighbour last created or refreshed state.
-    pub(crate) heard: Time,
+    pub(crate) last_refresh_at: Time,
     /// Whether the neighbour uses UDP encapsulation (RFC 2205 appendix C).
     pub(crate) encapsulated: bool,
     /// Last ADSPEC of the neighbour, which the next sender probably has, too.

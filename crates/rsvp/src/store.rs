@@ -14,7 +14,7 @@
 mod blockades;
 mod keys;
 mod lists;
-mod names;
+mod message_ids;
 mod neighbors;
 
 use alloc::collections::BTreeMap;
@@ -30,7 +30,7 @@ use hashbrown::hash_table::Entry;
 use slab::Slab;
 
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
-pub(crate) use self::lists::Known;
+pub(crate) use self::lists::ExistingRequest;
 use crate::refresh_reduction::message_id_key::{MessageIdIndex, MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
@@ -46,13 +46,13 @@ pub(crate) struct Store {
     pub(crate) pools: Slab<Pool>,
     pub(crate) neighbors: Slab<Neighbor>,
     pub(crate) timers: TimingWheel<Timer>,
-    names: MessageIdIndex,
+    message_ids: MessageIdIndex,
     sessions: HashTable<Index>,
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
     /// Neighbour of the last block of each kind. It may have been removed and its index reused.
-    met: [Index; 2],
+    last_neighbors: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
 }
@@ -69,12 +69,12 @@ impl Store {
             pools: Slab::new(),
             neighbors: Slab::new(),
             timers: TimingWheel::new(),
-            names: MessageIdIndex::new(KeyedHash::draw(keys)),
+            message_ids: MessageIdIndex::new(KeyedHash::draw(keys)),
             sessions: HashTable::new(),
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
-            met: [NONE; 2],
+            last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,
         }
@@ -269,7 +269,7 @@ impl Store {
     /// Removes the sender at a place, which must have no traffic-control blocks, with its timer, and its session if it
     /// was the last.
     pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
-        self.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
+        self.set_message_id(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
         if let Ok(entry) = self.senders.find_entry(place.0, |&i| i == index) {

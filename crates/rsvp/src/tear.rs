@@ -23,7 +23,7 @@ use crate::store::Place;
 
 /// Content of a PathTear.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EndOfSender {
+pub(crate) struct PathTearContent {
     pub(crate) session: Session,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
@@ -32,7 +32,7 @@ pub(crate) struct EndOfSender {
 }
 
 impl Rsvp {
-    pub(crate) fn path_tear_arrives<E: From<Event>>(
+    pub(crate) fn receive_path_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -46,7 +46,7 @@ impl Rsvp {
             let (session, template) = (tear.session, tear.template);
             let data = SenderData { session, template, incoming: Some(datagram.interface) };
             return match NextHops::of_sender(cx.context, &data) {
-                NextHops::Past => self.relay(cx, datagram),
+                NextHops::WithoutRsvp => self.relay(cx, datagram),
                 _ => self.drop(cx, datagram, DropReason::NoState),
             };
         };
@@ -55,7 +55,7 @@ impl Rsvp {
         if hop != Some((datagram.interface, tear.hop)) {
             return self.drop(cx, datagram, DropReason::OtherHop);
         }
-        if self.is_overtaken(cx, self.store.psb(index).name) {
+        if self.is_overtaken(cx, self.store.psb(index).message_id) {
             return self.drop(cx, datagram, DropReason::Overtaken);
         }
         self.scratch.clear();
@@ -67,7 +67,7 @@ impl Rsvp {
         self.remove_sender(cx, place, index, Change::Torn);
     }
 
-    pub(crate) fn resv_tear_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -77,7 +77,7 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::BadLih);
         };
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
-            if !self.shared_tear_arrives(cx, tear, outgoing) {
+            if !self.receive_shared_tear(cx, tear, outgoing) {
                 self.drop(cx, datagram, DropReason::NoState);
             }
             return;
@@ -91,7 +91,7 @@ impl Rsvp {
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
-                if self.is_overtaken(cx, self.store.rsb(rsb).name) {
+                if self.is_overtaken(cx, self.store.rsb(rsb).message_id) {
                     self.drop(cx, datagram, DropReason::Overtaken);
                     continue;
                 }
@@ -134,41 +134,41 @@ impl Rsvp {
                 let told = self.store.psb(psb).resv_message_id != NONE;
                 let carries = told && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(cx, rsb, change);
-                self.tell_upstream_of(cx, psb, asked, carried);
+                self.update_upstream(cx, psb, asked, carried);
                 if carries && asked.is_some() && self.asked_for(cx.now, psb) == asked {
                     self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
                 }
             }
             Holder::Pool(pool) => {
                 self.withdraw(cx, rsb, change);
-                self.spread_torn(cx, pool, carried);
+                self.update_pool_upstream_after_tear(cx, pool, carried);
             }
         }
     }
 
     /// Removes the reservations for a sender on an interface (`None`: on this host) that its data no longer uses, and
     /// updates the request upstream.
-    pub(crate) fn leave<E: From<Event>>(
+    pub(crate) fn remove_from_interface<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         outgoing: Option<InterfaceId>,
     ) {
         if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
-            self.lose(cx, tcsb, Change::Orphaned);
+            self.lose_reservation(cx, tcsb, Change::Orphaned);
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {
             if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
-                self.evict(cx, tcsb, &template);
+                self.remove_sender_from_tcsb(cx, tcsb, &template);
             }
-            self.spread_pool(cx, pool);
+            self.update_pool_upstream(cx, pool);
         }
     }
 
     /// Handles the timer of a reservation: removes it if expired, else arms the timer again, since refreshes do not
     /// move it.
-    pub(crate) fn reservation_is_due<E: From<Event>>(
+    pub(crate) fn reservation_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -192,11 +192,11 @@ impl Rsvp {
         let timer = Timer { kind: TimerKind::Reservation, block: index };
         let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
         self.store.rsb_mut(index).timer = Some(armed);
-        self.spread_pool(cx, pool);
+        self.update_pool_upstream(cx, pool);
     }
 
     /// Updates the fixed-filter request upstream for a sender, if it differs from `before`.
-    pub(crate) fn tell_upstream_of<E: From<Event>>(
+    pub(crate) fn update_upstream<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
@@ -208,7 +208,7 @@ impl Rsvp {
             return;
         }
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            return self.tell_sender(cx, psb, application, asked);
+            return self.notify_sender(cx, psb, application, asked);
         }
         match (before, asked) {
             (Some(before), None) => {
@@ -225,8 +225,8 @@ impl Rsvp {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
-        let incoming = self.data_of(index).incoming;
-        let end = EndOfSender { session, template, tspec, incoming };
+        let incoming = self.sender_data(index).incoming;
+        let end = PathTearContent { session, template, tspec, incoming };
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
@@ -247,10 +247,10 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         destination: IpAddr,
-        end: &EndOfSender,
+        end: &PathTearContent,
         ttl: u8,
     ) {
-        let &EndOfSender { session, template, tspec, incoming } = end;
+        let &PathTearContent { session, template, tspec, incoming } = end;
         let data = SenderData { session, template, incoming };
         let Some((hop, how, _)) = self.downstream(cx, outgoing, &session, &template, ttl) else {
             return;
@@ -273,7 +273,7 @@ impl Rsvp {
                     false => context.routes.lookup(destination),
                 }
             });
-        let outgoing_message = OutgoingMessage::new(how).past(peer);
+        let outgoing_message = OutgoingMessage::new(how).via(peer);
         let timers = &mut self.store.timers;
         self.refresh_reduction.send_reliably(
             timers,
@@ -306,7 +306,7 @@ impl Rsvp {
         let how = self.to_neighbor(incoming, address, hop.address);
         let outgoing_message =
             OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
-        self.forget_resv(index);
+        self.forget_resv_message_id(index);
         self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
     }
 
@@ -318,29 +318,29 @@ impl Rsvp {
         index: Index,
         change: Change,
     ) {
-        self.tell_applications_of_end(cx, index);
+        self.notify_path_gone(cx, index);
         while let Some(tcsb) = self.store.first_tcsb(Holder::Sender(index)) {
-            self.void(cx, tcsb, Change::Orphaned);
+            self.remove_from_traffic_control(cx, tcsb, Change::Orphaned);
         }
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.leave_pool(cx, index, pool);
+            self.remove_from_pool(cx, index, pool);
         }
         self.notify_path_state(cx, index, change);
         let psb = self.store.remove_sender(place, index);
         self.refresh_reduction.forget(psb.path_message_id);
         self.refresh_reduction.forget(psb.resv_message_id);
-        self.store.part(psb.hop, Block::Sender);
+        self.store.release_neighbor(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }
 
     /// Removes a sender from the shared reservations of its session before it ends.
-    fn leave_pool<E: From<Event>>(
+    fn remove_from_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         pool: Index,
     ) {
-        self.forget_asked(index);
+        self.forget_sent_requests(index);
         let psb = self.store.psb_mut(index);
         let template = psb.template;
         psb.flags &= !Psb::HERE;
@@ -348,13 +348,13 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.evict(cx, tcsb, &template);
+            self.remove_sender_from_tcsb(cx, tcsb, &template);
         }
-        self.spread_pool(cx, pool);
+        self.update_pool_upstream(cx, pool);
     }
 
     /// Notifies applications of this host that a sender has ended, except its own application.
-    pub(crate) fn tell_applications_of_end<E: From<Event>>(
+    pub(crate) fn notify_path_gone<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,

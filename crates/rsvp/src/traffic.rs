@@ -21,10 +21,10 @@ use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
-use crate::refresh_reduction::Sending;
+use crate::refresh_reduction::SendReason;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 
 /// Request of one next hop, or one application, for one sender or for those that share it.
 #[derive(Debug)]
@@ -46,25 +46,26 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
-        Known { tcsb, rsb }: Known,
+        ExistingRequest { tcsb, rsb }: ExistingRequest,
         mut request: Request,
     ) -> Result<Index, ResvFault> {
         if let (Some(tcsb), None) = (tcsb, rsb)
             && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
         {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
-        if !self.may_ask(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation)) {
-            return Err(ResvFault::too_much());
+        if !self.admits_change(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation))
+        {
+            return Err(ResvFault::limit_reached());
         }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec));
-        let merged = merged.filter(|merged| self.goes_with_the_others(holder, tcsb, merged));
+        let merged = merged.filter(|merged| self.is_compatible_with_others(holder, tcsb, merged));
         let merged = merged.ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
         })?;
         if self.policy.is_some() {
-            self.judge_request(cx, holder, rsb, &mut request)?;
+            self.check_request(cx, holder, rsb, &mut request)?;
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
         let asked = match holder {
@@ -85,7 +86,7 @@ impl Rsvp {
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(cx.now, tcsb, rsb, request);
         let wish = receiver.map(|receiver| ConfirmRequest { receiver, request });
-        let other_flows = self.settle_flows(cx, tcsb, Some(request));
+        let other_flows = self.update_filters(cx, tcsb, Some(request));
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(cx, tcsb, change);
@@ -96,9 +97,9 @@ impl Rsvp {
                 // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
                 let waits = self.store.psb(psb).resv_message_id == NONE;
                 let asked = asked.filter(|_| waits || !other_objects);
-                self.spread_reservation(cx, psb, tcsb, asked, wish);
+                self.report_distinct_reservation(cx, psb, tcsb, asked, wish);
             }
-            Holder::Pool(pool) => self.spread_shared(cx, pool, tcsb, wish),
+            Holder::Pool(pool) => self.report_shared_reservation(cx, pool, tcsb, wish),
         }
         Ok(request)
     }
@@ -113,34 +114,34 @@ impl Rsvp {
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
         self.remove_request(self.store.rsb_before(rsb), rsb);
-        self.settle_rest(cx, tcsb, change);
+        self.update_after_removal(cx, tcsb, change);
         mark(Checkpoint::TearRsb);
     }
 
     /// Updates traffic control after requests, or filters of them, were removed.
-    pub(crate) fn settle_rest<E: From<Event>>(
+    pub(crate) fn update_after_removal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
         if self.store.first_rsb(tcsb).is_none() {
-            self.void(cx, tcsb, change);
+            self.remove_from_traffic_control(cx, tcsb, change);
         } else {
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
     }
 
     /// Updates traffic control for the remaining requests, filters and senders. If the change is refused, those
     /// requests get an error and the old reservation stays.
-    pub(crate) fn settle<E: From<Event>>(
+    pub(crate) fn update_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
     ) {
         let before = self.store.tcsb(tcsb).flowspec;
         let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
-        let other_flows = self.settle_flows(cx, tcsb, None);
+        let other_flows = self.update_filters(cx, tcsb, None);
         let priority = self.priority(Some(tcsb), None, None);
         if let Err(fault) = self.change_traffic_control(cx, tcsb, merged, &[], priority) {
             // A lower rate is never refused, but larger packets may be: the request with small packets has ended, and
@@ -156,7 +157,7 @@ impl Rsvp {
     }
 
     /// Removes a reservation from traffic control at once, with all requests merged into it.
-    pub(crate) fn void<E: From<Event>>(
+    pub(crate) fn remove_from_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -174,7 +175,7 @@ impl Rsvp {
     }
 
     /// Handles a failure of traffic control for a granted claim: the reservation is void.
-    pub(crate) fn traffic_control_refuses<E: From<Event>>(
+    pub(crate) fn traffic_control_refused<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
@@ -184,7 +185,7 @@ impl Rsvp {
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
         self.report_refusal(cx, tcsb, &fault, None);
-        self.lose(cx, tcsb, Change::Orphaned);
+        self.lose_reservation(cx, tcsb, Change::Orphaned);
     }
 
     /// Returns the block of a claim, if it still exists.
@@ -194,7 +195,7 @@ impl Rsvp {
     }
 
     /// Removes a reservation with all its requests, and updates the request upstream.
-    pub(crate) fn lose<E: From<Event>>(
+    pub(crate) fn lose_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -204,12 +205,12 @@ impl Rsvp {
             Holder::Sender(psb) => {
                 let (asked, flowspec) =
                     (self.asked_for(cx.now, psb), self.store.tcsb(tcsb).flowspec);
-                self.void(cx, tcsb, change);
-                self.tell_upstream_of(cx, psb, asked.or(Some(flowspec)), Carried::NONE);
+                self.remove_from_traffic_control(cx, tcsb, change);
+                self.update_upstream(cx, psb, asked.or(Some(flowspec)), Carried::NONE);
             }
             Holder::Pool(pool) => {
-                self.void(cx, tcsb, change);
-                self.spread_pool(cx, pool);
+                self.remove_from_traffic_control(cx, tcsb, change);
+                self.update_pool_upstream(cx, pool);
             }
         }
     }
@@ -231,7 +232,12 @@ impl Rsvp {
 
     /// Returns whether a merged flowspec can be merged with those of the same senders on other interfaces.
     #[inline]
-    fn goes_with_the_others(&self, holder: Holder, tcsb: Option<Index>, merged: &FlowSpec) -> bool {
+    fn is_compatible_with_others(
+        &self,
+        holder: Holder,
+        tcsb: Option<Index>,
+        merged: &FlowSpec,
+    ) -> bool {
         self.store.tcsbs_of(holder).all(|other| {
             Some(other) == tcsb
                 || least_upper_bound(merged, &self.store.tcsb(other).flowspec).is_some()
@@ -263,7 +269,7 @@ impl Rsvp {
 
     /// TC_AddFilter and TC_DelFilter: sets the filters of a shared reservation to those of its requests; only those of
     /// `changed` may differ. Returns whether any filter has changed.
-    fn settle_flows<E: From<Event>>(
+    fn update_filters<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -279,8 +285,9 @@ impl Rsvp {
         let new: Vec<FilterSpec> =
             named.filter(|spec| before.binary_search(spec).is_err()).collect();
         // In most cases all requests have the same senders, and the first of them names all.
-        let is_named =
-            |spec: &FilterSpec| self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).names(spec));
+        let is_named = |spec: &FilterSpec| {
+            self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).has_filter(spec))
+        };
         let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
         if new.is_empty() && gone.is_empty() {
             return false;
@@ -315,7 +322,7 @@ impl Rsvp {
     ) -> Index {
         if self.policy.is_some() {
             let before = rsb.and_then(|rsb| self.store.rsb_mut(rsb).extra.take());
-            self.book(before.as_deref(), request.extra.as_deref());
+            self.update_accounts(before.as_deref(), request.extra.as_deref());
         }
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
@@ -326,7 +333,7 @@ impl Rsvp {
             if let Some(timer) = timer {
                 self.store.timers.rearm(timer, request.expires_at);
             }
-            self.store.heard(peer, now);
+            self.store.note_refresh(peer, now);
             return index;
         }
         let hop = self.store.find_or_insert_hop(request.origin, Block::Reservation, now);
@@ -337,7 +344,7 @@ impl Rsvp {
             flowspec: request.flowspec,
             extra: request.extra,
             expires_at: request.expires_at,
-            name: MessageIdKey::NONE,
+            message_id: MessageIdKey::NONE,
             timer: None,
         });
         if request.expires_at < Time::MAX {
@@ -351,13 +358,13 @@ impl Rsvp {
     /// Removes a request only; `before` is the request before it.
     pub(crate) fn remove_request(&mut self, before: Option<Index>, rsb: Index) {
         let gone = self.store.remove_rsb(before, rsb);
-        self.store.part(gone.hop, Block::Reservation);
-        self.book(gone.extra.as_deref(), None);
+        self.store.release_neighbor(gone.hop, Block::Reservation);
+        self.update_accounts(gone.extra.as_deref(), None);
     }
 
     /// Reports a granted fixed-filter request: to the previous hop or the local sender, and to the receiver that
     /// requested a confirmation. `before` is the previous request upstream.
-    fn spread_reservation<E: From<Event>>(
+    fn report_distinct_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
@@ -366,15 +373,15 @@ impl Rsvp {
         wish: Option<ConfirmRequest>,
     ) {
         let asked = self.asked_for(cx.now, psb);
-        let leading = wish.filter(|wish| self.leads(cx.now, wish.request, psb));
+        let leading = wish.filter(|wish| self.is_largest_request(cx.now, wish.request, psb));
         if let Peer::Local(application) = self.store.psb(psb).hop {
             if before != asked {
-                self.tell_sender(cx, psb, application, asked);
+                self.notify_sender(cx, psb, application, asked);
             }
         } else if before != asked || leading.is_some() {
             if let Some(flowspec) = asked {
                 let confirm = leading.map(|wish| wish.receiver);
-                self.resv_message_for(cx, psb, flowspec, confirm, Sending::News);
+                self.resv_message_for(cx, psb, flowspec, confirm, SendReason::Trigger);
             }
             self.schedule_resv(cx.now, psb, asked.is_some());
             self.rearm_sender(psb);
@@ -389,14 +396,14 @@ impl Rsvp {
     }
 
     /// Reports a granted request in a shared style.
-    fn spread_shared<E: From<Event>>(
+    fn report_shared_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         tcsb: Index,
         wish: Option<ConfirmRequest>,
     ) {
-        let went_on = self.spread_with_wish(cx, pool, wish);
+        let went_on = self.update_pool_upstream_with_confirm(cx, pool, wish);
         if let Some(wish) = wish
             && !went_on
             && !self.is_blocked(cx.now, Holder::Pool(pool), &self.store.rsb(wish.request).flowspec)
@@ -406,7 +413,7 @@ impl Rsvp {
     }
 
     /// Sends RESV_EVENT to a sending application about its current reservation.
-    pub(crate) fn tell_sender<E: From<Event>>(
+    pub(crate) fn notify_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,

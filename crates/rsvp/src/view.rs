@@ -167,8 +167,8 @@ impl Rsvp {
         holders[1] = self.store.pool_of(psb.session).map(Holder::Pool);
         holders.into_iter().flatten().any(|holder| {
             self.store.tcsbs_of(holder).any(|tcsb| {
-                psb.goes(self.store.tcsb(tcsb).outgoing)
-                    && self.has_part(holder, tcsb, &psb.template)
+                psb.leaves_through(self.store.tcsb(tcsb).outgoing)
+                    && self.includes_sender(holder, tcsb, &psb.template)
             })
         })
     }
@@ -178,7 +178,7 @@ impl Rsvp {
         let with_state = self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
             senders: neighbor.senders,
             reservations: neighbor.reservations,
-            heard: neighbor.heard,
+            heard: neighbor.last_refresh_at,
             ..self.refresh_reduction.view(neighbor.interface, neighbor.address)
         });
         let without = self
@@ -192,6 +192,6 @@ impl Rsvp {
 
     /// Returns the epoch of this node and the number of messages waiting for acknowledgement.
     pub fn reduction(&self) -> (u32, usize) {
-        self.refresh_reduction.outlook()
+        self.refresh_reduction.epoch_and_unacknowledged()
     }
 }

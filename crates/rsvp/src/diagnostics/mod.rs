@@ -20,9 +20,9 @@
 //! - **R-pointer** counts addresses.
 //! - **RSVP_HOP of a DREP** is the node that sends it, so that neighbours can find the key of its digest.
 
-mod answer;
+mod drep;
+mod dreq;
 mod hop;
-mod reply;
 mod response;
 mod trace;
 
@@ -35,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use slab::Slab;
 
 pub use self::hop::{TraceEnd, TraceHop};
+use self::trace::PendingTrace;
 pub use self::trace::Trace;
-use self::trace::Tracing;
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -66,7 +66,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
     /// Traces of this node.
-    tracing: Slab<Tracing>,
+    tracing: Slab<PendingTrace>,
     /// Random Request IDs, so that other nodes cannot guess them.
     ids: Stream,
     allowance: Allowance,
@@ -103,7 +103,7 @@ impl Allowance {
 impl Rsvp {
     /// Handles a DREQ; `send_ttl` is the TTL that its sender used.
     #[cold]
-    pub(crate) fn dreq_arrives<E: From<Event>>(
+    pub(crate) fn receive_dreq<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -119,18 +119,18 @@ impl Rsvp {
             return self.relay_to(cx, datagram, asked.last_hop);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
-        self.answer(cx, question, ip_hops);
+        self.handle_dreq(cx, question, ip_hops);
     }
 
     /// Handles a DREP or a fragment of one.
     #[cold]
-    pub(crate) fn drep_arrives<E: From<Event>>(
+    pub(crate) fn receive_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         answer: &Diagnosis<'_>,
     ) {
-        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.pass_answer_on(cx, answer));
+        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.forward_drep(cx, answer));
         if let Err(reason) = done {
             self.drop(cx, datagram, reason);
         }

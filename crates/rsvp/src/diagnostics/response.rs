@@ -26,7 +26,7 @@ const FILTER_V6: usize = 24;
 
 /// Outgoing interface of data from this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Out {
+pub(super) enum OutgoingLink {
     /// Not given by the DREQ, or none.
     Unknown,
     /// Applications of this host.
@@ -41,7 +41,7 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
         sender: Option<Index>,
-        out: Out,
+        out: OutgoingLink,
         ip_hops: u8,
     ) -> DiagResponse<'static> {
         let like = question.session.destination;
@@ -61,7 +61,7 @@ impl Rsvp {
             refresh_s: 0,
             objects: &[],
         };
-        if let Out::Through(interface) = out {
+        if let OutgoingLink::Through(interface) = out {
             response.outgoing = address(interface);
         }
         let Some(psb) = sender else {
@@ -73,7 +73,7 @@ impl Rsvp {
             response.previous_hop = hop.address;
         }
         let interface = match out {
-            Out::Through(interface) => Some(interface),
+            OutgoingLink::Through(interface) => Some(interface),
             _ => upstream.map(|(interface, _)| interface),
         };
         let timing =
@@ -82,7 +82,7 @@ impl Rsvp {
         response.refresh_multiple = timing.lifetime_factor.min(0x0f) as u8;
         response.merged = self
             .reservation(psb, out)
-            .is_some_and(|(holder, tcsb)| self.others_of(psb, holder, tcsb));
+            .is_some_and(|(holder, tcsb)| self.is_merged(psb, holder, tcsb));
         response
     }
 
@@ -92,10 +92,10 @@ impl Rsvp {
         &self,
         question: &Diagnosis<'_>,
         sender: Option<Index>,
-        out: Out,
+        out: OutgoingLink,
         room: usize,
     ) -> Vec<u8> {
-        let mut row = Row { wanted: question.select, octets: Vec::new() };
+        let mut row = ObjectList { wanted: question.select, octets: Vec::new() };
         let Some(index) = sender else { return row.octets };
         let psb = self.store.psb(index);
         if let Some((_, hop)) = self.store.neighbor_of(psb.hop) {
@@ -144,27 +144,27 @@ impl Rsvp {
     }
 
     /// Returns the reservation for a sender on one outgoing interface, and its holder.
-    pub(super) fn reservation(&self, psb: Index, out: Out) -> Option<(Holder, Index)> {
+    pub(super) fn reservation(&self, psb: Index, out: OutgoingLink) -> Option<(Holder, Index)> {
         let outgoing = match out {
-            Out::Unknown => return None,
-            Out::Here => None,
-            Out::Through(interface) => Some(interface),
+            OutgoingLink::Unknown => return None,
+            OutgoingLink::Here => None,
+            OutgoingLink::Through(interface) => Some(interface),
         };
         let block = self.store.psb(psb);
         let pool = self.store.pool_of(block.session).map(Holder::Pool);
         [Some(Holder::Sender(psb)), pool].into_iter().flatten().find_map(|holder| {
             let tcsb = self.store.find_tcsb(holder, outgoing)?;
-            self.has_part(holder, tcsb, &block.template).then_some((holder, tcsb))
+            self.includes_sender(holder, tcsb, &block.template).then_some((holder, tcsb))
         })
     }
 
     /// Returns whether the reservation on one outgoing interface is merged with others in the request upstream.
-    fn others_of(&self, psb: Index, holder: Holder, tcsb: Index) -> bool {
+    fn is_merged(&self, psb: Index, holder: Holder, tcsb: Index) -> bool {
         let block = self.store.psb(psb);
         self.store.tcsbs_of(holder).any(|other| {
             other != tcsb
-                && block.goes(self.store.tcsb(other).outgoing)
-                && self.has_part(holder, other, &block.template)
+                && block.leaves_through(self.store.tcsb(other).outgoing)
+                && self.includes_sender(holder, other, &block.template)
         })
     }
 
@@ -178,12 +178,12 @@ impl Rsvp {
 }
 
 /// Requested objects of a response.
-struct Row<'q> {
+struct ObjectList<'q> {
     wanted: Option<List<'q, Selected>>,
     octets: Vec<u8>,
 }
 
-impl Row<'_> {
+impl ObjectList<'_> {
     fn push(&mut self, object: Object<'_>) {
         let start = self.octets.len();
         let mut room = 64;

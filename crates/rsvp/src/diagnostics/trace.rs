@@ -57,13 +57,13 @@ pub struct Trace {
 
 /// A trace in progress.
 #[derive(Debug)]
-pub(super) struct Tracing {
+pub(super) struct PendingTrace {
     application: Application,
     session: Session,
     sender: SenderTemplate,
     last_hop: IpAddr,
     /// Local address, the destination of DREPs.
-    own: IpAddr,
+    local_address: IpAddr,
     max_hops: u8,
     /// Latest end.
     ends_at: Time,
@@ -90,9 +90,9 @@ struct Part {
     last: bool,
 }
 
-impl Tracing {
+impl PendingTrace {
     /// Returns the responses received without a gap, and whether the DREP is complete.
-    fn heard(&self) -> (Vec<TraceHop>, bool) {
+    fn received_hops(&self) -> (Vec<TraceHop>, bool) {
         let (mut hops, mut offset) = (Vec::new(), 0);
         while let Some(part) = self.parts.get(&offset) {
             hops.extend_from_slice(&part.hops);
@@ -171,12 +171,12 @@ impl Rsvp {
         if tracing.len() >= TRACES || tracing.iter().any(|(_, t)| t.application == application) {
             return Err(Rejection::Limit);
         }
-        let index = tracing.insert(Tracing {
+        let index = tracing.insert(PendingTrace {
             application,
             session,
             sender,
             last_hop,
-            own,
+            local_address: own,
             max_hops: question.max_hops,
             ends_at: cx.now + question.patience.min(LONGEST),
             request_id: 0,
@@ -186,19 +186,27 @@ impl Rsvp {
             known: Vec::new(),
             timer: None,
         });
-        self.ask(cx, index as Index);
+        self.send_dreq(cx, index as Index);
         Ok(())
     }
 
     /// Sends the current DREQ.
-    fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    fn send_dreq<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let request_id = self.diagnostics.ids.next_u64() as u32;
         tracing.request_id = request_id;
         tracing.attempt += 1;
         tracing.parts.clear();
-        let &mut Tracing { application, session, sender, last_hop, own, reach, attempt, .. } =
-            tracing;
+        let &mut PendingTrace {
+            application,
+            session,
+            sender,
+            last_hop,
+            local_address: own,
+            reach,
+            attempt,
+            ..
+        } = tracing;
         let max_hops = if reach == 0 { tracing.max_hops } else { reach };
         cx.out.notify(Event::Tracing {
             application,
@@ -233,7 +241,7 @@ impl Rsvp {
             carried: Carried::Objects(&[]),
         };
         if cx.context.interfaces.is_local(last_hop) {
-            self.answer(cx, &question, 0);
+            self.handle_dreq(cx, &question, 0);
         } else {
             let outgoing_message = OutgoingMessage::new(to_neighbor(own, last_hop));
             self.refresh_reduction.send(
@@ -246,7 +254,7 @@ impl Rsvp {
     }
 
     /// Handles a DREP, or a fragment of one, for a trace of this node.
-    pub(super) fn trace_is_answered<E: From<Event>>(
+    pub(super) fn receive_trace_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
@@ -270,15 +278,15 @@ impl Rsvp {
             tracing.parts.insert(asked.fragment_offset, part);
         }
         let index = index as Index;
-        match tracing.heard() {
-            (hops, true) => self.trace_goes_on(cx, index, hops),
+        match tracing.received_hops() {
+            (hops, true) => self.continue_trace(cx, index, hops),
             (_, false) => self.wait(cx.now, index, SEARCH_WAIT),
         }
         Ok(())
     }
 
     /// Handles a complete DREP: the end of the trace, or one step of a search.
-    fn trace_goes_on<E: From<Event>>(
+    fn continue_trace<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -294,27 +302,27 @@ impl Rsvp {
                 tracing.known = hops;
                 tracing.reach = tracing.reach.saturating_add(1);
                 tracing.attempt = 0;
-                self.ask(cx, index);
+                self.send_dreq(cx, index);
             }
         }
     }
 
     /// Handles the timeout of a DREQ.
-    pub(crate) fn trace_is_due<E: From<Event>>(
+    pub(crate) fn trace_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         tracing.timer = None;
-        let (heard, _) = tracing.heard();
+        let (heard, _) = tracing.received_hops();
         if cx.now < tracing.ends_at {
             if tracing.reach == 0 && usize::from(tracing.attempt) >= WAITS.len() {
                 (tracing.reach, tracing.attempt) = (1, 0);
-                return self.ask(cx, index);
+                return self.send_dreq(cx, index);
             }
             if tracing.reach == 0 || tracing.attempt < SEARCH_ATTEMPTS {
-                return self.ask(cx, index);
+                return self.send_dreq(cx, index);
             }
         }
         if heard.len() > tracing.known.len() {
@@ -336,7 +344,7 @@ impl Rsvp {
         if let Some(timer) = tracing.timer {
             self.store.timers.cancel(timer);
         }
-        let Tracing { application, session, sender, last_hop, .. } = tracing;
+        let PendingTrace { application, session, sender, last_hop, .. } = tracing;
         cx.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
     }
 

@@ -64,9 +64,9 @@ impl KeyedHash {
         digest: &'d mut [u8; LONGEST_DIGEST],
     ) -> &'d [u8] {
         match self {
-            KeyedHash::Md5(keyed) => put(fed(keyed, pieces), digest),
-            KeyedHash::Sha1(keyed) => put(fed(keyed, pieces), digest),
-            KeyedHash::Sha256(keyed) => put(fed(keyed, pieces), digest),
+            KeyedHash::Md5(keyed) => put(absorb(keyed, pieces), digest),
+            KeyedHash::Sha1(keyed) => put(absorb(keyed, pieces), digest),
+            KeyedHash::Sha256(keyed) => put(absorb(keyed, pieces), digest),
         }
     }
 
@@ -74,14 +74,14 @@ impl KeyedHash {
     /// cannot be guessed octet by octet.
     pub(super) fn verify<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>, digest: &[u8]) -> bool {
         match self {
-            KeyedHash::Md5(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
-            KeyedHash::Sha1(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
-            KeyedHash::Sha256(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Md5(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Sha1(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Sha256(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
         }
     }
 }
 
-fn fed<'a, M: Mac + Clone>(keyed: &M, pieces: impl Iterator<Item = &'a [u8]>) -> M {
+fn absorb<'a, M: Mac + Clone>(keyed: &M, pieces: impl Iterator<Item = &'a [u8]>) -> M {
     let mut mac = keyed.clone();
     pieces.for_each(|piece| mac.update(piece));
     mac

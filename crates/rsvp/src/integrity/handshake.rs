@@ -36,7 +36,7 @@ pub(super) struct Handshakes {
     window: usize,
     interval: Duration,
     limit: usize,
-    answers: Pace,
+    response_rate: RateLimiter,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Handshakes {
             window: usize::from(settings.window.max(1)),
             interval: settings.challenge_interval.max(Duration::from_millis(1)),
             limit: settings.max_associations as usize,
-            answers: Pace::new(settings.answers_per_second),
+            response_rate: RateLimiter::new(settings.answers_per_second),
         }
     }
 
@@ -71,7 +71,7 @@ impl Handshakes {
     /// challenge for its sender.
     ///
     /// [`next_challenge`]: Handshakes::next_challenge
-    pub(super) fn judge(
+    pub(super) fn check_sequence(
         &mut self,
         now: Time,
         peer: Peer,
@@ -112,7 +112,7 @@ impl Handshakes {
     }
 
     /// Challenges a neighbour that a key names, if there is no association.
-    pub(super) fn greet(&mut self, now: Time, peer: Peer) {
+    pub(super) fn challenge_in_advance(&mut self, now: Time, peer: Peer) {
         let known = self.associations.contains_key(&peer);
         if self.mode != HandshakeMode::Off && !known && self.associations.len() < self.limit {
             self.challenge(now, peer, true);
@@ -120,7 +120,7 @@ impl Handshakes {
     }
 
     /// Handles an Integrity Response with a valid digest: opens the association if it answers the last challenge.
-    pub(super) fn answered(
+    pub(super) fn accept_response(
         &mut self,
         peer: Peer,
         challenge: Challenge,
@@ -176,7 +176,7 @@ impl Handshakes {
 
     /// Returns whether the rate limit allows another Integrity Response.
     pub(super) fn may_answer(&mut self, now: Time) -> bool {
-        self.answers.take(now)
+        self.response_rate.take(now)
     }
 
     fn challenge(&mut self, now: Time, peer: Peer, configured: bool) {
@@ -203,19 +203,19 @@ impl Handshakes {
 
 /// Rate limiter: a number of events per second, with bursts of the same number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     per_second: u32,
     /// Remaining credit, billionths of an event.
     credit: u64,
     since: Time,
 }
 
-impl Pace {
+impl RateLimiter {
     const ONE: u64 = 1_000_000_000;
 
-    pub(crate) fn new(per_second: u32) -> Pace {
+    pub(crate) fn new(per_second: u32) -> RateLimiter {
         let credit = u64::from(per_second) * Self::ONE;
-        Pace { per_second, credit, since: Time::ZERO }
+        RateLimiter { per_second, credit, since: Time::ZERO }
     }
 
     /// Returns whether another event is allowed now, and counts it.
@@ -239,12 +239,12 @@ mod tests {
 
     #[test]
     fn a_pace_allows_so_many_a_second() {
-        let mut pace = Pace::new(3);
-        let burst = |pace: &mut Pace, at| (0..100).filter(|_| pace.take(at)).count();
+        let mut pace = RateLimiter::new(3);
+        let burst = |pace: &mut RateLimiter, at| (0..100).filter(|_| pace.take(at)).count();
         assert_eq!(burst(&mut pace, Time::from_secs(5)), 3);
         assert_eq!(burst(&mut pace, Time::from_millis(5_300)), 0);
         assert_eq!(burst(&mut pace, Time::from_millis(5_400)), 1);
         assert_eq!(burst(&mut pace, Time::from_secs(1_000)), 3);
-        assert_eq!(burst(&mut Pace::new(0), Time::MAX), 0);
+        assert_eq!(burst(&mut RateLimiter::new(0), Time::MAX), 0);
     }
 }

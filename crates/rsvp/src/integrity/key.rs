@@ -103,13 +103,13 @@ impl Key {
             && (self.purpose == Purpose::Both
                 || other.purpose == Purpose::Both
                 || self.purpose == other.purpose)
-            && meet(&self.interfaces, &other.interfaces)
-            && meet(&self.neighbors, &other.neighbors)
+            && overlap(&self.interfaces, &other.interfaces)
+            && overlap(&self.neighbors, &other.neighbors)
     }
 }
 
 /// Returns whether two lists have a common element; an empty list contains all.
-fn meet<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+fn overlap<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|item| other.contains(item))
 }
 

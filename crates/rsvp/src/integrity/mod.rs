@@ -33,11 +33,11 @@
 //!   Srefresh) to their sender as the neighbour's. Keys with a [`Purpose`] of one direction prevent that.
 
 mod digest;
-mod guard;
 mod handshake;
 mod key;
 mod sequence;
 mod sign;
+mod verify;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -51,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use self::digest::KeyedHash;
 use self::handshake::Handshakes;
 use self::sequence::SequenceClock;
-use self::sign::Recent;
+use self::sign::RecentMessages;
 
 pub use self::digest::Algorithm;
 pub use self::key::{Key, Purpose, Secret};
@@ -137,9 +137,9 @@ pub(crate) struct Integrity {
     hashes: Vec<KeyedHash>,
     clock: SequenceClock,
     /// Last sequence number used with each Key Identifier.
-    given: BTreeMap<u64, u64>,
+    last_sequences: BTreeMap<u64, u64>,
     handshakes: Handshakes,
-    recent: Recent,
+    recent: RecentMessages,
     /// Keys in use after they have expired, so that this is reported once.
     overdue: Vec<bool>,
     timer: Option<TimerId>,
@@ -154,9 +154,9 @@ impl Integrity {
         Some(Integrity {
             hashes: hashes(&settings.keys),
             clock: SequenceClock::new(settings.sequence_start),
-            given: BTreeMap::new(),
+            last_sequences: BTreeMap::new(),
             handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
-            recent: Recent::default(),
+            recent: RecentMessages::default(),
             overdue: alloc::vec![false; settings.keys.len()],
             timer: None,
             settings: settings.clone(),

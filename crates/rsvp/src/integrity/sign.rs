@@ -16,24 +16,24 @@ use crate::counters::{Counters, DropReason};
 
 /// Recently sent messages, to be resent to a neighbour whose challenge shows that it has dropped them.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
-    messages: VecDeque<Sent>,
+pub(super) struct RecentMessages {
+    messages: VecDeque<SentMessage>,
     /// Numbers of effects that must not be changed: already signed, or another node's.
-    as_they_are: Vec<usize>,
+    unsigned_effects: Vec<usize>,
     /// Numbers of effects that are resent, and are not kept for another resend.
-    again: Vec<usize>,
+    resent_effects: Vec<usize>,
 }
 
 /// A message before it was signed.
 #[derive(Debug)]
-struct Sent {
+struct SentMessage {
     at: Time,
     interface: InterfaceId,
     how: Outgoing,
     octets: Vec<u8>,
 }
 
-impl Recent {
+impl RecentMessages {
     /// Limit of kept messages.
     const MESSAGES: usize = 8;
     /// Limit of the length of kept messages, octets.
@@ -52,29 +52,29 @@ impl Recent {
         };
         octets.clear();
         octets.extend_from_slice(message);
-        self.messages.push_back(Sent { at, interface, how, octets });
+        self.messages.push_back(SentMessage { at, interface, how, octets });
     }
 }
 
 impl Integrity {
     /// Marks the message that becomes effect number `effect` as not to be signed.
-    pub(crate) fn leave_as_it_is(&mut self, effect: usize) {
-        self.recent.as_they_are.push(effect);
+    pub(crate) fn skip_signing(&mut self, effect: usize) {
+        self.recent.unsigned_effects.push(effect);
     }
 
     /// Resends recent messages to `neighbor`, or to destinations beyond it, through an interface.
-    pub(super) fn send_again<E>(
+    pub(super) fn resend_recent<E>(
         &mut self,
         now: Time,
         interface: InterfaceId,
         neighbor: IpAddr,
         out: &mut Effects<E>,
     ) {
-        let again = &mut self.recent.again;
+        let again = &mut self.recent.resent_effects;
         self.recent.messages.retain(|sent| {
             let concerned = sent.interface == interface
                 && (sent.how.destination == neighbor || sent.how.router_alert);
-            if concerned && now - sent.at <= Recent::AGE {
+            if concerned && now - sent.at <= RecentMessages::AGE {
                 again.push(out.len());
                 out.send(sent.how, sent.octets.len()).copy_from_slice(&sent.octets);
             }
@@ -93,19 +93,19 @@ impl Integrity {
     ) {
         let mut overdue = Vec::new();
         out.rewrite_messages(from, |effect, how, message, octets| {
-            if self.recent.as_they_are.contains(&effect) {
+            if self.recent.unsigned_effects.contains(&effect) {
                 octets.extend_from_slice(message);
                 return true;
             }
-            let again = self.recent.again.contains(&effect);
+            let again = self.recent.resent_effects.contains(&effect);
             let signed = self.sign_one(now, context, how, message, octets, again, &mut overdue);
             if !signed {
                 counters.drop(DropReason::NotSigned);
             }
             signed
         });
-        self.recent.as_they_are.clear();
-        self.recent.again.clear();
+        self.recent.unsigned_effects.clear();
+        self.recent.resent_effects.clear();
         for key in overdue {
             out.notify(Event::LastKeyExpired { key });
         }
@@ -213,8 +213,8 @@ impl Integrity {
         key: usize,
     ) -> earmark_wire::rsvp::Integrity<'static> {
         let key = &self.settings.keys[key];
-        let sequence = self.clock.next(now, self.given.get(&key.id).copied());
-        self.given.insert(key.id, sequence);
+        let sequence = self.clock.next(now, self.last_sequences.get(&key.id).copied());
+        self.last_sequences.insert(key.id, sequence);
         earmark_wire::rsvp::Integrity::blank(
             earmark_wire::rsvp::Integrity::HANDSHAKE,
             key.id,

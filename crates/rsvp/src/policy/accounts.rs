@@ -6,7 +6,7 @@ use alloc::string::String;
 use earmark_core::admission::Priority;
 use earmark_core::{InterfaceId, Rate};
 
-use super::merge::Voice;
+use super::merge::RequestPriority;
 use super::rules::Used;
 
 /// Policy decision about an existing reservation.
@@ -24,8 +24,8 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    pub(crate) fn voice(&self) -> Voice {
-        Voice { rate: self.rate, strategy: self.strategy, priority: self.priority }
+    pub(crate) fn request_priority(&self) -> RequestPriority {
+        RequestPriority { rate: self.rate, strategy: self.strategy, priority: self.priority }
     }
 }
 
@@ -64,7 +64,7 @@ impl Accounts {
     }
 
     /// Adds the grant of a reservation.
-    pub(crate) fn enter(&mut self, grant: &Grant) {
+    pub(crate) fn add(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         let by_name = self.by_name.entry((rule, grant.account.clone())).or_default();
         *by_name = *by_name + grant.rate;
@@ -73,7 +73,7 @@ impl Accounts {
     }
 
     /// Subtracts the grant of a reservation.
-    pub(crate) fn leave(&mut self, grant: &Grant) {
+    pub(crate) fn subtract(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         take(&mut self.by_name, &(rule, grant.account.clone()), grant.rate);
         take(&mut self.by_interface, &(rule, grant.interface), grant.rate);
@@ -110,7 +110,7 @@ mod tests {
         let grants =
             [grant(0, "a", 1, 1), grant(0, "a", 2, 2), grant(0, "b", 1, 4), grant(1, "a", 1, 8)];
         for grant in &grants {
-            accounts.enter(grant);
+            accounts.add(grant);
         }
         let used = |accounts: &Accounts, rule, name, interface, replaced| {
             let used = accounts.used(rule, name, InterfaceId(interface), replaced);
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(used(&accounts, 0, "a", 2, Some(&grants[0])), (2, 2));
         assert_eq!(used(&accounts, 1, "a", 1, Some(&grants[0])), (8, 8));
         for grant in &grants {
-            accounts.leave(grant);
+            accounts.subtract(grant);
         }
         assert!(accounts.by_name.is_empty() && accounts.by_interface.is_empty());
     }

@@ -11,8 +11,8 @@ use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
 use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
 
 use super::evidence::Evidence;
-use super::merge::{Voice, merge_priorities};
-use super::rules::{About, Action, Ask, Rule, Used};
+use super::merge::{RequestPriority, merge_priorities};
+use super::rules::{About, Action, PolicyRequest, Rule, Used};
 use super::{Grant, Policy};
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
@@ -22,9 +22,12 @@ use crate::traffic::Request;
 impl Policy {
     /// Returns the rule that matches a request, with its number. Returns `Err` if none matches and the default action
     /// refuses.
-    fn rule_for(&self, ask: &Ask<'_>) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
-        let mut rules = self.numbers.iter().copied().zip(&self.settings.rules);
-        match (rules.find(|(_, rule)| rule.fits(ask)), self.settings.otherwise) {
+    fn rule_for(
+        &self,
+        ask: &PolicyRequest<'_>,
+    ) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
+        let mut rules = self.account_numbers.iter().copied().zip(&self.settings.rules);
+        match (rules.find(|(_, rule)| rule.matches(ask)), self.settings.otherwise) {
             (Some(found), _) => Ok(Some(found)),
             (None, Action::Allow) => Ok(None),
             // A name might have matched a rule.
@@ -38,7 +41,7 @@ impl Policy {
     /// Decides on a reservation that would replace `replaced`.
     fn grant(
         &self,
-        ask: &Ask<'_>,
+        ask: &PolicyRequest<'_>,
         interface: InterfaceId,
         replaced: Option<&Grant>,
     ) -> Result<Grant, PolicyControlError> {
@@ -47,7 +50,7 @@ impl Policy {
         let signalled = said.map(|said| Priority::new(said.preemption, said.defending));
         let found = self.rule_for(ask)?;
         if let Some((number, rule)) = found {
-            rule.judge(ask, self.accounts.used(number, &account, interface, replaced))?;
+            rule.check_limits(ask, self.accounts.used(number, &account, interface, replaced))?;
         }
         let priority = match found {
             Some((_, rule)) => rule.priority(signalled),
@@ -63,7 +66,7 @@ impl Rsvp {
     /// Decides on a request for a reservation on a link, which would replace `replaced`, and stores the grant in the
     /// request.
     #[cold]
-    pub(crate) fn judge_request<E>(
+    pub(crate) fn check_request<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
@@ -78,9 +81,9 @@ impl Rsvp {
         }
         let extra = request.extra.get_or_insert_default();
         let evidence = Evidence::read(Carried::Objects(extra.carried.octets()));
-        let evidence = evidence.map_err(|error| unreadable(&error))?;
+        let evidence = evidence.map_err(|error| malformed_policy_data(&error))?;
         let sources = self.sources(holder, outgoing, extra);
-        let ask = Ask {
+        let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
@@ -96,10 +99,11 @@ impl Rsvp {
 
     /// Decides on a new or changed sender; returns the error value of a refusal.
     #[cold]
-    pub(crate) fn judge_sender(&self, path: &Path<'_>) -> Result<(), u16> {
+    pub(crate) fn check_sender(&self, path: &Path<'_>) -> Result<(), u16> {
         let Some(policy) = &self.policy else { return Ok(()) };
-        let evidence = Evidence::read(path.carried).map_err(|error| unreadable(&error).value)?;
-        let ask = Ask {
+        let evidence =
+            Evidence::read(path.carried).map_err(|error| malformed_policy_data(&error).value)?;
+        let ask = PolicyRequest {
             about: About::Senders,
             evidence: &evidence,
             sources: &[path.sender.template.source],
@@ -112,7 +116,7 @@ impl Rsvp {
             return Ok(());
         }
         let verdict = policy.rule_for(&ask).and_then(|found| match found {
-            Some((_, rule)) => rule.judge(&ask, Used::default()),
+            Some((_, rule)) => rule.check_limits(&ask, Used::default()),
             None => Ok(()),
         });
         verdict.map_err(PolicyControlError::code)
@@ -128,7 +132,7 @@ impl Rsvp {
             Holder::Pool(pool) => {
                 let senders = self.store.senders_of(self.store.pool(pool).session);
                 let senders = senders.map(|psb| self.store.psb(psb));
-                let senders = senders.filter(|psb| psb.goes(Some(outgoing)));
+                let senders = senders.filter(|psb| psb.leaves_through(Some(outgoing)));
                 senders.map(|psb| psb.template.source).collect()
             }
         }
@@ -149,25 +153,25 @@ impl Rsvp {
         let others = others.filter(|&rsb| Some(rsb) != replaced);
         let grants = others.filter_map(|rsb| self.store.rsb(rsb).grant());
         let new = new.and_then(|request| request.extra.as_deref()?.grant.as_deref());
-        let voices: Vec<Voice> = grants.chain(new).map(Grant::voice).collect();
+        let voices: Vec<RequestPriority> = grants.chain(new).map(Grant::request_priority).collect();
         Some(merge_priorities(&voices))
     }
 
     /// Updates the accounts after a request has changed.
     #[inline]
-    pub(crate) fn book(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
+    pub(crate) fn update_accounts(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
         let Some(policy) = &mut self.policy else { return };
         if let Some(grant) = before.and_then(|extra| extra.grant.as_deref()) {
-            policy.accounts.leave(grant);
+            policy.accounts.subtract(grant);
         }
         if let Some(grant) = after.and_then(|extra| extra.grant.as_deref()) {
-            policy.accounts.enter(grant);
+            policy.accounts.add(grant);
         }
     }
 }
 
 /// Returns the error for malformed POLICY_DATA.
-fn unreadable(error: &ParseError) -> ResvFault {
+fn malformed_policy_data(error: &ParseError) -> ResvFault {
     let unknown = (ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyData.code());
     let (code, value) = error.report().unwrap_or(unknown);
     ResvFault::new(code, value)

@@ -6,7 +6,7 @@ use earmark_wire::rsvp::iana::MergeStrategy;
 
 /// Priority of one of the merged requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Voice {
+pub(crate) struct RequestPriority {
     /// Rate, which stands for the quality of service.
     pub(crate) rate: Rate,
     /// Merging strategy.
@@ -18,10 +18,10 @@ pub(crate) struct Voice {
 /// is the lowest priority if none counts or has one.
 ///
 /// An unknown strategy is treated as the recommended one.
-pub(crate) fn merge_priorities(voices: &[Voice]) -> Priority {
+pub(crate) fn merge_priorities(voices: &[RequestPriority]) -> Priority {
     let rates = || voices.iter().map(|voice| voice.rate);
     let (most, least) = (rates().max(), rates().min());
-    let counts = |voice: &&Voice| match MergeStrategy::from_code(voice.strategy) {
+    let counts = |voice: &&RequestPriority| match MergeStrategy::from_code(voice.strategy) {
         MergeStrategy::HighestPriority => true,
         MergeStrategy::ForceError => most == least,
         MergeStrategy::HighestQos | MergeStrategy::Unknown(_) => Some(voice.rate) == most,
@@ -41,9 +41,9 @@ pub(crate) fn merge_priorities(voices: &[Voice]) -> Priority {
 mod tests {
     use super::*;
 
-    fn voice(mbps: u64, level: u16, strategy: MergeStrategy) -> Voice {
+    fn voice(mbps: u64, level: u16, strategy: MergeStrategy) -> RequestPriority {
         let priority = Priority::new(level, level);
-        Voice { rate: Rate::from_mbps(mbps), strategy: strategy.code(), priority }
+        RequestPriority { rate: Rate::from_mbps(mbps), strategy: strategy.code(), priority }
     }
 
     #[test]
@@ -68,8 +68,11 @@ mod tests {
 
     #[test]
     fn preemption_and_defending_priority_are_merged_apart() {
-        let one = Voice { priority: Priority::new(1, 8), ..voice(1, 0, MergeStrategy::HighestQos) };
-        let two = Voice { priority: Priority::new(5, 5), ..one };
+        let one = RequestPriority {
+            priority: Priority::new(1, 8),
+            ..voice(1, 0, MergeStrategy::HighestQos)
+        };
+        let two = RequestPriority { priority: Priority::new(5, 5), ..one };
         assert_eq!(merge_priorities(&[one, two]), Priority::new(5, 8));
     }
 }

@@ -64,7 +64,7 @@ pub struct Settings {
 pub(crate) struct Policy {
     settings: Settings,
     /// Account number of each rule; numbers are not reused while the node runs.
-    numbers: Vec<usize>,
+    account_numbers: Vec<usize>,
     next_number: usize,
     accounts: Accounts,
 }
@@ -75,19 +75,20 @@ impl Policy {
         (*settings != Settings::default()).then(|| {
             let (numbers, next_number) = Default::default();
             let (empty, accounts) = (Settings::default(), Accounts::default());
-            let mut policy = Policy { settings: empty, numbers, next_number, accounts };
-            policy.renew(settings);
+            let mut policy =
+                Policy { settings: empty, account_numbers: numbers, next_number, accounts };
+            policy.reload(settings);
             policy
         })
     }
 
     /// Replaces the settings. Grants under a rule are accounted under the new rule that matches the same requests.
-    pub(crate) fn renew(&mut self, settings: &Settings) {
+    pub(crate) fn reload(&mut self, settings: &Settings) {
         let mut before: Vec<(usize, &Rule)> =
-            self.numbers.iter().copied().zip(&self.settings.rules).collect();
+            self.account_numbers.iter().copied().zip(&self.settings.rules).collect();
         let mut numbers = Vec::with_capacity(settings.rules.len());
         for rule in &settings.rules {
-            let same = before.iter().position(|(_, old)| old.fits_the_same(rule));
+            let same = before.iter().position(|(_, old)| old.has_same_conditions(rule));
             numbers.push(match same {
                 Some(found) => before.remove(found).0,
                 None => {
@@ -96,7 +97,7 @@ impl Policy {
                 }
             });
         }
-        self.numbers = numbers;
+        self.account_numbers = numbers;
         self.settings = settings.clone();
     }
 }

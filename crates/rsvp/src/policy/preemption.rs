@@ -25,7 +25,7 @@ impl Rsvp {
     /// Otherwise it is reduced: next hops get a ResvErr (code 2, value 102) with the remaining flowspec, and the
     /// previous hop gets it with the next refresh, or earlier if the next hops answer with a smaller request (RFC 4495
     /// sections 5.1 to 5.3).
-    pub(crate) fn give_way<E: From<Event>>(
+    pub(crate) fn reservation_preempted<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
@@ -45,7 +45,7 @@ impl Rsvp {
         let fault = ResvFault::new(ErrorCode::ServicePreempted, 0);
         let fault = ResvFault { preempted_by: Some(by), ..fault };
         self.report_refusal(cx, tcsb, &fault, None);
-        self.lose(cx, tcsb, Change::Preempted);
+        self.lose_reservation(cx, tcsb, Change::Preempted);
     }
 
     /// Reduces a reservation to a rate. Returns `false` if the rate is less than any reservation needs.
@@ -63,10 +63,10 @@ impl Rsvp {
         self.store.tcsb_mut(tcsb).flowspec = part;
         // A summary refresh would confirm the old request upstream; a refresh message has the new one.
         match self.store.tcsb(tcsb).holder {
-            Holder::Sender(psb) => self.refresh_resv_by_itself(cx.now, psb),
-            Holder::Pool(pool) => self.forget_shared(pool),
+            Holder::Sender(psb) => self.refresh_resv_by_message(cx.now, psb),
+            Holder::Pool(pool) => self.forget_shared_message_ids(pool),
         }
-        self.install_anew(cx, tcsb);
+        self.reinstall(cx, tcsb);
         self.notify_reservation(cx, tcsb, Change::Preempted);
         true
     }

@@ -67,7 +67,7 @@ pub enum Action {
 
 /// A request with the properties that rules examine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct PolicyRequest<'a> {
     pub(crate) about: About,
     pub(crate) evidence: &'a Evidence<'a>,
     pub(crate) sources: &'a [IpAddr],
@@ -88,7 +88,7 @@ pub(crate) struct Used {
 
 impl Rule {
     /// Returns whether a request matches the rule.
-    pub(crate) fn fits(&self, ask: &Ask<'_>) -> bool {
+    pub(crate) fn matches(&self, ask: &PolicyRequest<'_>) -> bool {
         let from_here = |source: &IpAddr| covers(&self.sources, *source);
         let sources = match self.action {
             _ if self.sources.is_empty() => true,
@@ -104,7 +104,7 @@ impl Rule {
     }
 
     /// Returns whether two rules match the same requests, whatever their actions are.
-    pub(crate) fn fits_the_same(&self, other: &Rule) -> bool {
+    pub(crate) fn has_same_conditions(&self, other: &Rule) -> bool {
         let conditions = |rule: &Rule| Rule {
             action: Action::default(),
             flow: None,
@@ -119,7 +119,11 @@ impl Rule {
 
     /// Checks a matching request against the limits; returns the error value of "policy control failure" if it is
     /// refused.
-    pub(crate) fn judge(&self, ask: &Ask<'_>, used: Used) -> Result<(), PolicyControlError> {
+    pub(crate) fn check_limits(
+        &self,
+        ask: &PolicyRequest<'_>,
+        used: Used,
+    ) -> Result<(), PolicyControlError> {
         if self.action == Action::Refuse {
             return Err(PolicyControlError::Rejected);
         }
@@ -183,7 +187,7 @@ mod tests {
             priority: None,
         };
         let sources = addresses(&["10.0.0.1"]);
-        let ask = Ask {
+        let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
@@ -212,8 +216,12 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(rule.fits(&ask), fits, "{rule:?}");
-            assert_eq!(rule.fits(&Ask { evidence: &nobody, ..ask }), anonymous, "{rule:?}");
+            assert_eq!(rule.matches(&ask), fits, "{rule:?}");
+            assert_eq!(
+                rule.matches(&PolicyRequest { evidence: &nobody, ..ask }),
+                anonymous,
+                "{rule:?}"
+            );
         }
     }
 
@@ -228,7 +236,7 @@ mod tests {
             (&[], false, false),
         ] {
             let sources = addresses(sources);
-            let ask = Ask {
+            let ask = PolicyRequest {
                 about: About::Reservations,
                 evidence: &evidence,
                 sources: &sources,
@@ -238,7 +246,7 @@ mod tests {
             };
             for (action, fits) in [(Action::Allow, allowed), (Action::Refuse, refused)] {
                 let rule = Rule { action, sources: ranges(&["10.0.0.0/24"]), ..Rule::default() };
-                assert_eq!(rule.fits(&ask), fits, "{action:?} {sources:?}");
+                assert_eq!(rule.matches(&ask), fits, "{action:?} {sources:?}");
             }
         }
     }
@@ -256,7 +264,7 @@ mod tests {
             (4, 7, 4, Err(PolicyControlError::QuotaExceeded)),
             (4, 6, 5, Err(PolicyControlError::QuotaExceeded)),
         ] {
-            let ask = Ask {
+            let ask = PolicyRequest {
                 about: About::Reservations,
                 evidence: &evidence,
                 sources: &[],
@@ -268,9 +276,9 @@ mod tests {
                 by_name: Rate::from_mbps(by_name),
                 on_interface: Rate::from_mbps(on_interface),
             };
-            assert_eq!(rule.judge(&ask, used), verdict, "{asked} {used:?}");
+            assert_eq!(rule.check_limits(&ask, used), verdict, "{asked} {used:?}");
             let refuse = Rule { action: Action::Refuse, ..rule.clone() };
-            assert_eq!(refuse.judge(&ask, used), Err(PolicyControlError::Rejected));
+            assert_eq!(refuse.check_limits(&ask, used), Err(PolicyControlError::Rejected));
         }
     }
 

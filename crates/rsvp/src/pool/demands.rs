@@ -20,7 +20,7 @@ impl Rsvp {
         let mut demands: Vec<SentResv> = Vec::new();
         for sender in self.store.senders_of(pool.session) {
             let psb = self.store.psb(sender);
-            let Some(flowspec) = self.share_of(now, index, sender) else { continue };
+            let Some(flowspec) = self.flowspec_for_sender(now, index, sender) else { continue };
             let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
                 Some(demand) => demand,
                 None => demands.push_mut(SentResv {
@@ -29,7 +29,7 @@ impl Rsvp {
                     filters: Vec::new(),
                     scope: None,
                     carried: Kept::default(),
-                    told: NONE,
+                    message_id: NONE,
                 }),
             };
             demand.flowspec =
@@ -55,7 +55,7 @@ impl Rsvp {
 
     /// Returns the flowspec that a pool requests upstream for one sender: merged from the reservations on the outgoing
     /// interfaces of its data, without those in blockade state.
-    fn share_of(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
+    fn flowspec_for_sender(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
         let holder = Holder::Pool(pool);
         let psb = self.store.psb(sender);
         if let Some(failed) = self.failure(now, holder, sender) {
@@ -68,13 +68,18 @@ impl Rsvp {
                 *style == Style::Wildcard || filters.binary_search(&psb.template).is_ok()
             })
             .map(|(&tcsb, _)| self.store.tcsb(tcsb))
-            .filter(|tcsb| psb.goes(tcsb.outgoing))
+            .filter(|tcsb| psb.leaves_through(tcsb.outgoing))
             .map(|tcsb| tcsb.flowspec)
             .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
     }
 
     /// Returns whether the packets of a sender belong to a traffic-control block.
-    pub(crate) fn has_part(&self, holder: Holder, tcsb: Index, template: &FilterSpec) -> bool {
+    pub(crate) fn includes_sender(
+        &self,
+        holder: Holder,
+        tcsb: Index,
+        template: &FilterSpec,
+    ) -> bool {
         match holder {
             Holder::Pool(pool) if self.store.pool(pool).style == Style::SharedExplicit => {
                 self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
@@ -99,9 +104,9 @@ impl Rsvp {
             .filter(|rsb| !rsb.carried().is_empty())
             .filter(move |rsb| {
                 let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
-                senders.iter().filter(|spec| wildcard || rsb.names(spec)).any(|spec| {
+                senders.iter().filter(|spec| wildcard || rsb.has_filter(spec)).any(|spec| {
                     let sender = self.store.find_sender(&session, spec);
-                    sender.is_some_and(|sender| self.store.psb(sender).goes(outgoing))
+                    sender.is_some_and(|sender| self.store.psb(sender).leaves_through(outgoing))
                 })
             })
             .map(Rsb::carried)
@@ -133,7 +138,7 @@ impl Rsvp {
         let meant = |psb: Index| {
             let psb = self.store.psb(psb);
             let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
-            tcsbs.filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing)).any(|tcsb| {
+            tcsbs.filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing)).any(|tcsb| {
                 self.store.rsbs_of(tcsb).any(|rsb| {
                     let scope = self.store.rsb(rsb).scope();
                     scope.is_none_or(|scope| scope.contains(&psb.template.source))

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{MessageId, Style};
 
-use super::send::Sending;
+use super::send::SendReason;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::pool::FILTERS_PER_MESSAGE;
@@ -19,9 +19,9 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: InterfaceId,
-        sending: Sending,
+        sending: SendReason,
     ) -> (Option<Index>, Option<MessageId>) {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return (None, None);
         }
         let peer = self.peer_for_path(cx, sender, Some(outgoing));
@@ -30,11 +30,12 @@ impl Rsvp {
         let mut told = self.store.psb(sender).path_message_id;
         let was_listed = self.refresh_reduction.is_listed(told);
         let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
-        let id =
-            self.refresh_reduction.name(timers, cx.now, &mut told, subject, peer, None, sending);
+        let id = self
+            .refresh_reduction
+            .message_id_for(timers, cx.now, &mut told, subject, peer, None, sending);
         self.store.psb_mut(sender).path_message_id = told;
         if was_listed && !self.refresh_reduction.is_listed(told) {
-            self.refresh_by_itself(cx.now, subject);
+            self.refresh_by_message(cx.now, subject);
         }
         (peer, id)
     }
@@ -47,9 +48,9 @@ impl Rsvp {
         sender: Index,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) -> Option<MessageId> {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return None;
         }
         // A request held back by blockade state is retried by a later refresh, so it must not be in summary refreshes.
@@ -58,11 +59,12 @@ impl Rsvp {
         let was_listed = self.refresh_reduction.is_listed(told);
         let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
         let peer = peer.filter(|_| is_free);
-        let id =
-            self.refresh_reduction.name(timers, now, &mut told, subject, peer, confirm, sending);
+        let id = self
+            .refresh_reduction
+            .message_id_for(timers, now, &mut told, subject, peer, confirm, sending);
         self.store.psb_mut(sender).resv_message_id = told;
         if was_listed && !self.refresh_reduction.is_listed(told) {
-            self.refresh_by_itself(now, subject);
+            self.refresh_by_message(now, subject);
         }
         id
     }
@@ -75,22 +77,30 @@ impl Rsvp {
         asked: &mut SentResv,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) -> Option<MessageId> {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return None;
         }
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         // One MESSAGE_ID cannot stand for several messages.
         let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
-        let is_free = !self.is_held_back(now, pool, asked);
+        let is_free = !self.is_hop_blocked(now, pool, asked);
         let peer = peer.filter(|_| is_whole && is_free);
         let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
-        self.refresh_reduction.name(timers, now, &mut asked.told, subject, peer, confirm, sending)
+        self.refresh_reduction.message_id_for(
+            timers,
+            now,
+            &mut asked.message_id,
+            subject,
+            peer,
+            confirm,
+            sending,
+        )
     }
 
     /// Returns whether blockade state may reduce the request of a pool to one previous hop.
-    fn is_held_back(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
+    fn is_hop_blocked(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
         asked.filters.iter().any(|template| {
@@ -100,16 +110,16 @@ impl Rsvp {
     }
 
     /// Removes the MESSAGE_ID of the Resv for a sender.
-    pub(crate) fn forget_resv(&mut self, sender: Index) {
+    pub(crate) fn forget_resv_message_id(&mut self, sender: Index) {
         let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
         self.refresh_reduction.forget(told);
     }
 
     /// Removes the MESSAGE_ID of the Resv for a sender and schedules refresh messages for it.
-    pub(crate) fn refresh_resv_by_itself(&mut self, now: Time, sender: Index) {
+    pub(crate) fn refresh_resv_by_message(&mut self, now: Time, sender: Index) {
         if self.store.psb(sender).resv_message_id != NONE {
-            self.forget_resv(sender);
-            self.refresh_by_itself(now, Subject::Resv(sender));
+            self.forget_resv_message_id(sender);
+            self.refresh_by_message(now, Subject::Resv(sender));
         }
     }
 
@@ -138,7 +148,7 @@ impl Rsvp {
         sender: Index,
         outgoing: Option<InterfaceId>,
     ) -> Option<Index> {
-        let data = self.data_of(sender);
+        let data = self.sender_data(sender);
         let destination = data.session.destination;
         self.refresh_reduction.peer_towards(cx, outgoing, destination, |context| data.hop(context))
     }

@@ -19,16 +19,16 @@ use earmark_core::{Effect, Effects, Neighbor, Outgoing};
 use earmark_wire::rsvp::Bundle;
 
 /// Limit of Bundles that may still grow. With more neighbours the oldest Bundle is closed.
-const MOST_OPEN: usize = 16;
+const MAX_OPEN: usize = 16;
 
 /// Marks a message that is in no Bundle.
-const ALONE: u32 = u32::MAX;
+const NOT_BUNDLED: u32 = u32::MAX;
 
 /// Builder of Bundle messages. Keep and reuse it: in steady state nothing is allocated.
 #[derive(Debug, Default)]
 pub struct Bundler {
     /// Index of the Bundle for each effect, by effect number.
-    places: Vec<u32>,
+    bundle_of_effect: Vec<u32>,
     /// Bundles of this step in the first `planned` items; the rest are buffers of earlier steps.
     bundles: Vec<Planned>,
     planned: usize,
@@ -80,15 +80,15 @@ impl Bundler {
         out: &mut Effects<E>,
         envelope: impl Fn(Neighbor) -> Option<Envelope>,
     ) -> Bundled {
-        self.places.clear();
+        self.bundle_of_effect.clear();
         self.open.clear();
         self.planned = 0;
         for (number, effect) in out.iter().enumerate() {
             let place = match effect {
                 Effect::Send(how, range) => self.plan(number, how, range.len(), &envelope),
-                _ => ALONE,
+                _ => NOT_BUNDLED,
             };
-            self.places.push(place);
+            self.bundle_of_effect.push(place);
         }
         let worthwhile = self.bundles[..self.planned].iter().filter(|bundle| bundle.count > 1);
         let bundled = worthwhile.fold(Bundled::default(), |sum, bundle| Bundled {
@@ -96,15 +96,15 @@ impl Bundler {
             messages: sum.messages + u64::from(bundle.count),
         });
         if bundled.bundles > 0 {
-            let Bundler { places, bundles, .. } = self;
+            let Bundler { bundle_of_effect: places, bundles, .. } = self;
             out.rewrite_messages(0, |number, how, message, octets| {
                 let bundle = bundles.get_mut(places[number] as usize);
                 let Some(bundle) = bundle.filter(|bundle| bundle.count > 1) else {
                     octets.extend_from_slice(message);
                     return true;
                 };
-                bundle.take(message);
-                number == bundle.last && bundle.leave(how, octets)
+                bundle.append(message);
+                number == bundle.last && bundle.write(how, octets)
             });
         }
         bundled
@@ -121,7 +121,7 @@ impl Bundler {
         let bundles = &mut self.bundles[..self.planned];
         let Some(neighbor) = how.neighbor else {
             self.open.retain(|&open| !bundles[open as usize].is_overtaken_by(how));
-            return ALONE;
+            return NOT_BUNDLED;
         };
         let is_its = |&open: &u32| bundles[open as usize].neighbor == neighbor;
         if let Some(at) = self.open.iter().position(is_its) {
@@ -131,8 +131,8 @@ impl Bundler {
             }
             self.open.remove(at);
         }
-        let Some(envelope) = envelope(neighbor) else { return ALONE };
-        if self.open.len() == MOST_OPEN {
+        let Some(envelope) = envelope(neighbor) else { return NOT_BUNDLED };
+        if self.open.len() == MAX_OPEN {
             self.open.remove(0);
         }
         let place = self.planned as u32; // fewer than effects
@@ -156,7 +156,7 @@ impl Bundler {
 impl Planned {
     /// Reserves space for one more message; returns `false` if it does not fit.
     fn grow(&mut self, number: usize, how: &Outgoing, length: usize) -> bool {
-        let fits = how.ttl == self.how.ttl && self.length + length <= self.envelope.longest();
+        let fits = how.ttl == self.how.ttl && self.length + length <= self.envelope.max_length();
         if fits {
             // Messages that follow the data have an outgoing interface; for others the routes decide.
             self.how.interface = self.how.interface.or(how.interface);
@@ -174,7 +174,7 @@ impl Planned {
         !how.encapsulated && (same_way || how.destination == self.neighbor.address)
     }
 
-    fn take(&mut self, message: &[u8]) {
+    fn append(&mut self, message: &[u8]) {
         if self.octets.is_empty() {
             self.octets.reserve(self.length);
             self.octets.resize(Bundle::HEADER_LEN, 0);
@@ -183,7 +183,7 @@ impl Planned {
     }
 
     /// Writes the Bundle and its header. The length was checked before, so this does not fail.
-    fn leave(&mut self, how: &mut Outgoing, octets: &mut Vec<u8>) -> bool {
+    fn write(&mut self, how: &mut Outgoing, octets: &mut Vec<u8>) -> bool {
         let Envelope { source, flags, .. } = self.envelope;
         let sealed = Bundle::seal(&mut self.octets, flags, self.how.ttl).is_ok();
         *how = Outgoing {
@@ -205,7 +205,7 @@ impl Envelope {
     const IPV6_HEADER: usize = 40;
 
     /// Maximum length of a Bundle, octets: limited by the MTU and by the 16-bit length field.
-    fn longest(&self) -> usize {
+    fn max_length(&self) -> usize {
         let header = if self.source.is_ipv4() { Self::IPV4_HEADER } else { Self::IPV6_HEADER };
         (self.mtu as usize).min(usize::from(u16::MAX)).saturating_sub(header)
     }
@@ -373,12 +373,12 @@ mod tests {
         }
         assert_eq!(Bundler::default().bundle(&mut out, |_| None), Bundled::default());
         out.clear();
-        for last in (0..=MOST_OPEN as u8).chain(0..=MOST_OPEN as u8) {
+        for last in (0..=MAX_OPEN as u8).chain(0..=MAX_OPEN as u8) {
             message(&mut out, past(Some(neighbor(last))), usize::from(last) + 1);
         }
         let mut bundler = Bundler::default();
         assert_eq!(bundler.bundle(&mut out, envelope), Bundled::default(), "one too many");
-        message(&mut out, past(Some(neighbor(MOST_OPEN as u8))), 1);
+        message(&mut out, past(Some(neighbor(MAX_OPEN as u8))), 1);
         assert_eq!(bundler.bundle(&mut out, envelope), Bundled { bundles: 1, messages: 2 });
     }
 }

@@ -23,21 +23,21 @@ use crate::state::{Index, Timer, TimerKind};
 /// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
 /// Number of consecutive wrong instances after which a neighbour is lost.
-const WRONG_ALLOWED: u8 = 3;
+const MAX_WRONG_INSTANCES: u8 = 3;
 
 /// Hello state of one neighbour.
 #[derive(Debug, Default)]
 pub(crate) struct HelloState {
     /// Src_Instance: our number for the neighbour; 0 before the first Hello.
-    mine: u32,
+    own_instance: u32,
     /// Dst_Instance: the neighbour's number; 0 while unknown.
-    theirs: u32,
+    neighbor_instance: u32,
     /// Time of the last valid Hello from the neighbour.
-    heard: Time,
+    last_hello_at: Time,
     /// Time of the neighbour's last request. A recent one makes a request from here unnecessary.
-    asked: Option<Time>,
+    last_request_at: Option<Time>,
     /// Consecutive Hellos that returned a wrong instance.
-    wrong: u8,
+    wrong_instances: u8,
     /// Timer of the next request.
     timer: Option<TimerId>,
 }
@@ -59,10 +59,10 @@ impl HelloState {
     }
 
     pub(crate) fn liveness(&self) -> Liveness {
-        match (self.mine, self.theirs) {
+        match (self.own_instance, self.neighbor_instance) {
             (_, 1..) => Liveness::Alive,
             (0, 0) => Liveness::Unknown,
-            _ if self.heard == Time::ZERO => Liveness::Unknown,
+            _ if self.last_hello_at == Time::ZERO => Liveness::Unknown,
             _ => Liveness::Lost,
         }
     }
@@ -70,7 +70,7 @@ impl HelloState {
 
 impl Rsvp {
     /// Starts Hello with a neighbour that supports it, if Hello is configured.
-    pub(super) fn greet(&mut self, now: Time, index: Index) {
+    pub(super) fn start_hello(&mut self, now: Time, index: Index) {
         let Some(interval) = self.config.hello.interval else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if peer.hello.timer.is_none() {
@@ -82,7 +82,7 @@ impl Rsvp {
     }
 
     /// Handles the Hello timer: sends a request, or detects that the neighbour is lost.
-    pub(crate) fn hello_is_due<E: From<Event>>(
+    pub(crate) fn hello_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -91,13 +91,13 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.hello.timer = None;
         let Some(interval) = self.config.hello.interval else { return };
-        let interval = interval.max(SHORTEST);
+        let interval = interval.max(MIN_INTERVAL);
         let patience =
             Duration::try_from_secs_f64(interval.as_secs_f64() * self.config.hello.lost_after)
                 .unwrap_or(Duration::MAX);
         let hello = &mut peer.hello;
-        let silent = hello.theirs != 0 && now.since(hello.heard) > patience;
-        let asked = hello.asked.is_some_and(|asked| now.since(asked) < interval);
+        let silent = hello.neighbor_instance != 0 && now.since(hello.last_hello_at) > patience;
+        let asked = hello.last_request_at.is_some_and(|asked| now.since(asked) < interval);
         let timer = Timer { kind: TimerKind::Hello, block: index };
         hello.timer = Some(self.store.timers.arm(now + interval, timer));
         if silent {
@@ -108,7 +108,7 @@ impl Rsvp {
         }
     }
 
-    pub(crate) fn hello_arrives<E: From<Event>>(
+    pub(crate) fn receive_hello<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -120,28 +120,29 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::Limit);
         };
         let Some(peer) = peers.get_mut(index) else { return };
-        peer.heard = cx.now;
+        peer.last_message_at = cx.now;
         let state = &mut peer.hello;
         let request = hello.kind == HelloKind::Request;
         if request {
-            state.asked = Some(cx.now);
+            state.last_request_at = Some(cx.now);
         }
-        let (mine, theirs) = (state.mine, state.theirs);
+        let (mine, theirs) = (state.own_instance, state.neighbor_instance);
         let restarted =
             hello.source_instance == 0 || (theirs != 0 && hello.source_instance != theirs);
         let wrong =
             hello.destination_instance != mine && (!request || hello.destination_instance != 0);
-        state.wrong = if wrong { state.wrong.saturating_add(1) } else { 0 };
+        state.wrong_instances = if wrong { state.wrong_instances.saturating_add(1) } else { 0 };
         // A wrong instance in an acknowledgement is final; one in a request may have crossed ours.
-        let mistaken = wrong && mine != 0 && (!request || state.wrong > WRONG_ALLOWED);
+        let mistaken =
+            wrong && mine != 0 && (!request || state.wrong_instances > MAX_WRONG_INSTANCES);
         if restarted || mistaken {
             self.lose_neighbor(cx, index);
         }
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let state = &mut peer.hello;
-        let first = state.theirs == 0 && state.heard != Time::ZERO;
-        state.theirs = hello.source_instance;
-        state.heard = cx.now;
+        let first = state.neighbor_instance == 0 && state.last_hello_at != Time::ZERO;
+        state.neighbor_instance = hello.source_instance;
+        state.last_hello_at = cx.now;
         if first {
             // The neighbour is back and may have lost its state.
             self.resend_all(cx.now, index);
@@ -149,7 +150,7 @@ impl Rsvp {
         if request {
             self.send_hello(cx, index, HelloKind::Ack, Some(datagram));
         }
-        self.greet(cx.now, index);
+        self.start_hello(cx.now, index);
     }
 
     /// Handles the loss of a neighbour: the next Hello starts with a new instance.
@@ -158,9 +159,9 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let hello = &mut peer.hello;
         // The new instance must differ from the last one and must not be zero.
-        hello.mine = if instance == hello.mine { instance ^ 2 } else { instance };
-        hello.theirs = 0;
-        hello.wrong = 0;
+        hello.own_instance = if instance == hello.own_instance { instance ^ 2 } else { instance };
+        hello.neighbor_instance = 0;
+        hello.wrong_instances = 0;
         cx.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
     }
 
@@ -175,13 +176,13 @@ impl Rsvp {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let (interface, address) = (peer.interface, peer.address);
-        if peer.hello.mine == 0 {
-            peer.hello.mine = instance;
+        if peer.hello.own_instance == 0 {
+            peer.hello.own_instance = instance;
         }
         let body = Body::Hello(Hello {
             kind,
-            source_instance: peer.hello.mine,
-            destination_instance: peer.hello.theirs,
+            source_instance: peer.hello.own_instance,
+            destination_instance: peer.hello.neighbor_instance,
         });
         let link = cx.context.interfaces.by_id(interface);
         let source = answered.map(|request| request.destination);
@@ -194,4 +195,4 @@ impl Rsvp {
 }
 
 /// Minimum interval between requests to one neighbour.
-const SHORTEST: Duration = Duration::from_millis(5);
+const MIN_INTERVAL: Duration = Duration::from_millis(5);

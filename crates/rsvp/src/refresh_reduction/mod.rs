@@ -62,7 +62,7 @@ pub use hello::Liveness;
 use peer::Peers;
 pub(crate) use receive::unbundled;
 use retransmission::RetransmissionQueue;
-pub(crate) use send::{OutgoingMessage, Sending};
+pub(crate) use send::{OutgoingMessage, SendReason};
 use sent_message_ids::{DeliveryState, SentMessageIds};
 
 /// State of refresh reduction of one node with all its neighbours.
@@ -71,19 +71,19 @@ pub(crate) struct RefreshReduction {
     settings: Reduction,
     sent: SentMessageIds,
     peers: Peers,
-    retries: RetransmissionQueue,
+    retransmissions: RetransmissionQueue,
     /// Messages without state, by Message_Identifier, until they are acknowledged.
-    copies: BTreeMap<u32, Copy>,
+    copies: BTreeMap<u32, StoredMessage>,
     /// Peers whose state is to be sent again.
     peers_to_resend: Vec<Index>,
     /// Peers with pending acknowledgements.
     peers_to_acknowledge: Vec<Index>,
-    answer_timer: Option<TimerId>,
-    retry_timer: Option<(TimerId, Time)>,
+    acknowledgement_timer: Option<TimerId>,
+    retransmission_timer: Option<(TimerId, Time)>,
     /// Earliest time of the next burst of retransmissions.
     next_burst: Time,
     /// Whether a message that can be bundled was sent since the last bundling step.
-    has_company: bool,
+    can_bundle: bool,
     bundler: Bundler,
     /// Random delays of acknowledgements and summary refreshes.
     jitter: Stream,
@@ -93,7 +93,7 @@ pub(crate) struct RefreshReduction {
 
 /// Copy of a sent message without state.
 #[derive(Debug)]
-struct Copy {
+struct StoredMessage {
     how: Outgoing,
     octets: Box<[u8]>,
 }
@@ -106,14 +106,14 @@ impl RefreshReduction {
             settings: config.reduction.clone(),
             sent: SentMessageIds::new(random.stream("rsvp/epoch").next_u64()),
             peers: Peers::default(),
-            retries: RetransmissionQueue::new(&config.reduction.retransmission),
+            retransmissions: RetransmissionQueue::new(&config.reduction.retransmission),
             copies: BTreeMap::new(),
             peers_to_resend: Vec::new(),
             peers_to_acknowledge: Vec::new(),
-            answer_timer: None,
-            retry_timer: None,
+            acknowledgement_timer: None,
+            retransmission_timer: None,
             next_burst: Time::ZERO,
-            has_company: false,
+            can_bundle: false,
             bundler: Bundler::default(),
             jitter: random.stream("rsvp/exchange"),
             instances: random.stream("rsvp/hello"),
@@ -123,7 +123,7 @@ impl RefreshReduction {
     /// Removes an entry because its state has ended, or continues without MESSAGE_ID.
     pub(crate) fn forget(&mut self, entry: Index) {
         if entry != NONE {
-            self.open(entry);
+            self.unlist(entry);
             self.sent.remove(entry);
         }
     }
@@ -141,13 +141,13 @@ impl RefreshReduction {
             interface,
             senders: 0,
             reservations: 0,
-            heard: peer.map_or(Time::ZERO, |peer| peer.heard),
+            heard: peer.map_or(Time::ZERO, |peer| peer.last_message_at),
             reduction: peer.filter(|peer| peer.capable).map(|peer| ReductionView {
                 epoch: peer.epoch,
                 summarized: peer.summary_list.len(),
                 to_repeat: peer.to_resend.len(),
-                summaries_sent: peer.summaries.0,
-                summaries_received: peer.summaries.1,
+                summaries_sent: peer.summary_counts.0,
+                summaries_received: peer.summary_counts.1,
             }),
             hello: peer.map_or(Liveness::Unknown, |peer| peer.hello.liveness()),
         }
@@ -159,13 +159,13 @@ impl RefreshReduction {
     }
 
     /// Returns our epoch and the number of messages waiting for acknowledgement.
-    pub(crate) fn outlook(&self) -> (u32, usize) {
-        (self.sent.epoch(), self.retries.len())
+    pub(crate) fn epoch_and_unacknowledged(&self) -> (u32, usize) {
+        (self.sent.epoch(), self.retransmissions.len())
     }
 
     /// Bundles messages that were sent to peers.
     pub(crate) fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) -> Bundled {
-        if !core::mem::take(&mut self.has_company) {
+        if !core::mem::take(&mut self.can_bundle) {
             return Bundled::default();
         }
         let (peers, flags) = (&self.peers, self.settings.flags());
@@ -178,7 +178,7 @@ impl RefreshReduction {
     }
 
     /// Removes an entry from the summary refresh list that it is in.
-    fn open(&mut self, entry: Index) {
+    fn unlist(&mut self, entry: Index) {
         let DeliveryState::Listed { peer, place } = self.sent.delivery_state(entry) else {
             return;
         };

@@ -18,7 +18,7 @@ pub(crate) struct Peer {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
     /// Time of the last message from the peer.
-    pub(crate) heard: Time,
+    pub(crate) last_message_at: Time,
     /// Whether the last message had the flag Refresh-Reduction-Capable.
     pub(crate) capable: bool,
     /// Epoch of the last message with MESSAGE_ID.
@@ -27,18 +27,18 @@ pub(crate) struct Peer {
     /// refreshes.
     pub(crate) refresh_ms: u32,
     /// Pending acknowledgements.
-    pub(crate) pending: Vec<Acknowledgement>,
+    pub(crate) pending_acknowledgements: Vec<Acknowledgement>,
     /// Message_Identifiers that the peer has acknowledged and that summary refreshes contain.
     pub(crate) summary_list: SummaryRefreshList,
     /// Local end of the link, as the messages of the listed state describe it.
-    pub(crate) end: Option<LinkEnd>,
+    pub(crate) local_end: Option<LinkEnd>,
     /// Message_Identifiers whose state is to be sent again, the last first.
     pub(crate) to_resend: Vec<u32>,
     /// Timer of the next summary refresh; `None` if the list is empty.
-    pub(crate) summary: Option<TimerId>,
+    pub(crate) summary_timer: Option<TimerId>,
     pub(crate) hello: HelloState,
     /// Numbers of summary refreshes sent and received.
-    pub(crate) summaries: (u64, u64),
+    pub(crate) summary_counts: (u64, u64),
 }
 
 /// Interface properties that messages to a neighbour contain or depend on.
@@ -81,47 +81,59 @@ impl Peer {
         Peer {
             interface,
             address,
-            heard: Time::ZERO,
+            last_message_at: Time::ZERO,
             capable: false,
             epoch: None,
             refresh_ms: 0,
-            pending: Vec::new(),
+            pending_acknowledgements: Vec::new(),
             summary_list: SummaryRefreshList::default(),
-            end: None,
+            local_end: None,
             to_resend: Vec::new(),
-            summary: None,
+            summary_timer: None,
             hello: HelloState::default(),
-            summaries: (0, 0),
+            summary_counts: (0, 0),
         }
     }
 
     /// Adds a pending acknowledgement unless the limit is reached, in which case the sender retransmits its message.
     /// Returns whether it is the first one.
-    pub(crate) fn note(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
-        if self.pending.len() < MOST_PENDING {
-            self.pending.push(Acknowledgement { kind, epoch, id });
+    pub(crate) fn queue_acknowledgement(
+        &mut self,
+        kind: AcknowledgementKind,
+        epoch: u32,
+        id: u32,
+    ) -> bool {
+        if self.pending_acknowledgements.len() < MAX_PENDING {
+            self.pending_acknowledgements.push(Acknowledgement { kind, epoch, id });
         }
-        self.pending.len() == 1
+        self.pending_acknowledgements.len() == 1
     }
 
     /// Removes the acknowledgement that was added last, if it is still pending. Returns whether none is pending now.
-    pub(crate) fn retract(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
-        self.pending.pop_if(|last| *last == Acknowledgement { kind, epoch, id }).is_some()
-            && self.pending.is_empty()
+    pub(crate) fn cancel_acknowledgement(
+        &mut self,
+        kind: AcknowledgementKind,
+        epoch: u32,
+        id: u32,
+    ) -> bool {
+        self.pending_acknowledgements
+            .pop_if(|last| *last == Acknowledgement { kind, epoch, id })
+            .is_some()
+            && self.pending_acknowledgements.is_empty()
     }
 
     /// Returns whether the peer has no state except its capabilities.
     fn is_idle(&self) -> bool {
         self.summary_list.is_empty()
-            && self.pending.is_empty()
+            && self.pending_acknowledgements.is_empty()
             && self.to_resend.is_empty()
-            && self.summary.is_none()
+            && self.summary_timer.is_none()
             && self.hello.is_idle()
     }
 }
 
 /// Limit of pending acknowledgements of one peer. An Srefresh of maximum length could cause four times as many.
-const MOST_PENDING: usize = 4_096;
+const MAX_PENDING: usize = 4_096;
 
 /// Peers by index, and by interface and address.
 #[derive(Debug, Default)]

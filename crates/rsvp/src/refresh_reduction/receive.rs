@@ -27,7 +27,7 @@ impl Rsvp {
         message: &Message<'_>,
     ) {
         let takes_part = message.flags & Message::REFRESH_REDUCTION != 0;
-        let silent = !takes_part && self.refresh_reduction.is_alone();
+        let silent = !takes_part && self.refresh_reduction.has_no_peers();
         if self.config.reduction.enabled && !silent {
             self.receive_from_peer(cx, datagram, message, takes_part);
         }
@@ -57,7 +57,7 @@ impl Rsvp {
         };
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.heard = cx.now;
+        peer.last_message_at = cx.now;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
@@ -68,17 +68,17 @@ impl Rsvp {
                 peer.refresh_ms = 0;
             }
             peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
-            cx.name = MessageIdKey::from(id);
+            cx.message_id = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
-                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.name);
-                cx.owed = Some((index, cx.name));
+                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.message_id);
+                cx.acknowledge_to = Some((index, cx.message_id));
             }
         }
         if again {
             self.resend_all(cx.now, index);
         }
         if takes_part && !before {
-            self.greet(cx.now, index);
+            self.start_hello(cx.now, index);
         }
         for acknowledgement in message.acknowledgements {
             self.receive_acknowledgement(cx, index, acknowledgement);
@@ -95,16 +95,17 @@ impl Rsvp {
         name: MessageIdKey,
     ) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if !peer.note(kind, name.epoch, name.id) {
+        if !peer.queue_acknowledgement(kind, name.epoch, name.id) {
             return;
         }
         self.refresh_reduction.peers_to_acknowledge.push(index);
-        if self.refresh_reduction.answer_timer.is_none() {
+        if self.refresh_reduction.acknowledgement_timer.is_none() {
             // Random delay, so that several receivers of a message do not acknowledge it at once (section 4.7).
             let longest = self.config.reduction.acknowledge_within;
             let delay = self.refresh_reduction.jitter.uniform(longest / 2, longest);
             let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
-            self.refresh_reduction.answer_timer = Some(self.store.timers.arm(now + delay, timer));
+            self.refresh_reduction.acknowledgement_timer =
+                Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
@@ -113,9 +114,10 @@ impl Rsvp {
     /// retransmission (section 4.5).
     #[cold]
     pub(crate) fn withhold_acknowledgement<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        let Some((index, name)) = cx.owed.take() else { return };
+        let Some((index, name)) = cx.acknowledge_to.take() else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        let nothing_left = peer.retract(AcknowledgementKind::Ack, name.epoch, name.id);
+        let nothing_left =
+            peer.cancel_acknowledgement(AcknowledgementKind::Ack, name.epoch, name.id);
         if nothing_left && self.refresh_reduction.peers_to_acknowledge.last() == Some(&index) {
             self.refresh_reduction.peers_to_acknowledge.pop();
         }
@@ -135,23 +137,23 @@ impl Rsvp {
         if told != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, told, peer)) {
             self.store.psb_mut(sender).path_message_id = NONE;
             self.refresh_reduction.forget(told);
-            self.refresh_by_itself(cx.now, Subject::Path(sender));
+            self.refresh_by_message(cx.now, Subject::Path(sender));
         }
     }
 
     /// Sends pending acknowledgements in Ack messages.
     pub(crate) fn acknowledgements_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        self.refresh_reduction.answer_timer = None;
+        self.refresh_reduction.acknowledgement_timer = None;
         while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let (interface, address) = (peer.interface, peer.address);
             let link = cx.context.interfaces.by_id(interface);
             let Some(source) = link.and_then(|link| link.address_like(address)) else {
-                peer.pending.clear();
+                peer.pending_acknowledgements.clear();
                 continue;
             };
             let message = OutgoingMessage::new(to_neighbor(source, address)).to(Some(index));
-            while self.refresh_reduction.is_owed(index) {
+            while self.refresh_reduction.has_pending_acknowledgements(index) {
                 self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Ack);
             }
         }
@@ -185,7 +187,7 @@ impl Rsvp {
                 if listed == peer =>
             {
                 self.counters.reduction.forgotten += 1;
-                self.retransmit_exhausted(cx.now, entry);
+                self.resend_unknown(cx.now, entry);
             }
             _ => {}
         }
@@ -199,7 +201,7 @@ impl Rsvp {
         }
         if peer.summary_list.is_empty() {
             let link = cx.context.interfaces.by_id(peer.interface);
-            peer.end = link.map(|link| LinkEnd::towards(peer.address, link));
+            peer.local_end = link.map(|link| LinkEnd::towards(peer.address, link));
         }
         let place = peer.summary_list.push(self.refresh_reduction.sent.id(entry));
         self.refresh_reduction
@@ -224,8 +226,8 @@ impl Rsvp {
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
-                let asked = &self.store.pool(pool).asked;
-                let Some(asked) = asked.iter().find(|asked| asked.told == entry) else {
+                let asked = &self.store.pool(pool).sent_resvs;
+                let Some(asked) = asked.iter().find(|asked| asked.message_id == entry) else {
                     return false;
                 };
                 asked.hop
@@ -243,13 +245,17 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         block: MessageIdKey,
     ) -> bool {
-        cx.name.is_some() && cx.name.is_before(block)
+        cx.message_id.is_some() && cx.message_id.is_before(block)
     }
 
     /// Stores the MESSAGE_ID of the current message in a block, so that summary refreshes can refresh it.
     #[inline]
-    pub(crate) fn remember<E>(&mut self, cx: &HandlerContext<'_, '_, E>, named: NamedBlock) {
-        self.store.set_name(named, cx.name);
+    pub(crate) fn store_message_id<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        named: NamedBlock,
+    ) {
+        self.store.set_message_id(named, cx.message_id);
     }
 
     /// Handles each message of a Bundle as if it was received alone, except for the TTL, which is that of the Bundle
@@ -262,17 +268,17 @@ impl Rsvp {
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            (cx.name, cx.owed) = (MessageIdKey::NONE, None);
+            (cx.message_id, cx.acknowledge_to) = (MessageIdKey::NONE, None);
             self.counters.reduction.unbundled += 1;
-            self.message_arrives(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
+            self.receive_message(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
     }
 }
 
 impl super::RefreshReduction {
     /// Returns whether acknowledgements are pending.
-    fn is_owed(&self, peer: Index) -> bool {
-        self.peers.get(peer).is_some_and(|peer| !peer.pending.is_empty())
+    fn has_pending_acknowledgements(&self, peer: Index) -> bool {
+        self.peers.get(peer).is_some_and(|peer| !peer.pending_acknowledgements.is_empty())
     }
 }
 

@@ -9,25 +9,27 @@ use earmark_core::{InterfaceId, Time};
 
 use super::peer::LinkEnd;
 use super::retransmission::Stage;
-use super::send::Sending;
+use super::send::SendReason;
 use super::sent_message_ids::Subject;
-use super::{Copy, RefreshReduction};
+use super::{RefreshReduction, StoredMessage};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
 
 /// Limit of waiting messages examined in one timer event; most of them are acknowledged already.
-const LOOKS_PER_TURN: u32 = 4_096;
+const MAX_EXAMINED: u32 = 4_096;
 /// Limit of missed bursts that one timer event makes up for.
-const MOST_MISSED: u32 = 15;
+const MAX_MISSED_BURSTS: u32 = 15;
 
 impl Rsvp {
     /// Schedules an entry for transmission because the neighbour does not know its state.
-    pub(super) fn retransmit_exhausted(&mut self, now: Time, entry: Index) {
-        self.refresh_reduction.open(entry);
-        self.refresh_reduction.retries.send_now(now, self.refresh_reduction.sent.id(entry));
-        self.refresh_reduction.arm_retries(&mut self.store.timers);
-        self.refresh_by_itself(now, self.refresh_reduction.sent.subject(entry));
+    pub(super) fn resend_unknown(&mut self, now: Time, entry: Index) {
+        self.refresh_reduction.unlist(entry);
+        self.refresh_reduction
+            .retransmissions
+            .push_urgent(now, self.refresh_reduction.sent.id(entry));
+        self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
+        self.refresh_by_message(now, self.refresh_reduction.sent.subject(entry));
     }
 
     /// Schedules all state of a neighbour that has lost it, or that no longer supports summary refreshes.
@@ -35,7 +37,7 @@ impl Rsvp {
         self.refresh_reduction.mark_to_resend(peer);
         self.refresh_reduction.next_burst = self.refresh_reduction.next_burst.max(now);
         if !self.refresh_reduction.peers_to_resend.is_empty() {
-            self.refresh_reduction.arm_retries(&mut self.store.timers);
+            self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
         }
     }
 
@@ -44,7 +46,7 @@ impl Rsvp {
     pub(crate) fn resend_all_to_all_peers(&mut self, now: Time) {
         for index in self.refresh_reduction.peers.all() {
             let summary =
-                self.refresh_reduction.peers.get_mut(index).and_then(|p| p.summary.take());
+                self.refresh_reduction.peers.get_mut(index).and_then(|p| p.summary_timer.take());
             if let Some(timer) = summary {
                 self.store.timers.cancel(timer);
             }
@@ -56,7 +58,7 @@ impl Rsvp {
     /// sent again, except to peers for which the content stays the same: an IPv6 address does not concern an IPv4
     /// neighbour, and an interface announced as up changes nothing if messages were delivered before. After the
     /// interface was down, everything is sent again.
-    pub(crate) fn interface_changes<E>(
+    pub(crate) fn interface_changed<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         interface: InterfaceId,
@@ -65,16 +67,16 @@ impl Rsvp {
         for index in self.refresh_reduction.peers.behind(interface) {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let seen = link.map(|link| LinkEnd::towards(peer.address, link));
-            let is_news = match (peer.end, seen.filter(LinkEnd::is_up)) {
+            let is_news = match (peer.local_end, seen.filter(LinkEnd::is_up)) {
                 // Nothing can be sent now; an interface that comes back is a new link.
                 (told, None) => {
-                    peer.end = told.filter(|told| seen.is_some() && !told.is_up());
+                    peer.local_end = told.filter(|told| seen.is_some() && !told.is_up());
                     continue;
                 }
                 (Some(told), Some(seen)) => !told.is_equivalent(&seen),
                 (None, Some(_)) => true,
             };
-            peer.end = seen;
+            peer.local_end = seen;
             if is_news {
                 self.resend_all(cx.now, index);
             }
@@ -87,31 +89,31 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
     ) {
         let now = cx.now;
-        let due = self.refresh_reduction.retry_timer.take().map_or(now, |(_, due)| due);
-        let mut left = self.bursts(now.since(due));
+        let due = self.refresh_reduction.retransmission_timer.take().map_or(now, |(_, due)| due);
+        let mut left = self.messages_due(now.since(due));
         self.refresh_reduction.next_burst = now + self.config.reduction.burst_interval;
-        for _ in 0..LOOKS_PER_TURN {
+        for _ in 0..MAX_EXAMINED {
             if left == 0 {
                 break;
             }
-            let sent = match self.refresh_reduction.retries.pop(now) {
+            let sent = match self.refresh_reduction.retransmissions.pop(now) {
                 Some((stage, waiting)) => self.retransmit(cx, stage, waiting.id, waiting.confirm),
                 None => match self.refresh_reduction.next_to_resend() {
-                    Some(entry) => self.send_again(cx, entry, None, Sending::News),
+                    Some(entry) => self.resend_entry(cx, entry, None, SendReason::Trigger),
                     None => break,
                 },
             };
             left -= u32::from(sent);
         }
-        self.refresh_reduction.arm_retries(&mut self.store.timers);
+        self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
     }
 
     /// Returns the number of bursts for a timer event this late. A driver that serves timers less often than bursts are
     /// due must not reduce the rate, or many sessions recover slowly; missed bursts are made up for up to a limit.
-    fn bursts(&self, late: Duration) -> u32 {
+    fn messages_due(&self, late: Duration) -> u32 {
         let interval = self.config.reduction.burst_interval.as_nanos().max(1);
         let missed = u32::try_from(late.as_nanos() / interval).unwrap_or(u32::MAX);
-        self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MOST_MISSED))
+        self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MAX_MISSED_BURSTS))
     }
 
     /// Handles a message that is due again. Returns whether it was sent.
@@ -124,7 +126,9 @@ impl Rsvp {
     ) -> bool {
         let (next, last) = match stage {
             Stage::Urgent => (0, false),
-            Stage::Sent(stage) => (stage + 1, self.refresh_reduction.retries.is_last(stage)),
+            Stage::Sent(stage) => {
+                (stage + 1, self.refresh_reduction.retransmissions.is_last(stage))
+            }
         };
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
             return self.retransmit_copy(cx, next, id, last);
@@ -136,22 +140,22 @@ impl Rsvp {
             self.counters.reduction.given_up += 1;
             return false;
         }
-        self.send_again(cx, entry, confirm, Sending::Again(next))
+        self.resend_entry(cx, entry, confirm, SendReason::Retransmission(next))
     }
 
     /// Sends the state of an entry again.
-    fn send_again<E: From<Event>>(
+    fn resend_entry<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         entry: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) -> bool {
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.path_messages(cx, sender, sending),
             Subject::Resv(sender) => self.resv_message(cx, sender, confirm, sending),
-            Subject::Shared(pool) => self.repeat_shared(cx, pool, entry, confirm, sending),
+            Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, sending),
         }
         true
     }
@@ -168,17 +172,17 @@ impl Rsvp {
             self.counters.reduction.given_up += u64::from(gone);
             return false;
         }
-        let Some(Copy { how, octets }) = self.refresh_reduction.copies.get(&id) else {
+        let Some(StoredMessage { how, octets }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
         cx.out.send(*how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
-        self.refresh_reduction.retries.wait(cx.now, next, id, None);
+        self.refresh_reduction.retransmissions.push(cx.now, next, id, None);
         true
     }
 
     /// Schedules a refresh message for a state that is no longer in summary refreshes.
-    pub(super) fn refresh_by_itself(&mut self, now: Time, subject: Subject) {
+    pub(super) fn refresh_by_message(&mut self, now: Time, subject: Subject) {
         match subject {
             Subject::Path(sender) => {
                 self.schedule_path_refresh(now, sender);

@@ -14,7 +14,7 @@ use earmark_core::Time;
 use crate::config::Retransmission;
 
 /// Capacity that an empty queue keeps, messages. Memory used during bursts of set-ups is released.
-const KEPT: usize = 1_024;
+const KEPT_CAPACITY: usize = 1_024;
 
 /// A message that waits for acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl RetransmissionQueue {
     }
 
     /// Queues a message that was sent at `now`; the first transmission is stage 0.
-    pub(crate) fn wait(&mut self, now: Time, stage: u8, id: u32, confirm: Option<IpAddr>) {
+    pub(crate) fn push(&mut self, now: Time, stage: u8, id: u32, confirm: Option<IpAddr>) {
         if let Some((wait, queue)) = self.stages.get_mut(usize::from(stage)) {
             queue.push_back(Unacknowledged { due: now + *wait, id, confirm });
             self.len += 1;
@@ -64,7 +64,7 @@ impl RetransmissionQueue {
     }
 
     /// Queues a message for immediate transmission.
-    pub(crate) fn send_now(&mut self, now: Time, id: u32) {
+    pub(crate) fn push_urgent(&mut self, now: Time, id: u32) {
         self.urgent.push_back(Unacknowledged { due: now, id, confirm: None });
         self.len += 1;
     }
@@ -94,7 +94,7 @@ impl RetransmissionQueue {
                     .min_by_key(|&(_, due)| due)?;
                 let queue = &mut self.stages[stage].1;
                 let item = queue.pop_front()?;
-                if queue.is_empty() && queue.capacity() > KEPT {
+                if queue.is_empty() && queue.capacity() > KEPT_CAPACITY {
                     *queue = VecDeque::new();
                 }
                 (Stage::Sent(stage as u8), item)
@@ -118,7 +118,7 @@ mod tests {
             ..Retransmission::default()
         });
         let (mut now, start) = (Time::from_secs(1), Time::from_secs(1));
-        retries.wait(now, 0, 7, None);
+        retries.push(now, 0, 7, None);
         let mut seen = alloc::vec![];
         loop {
             now = retries.due().expect("it waits");
@@ -128,7 +128,7 @@ mod tests {
             if retries.is_last(stage) {
                 break;
             }
-            retries.wait(now, stage + 1, item.id, None);
+            retries.push(now, stage + 1, item.id, None);
         }
         assert_eq!(seen, [(0, 500), (1, 1_500), (2, 3_500)]);
         assert_eq!((retries.len(), retries.due()), (0, None));
@@ -141,11 +141,11 @@ mod tests {
             ..Retransmission::default()
         });
         let at = Time::from_millis;
-        retries.wait(at(0), 1, 1, None); // due at 1000
-        retries.wait(at(100), 0, 2, None); // due at 600
-        retries.wait(at(101), 0, 3, None); // due at 601
+        retries.push(at(0), 1, 1, None); // due at 1000
+        retries.push(at(100), 0, 2, None); // due at 600
+        retries.push(at(101), 0, 3, None); // due at 601
         assert_eq!(retries.pop(at(599)), None);
-        retries.send_now(at(600), 4);
+        retries.push_urgent(at(600), 4);
         let mut order = alloc::vec![];
         while let Some((_, item)) = retries.pop(at(1_000)) {
             order.push(item.id);

@@ -7,7 +7,7 @@ use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time}
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
 use super::sent_message_ids::Subject;
-use super::{Copy, RefreshReduction};
+use super::{RefreshReduction, StoredMessage};
 use crate::counters::Counters;
 use crate::instance::HandlerContext;
 use crate::state::{Index, NONE, Timer, TimerKind};
@@ -20,13 +20,13 @@ const HEADROOM: usize = 128;
 
 /// Reason for sending a Path or Resv.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum SendReason {
     /// A trigger message: its content is new.
-    News,
+    Trigger,
     /// A refresh of unchanged state.
     Refresh,
     /// A retransmission after this many transmissions.
-    Again(u8),
+    Retransmission(u8),
 }
 
 /// A message with its header and receiver.
@@ -41,37 +41,37 @@ pub(crate) struct OutgoingMessage {
 #[derive(Clone, Copy, Debug)]
 enum Receiver {
     /// A neighbour without refresh reduction, or an unknown one.
-    Anybody,
+    NotPeer,
     /// A peer that forwards a message addressed to another node.
-    OnTheWay(Index),
+    Via(Index),
     /// A peer by its own address; acknowledgements can be included.
     Peer(Index),
 }
 
 impl OutgoingMessage {
     pub(crate) fn new(how: Outgoing) -> OutgoingMessage {
-        OutgoingMessage { how, to: Receiver::Anybody, message_id: None }
+        OutgoingMessage { how, to: Receiver::NotPeer, message_id: None }
     }
 
     /// Sets the neighbour that the message is addressed to.
     pub(crate) fn to(self, peer: Option<Index>) -> OutgoingMessage {
-        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::Peer), ..self }
+        OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Peer), ..self }
     }
 
     /// Sets the neighbour that forwards the message.
-    pub(crate) fn past(self, peer: Option<Index>) -> OutgoingMessage {
-        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::OnTheWay), ..self }
+    pub(crate) fn via(self, peer: Option<Index>) -> OutgoingMessage {
+        OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Via), ..self }
     }
 
-    pub(crate) fn named(self, message_id: Option<MessageId>) -> OutgoingMessage {
+    pub(crate) fn with_message_id(self, message_id: Option<MessageId>) -> OutgoingMessage {
         OutgoingMessage { message_id, ..self }
     }
 
     /// Returns the peer that will acknowledge the message.
     fn receiver(&self) -> Option<Index> {
         match self.to {
-            Receiver::Anybody => None,
-            Receiver::OnTheWay(peer) | Receiver::Peer(peer) => Some(peer),
+            Receiver::NotPeer => None,
+            Receiver::Via(peer) | Receiver::Peer(peer) => Some(peer),
         }
     }
 }
@@ -94,7 +94,7 @@ impl RefreshReduction {
         hop: impl FnOnce(&Context<'_>) -> Option<Hop>,
     ) -> Option<Index> {
         // The number of next hops towards a group is unknown.
-        if self.is_alone() || destination.is_multicast() {
+        if self.has_no_peers() || destination.is_multicast() {
             return None;
         }
         let hop = hop(cx.context)?;
@@ -106,14 +106,14 @@ impl RefreshReduction {
 
     /// Returns whether no peer supports refresh reduction, in which case lookups are skipped.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn has_no_peers(&self) -> bool {
         self.peers.is_empty()
     }
 
     /// Returns the MESSAGE_ID of a Path or Resv to `peer` and queues it for acknowledgement if necessary. `told` is its
     /// entry in [`SentMessageIds`](super::sent_message_ids::SentMessageIds).
     #[allow(clippy::too_many_arguments)] // message, RESV_CONFIRM and queue
-    pub(super) fn name(
+    pub(super) fn message_id_for(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         now: Time,
@@ -121,7 +121,7 @@ impl RefreshReduction {
         subject: Subject,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        sending: SendReason,
     ) -> Option<MessageId> {
         let entry = *told;
         if peer.is_none() {
@@ -132,24 +132,26 @@ impl RefreshReduction {
         let new = entry == NONE;
         *told = match sending {
             _ if new => self.sent.insert(subject),
-            Sending::News => {
-                self.open(entry);
+            SendReason::Trigger => {
+                self.unlist(entry);
                 self.sent.renumber(entry);
                 entry
             }
-            Sending::Again(_) => {
-                self.open(entry);
+            SendReason::Retransmission(_) => {
+                self.unlist(entry);
                 entry
             }
-            Sending::Refresh => entry,
+            SendReason::Refresh => entry,
         };
         let flags = if self.is_listed(*told) { 0 } else { MessageId::ACK_DESIRED };
         let id = self.sent.id(*told);
         match sending {
-            Sending::News => self.wait(timers, now, 0, id, confirm),
-            Sending::Again(stage) => self.wait(timers, now, stage, id, confirm),
-            Sending::Refresh if new => self.wait(timers, now, 0, id, confirm),
-            Sending::Refresh => {}
+            SendReason::Trigger => self.await_acknowledgement(timers, now, 0, id, confirm),
+            SendReason::Retransmission(stage) => {
+                self.await_acknowledgement(timers, now, stage, id, confirm)
+            }
+            SendReason::Refresh if new => self.await_acknowledgement(timers, now, 0, id, confirm),
+            SendReason::Refresh => {}
         }
         Some(MessageId { flags, epoch: self.sent.epoch(), id })
     }
@@ -162,7 +164,7 @@ impl RefreshReduction {
             return None;
         }
         let peer = self.peers.get(peer)?;
-        self.has_company = true;
+        self.can_bundle = true;
         Some(Neighbor { interface: peer.interface, address: peer.address })
     }
 
@@ -180,15 +182,15 @@ impl RefreshReduction {
         let mut message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let peer = match to {
             Receiver::Peer(peer) => self.peers.get_mut(peer),
-            Receiver::Anybody | Receiver::OnTheWay(_) => None,
+            Receiver::NotPeer | Receiver::Via(_) => None,
         };
         let mut taken = 0;
         if let Some(peer) = &peer
-            && !peer.pending.is_empty()
+            && !peer.pending_acknowledgements.is_empty()
         {
             let room = SMALLEST_MTU.saturating_sub(HEADROOM + message.buffer_len());
-            taken = peer.pending.len().min(room / ACKNOWLEDGEMENT);
-            message.acknowledgements = List::Items(&peer.pending[..taken]);
+            taken = peer.pending_acknowledgements.len().min(room / ACKNOWLEDGEMENT);
+            message.acknowledgements = List::Items(&peer.pending_acknowledgements[..taken]);
         }
         // Fails only if the message exceeds one datagram (64 KiB of unknown objects to be forwarded).
         match message.emit(out.send(how, message.buffer_len())) {
@@ -196,7 +198,7 @@ impl RefreshReduction {
             Err(_) => return out.take_back(),
         }
         if let Some(peer) = peer {
-            peer.pending.drain(..taken);
+            peer.pending_acknowledgements.drain(..taken);
         }
     }
 
@@ -213,7 +215,7 @@ impl RefreshReduction {
         if peer.is_none() || self.copies.len() >= self.settings.max_copies as usize {
             return self.send(counters, cx.out, message, body);
         }
-        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.number());
+        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
         let how = Outgoing { neighbor: self.bundle_neighbor(&message), ..message.how };
@@ -221,13 +223,13 @@ impl RefreshReduction {
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
-            self.copies.insert(id, Copy { how, octets });
-            self.wait(timers, cx.now, 0, id, None);
+            self.copies.insert(id, StoredMessage { how, octets });
+            self.await_acknowledgement(timers, cx.now, 0, id, None);
         }
     }
 
     /// Queues a message after transmission number `stage`, counted from 0.
-    fn wait(
+    fn await_acknowledgement(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         now: Time,
@@ -235,27 +237,30 @@ impl RefreshReduction {
         id: u32,
         confirm: Option<IpAddr>,
     ) {
-        if self.retries.len() < self.settings.max_unacknowledged as usize {
-            self.retries.wait(now, stage, id, confirm);
-            self.arm_retries(timers);
+        if self.retransmissions.len() < self.settings.max_unacknowledged as usize {
+            self.retransmissions.push(now, stage, id, confirm);
+            self.arm_retransmissions(timers);
         }
     }
 
     /// Arms the retransmission timer for the first queued message.
-    pub(super) fn arm_retries(&mut self, timers: &mut TimingWheel<Timer>) {
-        let due =
-            if self.peers_to_resend.is_empty() { self.retries.due() } else { Some(Time::ZERO) };
+    pub(super) fn arm_retransmissions(&mut self, timers: &mut TimingWheel<Timer>) {
+        let due = if self.peers_to_resend.is_empty() {
+            self.retransmissions.due()
+        } else {
+            Some(Time::ZERO)
+        };
         let Some(due) = due else { return };
         let due = due.max(self.next_burst);
-        match self.retry_timer {
+        match self.retransmission_timer {
             Some((_, armed)) if armed <= due => {}
             Some((timer, _)) => {
                 timers.rearm(timer, due);
-                self.retry_timer = Some((timer, due));
+                self.retransmission_timer = Some((timer, due));
             }
             None => {
                 let timer = Timer { kind: TimerKind::Retransmission, block: NO_BLOCK };
-                self.retry_timer = Some((timers.arm(due, timer), due));
+                self.retransmission_timer = Some((timers.arm(due, timer), due));
             }
         }
     }

@@ -59,7 +59,7 @@ pub(crate) struct SentMessageIds {
     epoch: u32,
     next: u32,
     /// First identifier that was assigned.
-    first: u32,
+    first_id: u32,
     /// Whether all identifiers were assigned once, so that the next one may still be in use.
     has_wrapped: bool,
     /// Entries and vacant ones; the entries of a slab would be larger by half.
@@ -76,7 +76,7 @@ impl SentMessageIds {
         SentMessageIds {
             epoch: seed as u32 & 0x00ff_ffff,
             next: (seed >> 32) as u32,
-            first: (seed >> 32) as u32,
+            first_id: (seed >> 32) as u32,
             has_wrapped: false,
             entries: Vec::new(),
             vacant: NONE,
@@ -89,11 +89,11 @@ impl SentMessageIds {
     }
 
     /// Returns an unused identifier. After 2^32 of them they wrap, and those still in use are skipped.
-    pub(crate) fn number(&mut self) -> u32 {
+    pub(crate) fn next_id(&mut self) -> u32 {
         loop {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
-            self.has_wrapped |= self.next == self.first;
+            self.has_wrapped |= self.next == self.first_id;
             if !self.has_wrapped || self.find(id).is_none() {
                 return id;
             }
@@ -102,7 +102,7 @@ impl SentMessageIds {
 
     /// Inserts an entry for `subject` with a new identifier.
     pub(crate) fn insert(&mut self, subject: Subject) -> Index {
-        let id = self.number();
+        let id = self.next_id();
         let subject = match subject {
             Subject::Path(sender) => sender,
             Subject::Resv(sender) => sender | RESV,
@@ -125,7 +125,7 @@ impl SentMessageIds {
 
     /// Assigns a new identifier to an entry whose state has changed; the entry must be [`DeliveryState::Open`].
     pub(crate) fn renumber(&mut self, entry: Index) -> u32 {
-        let id = self.number();
+        let id = self.next_id();
         self.unindex(entry);
         self.entries[entry as usize].id = id;
         self.index(entry, id);
@@ -143,7 +143,7 @@ impl SentMessageIds {
 
     /// Returns the entry with this identifier.
     pub(crate) fn find(&self, id: u32) -> Option<Index> {
-        self.by_id.find(spread(id), |&entry| self.id(entry) == id).copied()
+        self.by_id.find(hash_id(id), |&entry| self.id(entry) == id).copied()
     }
 
     pub(crate) fn id(&self, entry: Index) -> u32 {
@@ -176,19 +176,19 @@ impl SentMessageIds {
         let entries = &self.entries;
         let _ = self
             .by_id
-            .insert_unique(spread(id), entry, |&entry| spread(entries[entry as usize].id));
+            .insert_unique(hash_id(id), entry, |&entry| hash_id(entries[entry as usize].id));
     }
 
     fn unindex(&mut self, entry: Index) {
         let id = self.id(entry);
-        if let Ok(found) = self.by_id.find_entry(spread(id), |&other| other == entry) {
+        if let Ok(found) = self.by_id.find_entry(hash_id(id), |&other| other == entry) {
             found.remove();
         }
     }
 }
 
 /// Spreads consecutive identifiers over all bits of the hash, above all the highest.
-fn spread(id: u32) -> u64 {
+fn hash_id(id: u32) -> u64 {
     u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -221,9 +221,9 @@ mod tests {
     fn a_number_that_still_stands_is_passed_over() {
         let mut book = SentMessageIds::new(5 << 32);
         let entry = book.insert(Subject::Path(0));
-        assert_eq!(book.number(), 6);
+        assert_eq!(book.next_id(), 6);
         book.next = 4; // after 2^32 identifiers
-        assert_eq!([book.number(), book.number()], [4, 6]);
+        assert_eq!([book.next_id(), book.next_id()], [4, 6]);
         assert_eq!(book.find(5), Some(entry));
     }
 

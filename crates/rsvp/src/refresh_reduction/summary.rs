@@ -20,20 +20,21 @@ impl Rsvp {
     /// Arms the summary refresh timer of a peer that has acknowledged a message, unless it is armed already.
     pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if peer.summary.is_some() {
+        if peer.summary_timer.is_some() {
             return;
         }
         let refresh = self.config.timing(peer.interface).refresh_ms();
         peer.summary_list.begin_round(now, Duration::from_millis(refresh.into()));
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
+        peer.summary_timer =
+            Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
     }
 
     /// Handles the summary refresh timer of a peer.
     pub(crate) fn summary_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.summary = None;
+        peer.summary_timer = None;
         if peer.summary_list.is_empty() {
             return;
         }
@@ -52,7 +53,7 @@ impl Rsvp {
             let mut list = core::mem::take(&mut peer.summary_list);
             let ids = list.next_chunk(most);
             if !ids.is_empty() {
-                peer.summaries.0 += 1;
+                peer.summary_counts.0 += 1;
                 self.counters.reduction.named += ids.len() as u64;
                 let names = RefreshNames::Messages(List::Items(ids));
                 let lists = [RefreshList { epoch: self.refresh_reduction.sent.epoch(), names }];
@@ -67,7 +68,7 @@ impl Rsvp {
         }
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
+        peer.summary_timer = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
     }
 
     /// Handles an Srefresh message.
@@ -84,12 +85,12 @@ impl Rsvp {
             return;
         };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.summaries.1 += 1;
+        peer.summary_counts.1 += 1;
         let timing = self.config.timing(interface);
         let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
         let expires_at = cx.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
         let neighbor = self.store.find_neighbor(interface, address);
-        let mut reminder = Reminder { neighbor, expires_at, last: None };
+        let mut reminder = SummaryRefresh { neighbor, expires_at, last: None };
         for list in srefresh.lists {
             let name = |id| MessageIdKey { epoch: list.epoch, id };
             match list.names {
@@ -103,7 +104,7 @@ impl Rsvp {
                 RefreshNames::Sources(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(cx, interface, item.source, datagram.destination)
+                            && forwards_multicast(cx, interface, item.source, datagram.destination)
                         {
                             self.nack(cx, index, name(item.id));
                         }
@@ -112,7 +113,7 @@ impl Rsvp {
                 RefreshNames::Multicast(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(cx, interface, item.source, item.destination)
+                            && forwards_multicast(cx, interface, item.source, item.destination)
                         {
                             self.nack(cx, index, name(item.id));
                         }
@@ -121,15 +122,16 @@ impl Rsvp {
             }
         }
         if let Some(neighbor) = neighbor.filter(|_| reminder.last.is_some()) {
-            self.store.neighbors[neighbor as usize].heard = cx.now;
+            self.store.neighbors[neighbor as usize].last_refresh_at = cx.now;
         }
     }
 
     /// Refreshes the state with this MESSAGE_ID; returns whether there is any.
     #[inline]
-    fn refresh_named(&mut self, reminder: &mut Reminder, name: MessageIdKey) -> bool {
-        let &mut Reminder { neighbor, expires_at, last } = reminder;
-        let named = neighbor.and_then(|neighbor| self.store.find_named_after(last, neighbor, name));
+    fn refresh_named(&mut self, reminder: &mut SummaryRefresh, name: MessageIdKey) -> bool {
+        let &mut SummaryRefresh { neighbor, expires_at, last } = reminder;
+        let named =
+            neighbor.and_then(|neighbor| self.store.find_by_message_id_after(last, neighbor, name));
         let Some(named) = named else {
             self.counters.reduction.unknown += 1;
             return false;
@@ -160,7 +162,7 @@ impl Rsvp {
 }
 
 /// Refresh of the blocks that an Srefresh lists.
-struct Reminder {
+struct SummaryRefresh {
     /// Sender of the Srefresh; `None` if it has no state here.
     neighbor: Option<Index>,
     expires_at: Time,
@@ -170,7 +172,7 @@ struct Reminder {
 
 /// Returns whether this node would forward multicast data of this source and group received on that interface (RFC 2961
 /// section 5.3).
-fn forwards<E>(
+fn forwards_multicast<E>(
     cx: &HandlerContext<'_, '_, E>,
     interface: InterfaceId,
     source: IpAddr,

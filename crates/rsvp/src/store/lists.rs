@@ -10,7 +10,7 @@ use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
 /// Existing blocks for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct ExistingRequest {
     /// Traffic-control block that the request is, or would be, merged into.
     pub(crate) tcsb: Option<Index>,
     /// Reservation state block of the request itself.
@@ -56,9 +56,9 @@ impl Store {
         holder: Holder,
         outgoing: Option<InterfaceId>,
         origin: Origin,
-    ) -> Known {
+    ) -> ExistingRequest {
         let tcsb = self.find_tcsb(holder, outgoing);
-        Known { tcsb, rsb: tcsb.and_then(|tcsb| self.find_rsb(tcsb, origin)) }
+        ExistingRequest { tcsb, rsb: tcsb.and_then(|tcsb| self.find_rsb(tcsb, origin)) }
     }
 
     /// Returns the first traffic-control block of a sender or pool.
@@ -140,7 +140,7 @@ impl Store {
 
     /// Removes a reservation request and its timer; `before` is the request before it.
     pub(crate) fn remove_rsb(&mut self, before: Option<Index>, index: Index) -> Rsb {
-        self.set_name(NamedBlock::new(Block::Reservation, index), MessageIdKey::NONE);
+        self.set_message_id(NamedBlock::new(Block::Reservation, index), MessageIdKey::NONE);
         let rsb = self.rsbs.remove(index as usize);
         match before {
             Some(before) => self.rsb_mut(before).next = rsb.next,
@@ -197,7 +197,7 @@ impl Store {
             style,
             tcsbs: NONE,
             filters: Default::default(),
-            asked: Default::default(),
+            sent_resvs: Default::default(),
             refresh_at: Time::MAX,
             timer: None,
         }) as Index;

@@ -38,15 +38,15 @@ impl Store {
             Origin::Local(application) => return Peer::Local(application),
         };
         // In most cases the same neighbour as for the last block of this kind.
-        let last = self.met[block as usize];
+        let last = self.last_neighbors[block as usize];
         let is_it = |it: &Neighbor| (it.interface, it.address) == (interface, hop.address);
         let index = match self.neighbors.get(last as usize) {
             Some(neighbor) if is_it(neighbor) => last,
             _ => self.obtain_neighbor(interface, hop.address, now),
         };
-        self.met[block as usize] = index;
+        self.last_neighbors[block as usize] = index;
         let neighbor = &mut self.neighbors[index as usize];
-        neighbor.heard = now;
+        neighbor.last_refresh_at = now;
         *neighbor.count(block) += 1;
         Peer::Neighbor { index, lih: hop.lih }
     }
@@ -60,7 +60,7 @@ impl Store {
                 address,
                 senders: 0,
                 reservations: 0,
-                heard: now,
+                last_refresh_at: now,
                 encapsulated: false,
                 adspec: None,
             };
@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Counts a block of a peer less; removes a neighbour without blocks.
-    pub(crate) fn part(&mut self, peer: Peer, block: Block) {
+    pub(crate) fn release_neighbor(&mut self, peer: Peer, block: Block) {
         let Peer::Neighbor { index, .. } = peer else { return };
         let neighbor = &mut self.neighbors[index as usize];
         *neighbor.count(block) -= 1;
@@ -81,9 +81,9 @@ impl Store {
 
     /// Records the time of a message from a peer.
     #[inline]
-    pub(crate) fn heard(&mut self, peer: Peer, now: Time) {
+    pub(crate) fn note_refresh(&mut self, peer: Peer, now: Time) {
         if let Peer::Neighbor { index, .. } = peer {
-            self.neighbors[index as usize].heard = now;
+            self.neighbors[index as usize].last_refresh_at = now;
         }
     }
 
@@ -94,7 +94,12 @@ impl Store {
 
     /// Records whether a neighbour with state uses UDP encapsulation.
     #[cold]
-    pub(crate) fn speaks(&mut self, interface: InterfaceId, address: IpAddr, encapsulated: bool) {
+    pub(crate) fn set_encapsulated(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddr,
+        encapsulated: bool,
+    ) {
         if let Some(index) = self.find_neighbor(interface, address) {
             self.neighbors[index as usize].encapsulated = encapsulated;
         }
@@ -142,7 +147,7 @@ mod tests {
         let first = meet(&mut store, 1);
         assert_eq!(meet(&mut store, 1), first);
         for _ in 0..2 {
-            store.part(first, Block::Sender);
+            store.release_neighbor(first, Block::Sender);
         }
         assert_eq!(meet(&mut store, 2), first, "the place is free");
         let again = meet(&mut store, 1);
@@ -152,7 +157,7 @@ mod tests {
         for (peer, block) in
             [(first, Block::Sender), (again, Block::Sender), (first, Block::Reservation)]
         {
-            store.part(peer, block);
+            store.release_neighbor(peer, block);
         }
         assert!(store.neighbors.is_empty() && store.neighbors_by_address.is_empty());
     }

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use earmark_wire::rsvp::{Body, DiagResponse, Diagnosis, List, Message, Route, RsvpHop};
 
 use super::is_fresh;
-use super::response::Out;
+use super::response::OutgoingLink;
 use crate::api::Event;
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, Rsvp};
 use crate::next_hops::NextHops;
@@ -32,7 +32,7 @@ struct Upstream {
 
 impl Rsvp {
     /// Handles a DREQ at this node; `ip_hops` is the number of IP hops from the node before.
-    pub(super) fn answer<E: From<Event>>(
+    pub(super) fn handle_dreq<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
@@ -68,7 +68,7 @@ impl Rsvp {
             if !responses.is_empty() {
                 let mut part = Diagnosis { diagnostic: asked, ..*question };
                 part.diagnostic.more_fragments = true;
-                self.return_answer(cx, &part); // SD1, SD2
+                self.return_drep(cx, &part); // SD1, SD2
                 let told = u16::try_from(told).unwrap_or(u16::MAX);
                 asked.fragment_offset = asked.fragment_offset.saturating_add(told);
                 responses.clear();
@@ -95,7 +95,7 @@ impl Rsvp {
         };
         let Some(Upstream { own, hop, interface, .. }) = upstream else {
             said.diagnostic.more_fragments = false;
-            return self.return_answer(cx, &said); // 10
+            return self.return_drep(cx, &said); // 10
         };
         said.hop = RsvpHop { address: own, lih: hop.lih };
         let how = self.to_neighbor(interface, own, hop.address);
@@ -127,25 +127,25 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         question: &Diagnosis<'_>,
         sender: Option<Index>,
-    ) -> Out {
+    ) -> OutgoingLink {
         if !is_fresh(question) {
             let through = self.interface_of_lih(cx, question.hop.lih);
-            return through.map_or(Out::Unknown, Out::Through);
+            return through.map_or(OutgoingLink::Unknown, OutgoingLink::Through);
         }
         let Some(psb) = sender else {
             let destination = question.session.destination;
             return match (destination.is_multicast(), NextHops::of(cx.context, destination)) {
-                (false, NextHops::Out(interface)) => Out::Through(interface),
-                (false, NextHops::Here) => Out::Here,
-                _ => Out::Unknown,
+                (false, NextHops::Out(interface)) => OutgoingLink::Through(interface),
+                (false, NextHops::Here) => OutgoingLink::Here,
+                _ => OutgoingLink::Unknown,
             };
         };
         let outs = || {
             let psb = self.store.psb(psb);
-            let through = psb.outgoing.as_slice().iter().copied().map(Out::Through);
-            through.chain(psb.is_here().then_some(Out::Here))
+            let through = psb.outgoing.as_slice().iter().copied().map(OutgoingLink::Through);
+            through.chain(psb.is_here().then_some(OutgoingLink::Here))
         };
         let reserved = outs().find(|&out| self.reservation(psb, out).is_some());
-        reserved.or_else(|| outs().next()).unwrap_or(Out::Unknown)
+        reserved.or_else(|| outs().next()).unwrap_or(OutgoingLink::Unknown)
     }
 }

@@ -5,7 +5,7 @@
 
 use earmark_wire::rsvp::Path;
 
-use super::{Arrival, PathFault, bad_tspec, is_neighbor, not_allowed, too_large};
+use super::{PathFault, ReceivedPath, bad_tspec, is_neighbor, policy_refused, too_large};
 use crate::api::{Change, Event};
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -14,14 +14,14 @@ use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
 
 /// Changes in a Path of a known sender. If all fields are empty, only TTL or flags differ.
-struct News<'r> {
+struct PathChanges<'r> {
     /// Whether the previous hop differs.
     hop: bool,
     tspec: bool,
     adspec: bool,
     carried: bool,
     /// New next hops of the data, if they differ.
-    way: Option<NextHops<'r>>,
+    next_hops: Option<NextHops<'r>>,
 }
 
 impl Rsvp {
@@ -32,29 +32,29 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &Arrival<'_>,
+        arrival: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
-        let news = self.news_of_sender(cx, index, path, arrival)?;
+        let news = self.changes_of_sender(cx, index, path, arrival)?;
         if let Some(news) = &news {
-            self.take_in(cx, index, path, arrival, news);
+            self.store_changes(cx, index, path, arrival, news);
         }
-        let new_way = news.as_ref().is_some_and(|news| news.way.is_some());
-        self.prolong_sender(cx, index, arrival, new_way);
+        let new_way = news.as_ref().is_some_and(|news| news.next_hops.is_some());
+        self.extend_sender(cx, index, arrival, new_way);
         if let Some(news) = &news {
-            self.spread_news(cx, index, news);
+            self.report_changes(cx, index, news);
         }
         Ok(())
     }
 
     /// Returns the changes in a Path, or the reason for rejecting it.
     #[inline]
-    fn news_of_sender<'r, E>(
+    fn changes_of_sender<'r, E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &Arrival<'r>,
-    ) -> Result<Option<News<'r>>, PathFault> {
+        arrival: &ReceivedPath<'r>,
+    ) -> Result<Option<PathChanges<'r>>, PathFault> {
         let psb = self.store.psb(index);
         if matches!(psb.hop, Peer::Local(_)) {
             // Data of a sender on this host does not arrive from the network.
@@ -64,7 +64,7 @@ impl Rsvp {
         let old_origin = self.store.origin(psb.hop);
         let hop = old_origin != arrival.origin(path);
         if hop
-            && arrival.way == Some(NextHops::Astray)
+            && arrival.next_hops == Some(NextHops::WrongInterface)
             && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
         {
             // Multicast routing expects the sender on another interface; state from there is not replaced by this Path.
@@ -73,7 +73,7 @@ impl Rsvp {
         if hop && !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
         }
-        if !hop && self.is_overtaken(cx, psb.name) {
+        if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));
         }
         let tspec = psb.tspec != path.sender.tspec;
@@ -82,29 +82,29 @@ impl Rsvp {
         }
         let adspec = psb.adspec.as_deref() != path.sender.adspec;
         let carried = !psb.carried.is(path.carried);
-        if (adspec || carried) && !self.can_keep(path) {
+        if (adspec || carried) && !self.fits_object_limit(path) {
             return Err(too_large());
         }
         if (tspec || carried) && self.policy.is_some() {
-            self.judge_sender(path).map_err(not_allowed)?;
+            self.check_sender(path).map_err(policy_refused)?;
         }
-        let way = arrival.way.filter(|way| {
+        let way = arrival.next_hops.filter(|way| {
             arrival.is_here() != psb.is_here()
-                || !way.leads_through(cx.context, Some(arrival.interface), &psb.outgoing)
+                || !way.has_outgoing(cx.context, Some(arrival.interface), &psb.outgoing)
         });
         let marks = (psb.ttl, psb.flags & !Psb::HERE) != (arrival.ttl, arrival.flags & !Psb::HERE);
         let any = hop || tspec || adspec || carried || marks || way.is_some();
-        Ok(any.then_some(News { hop, tspec, adspec, carried, way }))
+        Ok(any.then_some(PathChanges { hop, tspec, adspec, carried, next_hops: way }))
     }
 
     /// Stores the changes of a Path in the state of its sender.
-    fn take_in<E: From<Event>>(
+    fn store_changes<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &Arrival<'_>,
-        news: &News<'_>,
+        arrival: &ReceivedPath<'_>,
+        news: &PathChanges<'_>,
     ) {
         if news.hop {
             self.change_hop(cx, index, arrival.origin(path));
@@ -121,27 +121,27 @@ impl Rsvp {
         psb.ttl = arrival.ttl;
         // `change_next_hops` sets HERE.
         psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
-        if let Some(way) = news.way {
+        if let Some(way) = news.next_hops {
             let outgoing = way.outgoing(cx.context, Some(arrival.interface));
-            self.change_way(cx, index, outgoing, arrival.is_here());
+            self.change_next_hops(cx, index, outgoing, arrival.is_here());
         }
     }
 
     /// Extends the lifetime of a sender. The timer changes only if the end comes nearer or the next hops differ.
     #[inline]
-    fn prolong_sender<E>(
+    fn extend_sender<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
-        arrival: &Arrival<'_>,
+        arrival: &ReceivedPath<'_>,
         new_way: bool,
     ) {
         let psb = self.store.psb_mut(index);
         let nearer = arrival.expires_at < psb.expires_at;
         psb.expires_at = arrival.expires_at;
         let peer = psb.hop;
-        self.store.heard(peer, cx.now);
-        self.remember(cx, NamedBlock::new(Block::Sender, index));
+        self.store.note_refresh(peer, cx.now);
+        self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
         if nearer || new_way {
             self.rearm_sender(index);
         }
@@ -149,26 +149,26 @@ impl Rsvp {
 
     /// Replaces the previous hop of a sender; Resv messages go to the new one from now on.
     fn change_hop<E>(&mut self, cx: &HandlerContext<'_, '_, E>, index: Index, origin: Origin) {
-        self.forget_asked(index);
+        self.forget_sent_requests(index);
         self.store.unblock_sender(index);
-        self.store.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
+        self.store.set_message_id(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let old = self.store.psb(index).hop;
         self.store.psb_mut(index).hop =
             self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
-        self.store.part(old, Block::Sender);
-        self.refresh_resv_by_itself(cx.now, index);
+        self.store.release_neighbor(old, Block::Sender);
+        self.refresh_resv_by_message(cx.now, index);
     }
 
     /// Reports the changes of a Path to next hops, previous hops and applications.
-    fn spread_news<E: From<Event>>(
+    fn report_changes<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        news: &News<'_>,
+        news: &PathChanges<'_>,
     ) {
-        if !(news.hop || news.tspec || news.way.is_some() || news.carried) {
+        if !(news.hop || news.tspec || news.next_hops.is_some() || news.carried) {
             if news.adspec {
-                self.tell_applications_of_sender(cx, index);
+                self.notify_applications_of_sender(cx, index);
             }
             if self.store.psb(index).path_message_id != NONE {
                 // The next refresh would do, but state in summary refreshes has none.
@@ -177,11 +177,11 @@ impl Rsvp {
             return;
         }
         self.notify_path_state(cx, index, Change::Changed);
-        self.tell_applications_of_sender(cx, index);
+        self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
-        self.answer_for_receivers(cx, index);
+        self.update_receiver_proxy(cx, index);
         if news.tspec {
-            self.settle_sender(cx, index);
+            self.update_sender_reservations(cx, index);
         }
         if news.hop {
             self.resv_refresh(cx, index, None);
@@ -191,6 +191,6 @@ impl Rsvp {
                 self.rearm_sender(index);
             }
         }
-        self.settle_shared(cx, index);
+        self.update_shared_reservations(cx, index);
     }
 }

@@ -48,11 +48,11 @@ impl Rsvp {
             _ if !secured.receives() => return true,
             Some(MessageType::IntegrityResponse) => self
                 .verify(cx, datagram, interface)
-                .and_then(|genuine| self.response_arrives(datagram, &genuine)),
+                .and_then(|genuine| self.receive_response(datagram, &genuine)),
             _ => {
                 let verdict = self
                     .verify(cx, datagram, interface)
-                    .and_then(|genuine| self.judge(cx.now, &genuine));
+                    .and_then(|genuine| self.check_sequence(cx.now, &genuine));
                 self.send_challenges(cx);
                 if verdict.is_ok() {
                     mark(Checkpoint::Integrity);
@@ -73,7 +73,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         interface: &Interface,
-    ) -> Result<Genuine, DropReason> {
+    ) -> Result<VerifiedMessage, DropReason> {
         let Some(integrity) = &mut self.integrity else { return Err(DropReason::UnknownKey) };
         let message = datagram.payload;
         let object = integrity_of(message).ok_or(DropReason::MissingIntegrity)?;
@@ -96,24 +96,24 @@ impl Rsvp {
             integrity.overdue[index] = true;
             cx.out.notify(Event::LastKeyExpired { key: object.key_id });
         }
-        Ok(Genuine {
+        Ok(VerifiedMessage {
             key_id: object.key_id,
             sender,
             sequence: object.sequence,
-            answers: object.flags & earmark_wire::rsvp::Integrity::HANDSHAKE != 0,
+            handshake_flag: object.flags & earmark_wire::rsvp::Integrity::HANDSHAKE != 0,
         })
     }
 
-    fn judge(&mut self, now: Time, genuine: &Genuine) -> Result<(), DropReason> {
-        let &Genuine { key_id, sender, sequence, answers } = genuine;
+    fn check_sequence(&mut self, now: Time, genuine: &VerifiedMessage) -> Result<(), DropReason> {
+        let &VerifiedMessage { key_id, sender, sequence, handshake_flag: answers } = genuine;
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        integrity.handshakes.judge(now, (key_id, sender), sequence, answers)
+        integrity.handshakes.check_sequence(now, (key_id, sender), sequence, answers)
     }
 
-    fn response_arrives(
+    fn receive_response(
         &mut self,
         datagram: &Datagram<'_>,
-        genuine: &Genuine,
+        genuine: &VerifiedMessage,
     ) -> Result<(), DropReason> {
         let Ok(Message { body: Body::IntegrityResponse(challenge), .. }) =
             Message::parse(datagram.payload)
@@ -122,7 +122,7 @@ impl Rsvp {
         };
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
         let peer = (genuine.key_id, genuine.sender);
-        integrity.handshakes.answered(peer, challenge, genuine.sequence)
+        integrity.handshakes.accept_response(peer, challenge, genuine.sequence)
     }
 
     /// Sends an Integrity Response signed with the key that the challenge names, and resends the messages that the
@@ -160,33 +160,33 @@ impl Rsvp {
             integrity: Some(integrity.next_integrity(cx.now, key)),
             ..Message::new(how.ttl, Body::IntegrityResponse(challenge))
         };
-        integrity.leave_as_it_is(cx.out.len());
+        integrity.skip_signing(cx.out.len());
         let place = cx.out.send(how, response.buffer_len());
         if response.emit(place).is_err() || !integrity.seal(key, place) {
             cx.out.take_back();
         }
-        integrity.send_again(cx.now, datagram.interface, to, cx.out);
+        integrity.resend_recent(cx.now, datagram.interface, to, cx.out);
         Ok(())
     }
 
     /// Handles a change of interfaces or routes: neighbours that keys name may be reachable now.
     #[cold]
-    pub(crate) fn host_changes_for_neighbors<E: From<Event>>(
+    pub(crate) fn host_changed_for_neighbors<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         match event {
             HostEvent::RouteChanged(prefix) => {
-                self.greet_neighbors(cx, |neighbor| prefix.contains(neighbor));
+                self.challenge_named_neighbors(cx, |neighbor| prefix.contains(neighbor));
             }
-            HostEvent::InterfaceChanged(_) => self.greet_neighbors(cx, |_| true),
+            HostEvent::InterfaceChanged(_) => self.challenge_named_neighbors(cx, |_| true),
             _ => {}
         }
     }
 
     /// Challenges unknown neighbours that keys name, in advance.
-    fn greet_neighbors<E: From<Event>>(
+    fn challenge_named_neighbors<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         concerned: impl Fn(IpAddr) -> bool,
@@ -204,7 +204,7 @@ impl Rsvp {
                 if secured.is_some_and(|secured| Secured::receives(*secured))
                     && interface.is_some_and(|i| i.up && key.serves_on(&i.name))
                 {
-                    handshakes.greet(cx.now, (key.id, neighbor));
+                    handshakes.challenge_in_advance(cx.now, (key.id, neighbor));
                 }
             }
         }
@@ -219,7 +219,7 @@ impl Rsvp {
     ) {
         if let Some(integrity) = &mut self.integrity {
             integrity.replace_keys(keys);
-            self.greet_neighbors(cx, |_| true);
+            self.challenge_named_neighbors(cx, |_| true);
         }
     }
 
@@ -256,7 +256,7 @@ impl Rsvp {
     }
 
     /// Handles the handshake timer.
-    pub(crate) fn handshake_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+    pub(crate) fn handshake_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         if let Some(integrity) = &mut self.integrity {
             integrity.timer = None;
         }
@@ -299,12 +299,12 @@ impl Integrity {
 }
 
 /// Message with a valid digest.
-struct Genuine {
+struct VerifiedMessage {
     key_id: u64,
     sender: IpAddr,
     sequence: u64,
     /// HF: the sender answers challenges.
-    answers: bool,
+    handshake_flag: bool,
 }
 
 /// Returns the sending system: the address in the hop object, or else the IP source address (RFC 2747 section 4).

@@ -24,7 +24,7 @@ const FROM_PORT: u16 = 1_699;
 impl Rsvp {
     /// Sends a DREP, or a fragment of one, from this node towards the requester. Its ROUTE, if any, ends with the node
     /// before this one.
-    pub(super) fn return_answer<E: From<Event>>(
+    pub(super) fn return_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
@@ -35,14 +35,14 @@ impl Rsvp {
             (Some(route), Some(target)) if is_neighbor(cx.context, target) => {
                 let pointer = u8::try_from(route.nodes.len() - 1).unwrap_or(u8::MAX);
                 let route = Some(Route { pointer, ..route });
-                self.send_answer(cx, &Diagnosis { route, ..*answer }, target)
+                self.send_drep(cx, &Diagnosis { route, ..*answer }, target)
             }
-            _ => self.give_to_requester(cx, answer),
+            _ => self.deliver_to_requester(cx, answer),
         };
     }
 
     /// Forwards a DREP of another node by one hop.
-    pub(super) fn pass_answer_on<E: From<Event>>(
+    pub(super) fn forward_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
@@ -59,14 +59,14 @@ impl Rsvp {
                     return Err(DropReason::BadHop);
                 }
                 let route = Some(Route { pointer, ..route });
-                self.send_answer(cx, &Diagnosis { route, ..*answer }, target)
+                self.send_drep(cx, &Diagnosis { route, ..*answer }, target)
             }
             None if !last_hop && !requester => Err(DropReason::NotForUs),
-            _ => self.give_to_requester(cx, answer),
+            _ => self.deliver_to_requester(cx, answer),
         }
     }
 
-    fn send_answer<E: From<Event>>(
+    fn send_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
@@ -83,7 +83,7 @@ impl Rsvp {
 
     /// Delivers a DREP to the requester: to this node itself; as an RSVP message to an RSVP node; else inside UDP (RFC
     /// 2745 section 6).
-    fn give_to_requester<E: From<Event>>(
+    fn deliver_to_requester<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
@@ -93,9 +93,9 @@ impl Rsvp {
         match requester.selector {
             SourceSelector::Port(0) | SourceSelector::FlowLabel(_) => {
                 if cx.context.interfaces.is_local(requester.source) {
-                    return self.trace_is_answered(cx, answer);
+                    return self.receive_trace_drep(cx, answer);
                 }
-                self.send_answer(cx, answer, requester.source)
+                self.send_drep(cx, answer, requester.source)
             }
             SourceSelector::Port(port) => {
                 self.send_inside_udp(cx, answer, own, port);
@@ -121,7 +121,7 @@ impl Rsvp {
         }
         if let Some(integrity) = &mut self.integrity {
             // A node that is not a neighbour could not verify INTEGRITY, and the digest would have to cover UDP.
-            integrity.leave_as_it_is(cx.out.len());
+            integrity.skip_signing(cx.out.len());
         }
         self.counters.send(MessageType::Drep);
         let how = Outgoing { protocol: UDP, ..to_neighbor(source, destination) };
