@@ -229,7 +229,7 @@ mod tests {
 
     /// RFC 2205 section 3.7: L = (K + 0.5) * 1.5 * R.
     #[test]
-    fn state_lives_as_long_as_the_rfc_says() {
+    fn lifetime_follows_rfc_2205() {
         let timing = Timing::default();
         assert_eq!(timing.refresh_ms(), 30_000);
         assert_eq!(timing.lifetime(30_000), Duration::from_millis(157_500));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_may_do_so_much_in_a_second_and_others_as_much() {
+    fn changes_are_limited_for_each_neighbor() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         let granted = |throttle: &mut Throttle, now, who| {
@@ -176,7 +176,7 @@ mod tests {
     /// Forged neighbours do not fill the memory: above the limit they share a bucket, and known neighbours are
     /// unaffected.
     #[test]
-    fn many_neighbours_share() {
+    fn neighbors_over_limit_share_bucket() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         assert!(throttle.admits(start, ETH1, neighbor(0), 10));

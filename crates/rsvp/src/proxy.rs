@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_answers_what_fits_all_that_it_mentions() {
+    fn receiver_proxy_matches_all_conditions() {
         let address = |text: &str| text.parse().expect("an address");
         let range = |text: &str| alloc::vec![text.parse().expect("a range")];
         let session =

@@ -327,7 +327,7 @@ mod tests {
     /// Memory of one unicast session with one reservation, block by block, without shared parts (the ADSPEC) and
     /// without the spare capacity of growing tables.
     #[test]
-    fn blocks_stay_small() {
+    fn block_sizes_are_limited() {
         for (block, size, limit) in [
             ("session", size_of::<SessionBlock>(), 48),
             ("psb", size_of::<Psb>(), 184),

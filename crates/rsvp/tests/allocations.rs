@@ -19,7 +19,7 @@ fn allocations(population: &mut Population, arrivals: &[Arrival]) -> u64 {
 
 /// One test for all cases, because the allocator counts for the whole process.
 #[test]
-fn refreshes_allocate_nothing() {
+fn refresh_without_changes_allocates_nothing() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let mut population = Population::new(1);
     let fixed = [population.path(0), population.resv(0)];

@@ -41,7 +41,7 @@ fn asked_next(router: &mut Bench) -> Option<String> {
 
 /// Blockade state lasts twice the refresh period; then the full request is sent again.
 #[test]
-fn it_ends_by_itself() {
+fn blockade_ends_after_two_refresh_periods() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
     assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 2 of 4000"));
@@ -51,7 +51,7 @@ fn it_ends_by_itself() {
 
 /// Blockade state lasts until 2 R have passed, and not longer.
 #[test]
-fn it_ends_at_its_time() {
+fn blockade_lasts_until_its_end_time() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
     let moment = Duration::from_nanos(1);
@@ -66,7 +66,7 @@ fn it_ends_at_its_time() {
 
 /// Blockade state ends with its sender; the same sender starts without it.
 #[test]
-fn it_ends_with_its_sender() {
+fn blockade_of_torn_sender_is_removed() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
     router.arrives(ETH1, Body::PathTear(path_tear()));
@@ -77,7 +77,7 @@ fn it_ends_with_its_sender() {
 
 /// What failed behind one previous hop may succeed behind another.
 #[test]
-fn it_ends_when_the_sender_comes_from_elsewhere() {
+fn blockade_is_removed_when_previous_hop_changes() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let elsewhere = || {
         let mut path = path();
@@ -97,7 +97,7 @@ fn it_ends_when_the_sender_comes_from_elsewhere() {
 
 /// Blockade state of a wildcard request concerns a previous hop, with all of its senders, as long as there is one.
 #[test]
-fn wildcard_requests_are_held_back_from_a_hop() {
+fn wildcard_request_to_failed_hop_is_blocked() {
     let second = sender_on(4001);
     let mut router = blocked(wildcard(4), wildcard(2));
     let outcomes = router.arrives(ETH1, Body::Path(path_of(second)));
@@ -113,7 +113,7 @@ fn wildcard_requests_are_held_back_from_a_hop() {
 
 /// Blockade state ends with the last request, too.
 #[test]
-fn it_ends_with_the_reservation() {
+fn blockade_of_torn_reservation_is_removed() {
     let mut router = blocked(wildcard(4), wildcard(2));
     router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(4))));
     router.arrives(ETH2, Body::ResvTear(tear_of(by("10.0.2.3", wildcard(2)))));
@@ -123,7 +123,7 @@ fn it_ends_with_the_reservation() {
 
 /// Blocked requests of a shared style do not count for the senders in their filters.
 #[test]
-fn shared_requests_are_held_back_for_the_senders_that_failed() {
+fn shared_request_is_blocked_for_failed_senders_only() {
     let (first, second) = (sender_on(4000), sender_on(4001));
     let mut router = router();
     router.arrives(ETH1, Body::Path(path_of(first)));
@@ -149,7 +149,7 @@ fn shared_requests_are_held_back_for_the_senders_that_failed() {
 
 /// An error about one sender does not block requests for another one of the session.
 #[test]
-fn other_senders_are_not_held_back() {
+fn request_for_other_sender_is_not_blocked() {
     let other = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));

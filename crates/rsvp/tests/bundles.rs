@@ -3,8 +3,8 @@
 #[path = "common/chain.rs"]
 mod chain;
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 #[path = "common/signing.rs"]
 mod signing;
 
@@ -19,7 +19,7 @@ use earmark_core::{Interface, InterfaceId, MulticastRoute, Neighbor, Outgoing, R
 use earmark_rsvp::integrity::Algorithm;
 use earmark_rsvp::{Config, Timing};
 use earmark_wire::rsvp::{Body, Bundle, Message, MessageType, Path, Session};
-use naming::*;
+use message_ids::*;
 use proptest::prelude::*;
 use signing::{KEY, key, settings};
 
@@ -41,7 +41,7 @@ fn packets(chain: &Chain, mark: usize) -> usize {
 
 /// A hundred sessions at once: a Bundle holds eight or more messages of each type.
 #[test]
-fn many_set_ups_cost_few_packets() {
+fn simultaneous_setups_need_few_packets() {
     let mut chain = warm(Config::default());
     let mark = chain.seen.len();
     chain.open_together(2..=101);
@@ -69,7 +69,7 @@ fn bundled(node: &Node) -> usize {
 
 /// If Bundles are disabled, or the neighbour does not support refresh reduction, each message is a packet.
 #[test]
-fn without_them_each_message_is_a_packet() {
+fn message_without_bundling_is_one_packet() {
     let mut off = Config::default();
     off.reduction.bundle = false;
     let mut apart = Config::default();
@@ -85,7 +85,7 @@ fn without_them_each_message_is_a_packet() {
 
 /// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order of signing.
 #[test]
-fn signed_messages_travel_in_bundles() {
+fn signed_messages_are_bundled() {
     let mut settings = settings(vec![key(KEY, Algorithm::HmacSha256)]);
     settings.window = 1; // no reordering
     let mut chain = warm(Config { integrity: settings, ..Config::default() });
@@ -101,7 +101,7 @@ fn signed_messages_travel_in_bundles() {
 
 /// A lost Bundle loses all its messages, which are retransmitted.
 #[test]
-fn a_lost_bundle_is_made_up_for() {
+fn lost_bundle_is_retransmitted() {
     for from in [LEFT, MIDDLE, RIGHT] {
         let mut chain = warm(Config::default());
         let mut lost = false;
@@ -138,7 +138,7 @@ fn session_of(port: u16) -> Session {
 
 /// Only messages that a peer receives may be bundled for it.
 #[test]
-fn strangers_groups_and_udp_get_no_bundles() {
+fn messages_to_unknown_hop_group_and_udp_are_not_bundled() {
     let (mut router, ..) = settled();
     let other = Path { session: session_of(9), ..path() };
     let outcomes = path_named(&mut router, other, named(7));
@@ -176,7 +176,7 @@ fn bundle_of(messages: &[Message<'_>]) -> Vec<u8> {
 /// A message of a Bundle that this router does not handle is forwarded as if received alone: from its sender to its
 /// destination, with router alert.
 #[test]
-fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
+fn bundled_message_for_other_node_is_relayed() {
     let mut router = router();
     let plain = Interface {
         bandwidth: Rate::ZERO,
@@ -199,7 +199,7 @@ proptest! {
 
     /// Many sessions start and end, with losses: the final state is the same with and without Bundles.
     #[test]
-    fn states_are_the_same_with_bundles_and_without(
+    fn states_with_and_without_bundles_are_equal(
         seed: u64,
         percent in 0..15_u64,
         steps in proptest::collection::vec((0..4_u8, 0..6_u16, 1..2_000_u32), 1..15),
@@ -245,7 +245,7 @@ proptest! {
 
 /// A reservation requested in a Bundle is confirmed in one.
 #[test]
-fn reservations_and_acknowledgements_go_back_together() {
+fn reservation_and_acknowledgement_share_a_bundle() {
     let mut router = router();
     introduce(&mut router);
     let paths: Vec<_> = (1..=5)

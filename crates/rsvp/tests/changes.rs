@@ -37,7 +37,7 @@ fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
 /// The data leaves its path and returns while the reservation there still exists: the request upstream is sent at once,
 /// and then refreshed.
 #[test]
-fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
+fn reservation_after_data_returns_is_refreshed() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -60,7 +60,7 @@ fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
 /// A sending application gets RESV_EVENT when a route change ends its reservation, and when the reservation is
 /// restored.
 #[test]
-fn a_sender_hears_that_its_route_has_no_reservation() {
+fn sender_is_notified_of_reservation_lost_by_route_change() {
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });
@@ -83,7 +83,7 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
 
 /// Reservations on an old path end without a message upstream, where another may have replaced them.
 #[test]
-fn the_end_of_an_old_way_is_no_news_upstream() {
+fn end_of_old_path_sends_nothing_upstream() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -97,7 +97,7 @@ fn the_end_of_an_old_way_is_no_news_upstream() {
 /// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that repeats
 /// a refused increase keeps its reservation.
 #[test]
-fn a_refused_increase_refreshes_what_is_there() {
+fn refused_increase_refreshes_old_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -115,7 +115,7 @@ fn a_refused_increase_refreshes_what_is_there() {
 
 /// Appendix A.5, InPlace: set for every refusal while an older reservation exists, whatever the reason.
 #[test]
-fn every_refusal_says_whether_a_reservation_stands() {
+fn refusal_with_older_reservation_has_in_place_flag() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
@@ -130,7 +130,7 @@ fn every_refusal_says_whether_a_reservation_stands() {
 /// The request with small packets ends, and the link cannot carry those of the other: the rate still decreases, and the
 /// other keeps packets of the admitted size.
 #[test]
-fn less_is_reserved_even_where_larger_packets_are_refused() {
+fn decrease_with_larger_packets_keeps_packet_size() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let small = TokenBucket { max_packet_size: 500, ..tspec(5) };
@@ -158,7 +158,7 @@ fn less_is_reserved_even_where_larger_packets_are_refused() {
 /// All requests merged into a reservation end at once: no intermediate installation, a ResvErr to each next hop, and
 /// one ResvTear upstream.
 #[test]
-fn merged_requests_are_lost_together() {
+fn merged_requests_end_at_once() {
     let merged = || {
         let mut router = router();
         router.arrives(ETH1, Body::Path(path()));
@@ -201,7 +201,7 @@ fn merged_requests_are_lost_together() {
 
 /// A PathTear follows its Path through an interface without RSVP, relayed as by a router without RSVP.
 #[test]
-fn a_path_tear_passes_where_its_path_did() {
+fn path_tear_through_interface_without_rsvp_is_relayed() {
     let mut router = router();
     router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
     for body in [Body::Path(path()), Body::PathTear(path_tear())] {
@@ -215,7 +215,7 @@ fn a_path_tear_passes_where_its_path_did() {
 
 /// RFC 2205 appendix C: for hosts without raw sockets an equal PathTear is also sent in UDP.
 #[test]
-fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
+fn path_tear_to_udp_hosts_is_also_encapsulated() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let flows = [flow(2)];
@@ -246,7 +246,7 @@ fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
 /// A sender without a route at the last lookup is looked up again with its next Path, even if no route change was
 /// reported.
 #[test]
-fn a_sender_without_route_is_dropped_until_it_has_one() {
+fn path_without_route_is_dropped_until_route_exists() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let routes = core::mem::take(&mut router.routes);
@@ -260,7 +260,7 @@ fn a_sender_without_route_is_dropped_until_it_has_one() {
 
 /// Once a sender has a route again its Paths need no lookup, until a route change is reported.
 #[test]
-fn a_sender_with_a_route_again_is_on_its_way() {
+fn path_after_route_returns_needs_no_lookup() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let prefix = "10.0.9.0/24".parse().expect("a prefix");

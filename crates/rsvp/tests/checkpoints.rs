@@ -26,7 +26,7 @@ fn passed(checkpoint: Checkpoint) -> bool {
 
 /// One test for all cases, because a process has only one hook.
 #[test]
-fn a_message_that_proves_whose_it_is_passes_integrity() {
+fn authentic_message_passes_integrity_checkpoint() {
     set_hook(&(note as Hook)).expect("the first one");
     enable(true);
     let mut bench = router_with_key();

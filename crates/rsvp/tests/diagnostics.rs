@@ -93,7 +93,7 @@ fn dropped(outcomes: &[Outcome]) -> Option<DropReason> {
 }
 
 #[test]
-fn a_router_adds_what_it_knows_and_passes_the_question_on() {
+fn dreq_at_router_is_forwarded_with_response() {
     let mut bench = reserved();
     let responses = [first_response()];
     let asked = Diagnosis {
@@ -131,7 +131,7 @@ fn ip_of_receiver() -> IpAddr {
 
 /// DIAG_SELECT: only objects that are listed and known; C-Type 0 matches any.
 #[test]
-fn a_question_selects_what_it_wants() {
+fn dreq_with_diag_select_gets_selected_objects() {
     let mut bench = reserved();
     let responses = [first_response()];
     let wanted = [(11, 0), (3, 1), (3, 2), (9, 1), (13, 0), (15, 0), (200, 0)];
@@ -150,7 +150,7 @@ fn a_question_selects_what_it_wants() {
 /// A DREQ becomes a DREP where path state is missing, where enough nodes have answered, and where the hop count
 /// overflows.
 #[test]
-fn the_end_of_the_way_turns_the_question_into_the_answer() {
+fn dreq_at_end_of_path_becomes_drep() {
     let mut bench = reserved();
     let responses = [first_response()];
     let asked = question(&bench, &responses);
@@ -183,7 +183,7 @@ fn ip_of_downstream() -> IpAddr {
 
 /// A hop decremented the TTL, so it does not support RSVP. With an unknown LIH the outgoing interface is unknown.
 #[test]
-fn hops_without_rsvp_and_unknown_handles_show() {
+fn dreq_over_hop_without_rsvp_reports_distance() {
     let mut bench = reserved();
     let responses = [first_response()];
     let mut asked = question(&bench, &responses);
@@ -198,7 +198,7 @@ fn hops_without_rsvp_and_unknown_handles_show() {
 
 /// If the message would become too long, the responses are returned first; if even that is too long, ROUTE is dropped.
 #[test]
-fn what_is_too_long_goes_back_in_parts() {
+fn long_dreq_is_returned_in_fragments() {
     let mut bench = reserved();
     let responses = [first_response(); 3];
     let nodes = [ip(RECEIVER); 3];
@@ -235,7 +235,7 @@ fn what_is_too_long_goes_back_in_parts() {
 
 /// A link with a small MTU upstream reduces the path MTU; the longest message fits beside IP and UDP.
 #[test]
-fn the_path_mtu_follows_the_links() {
+fn dreq_over_small_mtu_reduces_path_mtu() {
     let mut bench = reserved();
     let mut link = bench.interfaces.by_id(ETH1).expect("known").clone();
     link.mtu = 576;
@@ -248,7 +248,7 @@ fn the_path_mtu_follows_the_links() {
 
 /// DREPs return one node at a time, and from the last one to the requester.
 #[test]
-fn answers_retrace_the_route() {
+fn drep_with_route_returns_hop_by_hop() {
     let mut bench = reserved();
     let responses = [first_response()];
     let nodes = [ip(DOWNSTREAM), ip("10.0.1.2")];
@@ -273,7 +273,7 @@ fn answers_retrace_the_route() {
 
 /// A requester with a port gets UDP, and need not support RSVP.
 #[test]
-fn who_speaks_no_rsvp_is_answered_inside_udp() {
+fn requester_with_port_gets_drep_in_udp() {
     let mut bench = reserved();
     let requester = FilterSpec { source: ip(REQUESTER), selector: SourceSelector::Port(5_353) };
     let diagnostic = Diagnostic { max_hops: 1, requester, ..diagnostic() };
@@ -290,7 +290,7 @@ fn who_speaks_no_rsvp_is_answered_inside_udp() {
 
 /// A DREQ without responses is on its way to its LAST-HOP, which may not be this node.
 #[test]
-fn questions_find_their_last_hop() {
+fn fresh_dreq_is_forwarded_to_last_hop() {
     let mut bench = reserved();
     let asked = question(&bench, &[]);
     let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
@@ -307,7 +307,7 @@ fn questions_find_their_last_hop() {
 
 /// DREPs are not sent to addresses other than unicast, nor beyond the route, nor to nodes without a request.
 #[test]
-fn what_makes_no_sense_is_dropped() {
+fn invalid_diagnostics_are_dropped() {
     let mut bench = reserved();
     let responses = [first_response()];
     let asked = question(&bench, &responses);
@@ -342,7 +342,7 @@ fn what_makes_no_sense_is_dropped() {
 }
 
 #[test]
-fn so_many_a_second_are_answered_and_none_where_it_is_switched_off() {
+fn dreqs_over_rate_limit_or_disabled_are_dropped() {
     let diagnostics = Settings { per_second: 5, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
     let responses = [first_response()];
@@ -395,7 +395,7 @@ proptest! {
     /// For any input: at most two messages, which can be parsed and are no longer than the input plus this node's
     /// response; no state changes.
     #[test]
-    fn nothing_that_is_asked_does_harm(
+    fn arbitrary_diagnostics_change_no_state(
         diagnostic in diagnostics(),
         is_question: bool,
         lih in prop_oneof![Just(1_u32), Just(2), any::<u32>()],

@@ -52,7 +52,7 @@ fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
 /// RFC 2205 appendix B, code 1, value 2: a request for more than the link has left reserves nothing and is not
 /// forwarded.
 #[test]
-fn too_much_is_refused() {
+fn request_over_capacity_is_refused() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
@@ -70,7 +70,7 @@ fn too_much_is_refused() {
 
 /// RFC 2205 section 3.1.8: a refused increase leaves the old reservation, and the error has InPlace.
 #[test]
-fn a_failed_increase_leaves_what_was_there() {
+fn refused_increase_keeps_old_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -88,7 +88,7 @@ fn a_failed_increase_leaves_what_was_there() {
 
 /// The bandwidth of one session is unavailable to others until it is released.
 #[test]
-fn sessions_share_the_link() {
+fn released_bandwidth_is_available_to_other_sessions() {
     let mut router = router();
     let mut other = path();
     other.session.port = 6000;
@@ -107,7 +107,7 @@ fn sessions_share_the_link() {
 
 /// Code 1, value 3: packets larger than the MTU of the link.
 #[test]
-fn packets_too_large_are_refused() {
+fn packets_over_mtu_are_refused() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let jumbo = FlowSpec::ControlledLoad(TokenBucket { max_packet_size: 9_000, ..tspec(2) });
@@ -119,7 +119,7 @@ fn packets_too_large_are_refused() {
 
 /// Code 3: no path state for the session. Code 4: path state, but not of this sender. No state is created either way.
 #[test]
-fn a_resv_needs_a_path() {
+fn resv_without_path_state_is_refused() {
     let mut router = router();
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     let expected = error("10.0.2.1", 0, ErrorCode::NoPathInformation, 0);
@@ -135,7 +135,7 @@ fn a_resv_needs_a_path() {
 
 /// RFC 2205 section 3.1.8: flow descriptors of one message are handled independently.
 #[test]
-fn each_flow_descriptor_is_judged_by_itself() {
+fn flow_descriptors_of_one_resv_are_admitted_independently() {
     let mut router = router();
     let mut second = path();
     second.sender.template.selector = SourceSelector::Port(4001);
@@ -160,7 +160,7 @@ fn each_flow_descriptor_is_judged_by_itself() {
 
 /// Invalid values: code 21, by PathErr for the Tspec, by ResvErr for the flowspec.
 #[test]
-fn impossible_numbers_are_traffic_control_errors() {
+fn invalid_tspec_or_flowspec_is_traffic_control_error() {
     let mut router = router();
     for rate in [f32::NAN, -1.0, f32::INFINITY] {
         let mut bad = path();
@@ -187,7 +187,7 @@ fn impossible_numbers_are_traffic_control_errors() {
 
 /// A refresh with invalid values leaves the state unchanged.
 #[test]
-fn nonsense_in_a_refresh_changes_nothing() {
+fn refresh_with_invalid_values_changes_nothing() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let mut bad = path();
@@ -199,7 +199,7 @@ fn nonsense_in_a_refresh_changes_nothing() {
 
 /// RFC 2205 section 3.2, rule 1, code 7; rule 3, code 8. Rule 2 ("bad source port") is only logged.
 #[test]
-fn ports_that_conflict_are_errors() {
+fn conflicting_ports_are_refused() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let mut portless = path();
@@ -230,7 +230,7 @@ fn ports_that_conflict_are_errors() {
 
 /// A PathErr is forwarded hop by hop to its sender.
 #[test]
-fn a_path_err_travels_upstream() {
+fn path_err_is_forwarded_upstream() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let message = PathErr {
@@ -246,7 +246,7 @@ fn a_path_err_travels_upstream() {
 
 /// A ResvErr is forwarded hop by hop to the receivers of the reservation, with this node's hop object.
 #[test]
-fn a_resv_err_travels_downstream() {
+fn resv_err_is_forwarded_downstream() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -275,7 +275,7 @@ fn a_resv_err_travels_downstream() {
 /// The kernel refuses what the ledger granted: the receiver gets a ResvErr (code 22, the errno as value), the previous
 /// hop a ResvTear, and no state remains.
 #[test]
-fn what_traffic_control_refuses_is_taken_back() {
+fn reservation_refused_by_traffic_control_is_removed() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -297,7 +297,7 @@ fn what_traffic_control_refuses_is_taken_back() {
 
 /// Appendix B, code 5: a session has one style at a time, and the error contains it.
 #[test]
-fn a_second_style_conflicts_with_the_first() {
+fn second_style_is_refused() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -317,7 +317,7 @@ fn a_second_style_conflicts_with_the_first() {
 
 /// Appendix B, code 6: the flow descriptors of an unknown style are quoted unchanged.
 #[test]
-fn a_style_never_heard_of_is_quoted_back() {
+fn unknown_style_is_quoted_in_error() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let flows = [flow(2)];
@@ -343,7 +343,7 @@ fn a_style_never_heard_of_is_quoted_back() {
 /// RFC 2205 section 3.10: an unknown class 0bbbbbbb causes an error to the sender of the message, 10bbbbbb is ignored,
 /// and 11bbbbbb is stored, forwarded, and sent again with each refresh.
 #[test]
-fn unknown_objects_are_treated_by_their_high_bits() {
+fn unknown_objects_are_handled_by_class_bits() {
     let unknown = |class: u8| {
         let mut octets = octets(Body::Path(path()), 63);
         octets.extend_from_slice(&[0, 8, class, 9, 1, 2, 3, 4]);
@@ -379,7 +379,7 @@ fn unknown_objects_are_treated_by_their_high_bits() {
 
 /// At a limit new work is refused, and existing state stays.
 #[test]
-fn limits_refuse_new_work_only() {
+fn limits_refuse_new_state_only() {
     let mut router = with_config(Config { max_sessions: 1, max_senders: 1, ..Config::default() });
     router.arrives(ETH1, Body::Path(path()));
     let mut second_session = path();
@@ -396,7 +396,7 @@ fn limits_refuse_new_work_only() {
 
 /// Invalid content in well-formed messages.
 #[test]
-fn senseless_messages_are_dropped_with_their_reason() {
+fn invalid_messages_are_dropped_with_reason() {
     type Act<'a> = &'a dyn Fn(&mut Bench) -> Vec<Outcome>;
     let cases: [(&str, DropReason, Act<'_>); 8] = [
         ("R is zero", DropReason::ZeroRefreshPeriod, &|router| {
@@ -452,7 +452,7 @@ fn senseless_messages_are_dropped_with_their_reason() {
 
 /// A message to another node is forwarded unchanged (RFC 2209, MESSAGE ARRIVES).
 #[test]
-fn messages_for_others_are_passed_on() {
+fn message_to_other_node_is_forwarded() {
     let mut router = router();
     let octets = octets(Body::Resv(resv(&[flow(2)])), 64);
     let outcomes = router.octets_arrive(ETH2, ip("10.0.0.50"), 64, &octets);
@@ -465,7 +465,7 @@ fn messages_for_others_are_passed_on() {
 
 /// An interface without RSVP is handled as by a router without RSVP.
 #[test]
-fn interfaces_that_take_no_part_are_transparent() {
+fn interface_without_rsvp_relays_messages() {
     let mut router = router();
     router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
     let sent_octets = octets(Body::Path(path()), 63);

@@ -60,7 +60,7 @@ fn leave(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, Option<IpAddr>)> {
 }
 
 #[test]
-fn path_leaves_by_the_next_hop_of_its_flow_and_refreshes_ask_no_more() {
+fn path_uses_next_hop_of_flow_and_refreshes_need_no_lookup() {
     let (mut router, host) = fork();
     host.send_through(ETH3, "10.0.3.2");
     let outcomes = router.arrives(ETH1, Body::Path(path()));

@@ -41,7 +41,7 @@ fn answer(challenge: Challenge, sequence: u64) -> Vec<u8> {
 /// RFC 2747 section 4.3: the first message causes a challenge, the response opens the association, and older messages
 /// are dropped.
 #[test]
-fn a_new_neighbor_has_to_answer_a_challenge() {
+fn new_neighbor_must_answer_challenge() {
     let mut bench = secured(challenging(HandshakeMode::Offered));
     let own = ip("10.0.1.2");
     let fresh = |sequence| Signer { sequence, flags: Integrity::HANDSHAKE, ..SIGNER };
@@ -78,7 +78,7 @@ fn a_new_neighbor_has_to_answer_a_challenge() {
 }
 
 #[test]
-fn an_unanswered_challenge_is_given_up() {
+fn unanswered_challenge_is_given_up() {
     let mut bench = secured(challenging(HandshakeMode::Required));
     let signer = Signer { flags: Integrity::HANDSHAKE, ..SIGNER };
     path_arrives(&mut bench, &signer.sign(&path_octets()));
@@ -95,7 +95,7 @@ fn an_unanswered_challenge_is_given_up() {
 
 /// A neighbour that a key names is challenged before it sends anything, until it answers.
 #[test]
-fn named_neighbors_are_challenged_in_advance() {
+fn neighbor_named_by_key_is_challenged_in_advance() {
     let mut settings = challenging(HandshakeMode::Offered);
     settings.keys[0].neighbors = vec![ip(UPSTREAM)];
     let mut bench = secured(settings);
@@ -122,7 +122,7 @@ fn named_neighbors_are_challenged_in_advance() {
 
 /// A challenge gets a signed response, and the messages that the challenger has just dropped are sent again.
 #[test]
-fn a_challenge_is_answered_and_the_last_second_repeated() {
+fn challenge_is_answered_and_recent_messages_are_resent() {
     let mut bench = router_with_key();
     let first = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
     let challenge = Challenge { key_id: KEY, cookie: 0xfeed };
@@ -152,7 +152,7 @@ fn a_challenge_is_answered_and_the_last_second_repeated() {
 /// RFC 2747 section 5.2: keys can be removed and added while the engine runs. Associations of the remaining ones are
 /// kept.
 #[test]
-fn keys_can_be_replaced() {
+fn replaced_keys_keep_associations_of_remaining_keys() {
     let mut bench = router_with_key();
     let path = |sequence, key| Signer { sequence, key, ..SIGNER }.sign(&path_octets());
     path_arrives(&mut bench, &path(5, KEY));

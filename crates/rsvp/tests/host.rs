@@ -40,7 +40,7 @@ fn rejection(outcomes: &[Outcome]) -> Option<Rejection> {
 
 /// SENDER: the first Path is sent at once, with the application's TTL and an ADSPEC that includes this host's own link.
 #[test]
-fn a_sender_announces_itself() {
+fn sender_command_sends_path_at_once() {
     let mut host = sender();
     assert_eq!(host.command(open()), []);
     let outcomes = host.command(send(2));
@@ -63,7 +63,7 @@ fn sent_kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
 
 /// An unspecified source address is replaced by the host's own.
 #[test]
-fn a_sender_without_address_gets_the_hosts() {
+fn sender_without_address_gets_host_address() {
     let mut host = sender();
     host.command(open());
     let template = FilterSpec { source: ip("0.0.0.0"), selector: SourceSelector::Port(4000) };
@@ -77,7 +77,7 @@ fn a_sender_without_address_gets_the_hosts() {
 /// RESV_EVENT: the reservation is made on the host's own link, and the application is notified of it and of its
 /// changes.
 #[test]
-fn a_sender_hears_of_its_reservation() {
+fn sender_is_notified_of_reservation() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -106,7 +106,7 @@ fn a_sender_hears_of_its_reservation() {
 
 /// RFC 2205 section 2.6: the last node towards the sender confirms, to the receiver that requested it.
 #[test]
-fn a_sender_confirms() {
+fn sender_host_sends_confirmation() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -126,7 +126,7 @@ fn a_sender_confirms() {
 /// RESERVE: nothing can be reserved before a Path has arrived; then a Resv goes to the previous hop, with RESV_CONFIRM
 /// if requested.
 #[test]
-fn a_receiver_reserves() {
+fn reserve_command_after_path_sends_resv() {
     let mut host = receiver();
     host.command(open());
     assert_eq!(rejection(&host.command(reserve(2, true))), Some(Rejection::NoSuchSender));
@@ -154,7 +154,7 @@ fn a_receiver_reserves() {
 
 /// RFC 2205 section 3.11.1: an application that opens a session gets PATH_EVENT for known senders.
 #[test]
-fn a_late_application_hears_of_known_senders() {
+fn new_session_is_notified_of_known_senders() {
     let mut host = receiver();
     host.arrives(ETH1, Body::Path(path()));
     let heard = events(&host.command(open()));
@@ -163,7 +163,7 @@ fn a_late_application_hears_of_known_senders() {
 
 /// The ResvConf travels hop by hop: a router forwards it, the receiver's host notifies the application.
 #[test]
-fn a_confirmation_arrives() {
+fn confirmation_is_forwarded_to_application() {
     let flows = [flow(2)];
     let confirmation = ResvConf {
         session: session(),
@@ -207,7 +207,7 @@ fn a_confirmation_arrives() {
 
 /// RESV_ERR: with NotGuilty if this receiver requested less than what failed; no upcall if its reservation remains.
 #[test]
-fn a_receiver_hears_of_errors() {
+fn receiver_is_notified_of_resv_err() {
     let (in_place, not_guilty) = (ErrorSpec::IN_PLACE, ErrorSpec::NOT_GUILTY);
     for (asked, flags, told) in [
         (2, 0, Some(not_guilty)),
@@ -246,7 +246,7 @@ fn a_receiver_hears_of_errors() {
 
 /// PATH_ERROR reaches the application whose Path it is about.
 #[test]
-fn a_sender_hears_of_errors() {
+fn sender_is_notified_of_path_err() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -274,7 +274,7 @@ fn a_sender_hears_of_errors() {
 
 /// RELEASE: the sender is torn downstream, the reservation upstream, and refreshes end.
 #[test]
-fn release_takes_everything_back() {
+fn release_command_tears_everything() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -294,7 +294,7 @@ fn release_takes_everything_back() {
 
 /// The end of a sender ends the local reservation, and its receivers are notified.
 #[test]
-fn a_receiver_hears_that_a_sender_went() {
+fn receiver_is_notified_of_sender_end() {
     let mut host = receiver();
     host.command(open());
     host.arrives(ETH1, Body::Path(path()));
@@ -310,7 +310,7 @@ fn a_receiver_hears_that_a_sender_went() {
 
 /// Two applications of one host: the request upstream is the larger of both, and the smaller one after the larger ends.
 #[test]
-fn two_receivers_on_one_host_are_merged() {
+fn receivers_on_one_host_are_merged() {
     let other = Application(2);
     let mut host = receiver();
     host.command(open());
@@ -333,7 +333,7 @@ fn two_receivers_on_one_host_are_merged() {
 
 /// Invalid commands are rejected with the reason, and leave no state.
 #[test]
-fn wrong_commands_are_rejected() {
+fn invalid_commands_are_rejected() {
     let command = |template: FilterSpec, tspec: TokenBucket| Command::Sender {
         application: APPLICATION,
         template,
@@ -375,7 +375,7 @@ fn wrong_commands_are_rejected() {
 
 /// The same sender of two applications would be one flow with two owners.
 #[test]
-fn a_sender_has_one_application() {
+fn sender_of_other_application_is_rejected() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -391,7 +391,7 @@ fn a_sender_has_one_application() {
 
 /// Local senders' traffic limits their reservations, from the beginning and when it changes.
 #[test]
-fn own_senders_count_in_what_is_reserved() {
+fn local_sender_tspec_limits_reservation() {
     const SECOND: Application = Application(2);
     let mut host = sender();
     host.command(open());
@@ -417,7 +417,7 @@ fn own_senders_count_in_what_is_reserved() {
 /// A group whose sender and receiver are on one host: the receiver is notified of the sender, and gets a confirmation
 /// at once.
 #[test]
-fn sender_and_receiver_of_a_group_share_a_host() {
+fn multicast_sender_and_receiver_on_one_host_are_confirmed() {
     const SECOND: Application = Application(2);
     let session = Session { destination: ip("239.1.1.1"), ..session() };
     let mut host = sender();
@@ -442,7 +442,7 @@ fn sender_and_receiver_of_a_group_share_a_host() {
 
 /// RESV_CONFIRM for a group has the address of the interface that the data arrives through.
 #[test]
-fn a_receiver_of_a_group_names_its_own_address() {
+fn multicast_receiver_requests_confirmation_at_own_address() {
     let session = Session { destination: ip("239.1.1.1"), ..session() };
     let mut host = receiver();
     host.command(Command::Session { application: APPLICATION, session });

@@ -56,7 +56,7 @@ fn objects(count: u16) -> Vec<u8> {
 /// One host that claims to be many next hops cannot fill the memory: above the limit they are refused, and existing
 /// ones stay and can be refreshed.
 #[test]
-fn next_hops_without_number_are_refused() {
+fn next_hops_over_limit_are_refused() {
     let mut router = with_config(Config { max_next_hops: 2, ..Config::default() });
     router.arrives(ETH1, Body::Path(path()));
     let flows = [flow(1)];
@@ -76,7 +76,7 @@ fn next_hops_without_number_are_refused() {
 
 /// Senders are limited over all sessions, not only in each session.
 #[test]
-fn senders_are_limited_over_all_sessions() {
+fn senders_over_total_limit_are_refused() {
     let mut router = with_config(Config { max_sessions: 3, ..Config::default() });
     for (session, sender) in [(1, 1), (1, 2), (2, 1), (1, 3), (3, 1)] {
         let mut path = path();
@@ -91,7 +91,7 @@ fn senders_are_limited_over_all_sessions() {
 
 /// Objects to be stored are limited, in a new Path, in a refresh, and in a Resv.
 #[test]
-fn only_so_much_is_kept() {
+fn objects_over_limit_are_refused() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
     let (few, many) = (objects(50), objects(51));
     let mut fat = path();
@@ -114,7 +114,7 @@ fn only_so_much_is_kept() {
 /// RFC 2205 section 3.10, rule 3: the objects of all requests are sent upstream, each once; one next hop's objects
 /// cannot fill the Resv of all.
 #[test]
-fn carried_objects_are_merged_within_a_limit() {
+fn forwarded_objects_are_merged_within_limit() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
     router.arrives(ETH1, Body::Path(path()));
     let (own, others) = (objects(3), objects(50));
@@ -139,7 +139,7 @@ fn carried_objects_are_merged_within_a_limit() {
 
 /// One message that repeats a flow many times does not cause as many errors.
 #[test]
-fn answers_to_one_message_are_limited() {
+fn errors_to_one_message_are_limited() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&vec![flow(8); 1_000])));
@@ -149,7 +149,7 @@ fn answers_to_one_message_are_limited() {
 
 /// A large Resv that exceeds the limit of one input is complete after its refresh.
 #[test]
-fn what_is_left_over_is_done_with_the_refresh() {
+fn skipped_flows_are_reserved_by_refresh() {
     let mut router = router();
     let flows: Vec<_> = (1..=600)
         .map(|port| {
@@ -173,7 +173,7 @@ fn what_is_left_over_is_done_with_the_refresh() {
 
 /// The TTL of errors decreases at each hop, so that they end even if the states of two nodes name each other.
 #[test]
-fn errors_do_not_go_round_for_ever() {
+fn error_in_loop_ends_by_ttl() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -197,7 +197,7 @@ fn errors_do_not_go_round_for_ever() {
 
 /// Hops, and receivers in RESV_CONFIRM, must be unicast addresses.
 #[test]
-fn nobody_answers_everybody() {
+fn non_unicast_hop_or_receiver_is_ignored() {
     let mut router = router();
     let mut from_all = path();
     from_all.hop.address = ip("255.255.255.255");
@@ -228,7 +228,7 @@ fn nobody_answers_everybody() {
 
 /// A default route does not cover broadcast: such sessions are neither unicast nor multicast.
 #[test]
-fn sessions_of_everybody_have_no_route() {
+fn broadcast_session_has_no_route() {
     let mut router = router();
     router.add_route("0.0.0.0/0", ETH2, Some(DOWNSTREAM));
     let mut to_all = path();
@@ -240,7 +240,7 @@ fn sessions_of_everybody_have_no_route() {
 
 /// A configured refresh period of zero is handled as a millisecond, as announced to neighbours, and not as a busy loop.
 #[test]
-fn refreshes_are_never_without_end() {
+fn zero_refresh_period_is_one_millisecond() {
     let timing = Timing { refresh: Duration::ZERO, ..Timing::default() };
     let mut router = with_config(Config { timing, ..Config::default() });
     router.arrives(ETH1, Body::Path(path()));

@@ -42,7 +42,7 @@ const SIGNED_ELSEWHERE: [(Algorithm, &str); 3] = [
 ];
 
 #[test]
-fn messages_signed_by_others_are_believed_and_no_bit_of_them_may_differ() {
+fn externally_signed_message_is_accepted_unless_changed() {
     for (algorithm, hexadecimal) in SIGNED_ELSEWHERE {
         let octets: Vec<u8> = (0..hexadecimal.len() / 2)
             .map(|at| u8::from_str_radix(&hexadecimal[2 * at..2 * at + 2], 16).expect("hex"))
@@ -65,7 +65,7 @@ fn messages_signed_by_others_are_believed_and_no_bit_of_them_may_differ() {
 
 /// RFC 2747 section 4.2: each fault has its own drop reason, and none is answered.
 #[test]
-fn every_fault_is_dropped_in_silence_under_its_own_name() {
+fn invalid_integrity_is_dropped_with_reason() {
     let early = Key { start: Time::from_secs(2_000), ..key(2, Algorithm::HmacSha256) };
     let late = Key { end: Time::from_secs(900), ..key(3, Algorithm::HmacSha256) };
     let elsewhere = Key { interfaces: vec!["eth2".into()], ..key(4, Algorithm::HmacSha256) };
@@ -103,7 +103,7 @@ fn every_fault_is_dropped_in_silence_under_its_own_name() {
 
 /// All messages that a reservation causes are signed, with increasing sequence numbers from the clock.
 #[test]
-fn all_that_leaves_is_signed_in_order() {
+fn sent_messages_are_signed_in_order() {
     let mut bench = router_with_key();
     let mut numbers = Vec::new();
     let mut note = |outcomes: &[Outcome]| {
@@ -130,7 +130,7 @@ fn all_that_leaves_is_signed_in_order() {
 
 /// Without a key no message is sent, and each is counted.
 #[test]
-fn without_a_key_nothing_leaves() {
+fn message_without_key_is_not_sent() {
     let accept = Key { purpose: Purpose::Accept, ..key(KEY, Algorithm::HmacSha256) };
     let unread = Key { secret: Secret::default(), ..key(8, Algorithm::HmacSha256) };
     let mut bench = secured(settings(vec![accept, unread]));
@@ -142,7 +142,7 @@ fn without_a_key_nothing_leaves() {
 
 /// A message between two other nodes is neither signed nor verified, nor answered if malformed.
 #[test]
-fn what_is_relayed_stays_as_it_is() {
+fn relayed_message_is_unchanged() {
     let mut bench = router_with_key();
     let message = octets(Body::Resv(resv(&[flow(2)])), 64);
     for octets in [&message[..], &message[..40], &[]] {
@@ -153,7 +153,7 @@ fn what_is_relayed_stays_as_it_is() {
 
 /// An interface secured only for sending accepts any message; one secured only for receiving signs none.
 #[test]
-fn each_direction_is_secured_by_itself() {
+fn directions_are_secured_independently() {
     let mut one_way = settings(vec![key(KEY, Algorithm::HmacSha256)]);
     one_way.interfaces.insert("eth1".into(), Secured::Receive);
     one_way.interfaces.insert("eth2".into(), Secured::Send);
@@ -169,7 +169,7 @@ fn each_direction_is_secured_by_itself() {
 /// Key 1 ends after key 2 has started: both are accepted in between, the newer one signs from the middle on. After its
 /// end key 2 remains in use, which is reported once for each use.
 #[test]
-fn keys_roll_over_and_the_last_one_goes_on() {
+fn key_rollover_keeps_last_key() {
     let at = Time::from_secs;
     let first = Key { end: at(1_100), ..key(1, Algorithm::HmacSha256) };
     let second = Key { start: at(1_050), end: at(1_200), ..key(2, Algorithm::HmacSha256) };
@@ -216,7 +216,7 @@ fn keys_roll_over_and_the_last_one_goes_on() {
 
 /// RFC 2747 section 4 finds the signer of a ResvConf by its IP source address, so each hop signs with its own address.
 #[test]
-fn a_confirmation_leaves_in_our_own_name() {
+fn forwarded_confirmation_has_own_source_address() {
     let mut bench = router_with_key();
     path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
     let flows = [flow(2)];
@@ -235,7 +235,7 @@ fn a_confirmation_leaves_in_our_own_name() {
 
 /// Reordering within the window is accepted, and no message is accepted twice.
 #[test]
-fn messages_may_be_late_by_as_much_as_the_window() {
+fn late_message_within_window_is_accepted() {
     for (window, late) in [(1, DropReason::Replayed), (4, DropReason::NoState)] {
         let mut bench =
             secured(Settings { window, ..settings(vec![key(KEY, Algorithm::HmacSha256)]) });
@@ -304,7 +304,7 @@ proptest! {
 
     /// Without the key nobody can create or change state, or make this node send, by any message, alone or in a Bundle.
     #[test]
-    fn an_attacker_changes_nothing(
+    fn unauthenticated_message_changes_nothing(
         kind in 0_usize..8,
         bundled in any::<bool>(),
         disguise in 0_usize..5,

@@ -1,8 +1,8 @@
 //! Limits: above them new work is refused with an error message, and existing state stays.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, Path, PathErr, Resv,
     ResvErr, RsvpHop, Session,
 };
-use naming::*;
+use message_ids::*;
 
 fn with_limits(limits: limits::Settings) -> Bench {
     with_config(Config { limits, ..Config::default() })
@@ -52,7 +52,7 @@ fn dropped(bench: &Bench, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn strangers_are_not_listened_to() {
+fn message_of_unknown_neighbor_is_dropped() {
     let only = |range: &str| limits::Interface {
         neighbors: vec![range.parse().expect("a range")],
         ..limits::Interface::default()
@@ -86,7 +86,7 @@ fn strangers_are_not_listened_to() {
 }
 
 #[test]
-fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
+fn reservation_over_interface_limit_is_refused() {
     let largest = Some(Rate::from_mbps(3));
     let mut bench = with_limits(on_eth2(limits::Interface { largest, ..Default::default() }));
     announce(&mut bench, 1);
@@ -100,7 +100,7 @@ fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
 
 /// The minimum packet size of these flows is 100 octets.
 #[test]
-fn what_a_link_adds_to_packets_is_claimed_too() {
+fn link_overhead_is_claimed() {
     let mut bench = with_limits(on_eth2(limits::Interface { overhead: 50, ..Default::default() }));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -127,7 +127,7 @@ fn what_a_link_adds_to_packets_is_claimed_too() {
 }
 
 #[test]
-fn a_neighbour_has_only_so_many_senders_and_reservations() {
+fn state_of_neighbor_is_limited() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(2), ..Default::default() });
     let refused = [(ErrorCode::RsvpSystemError, 0)];
     for (port, expected) in [(1, &[][..]), (2, &[]), (3, &refused), (1, &[])] {
@@ -146,7 +146,7 @@ fn a_neighbour_has_only_so_many_senders_and_reservations() {
 }
 
 #[test]
-fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
+fn changes_of_neighbor_are_rate_limited() {
     let mut bench =
         with_limits(limits::Settings { changes_per_second: Some(5), ..Default::default() });
     let refused = |outcomes: &[Outcome]| !errors(outcomes).is_empty();
@@ -168,7 +168,7 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
 /// A refused message is not acknowledged, or its sender would list it in summary refreshes that this node cannot
 /// process. An accepted one is acknowledged with the next message in that direction.
 #[test]
-fn what_is_refused_is_not_acknowledged() {
+fn refused_message_is_not_acknowledged() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(1), ..Default::default() });
     let announce = |bench: &mut Bench, port: u16, id: u32| {
         path_named(bench, Path { session: session_to(port), ..path() }, named(id))
@@ -202,7 +202,7 @@ fn what_is_refused_is_not_acknowledged() {
 /// A next hop that answers a Path with an error has received it. The Path is neither retransmitted nor listed in
 /// summary refreshes, but refreshed as in RFC 2205 until the next hop accepts it.
 #[test]
-fn what_the_next_hop_refuses_is_refreshed() {
+fn path_refused_by_next_hop_is_refreshed_by_message() {
     for acknowledged_too in [false, true] {
         let mut bench = with_config(Config::default());
         introduce(&mut bench);

@@ -15,7 +15,7 @@ const FULL: u32 = 7_168;
 
 /// Octets of a session with full indexes and right after they have doubled.
 #[test]
-fn a_session_takes_less_than_600_octets() {
+fn session_needs_less_than_600_octets() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let plain = octets_a_session(Population::new);
     println!("octets a session: {:.0} before the indexes double, {:.0} after", plain[0], plain[1]);

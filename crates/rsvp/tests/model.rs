@@ -156,7 +156,7 @@ fn follow(installed: &mut BTreeMap<ClaimId, Rate>, outcomes: &[Outcome]) {
 
 proptest! {
     #[test]
-    fn a_router_keeps_its_books(steps in proptest::collection::vec(step(), 1..120)) {
+    fn router_state_matches_model(steps in proptest::collection::vec(step(), 1..120)) {
         let (mut router, mut model) = (router(), Model::default());
         let mut installed = BTreeMap::new();
         for step in steps {
@@ -180,7 +180,7 @@ proptest! {
 
     /// Random octets, and valid messages with damage, are only dropped or answered.
     #[test]
-    fn rubbish_does_no_harm(
+    fn malformed_input_is_dropped_or_answered(
         rubbish in proptest::collection::vec(any::<u8>(), 0..256),
         damage in proptest::collection::vec((0..200usize, any::<u8>()), 0..6),
         from_downstream: bool,

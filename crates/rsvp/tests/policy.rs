@@ -134,7 +134,7 @@ fn refused(value: PolicyControlError) -> Option<(ErrorCode, u16)> {
 
 /// 5 of 7.5 Mbit/s are reserved; another 5 of higher priority replace them (RFC 3181 sections 4 and 6).
 #[test]
-fn an_important_reservation_displaces_a_less_important_one() {
+fn higher_priority_preempts_lower() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -169,7 +169,7 @@ fn an_important_reservation_displaces_a_less_important_one() {
 
 /// RFC 4495: 2.5 Mbit/s are left, which the first one keeps until its request changes.
 #[test]
-fn a_reservation_may_keep_what_is_left() {
+fn preempted_reservation_keeps_remaining_rate() {
     let mut bench = with_policy(preemption(true));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -203,7 +203,7 @@ fn a_reservation_may_keep_what_is_left() {
 }
 
 #[test]
-fn nobody_gives_way_to_equals_or_where_preemption_is_off() {
+fn equal_priority_or_disabled_preemption_preempts_nothing() {
     for (policy, level) in [(preemption(true), 3), (Settings::default(), 9)] {
         let mut bench = with_policy(policy);
         announce(&mut bench, 1);
@@ -217,7 +217,7 @@ fn nobody_gives_way_to_equals_or_where_preemption_is_off() {
 
 /// A refresh with a higher priority makes a reservation important, so that it stays.
 #[test]
-fn the_priority_may_change() {
+fn refresh_with_higher_priority_prevents_preemption() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -232,7 +232,7 @@ fn the_priority_may_change() {
 /// Two next hops request the same, one of them with high priority. After that one has ended, the reservation has the
 /// lower priority, although its size is unchanged.
 #[test]
-fn the_priority_goes_with_the_request_that_had_it() {
+fn priority_of_merged_request_ends_with_it() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -255,7 +255,7 @@ fn rule(names: &[&str]) -> Rule {
 }
 
 #[test]
-fn rules_decide_by_the_name() {
+fn rule_is_selected_by_name() {
     let alice = Rule {
         flow: Some(Rate::from_mbps(3)),
         total: Some(Rate::from_mbps(5)),
@@ -301,7 +301,7 @@ fn rules_decide_by_the_name() {
 }
 
 #[test]
-fn limits_of_an_interface_count_everybody() {
+fn interface_limit_counts_all_names() {
     let rule = Rule { interface_total: Some(Rate::from_mbps(3)), ..Rule::default() };
     let mut bench = with_policy(Settings { rules: vec![rule], ..Settings::default() });
     announce(&mut bench, 1);
@@ -313,7 +313,7 @@ fn limits_of_an_interface_count_everybody() {
 }
 
 #[test]
-fn a_rule_gives_the_priority() {
+fn rule_sets_priority() {
     let level = |level| Some(Priority::new(level, level));
     let rules = vec![
         Rule { priority: level(9), ..rule(&["CN=Chief"]) },
@@ -331,7 +331,7 @@ fn a_rule_gives_the_priority() {
 }
 
 #[test]
-fn senders_are_judged_where_there_are_rules_for_them() {
+fn sender_rules_apply_to_path() {
     let rules = vec![Rule {
         about: About::Senders,
         sources: vec!["10.0.0.0/24".parse().expect("a range")],
@@ -364,7 +364,7 @@ fn senders_are_judged_where_there_are_rules_for_them() {
 
 /// With a policy POLICY_DATA must be valid; without one it is forwarded unchanged.
 #[test]
-fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
+fn malformed_policy_data_is_refused_with_policy_only() {
     // A PREEMPTION_PRI that is too short.
     let broken = [0, 16, 14, 1, 0, 8, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0];
     let mut bench = with_policy(preemption(false));
@@ -383,7 +383,7 @@ fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
 
 /// A guaranteed reservation keeps a part of its R.
 #[test]
-fn guaranteed_service_may_keep_a_part_too() {
+fn preempted_guaranteed_service_keeps_part() {
     let mut bench = with_policy(preemption(true));
     announce(&mut bench, 1);
     announce(&mut bench, 2);

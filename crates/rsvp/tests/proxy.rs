@@ -56,7 +56,7 @@ fn path_errs(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16, u8)> {
 
 /// RFC 5945 section 3.1, Path-triggered.
 #[test]
-fn a_path_is_answered_for_the_receiver() {
+fn path_is_answered_by_receiver_proxy() {
     let mut bench = receivers(behind_eth2());
     let outcomes = bench.arrives(ETH1, announcement(2));
     assert_eq!(asked_upstream(&outcomes), [2.0]);
@@ -73,7 +73,7 @@ fn a_path_is_answered_for_the_receiver() {
 }
 
 #[test]
-fn only_what_fits_is_answered() {
+fn unmatched_path_is_not_answered() {
     let proxy = ReceiverProxy { largest: Some(Rate::from_mbps(2)), ..behind_eth2() };
     let mut bench = receivers(ReceiverProxy { rate: Some(Rate::from_mbps(1)), ..proxy });
     assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), []);
@@ -88,7 +88,7 @@ fn only_what_fits_is_answered() {
 /// RFC 5946 section 3.1: the sender gets the error that the receiver would have got, and the reservation is retried
 /// with each refresh.
 #[test]
-fn the_sender_hears_of_a_refusal() {
+fn refused_proxy_reservation_sends_path_err() {
     let mut bench = receivers(behind_eth2());
     let refused = (ErrorCode::AdmissionControlFailure, 2, 0);
     assert_eq!(path_errs(&bench.arrives(ETH1, announcement(8))), [refused]);
@@ -104,7 +104,7 @@ fn the_sender_hears_of_a_refusal() {
 }
 
 #[test]
-fn the_sender_hears_of_errors_from_upstream() {
+fn resv_err_for_proxy_sends_path_err() {
     let mut bench = receivers(behind_eth2());
     bench.arrives(ETH1, announcement(2));
     for (code, value, expected) in [
@@ -146,7 +146,7 @@ fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
 
 /// RFC 5945 section 4.3: a configured sender.
 #[test]
-fn a_sender_is_announced_for_its_host() {
+fn sender_proxy_sends_path() {
     let mut bench = with_proxies(Settings { senders: vec![sender_proxy()], ..Settings::default() });
     let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));
     assert_eq!(paths(&outcomes), [(Some(ETH2), 64)]);
@@ -171,7 +171,7 @@ fn a_sender_is_announced_for_its_host() {
 }
 
 #[test]
-fn a_sender_waits_for_a_route() {
+fn sender_proxy_without_route_waits() {
     let mut proxy = sender_proxy();
     proxy.session.destination = ip("10.0.77.1");
     let mut bench = with_proxies(Settings { senders: vec![proxy], ..Settings::default() });
@@ -183,7 +183,7 @@ fn a_sender_waits_for_a_route() {
 
 /// Both proxies on one router: reserved at once, with messages only to the next hop.
 #[test]
-fn a_sender_and_a_receiver_may_both_be_silent() {
+fn both_proxies_on_one_router_reserve() {
     let settings = Settings { senders: vec![sender_proxy()], receivers: vec![behind_eth2()] };
     let mut bench = with_proxies(settings);
     let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));

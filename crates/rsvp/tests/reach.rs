@@ -116,7 +116,7 @@ fn receiver_sees_hops_without_rsvp() {
 }
 
 #[test]
-fn confirmation_of_a_merge_point_is_no_more_than_that() {
+fn confirmation_of_merge_point_covers_part_of_path() {
     assert_eq!(confirmed_by(UPSTREAM, Some(3), false, (63, 63)).kind, Kind::Unverified);
     assert_eq!(confirmed_by(SENDER, None, false, (63, 63)).kind, Kind::Unverified, "no ADSPEC");
 }
@@ -137,7 +137,7 @@ fn path_from(host: &mut Bench, source: &str) -> Vec<Event> {
 }
 
 #[test]
-fn address_translation_is_told_once_for_each_sender() {
+fn address_translation_is_reported_once_for_each_sender() {
     let (named, seen) = (ip(SENDER), Some(ip("192.0.2.1")));
     let expected = |application| Event::Translated {
         application,

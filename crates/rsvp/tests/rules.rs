@@ -18,7 +18,7 @@ fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
 
 /// A neighbour is kept exactly as long as it has state.
 #[test]
-fn neighbours_are_forgotten_with_their_last_state() {
+fn neighbor_without_state_is_removed() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let mut moved = path();
@@ -30,7 +30,7 @@ fn neighbours_are_forgotten_with_their_last_state() {
 
 /// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one expires earlier.
 #[test]
-fn a_shorter_period_brings_the_end_nearer() {
+fn shorter_refresh_period_shortens_lifetime() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -50,7 +50,7 @@ fn a_shorter_period_brings_the_end_nearer() {
 
 /// The lifetime of a changed request starts anew, with its own period.
 #[test]
-fn a_changed_request_begins_a_new_life() {
+fn changed_request_restarts_lifetime() {
     for (refresh_ms, lives_ms) in [(30_000, 157_500), (1_000, 5_250)] {
         let mut router = router();
         router.arrives(ETH1, Body::Path(path()));
@@ -69,7 +69,7 @@ fn a_changed_request_begins_a_new_life() {
 /// RFC 2205 section 2.6: if a larger request of another receiver exists, this node confirms; otherwise RESV_CONFIRM is
 /// forwarded upstream.
 #[test]
-fn the_merging_node_confirms_smaller_requests() {
+fn smaller_request_is_confirmed_by_merging_node() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let flows = [flow(3)];
@@ -91,7 +91,7 @@ fn the_merging_node_confirms_smaller_requests() {
 
 /// RFC 2205 appendix A.1, E_Police: the first node with policing performs it, and nodes behind it need not.
 #[test]
-fn the_demand_to_police_ends_where_it_is_met() {
+fn e_police_ends_at_policing_node() {
     let mut from_host = path();
     from_host.session.flags = Session::E_POLICE;
     let passed = |router: &mut Bench, path: Path<'_>| {
@@ -112,7 +112,7 @@ fn the_demand_to_police_ends_where_it_is_met() {
 
 /// After the end of the reservation nothing is requested upstream.
 #[test]
-fn resv_refreshes_end_with_the_reservation() {
+fn resv_refresh_ends_with_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -123,7 +123,7 @@ fn resv_refreshes_end_with_the_reservation() {
 
 /// The TTL of messages that follow the data decreases at each hop, and ends them.
 #[test]
-fn what_follows_the_data_shares_its_reach() {
+fn ttl_limits_path_and_path_tear() {
     for received in [63, 2, 1] {
         let mut router = router();
         let path = octets(Body::Path(path()), received);
@@ -140,7 +140,7 @@ fn what_follows_the_data_shares_its_reach() {
 /// RFC 2205 section 3.2, rule 1: zero and non-zero ports of one destination must not be mixed, whichever of its
 /// sessions exist.
 #[test]
-fn sessions_of_a_destination_come_and_go() {
+fn zero_and_nonzero_ports_of_destination_conflict() {
     let with_port = |port: u16| {
         let mut path = path();
         path.session.port = port;
@@ -174,7 +174,7 @@ fn sessions_of_a_destination_come_and_go() {
 
 /// RFC 2205 section 3.10: forwarded objects follow the latest message, and changed ones are a change.
 #[test]
-fn carried_objects_follow_the_latest_message() {
+fn forwarded_objects_follow_latest_message() {
     let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
     let carried = |outcomes: &[Outcome], kind: &str| {
         sent(outcomes)
@@ -203,7 +203,7 @@ fn carried_objects_follow_the_latest_message() {
 
 /// A changed ADSPEC is reported to receivers here; next hops get it with the refresh.
 #[test]
-fn receivers_hear_of_a_changed_adspec() {
+fn changed_adspec_notifies_receivers() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
@@ -218,7 +218,7 @@ fn receivers_hear_of_a_changed_adspec() {
 /// A sender whose data only passes through is not reported to applications of this host, even if they have its session
 /// open.
 #[test]
-fn senders_that_pass_through_are_no_news() {
+fn transit_sender_notifies_no_application() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
     let heard = events(&router.arrives(ETH1, Body::Path(path())));
@@ -227,7 +227,7 @@ fn senders_that_pass_through_are_no_news() {
 
 /// A ResvConf is forwarded to the receiver in it, and nowhere else.
 #[test]
-fn a_confirmation_goes_where_it_says() {
+fn confirmation_is_forwarded_to_its_receiver_only() {
     let flows = [flow(2)];
     let (node, code) = (ip("10.0.0.1"), ErrorCode::Confirmation);
     let confirmation = ResvConf {
@@ -254,7 +254,7 @@ fn a_confirmation_goes_where_it_says() {
 
 /// SENDER again: a new TTL or Tspec is announced at once, and with another template the old sender ends.
 #[test]
-fn a_sender_can_change_what_it_says() {
+fn second_sender_command_changes_sender() {
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });

@@ -31,7 +31,7 @@ fn nothing() -> Vec<String> {
 
 /// A previous daemon run has left a reservation that two flows share. A request for both takes over both.
 #[test]
-fn flows_that_share_are_taken_over_together() {
+fn shared_flows_of_previous_run_are_taken_over() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     for (sender, mbps) in senders.into_iter().zip([2, 0]) {
@@ -51,7 +51,7 @@ fn flows_that_share_are_taken_over_together() {
 
 /// One next hop may list its senders in several messages; each sender stays as long as it is listed.
 #[test]
-fn senders_that_a_next_hop_names_add_up() {
+fn senders_in_several_messages_add_up() {
     let mut router = router_with([4000, 4001, 4002]);
     let name =
         |router: &mut Bench, port| router.arrives(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
@@ -82,7 +82,7 @@ fn senders_that_a_next_hop_names_add_up() {
 
 /// Order and repetition of senders in a message do not matter.
 #[test]
-fn senders_are_named_in_any_order() {
+fn order_of_senders_is_irrelevant() {
     let jumbled = [sender_on(4001), sender_on(4000), sender_on(4000)];
     let mut router = router_with([4000, 4001]);
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &jumbled)));
@@ -105,7 +105,7 @@ fn senders_are_named_in_any_order() {
 
 /// An equal request of a second next hop is merged, and changes nothing.
 #[test]
-fn equal_requests_of_two_next_hops_are_one_reservation() {
+fn equal_requests_of_next_hops_are_merged() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     router.arrives(ETH2, Body::Resv(shared(2, &senders)));
@@ -116,7 +116,7 @@ fn equal_requests_of_two_next_hops_are_one_reservation() {
 
 /// A refused or released request leaves no state, so another style may follow.
 #[test]
-fn styles_follow_one_another() {
+fn released_style_allows_another() {
     let senders = [sender_on(4000)];
     let mut router = router_with([4000]);
     let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &senders)));
@@ -132,7 +132,7 @@ fn styles_follow_one_another() {
 
 /// An invalid request is refused, and so is one with more senders than a session may have.
 #[test]
-fn impossible_requests_are_refused() {
+fn invalid_shared_request_is_refused() {
     let error = |outcomes: &[Outcome]| {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {
             Body::ResvErr(error) => Some((error.error.code, error.error.value)),
@@ -156,7 +156,7 @@ fn impossible_requests_are_refused() {
 /// Paths of unicast data never split, so wildcard requests have no SCOPE there, whatever interfaces the data arrives
 /// through.
 #[test]
-fn unicast_requests_bear_no_scope() {
+fn unicast_wildcard_request_has_no_scope() {
     let mut router = router_with([4000]);
     let mut other = path_of(sender_on(4001));
     other.hop.address = ip("10.0.1.3");
@@ -170,7 +170,7 @@ fn unicast_requests_bear_no_scope() {
 /// RFC 2205 section 3.4: a request for a group with data from two interfaces lists the senders of each that it is meant
 /// for, each host once, limited to the SCOPE from downstream.
 #[test]
-fn the_scope_follows_those_downstream() {
+fn scope_is_limited_by_downstream_scope() {
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2]);
     branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
@@ -195,7 +195,7 @@ fn the_scope_follows_those_downstream() {
 /// SCOPE lists where a request has to be forwarded. A sender of this host gets what is reserved for all, and its
 /// application is notified; only other senders are listed upstream.
 #[test]
-fn a_sender_of_this_host_needs_no_scope() {
+fn local_sender_is_not_in_scope() {
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2]);
     branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
@@ -225,7 +225,7 @@ fn a_sender_of_this_host_needs_no_scope() {
 
 /// Objects of unknown classes are forwarded with shared requests, too, and follow the latest message.
 #[test]
-fn shared_requests_carry_objects_on() {
+fn shared_request_forwards_unknown_objects() {
     let senders = [sender_on(4000)];
     let carried = |outcomes: &[Outcome]| -> Vec<u8> {
         let sent = sent(outcomes);
@@ -254,7 +254,7 @@ fn shared_requests_carry_objects_on() {
 
 /// A repeated RESV_CONFIRM gets another answer although nothing has changed; the sender gets no event.
 #[test]
-fn a_repeated_wish_for_confirmation_is_heard() {
+fn repeated_confirmation_request_is_answered() {
     let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
     let mut router = router_with([4000]);
     for _ in 0..2 {
@@ -276,7 +276,7 @@ fn a_repeated_wish_for_confirmation_is_heard() {
 
 /// A ResvConf for a shared request reaches the applications that have reserved in that style, and no others.
 #[test]
-fn a_shared_confirmation_reaches_the_application() {
+fn shared_confirmation_reaches_application() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
@@ -302,7 +302,7 @@ fn a_shared_confirmation_reaches_the_application() {
 
 /// More senders than fit into a message are sent in several; a wildcard request lists none.
 #[test]
-fn many_senders_fill_several_messages() {
+fn senders_over_message_size_are_split() {
     const MANY: u16 = 1_100;
     let senders: Vec<FilterSpec> = (1..=MANY).map(sender_on).collect();
     let mut router = router_with(1..=MANY);
@@ -323,7 +323,7 @@ fn many_senders_fill_several_messages() {
 
 /// Traffic control refuses a shared reservation: each next hop gets a ResvErr, and upstream a ResvTear.
 #[test]
-fn a_shared_reservation_that_traffic_control_refuses_is_void() {
+fn shared_reservation_refused_by_traffic_control_is_removed() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
@@ -350,7 +350,7 @@ fn a_shared_reservation_that_traffic_control_refuses_is_void() {
 /// The senders' traffic increases, so that their shared reservation could be used in full, but the link has no
 /// capacity: the existing reservation stays, and those who requested it get an error.
 #[test]
-fn a_reservation_that_cannot_grow_with_its_senders_stays() {
+fn refused_growth_keeps_shared_reservation() {
     let announce = |mbps| {
         let sender = SenderDescriptor { tspec: tspec(mbps), ..path().sender };
         Path { sender, ..path() }
@@ -378,7 +378,7 @@ fn a_reservation_that_cannot_grow_with_its_senders_stays() {
 
 /// Senders at one address are distinguished by their ports.
 #[test]
-fn a_sender_leaves_what_it_shares() {
+fn ending_sender_leaves_shared_reservation() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
@@ -414,7 +414,7 @@ fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
 /// RFC 2205 section 3.10: forwarded objects are merged with their requests. A previous hop gets those of the requests
 /// that list its senders, and no others.
 #[test]
-fn objects_go_where_the_senders_are_that_they_came_for() {
+fn objects_of_shared_request_go_to_its_senders_only() {
     let mut router = router_with([4000]);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
     router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
@@ -439,7 +439,7 @@ fn objects_go_where_the_senders_are_that_they_came_for() {
 
 /// The wildcard style lists no senders, but not all data uses all interfaces.
 #[test]
-fn objects_of_wildcard_requests_go_back_the_ways_of_the_data() {
+fn objects_of_wildcard_request_follow_the_data_path() {
     let mut router = fork();
     for (source, previous_hop, outgoing) in
         [(SENDER, UPSTREAM, ETH2), ("10.0.0.2", "10.0.1.9", ETH3)]

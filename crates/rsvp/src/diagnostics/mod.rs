@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_allowed_are_treated_in_a_second() {
+    fn diagnostics_are_rate_limited() {
         let mut allowance = Allowance::default();
         let mut now = Time::from_secs(10);
         let granted =

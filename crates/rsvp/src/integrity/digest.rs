@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyed_hash_shows_nothing() {
+    fn keyed_hash_debug_shows_no_secret() {
         let keyed = KeyedHash::new(Algorithm::HmacMd5, b"a secret of ours");
         assert_eq!(format!("{keyed:?}"), "KeyedHash(..)");
     }

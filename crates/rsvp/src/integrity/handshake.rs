@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_allows_so_many_a_second() {
+    fn rate_limiter_allows_given_rate() {
         let mut pace = RateLimiter::new(3);
         let burst = |pace: &mut RateLimiter, at| (0..100).filter(|_| pace.take(at)).count();
         assert_eq!(burst(&mut pace, Time::from_secs(5)), 3);

@@ -231,7 +231,7 @@ mod tests {
 
     /// A key without end is replaced at once, because the overlap has no middle.
     #[test]
-    fn a_key_without_end_gives_way_to_a_newer_one() {
+    fn key_without_end_is_replaced_by_newer_one() {
         let keys = [Key { end: Time::MAX, ..key(1, 0, 0) }, key(2, 50, 60)];
         assert_eq!(chosen(&keys, 49), Some(1));
         assert_eq!(chosen(&keys, 50), Some(2));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_one_number_are_told_apart_by_where_they_serve() {
+    fn keys_with_equal_id_need_disjoint_scope() {
         let eth1 = Key { interfaces: vec!["eth1".into()], ..key(1, 0, 1) };
         let eth2 = Key { interfaces: vec!["eth2".into()], ..key(1, 0, 1) };
         let send = Key { purpose: Purpose::Send, ..key(1, 0, 1) };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_shown_nowhere_and_do_not_come_back() {
+    fn secrets_are_not_shown_or_serialized() {
         let key = Key { secret: Secret::new(b"correct horse".to_vec()), ..key(7, 0, 1) };
         let text = serde_json::to_string(&key).expect("it can be written");
         for shown in [&text, &format!("{key:?}")] {

@@ -96,7 +96,7 @@ mod tests {
 
     /// Sequence numbers and whether they are accepted, for windows of 1 and of 3.
     #[test]
-    fn what_is_old_or_seen_is_a_replay() {
+    fn old_or_seen_number_is_replay() {
         let scripts: [(usize, &[(u64, bool)]); 2] = [
             (1, &[(10, false), (9, false), (11, true), (11, false), (13, true), (12, false)]),
             (

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_go_by_name_and_by_interface_and_back_to_nothing() {
+    fn sums_by_name_and_interface_return_to_zero() {
         let mut accounts = Accounts::default();
         let grants =
             [grant(0, "a", 1, 1), grant(0, "a", 2, 2), grant(0, "b", 1, 4), grant(1, "a", 1, 8)];

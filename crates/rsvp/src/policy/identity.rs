@@ -93,7 +93,7 @@ mod tests {
 
     /// Rules read the names that were written.
     #[test]
-    fn an_identity_is_read_as_it_was_written() {
+    fn identity_round_trips_through_policy_data() {
         for (user, application, priority) in [
             (Some("CN=Alice, O=Example"), None, None),
             (Some("alice@example.org"), Some("APP=voice, VER=1"), Some(7)),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_are_refused() {
+    fn invalid_names_are_rejected() {
         for name in ["", "Älice", "a\nb", &"x".repeat(513)] {
             let user = Identity { user: Some(name.into()), ..Identity::default() };
             assert_eq!(user.policy_data(), Err(BadName), "{name:?}");

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_fit_the_names_that_are_meant() {
+    fn pattern_matches_names_with_its_parts() {
         let alice = "CN=Alice Doe, OU=Sales, O=Example";
         for (pattern, name, fits) in [
             ("CN=Alice Doe", alice, true),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_pattern_is_none() {
+    fn empty_pattern_is_rejected() {
         for text in ["", "  ", ",", " , ;"] {
             assert_eq!(text.parse::<Pattern>(), Err(EmptyPattern), "{text:?}");
         }
@@ -131,7 +131,7 @@ mod tests {
 
     /// Only the last star is retried, so many stars take no exponential time.
     #[test]
-    fn many_stars_take_no_time() {
+    fn many_stars_match_in_bounded_time() {
         let pattern = "*a".repeat(100) + "b";
         assert!(!fits_text(&pattern, &"a".repeat(2_000)));
     }

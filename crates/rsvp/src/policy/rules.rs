@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_fits_what_all_its_conditions_fit() {
+    fn rule_matches_if_all_conditions_match() {
         let evidence = Evidence {
             users: vec!["CN=Alice, O=Example"],
             applications: vec!["APP=voice"],
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_to_the_last_bit() {
+    fn limits_are_exact() {
         let rate = |mbps| Some(Rate::from_mbps(mbps));
         let rule =
             Rule { flow: rate(4), total: rate(10), interface_total: rate(8), ..Rule::default() };
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_the_rules_or_the_requests_as_far_as_the_rule_goes() {
+    fn signalled_priority_is_limited_by_rule() {
         let said = Priority::new(5, 9);
         let given = Priority::new(1, 2);
         for (priority, highest, expected, unsaid) in [

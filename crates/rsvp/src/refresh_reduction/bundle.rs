@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_a_neighbor_are_brought_together_in_their_order() {
+    fn messages_to_neighbor_are_bundled_in_order() {
         let mut out = Effects::new();
         let mut bundler = Bundler::default();
         let claim = ClaimId { slot: 1, generation: 0 };
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_leaves_as_it_is() {
+    fn single_message_is_not_bundled() {
         let mut out = Effects::<u8>::new();
         message(&mut out, past(Some(neighbor(2))), 1);
         message(&mut out, past(None), 2);
@@ -328,7 +328,7 @@ mod tests {
 
     /// 480 octets hold a header and three messages of 152 octets; a longer message is sent separately, in order.
     #[test]
-    fn a_bundle_is_no_longer_than_a_packet() {
+    fn bundle_is_limited_to_mtu() {
         let mut out = Effects::new();
         for units in [12, 12, 12, 12, 1, 38, 39, 40, 2, 3] {
             message(&mut out, past(Some(neighbor(2))), units);
@@ -341,7 +341,7 @@ mod tests {
 
     /// A message with another TTL, or sent separately by the same path, keeps its position.
     #[test]
-    fn nobody_overtakes() {
+    fn unbundled_message_keeps_its_position() {
         let together = past(Some(neighbor(2)));
         let to_it = Outgoing { interface: None, destination: address(2), ..past(None) };
         let elsewhere = Outgoing { interface: Some(ETH2), ..past(None) };
@@ -366,7 +366,7 @@ mod tests {
 
     /// A neighbour without envelope gets no Bundle, and the number of open Bundles is limited.
     #[test]
-    fn bundles_need_an_envelope_and_are_few_at_a_time() {
+    fn bundles_need_envelope_and_are_limited() {
         let mut out = Effects::<u8>::new();
         for _ in 0..2 {
             message(&mut out, past(Some(neighbor(2))), 1);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_different_epochs_have_no_order() {
+    fn message_ids_of_different_epochs_have_no_order() {
         let old = MessageIdKey { epoch: 1, id: 5 };
         assert!(
             old.is_before(MessageIdKey { id: 6, ..old })
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_by_its_name_and_its_neighbor_only() {
+    fn block_is_found_by_neighbor_and_message_id_only() {
         let names = [
             (3, MessageIdKey { epoch: 1, id: 5 }),
             (4, MessageIdKey { epoch: 1, id: 5 }),

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_due_comes_first_but_for_what_is_urgent() {
+    fn urgent_message_precedes_due_ones() {
         let mut retries = RetransmissionQueue::new(&Retransmission {
             transmissions: 3,
             ..Retransmission::default()

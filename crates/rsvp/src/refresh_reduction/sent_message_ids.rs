@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_found_by_its_latest_number_only() {
+    fn entry_is_found_by_latest_id_only() {
         let mut book = SentMessageIds::new(0xffff_fffe_0012_3456);
         assert_eq!(book.epoch(), 0x12_3456);
         let path = book.insert(Subject::Path(9));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_still_stands_is_passed_over() {
+    fn id_in_use_is_skipped_after_wrap() {
         let mut book = SentMessageIds::new(5 << 32);
         let entry = book.insert(Subject::Path(0));
         assert_eq!(book.next_id(), 6);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_small() {
+    fn entry_size_is_limited() {
         assert!(size_of::<Entry>() <= 16);
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_round_is_spread_over_its_time() {
+    fn round_is_spread_over_its_time() {
         let mut list = SummaryRefreshList::default();
         let start = Time::from_secs(100);
         list.begin_round(start, 30 * SECOND);
@@ -131,7 +131,7 @@ mod tests {
     proptest! {
         /// Each identifier that stays for a whole round is sent once in it, whatever else is added or removed.
         #[test]
-        fn nobody_is_left_out_of_a_round(
+        fn every_id_is_sent_once_in_round(
             at_first in 0..20u32,
             steps in proptest::collection::vec((0..3u8, any::<u16>()), 0..80),
         ) {

@@ -104,7 +104,7 @@ mod tests {
 
     /// Both ways to build an IPv4 key must give the same octets.
     #[test]
-    fn short_keys_are_those_that_fixed_places_give() {
+    fn ipv4_keys_equal_generic_keys() {
         let address = |text: &str| text.parse().expect("an address");
         let session =
             Session { destination: address("10.1.2.3"), protocol: 17, flags: 0, port: 5004 };

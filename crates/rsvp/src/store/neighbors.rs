@@ -135,7 +135,7 @@ mod tests {
 
     /// The index of a removed neighbour may be reused for another one.
     #[test]
-    fn neighbors_are_told_apart_whatever_places_they_have() {
+    fn reused_index_is_not_taken_for_old_neighbor() {
         let mut store = Store::new(&mut RandomStreams::new(1).stream("hash"));
         let origin = |last: u8| {
             let hop = RsvpHop { address: [192, 0, 2, last].into(), lih: 0 };

@@ -1,8 +1,8 @@
 //! Settings that change while the engine runs: new work is subject to the new ones, and existing state stays.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Rate};
@@ -12,7 +12,7 @@ use earmark_rsvp::{Command, Config, Renewal, limits, policy, proxy};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Dscp, ErrorCode, Path, PathErr, PathTear, Resv, ResvErr, Session,
 };
-use naming::*;
+use message_ids::*;
 
 /// Replaces the settings by the default ones with some changes.
 fn renew(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
@@ -49,7 +49,7 @@ fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
 
 /// Two senders with reservations exist when the limit becomes one.
 #[test]
-fn limits_are_for_new_work() {
+fn reduced_limit_keeps_existing_state() {
     let mut bench = router();
     for port in [1, 2] {
         assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
@@ -71,7 +71,7 @@ fn limits_are_for_new_work() {
 /// A grant stays in its account when the limit of its rule changes, and when the rule moves; a rule that refuses leaves
 /// existing reservations.
 #[test]
-fn rules_that_change_go_on_counting() {
+fn changed_rule_keeps_its_account() {
     let from =
         |range: &str| Rule { sources: vec![range.parse().expect("a range")], ..Rule::default() };
     let total = |mbps| Rule { total: Some(Rate::from_mbps(mbps)), ..from("10.0.0.0/24") };
@@ -102,7 +102,7 @@ fn rules_that_change_go_on_counting() {
 
 /// A new proxy also answers existing senders; a removed one ends its own reservations, and no others.
 #[test]
-fn receivers_are_answered_for_as_the_settings_say() {
+fn changed_receiver_proxies_update_reservations() {
     let (mut bench, first, _) = settled();
     assert_eq!(bench.held(), Rate::from_mbps(2));
     announce(&mut bench, 7);
@@ -129,7 +129,7 @@ fn receivers_are_answered_for_as_the_settings_say() {
 
 /// Unchanged senders are not interrupted, changed ones are announced again, removed ones end, new ones start.
 #[test]
-fn senders_are_announced_as_the_settings_say() {
+fn changed_sender_proxies_update_senders() {
     let proxy = |port, mbps| SenderProxy {
         session: session_to(port),
         template: template(),
@@ -165,7 +165,7 @@ fn senders_are_announced_as_the_settings_say() {
 /// The lifetime of state at neighbours depends on the R in messages, so they get a changed one; and changed code
 /// points.
 #[test]
-fn what_messages_say_is_told_anew() {
+fn changed_message_content_is_sent_again() {
     let (mut bench, path, resv) = settled();
     assert_eq!(renew(&mut bench, |_| {}), []);
     let outcomes = bench.pass(100 * MS);

@@ -45,7 +45,7 @@ fn lose(chain: &mut Chain, from: usize, kind: MessageType, which: &'static [usiz
 /// 200 sessions for ten minutes: no Path and no Resv any more, and one summary refresh for each neighbour and interval
 /// instead of two messages for each session.
 #[test]
-fn the_steady_state_costs_one_message_a_neighbor_and_interval() {
+fn steady_state_needs_one_message_per_neighbor_and_interval() {
     let mut chain = warm();
     (2..=200).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -63,7 +63,7 @@ fn the_steady_state_costs_one_message_a_neighbor_and_interval() {
 
 /// Without refresh reduction the same population costs two messages for each session, link and interval.
 #[test]
-fn without_it_each_session_is_refreshed_by_itself() {
+fn steady_state_without_reduction_needs_two_messages_per_session() {
     let mut chain = Chain::new(without_reduction());
     (1..=20).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -76,7 +76,7 @@ fn without_it_each_session_is_refreshed_by_itself() {
 
 /// More identifiers than fit into one packet are sent in several, spread over the interval.
 #[test]
-fn long_summaries_are_cut_to_the_packets_of_the_link_and_spread() {
+fn long_summary_is_split_and_spread() {
     let mut chain = warm();
     (2..=1_000).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -96,7 +96,7 @@ fn long_summaries_are_cut_to_the_packets_of_the_link_and_spread() {
 }
 
 #[test]
-fn a_lost_path_is_repaired_within_a_second() {
+fn lost_path_is_repaired_within_one_second() {
     let mut chain = warm();
     lose(&mut chain, MIDDLE, MessageType::Path, &[0]);
     chain.open(2);
@@ -108,7 +108,7 @@ fn a_lost_path_is_repaired_within_a_second() {
 
 /// A retransmitted Resv still has RESV_CONFIRM, and a lost ResvConf is retransmitted.
 #[test]
-fn lost_reservations_and_confirmations_are_repaired() {
+fn lost_resv_and_confirmation_are_repaired() {
     for (from, kind) in [
         (RIGHT, MessageType::Resv),
         (MIDDLE, MessageType::Resv),
@@ -139,7 +139,7 @@ fn lost_tears_are_repaired() {
 
 /// After Rl transmissions the refreshes of RFC 2205 follow, which arrive in the end and are acknowledged.
 #[test]
-fn what_is_never_acknowledged_is_left_to_its_refreshes() {
+fn unacknowledged_message_is_left_to_refreshes() {
     let mut chain = warm();
     lose(&mut chain, MIDDLE, MessageType::Path, &[0, 1, 2, 3, 4]);
     let since = chain.now;
@@ -161,7 +161,7 @@ fn what_is_never_acknowledged_is_left_to_its_refreshes() {
 
 /// A router that restarts sends NACKs for unknown state, and gets it at once.
 #[test]
-fn a_router_that_restarts_learns_all_within_one_interval() {
+fn restarted_router_recovers_within_one_interval() {
     let mut chain = warm();
     (2..=100).for_each(|number| chain.open(number));
     chain.pass(60 * SECOND);
@@ -176,7 +176,7 @@ fn a_router_that_restarts_learns_all_within_one_interval() {
 
 /// The first unknown summary refresh at a restarted router restores all other state, too: its NACKs have a new epoch.
 #[test]
-fn a_new_epoch_brings_everything_back() {
+fn new_epoch_restores_all_state() {
     let mut chain = warm();
     (2..=1_000).for_each(|number| chain.open(number));
     chain.pass(60 * SECOND);
@@ -188,7 +188,7 @@ fn a_new_epoch_brings_everything_back() {
 
 /// Links that carry 40 messages a millisecond and lose all others: every session is up within seconds.
 #[test]
-fn a_flood_is_recovered_from() {
+fn overload_losses_are_recovered() {
     let mut chain = warm();
     let (mut tick, mut used) = (0, [0_u32; 3]);
     chain.fate = Box::new(move |sight| {
@@ -213,7 +213,7 @@ proptest! {
 
     /// With any losses, duplicates and delays the final state is that of plain RSVP without them.
     #[test]
-    fn states_are_the_same_as_without_losses(
+    fn states_with_and_without_losses_are_equal(
         seed: u64,
         percent in 0..25_u64,
         steps in proptest::collection::vec((0..4_u8, 1..8_u16, 1..2_000_u32), 1..25),

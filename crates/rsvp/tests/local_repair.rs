@@ -51,7 +51,7 @@ fn held_on(bench: &Bench, interface: earmark_core::InterfaceId) -> Rate {
 /// A group's data leaves one of two branches. The request upstream decreases at once; the old branch gets a PathTear
 /// later, and its reservation ends then.
 #[test]
-fn a_branch_ends_after_the_others_have_been_served() {
+fn branch_that_data_left_is_torn_after_departure_delay() {
     let senders = [template()];
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
@@ -70,7 +70,7 @@ fn a_branch_ends_after_the_others_have_been_served() {
 
 /// Without a reservation on the new path, the request upstream stays until the old path ends.
 #[test]
-fn a_way_without_reservation_is_given_time() {
+fn unreserved_new_path_keeps_upstream_request_until_old_path_ends() {
     for wild in [false, true] {
         let senders = [template()];
         let request = if wild { wildcard(4) } else { shared(4, &senders) };
@@ -92,7 +92,7 @@ fn a_way_without_reservation_is_given_time() {
 /// A next hop on the old path may release its reservation before that path ends. The ResvTear is sent upstream when the
 /// path ends, or when it would have ended if the data has returned to it; unless the new path is reserved by then.
 #[test]
-fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
+fn release_on_old_path_is_sent_upstream_when_path_ends() {
     let nothing = Vec::<String>::new;
     let flows = [flow(4)];
     let request = || to_group(Body::Resv(resv(&flows)));
@@ -125,7 +125,7 @@ fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
 
 /// Two sources of 1 Mbit/s each share a reservation. If one of them leaves, half of the reservation remains.
 #[test]
-fn a_change_concerns_one_source() {
+fn route_change_of_one_source_halves_shared_reservation() {
     let announce = |source| {
         let template = FilterSpec { source: ip(source), ..template() };
         let sender = SenderDescriptor { template, tspec: tspec(1), adspec: None };
@@ -149,7 +149,7 @@ fn a_change_concerns_one_source() {
 
 /// More changes than are distinguished: every sender is examined, whenever its change was recorded.
 #[test]
-fn many_changes_are_one() {
+fn route_changes_over_limit_repair_every_sender() {
     for own in [0, 99] {
         let mut router = fork();
         router.arrives(ETH1, Body::Path(path()));
@@ -167,7 +167,7 @@ fn many_changes_are_one() {
 
 /// A thousand senders are examined in steps, and changes meanwhile are handled afterwards.
 #[test]
-fn many_senders_are_repaired_one_after_the_other() {
+fn repair_of_many_senders_is_done_in_steps() {
     const MANY: u16 = 1_000;
     let mut router = fork();
     for port in 1..=MANY {
@@ -192,7 +192,7 @@ fn many_senders_are_repaired_one_after_the_other() {
 
 /// The receiver's address moves to this host, and away again: applications here get PATH_EVENT.
 #[test]
-fn data_may_come_to_end_here() {
+fn destination_moved_to_host_notifies_applications() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
     router.arrives(ETH1, Body::Path(path()));
@@ -210,7 +210,7 @@ fn data_may_come_to_end_here() {
 /// The route flaps so that the data is back on the old path just when that is about to end, and gone from it before the
 /// sweep: the path still ends, but later.
 #[test]
-fn an_end_is_put_off_but_not_forgotten() {
+fn flapping_route_delays_path_end() {
     let mut router = fork();
     router.arrives(ETH1, Body::Path(path()));
     let changed = detour(&mut router, "10.0.9.9/32", true);
@@ -226,7 +226,7 @@ fn an_end_is_put_off_but_not_forgotten() {
 
 /// A forwarded PathTear contains the objects of the received one, and a PathTear from this node contains none.
 #[test]
-fn path_tears_carry_their_own_objects() {
+fn path_tear_contains_only_its_own_objects() {
     let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
     let carried = |outcomes: &[Outcome]| -> Option<Vec<u8>> {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {

@@ -17,7 +17,7 @@ use earmark_wire::rsvp::{
 /// RFC 2205 section 3.1.3: the Path is forwarded to the destination with the sender's address as its source, a router
 /// alert, a smaller TTL, and this node as its previous hop.
 #[test]
-fn a_path_is_passed_on() {
+fn path_is_forwarded() {
     let mut router = router();
     let outcomes = router.arrives(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
@@ -38,7 +38,7 @@ fn a_path_is_passed_on() {
 /// RFC 2205 section 3.1.4 and RFC 2209: the reservation is made on the outgoing interface of the Path, and requested
 /// from the previous hop with that hop's own LIH.
 #[test]
-fn a_resv_reserves_and_is_passed_on() {
+fn resv_reserves_and_is_forwarded() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -69,7 +69,7 @@ fn a_resv_reserves_and_is_passed_on() {
 
 /// A refresh without changes has no effect, neither on the network nor on traffic control.
 #[test]
-fn refreshes_are_silent() {
+fn refresh_without_changes_has_no_effect() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -81,7 +81,7 @@ fn refreshes_are_silent() {
 /// RFC 2205 section 3.7: refreshes are sent at intervals in [0.5 R, 1.5 R], independently for Path and Resv, as long as
 /// the neighbours refresh too.
 #[test]
-fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
+fn refresh_intervals_are_random_within_bounds() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -113,7 +113,7 @@ fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
 
 /// A sender expires L = (K + 0.5) * 1.5 * R = 157.5 s after its last refresh, and next hops get a PathTear.
 #[test]
-fn a_silent_sender_dies() {
+fn unrefreshed_sender_expires() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.pass(Duration::from_millis(157_499));
@@ -134,7 +134,7 @@ fn a_silent_sender_dies() {
 
 /// A reservation without refreshes is released and torn upstream; the sender stays.
 #[test]
-fn a_silent_receiver_loses_its_reservation() {
+fn unrefreshed_reservation_expires() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -154,7 +154,7 @@ fn a_silent_receiver_loses_its_reservation() {
 
 /// RFC 2205 section 3.1.5: a PathTear follows the Path and removes reservations, without a message upstream.
 #[test]
-fn a_path_tear_takes_everything() {
+fn path_tear_removes_sender_and_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -170,7 +170,7 @@ fn a_path_tear_takes_everything() {
 
 /// RFC 2205 section 3.1.5: a former previous hop cannot tear the sender.
 #[test]
-fn a_path_tear_of_an_old_hop_is_ignored() {
+fn path_tear_of_old_hop_is_ignored() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let mut tear = path_tear();
@@ -182,7 +182,7 @@ fn a_path_tear_of_an_old_hop_is_ignored() {
 
 /// RFC 2205 section 3.1.6: a ResvTear releases the reservation and is forwarded upstream; the sender stays.
 #[test]
-fn a_resv_tear_takes_the_reservation() {
+fn resv_tear_removes_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -199,7 +199,7 @@ fn a_resv_tear_takes_the_reservation() {
 
 /// FLOWSPECs may be omitted from a ResvTear.
 #[test]
-fn a_resv_tear_needs_no_flowspec() {
+fn resv_tear_without_flowspec_is_accepted() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -210,7 +210,7 @@ fn a_resv_tear_needs_no_flowspec() {
 
 /// A changed request changes the ledger, traffic control and the request upstream.
 #[test]
-fn a_reservation_can_grow_and_shrink() {
+fn changed_request_changes_reservation() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -263,7 +263,7 @@ fn requests_of_two_next_hops_are_merged() {
 /// RFC 2205 section 3.1.3 and RFC 2209: a changed Tspec or previous hop is forwarded downstream at once; a changed hop
 /// also causes a Resv to the new hop.
 #[test]
-fn news_in_a_path_travels_at_once() {
+fn changed_path_is_forwarded_at_once() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -285,7 +285,7 @@ fn news_in_a_path_travels_at_once() {
 /// When the route changes, the next Path is sent on the new path, and the reservation on the old one is no longer
 /// requested upstream.
 #[test]
-fn a_path_follows_the_route() {
+fn path_after_route_change_uses_new_path() {
     let mut router = router();
     router.add_interface(earmark_core::InterfaceId(3), "10.0.3.1");
     router.arrives(ETH1, Body::Path(path()));
@@ -302,7 +302,7 @@ fn a_path_follows_the_route() {
 
 /// RFC 2210 and 2215: each hop counts itself and writes the worst of path and link into the ADSPEC.
 #[test]
-fn the_adspec_is_updated_at_each_hop() {
+fn adspec_is_updated_at_each_hop() {
     let mut router = router();
     let body = adspec();
     let mut advertised = path();
@@ -328,7 +328,7 @@ fn the_adspec_is_updated_at_each_hop() {
 
 /// RFC 2205 section 3.8: different TTLs show a hop without RSVP, and the ADSPEC has the break bit from there on.
 #[test]
-fn a_hop_without_rsvp_shows_in_the_adspec() {
+fn hop_without_rsvp_sets_break_bit() {
     let mut router = router();
     let body = adspec();
     let mut advertised = path();
@@ -343,7 +343,7 @@ fn a_hop_without_rsvp_shows_in_the_adspec() {
 
 /// A router can have IPv6 sessions as well: formats and state are the same.
 #[test]
-fn sessions_of_ipv6_live_too() {
+fn ipv6_session_is_reserved() {
     let mut router = router();
     router.add_interface_with(ETH1, &["10.0.1.2", "2001:db8:1::2"], Rate::from_mbps(10));
     router.add_interface_with(ETH2, &["10.0.2.1", "2001:db8:2::1"], Rate::from_mbps(10));
@@ -370,7 +370,7 @@ fn sessions_of_ipv6_live_too() {
 /// After a restart the first Path has another LIH than before, which is a change for the next hop: a router downstream
 /// answers at once with its Resv instead of at the next refresh.
 #[test]
-fn a_restarted_neighbour_is_told_at_once() {
+fn restarted_neighbor_gets_resv_at_once() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));

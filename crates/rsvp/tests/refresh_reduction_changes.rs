@@ -2,8 +2,8 @@
 //! never refresh anything else than the messages of RFC 2205 would.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId};
@@ -11,7 +11,7 @@ use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
     Message, MessageId, Path, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
 };
-use naming::*;
+use message_ids::*;
 
 fn sender(port: u16) -> FilterSpec {
     FilterSpec { selector: SourceSelector::Port(port), ..template() }
@@ -58,7 +58,7 @@ fn resvs(outcomes: &[Outcome]) -> usize {
 
 /// A shared reservation has one MESSAGE_ID in each direction, and no refresh messages.
 #[test]
-fn shared_reservations_are_refreshed_by_name() {
+fn shared_reservation_is_in_summary_refresh() {
     let (mut router, name) = sharing();
     let mut named_to_upstream = 0;
     for _ in 0..10 {
@@ -76,7 +76,7 @@ fn shared_reservations_are_refreshed_by_name() {
 
 /// A NACK from upstream causes the whole request to be sent; a request with more senders has a new MESSAGE_ID.
 #[test]
-fn shared_requests_are_repeated_and_change() {
+fn changed_shared_request_has_new_message_id() {
     let (mut router, name) = sharing();
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Nack, name)]);
     assert_eq!(resv_id(&router.pass(MS)), Some(name));
@@ -101,7 +101,7 @@ fn less_flows(filters: &[FilterSpec]) -> FlowDescriptors<'_> {
 /// A request that lists fewer senders than the state has, or senders that are not known here, cannot be refreshed by
 /// its MESSAGE_ID, which would be ambiguous.
 #[test]
-fn a_request_for_some_of_the_senders_has_no_name() {
+fn request_for_some_senders_has_no_message_id() {
     for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)], &[sender(1), sender(3)]] {
         let (mut router, _) = sharing();
         let resv = shared(&router, 2, filters);
@@ -116,7 +116,7 @@ fn a_request_for_some_of_the_senders_has_no_name() {
 /// A sender ends without a message to the next hop. The remaining request differs from the next hop's, so its
 /// identifier gets a NACK, and the whole request restores the sender when that returns.
 #[test]
-fn a_request_that_has_lost_a_sender_has_no_name() {
+fn request_that_lost_sender_has_no_message_id() {
     let (mut router, _) = sharing();
     let tear = PathTear { template: sender(2), ..path_tear() };
     arrives(&mut router, ETH1, &front(Body::PathTear(tear), None));
@@ -128,7 +128,7 @@ fn a_request_that_has_lost_a_sender_has_no_name() {
 
 /// A sender with a new previous hop must not be kept alive at the old one by its former MESSAGE_ID.
 #[test]
-fn a_sender_that_moves_is_not_refreshed_where_it_was() {
+fn sender_with_new_previous_hop_is_not_refreshed_at_old_one() {
     let (mut router, name) = sharing();
     let mut moved = path_of(2);
     moved.hop.address = ip("10.0.1.9");
@@ -146,7 +146,7 @@ fn a_sender_that_moves_is_not_refreshed_where_it_was() {
 
 /// A blocked request is sent again when its blockade ends, so it cannot be in summary refreshes.
 #[test]
-fn what_is_blocked_is_asked_for_again() {
+fn blocked_request_is_sent_again_after_blockade() {
     let (mut router, _, resv) = settled();
     let mut failed = None;
     let flows = [flow(2)];
@@ -183,7 +183,7 @@ fn what_is_blocked_is_asked_for_again() {
 /// A reservation on an old path may end before that path does, by ResvTear or timeout. Its MESSAGE_ID ends with it, or
 /// summary refreshes would keep it alive upstream forever.
 #[test]
-fn what_ends_on_an_old_way_has_no_name_upstream() {
+fn ended_reservation_on_old_path_has_no_message_id() {
     for torn in [true, false] {
         let (mut router, _, name) = settled();
         let mut alive = |seconds| {
@@ -216,7 +216,7 @@ fn what_ends_on_an_old_way_has_no_name_upstream() {
 
 /// A new next hop on the same link gets the Path, and the old one nothing.
 #[test]
-fn another_next_hop_behind_the_same_interface_is_told() {
+fn new_next_hop_on_same_interface_gets_path() {
     let (mut router, path, _) = settled();
     router.add_route("10.0.9.9/32", ETH2, Some("10.0.2.3"));
     router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
@@ -235,7 +235,7 @@ fn another_next_hop_behind_the_same_interface_is_told() {
 
 /// Path messages contain address, MTU and bandwidth of an interface.
 #[test]
-fn an_interface_that_changes_is_told_of() {
+fn changed_interface_causes_resend() {
     let (mut router, path, _) = settled();
     change(&mut router, ETH2, |interface| interface.mtu -= 100);
     let told = path_id(&router.pass(10 * MS)).expect("it takes part");
@@ -245,7 +245,7 @@ fn an_interface_that_changes_is_told_of() {
 /// An IPv6 address is added a second or two after the link is up, when duplicate address detection has finished. IPv4
 /// neighbours do not get all sessions again for that, only for a changed IPv4 address.
 #[test]
-fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
+fn irrelevant_interface_change_causes_no_resend() {
     let (mut router, path, resv) = settled();
     for interface in [ETH1, ETH2] {
         let address = "fe80::1".parse().expect("an address");
@@ -263,7 +263,7 @@ fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
 /// The kernel announces that a link is up some time after it has begun to carry packets. State that neighbours have got
 /// by then is not sent again, unless the link was down or its MTU has changed.
 #[test]
-fn an_interface_that_is_announced_late_is_no_news() {
+fn late_link_up_causes_no_resend() {
     let up = |router: &mut Bench, up| {
         change(router, ETH2, |interface| interface.up = up);
         let outcomes = router.pass(300 * MS);
@@ -297,7 +297,7 @@ fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interfac
 
 /// A changed TTL or ADSPEC would be sent with the next refresh; state without refresh messages is sent at once.
 #[test]
-fn small_changes_go_on_at_once() {
+fn small_change_of_listed_state_is_sent_at_once() {
     let (mut router, path, _) = settled();
     let octets = bytes(&front(Body::Path(other_path()), Some(named(3))));
     let outcomes = router.octets_arrive(ETH1, session().destination, 63, &octets);
@@ -307,7 +307,7 @@ fn small_changes_go_on_at_once() {
 /// State in summary refreshes has no refresh message that changed objects could wait for. The previous hop that they
 /// concern gets them at once, even if the objects of all requests together are the same; the other one gets nothing.
 #[test]
-fn other_objects_are_news_for_the_hop_that_they_go_to() {
+fn changed_objects_are_sent_to_concerned_hop_at_once() {
     const SECOND_HOP: &str = "10.0.1.9";
     let mut router = router();
     path_named(&mut router, path_of(1), named(1));

@@ -54,7 +54,7 @@ fn steps(outcomes: &[Outcome]) -> String {
 
 /// All requests differ, so removing them one by one would change the reservation each time.
 #[test]
-fn the_last_sender_takes_all_requests_with_it_at_once() {
+fn last_sender_ends_all_requests_at_once() {
     let mut router = router_with(&[4000], 20);
     for number in 0..NEXT_HOPS {
         ask(&mut router, number, 1 + u32::from(number) % 7, &[sender_on(4000)]);
@@ -70,7 +70,7 @@ fn the_last_sender_takes_all_requests_with_it_at_once() {
 /// Requests for the ending sender alone are removed wherever they are in the list; the others remain for the other
 /// sender.
 #[test]
-fn one_sender_of_two_leaves_all_requests_at_once() {
+fn ending_sender_leaves_all_requests_at_once() {
     let both = [sender_on(4000), sender_on(4001)];
     let mut router = router_with(&[4000, 4001], 20);
     for number in 0..NEXT_HOPS {
@@ -92,7 +92,7 @@ fn one_sender_of_two_leaves_all_requests_at_once() {
 /// A request is limited by the traffic of its senders. Without them its full flowspec would exceed the link; no error
 /// about that is sent while they end.
 #[test]
-fn no_request_outlives_its_senders_even_for_a_moment() {
+fn request_without_senders_causes_no_error() {
     let mut router = router_with(&[4000], 2);
     for number in 0..3 {
         ask(&mut router, number, 20, &[sender_on(4000)]);
@@ -104,7 +104,7 @@ fn no_request_outlives_its_senders_even_for_a_moment() {
 /// A previous hop that has sent both senders gets no message about the end of one, which it has sent itself; another
 /// one is not concerned.
 #[test]
-fn previous_hops_hear_only_what_is_new_to_them() {
+fn end_of_sender_informs_only_concerned_previous_hops() {
     let both = [sender_on(4000), sender_on(4001)];
     let mut router = router_with(&[4000], 20);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };

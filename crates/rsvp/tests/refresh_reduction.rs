@@ -1,8 +1,8 @@
 //! Rules of refresh reduction and Hello at one router, message by message.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use earmark_wire::rsvp::{
     MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh,
     SourceSelector, Srefresh,
 };
-use naming::*;
+use message_ids::*;
 
 /// A node that has sent nothing yet might reject MESSAGE_ID, so it gets none; all messages have the flag.
 #[test]
-fn the_first_path_has_no_name_and_the_next_one_has() {
+fn path_to_unknown_next_hop_has_no_message_id() {
     let mut router = router();
     let outcomes = path_named(&mut router, path(), named(1));
     assert_eq!(path_id(&outcomes), None);
@@ -29,7 +29,7 @@ fn the_first_path_has_no_name_and_the_next_one_has() {
 }
 
 #[test]
-fn who_takes_no_part_gets_plain_messages() {
+fn neighbor_without_refresh_reduction_gets_no_message_id() {
     let mut router = router();
     router.arrives(ETH1, Body::Path(path()));
     let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
@@ -40,7 +40,7 @@ fn who_takes_no_part_gets_plain_messages() {
 
 /// An acknowledgement is sent with a message to the same neighbour, or alone after a delay.
 #[test]
-fn acknowledgements_go_along_or_by_themselves() {
+fn acknowledgement_is_sent_with_message_or_after_delay() {
     let mut router = router();
     path_named(&mut router, path(), named(1));
     let outcomes = resv_named(&mut router, 2, Some(named(100)));
@@ -57,7 +57,7 @@ fn acknowledgements_go_along_or_by_themselves() {
 
 /// RFC 2961 section 4.6: only messages that request it are acknowledged, and malformed ones are not.
 #[test]
-fn nothing_else_is_acknowledged() {
+fn message_without_ack_request_is_not_acknowledged() {
     let mut router = router();
     path_named(&mut router, path(), unasked(1));
     let mut broken = bytes(&front(Body::Path(path()), Some(named(2))));
@@ -69,7 +69,7 @@ fn nothing_else_is_acknowledged() {
 /// Retransmitted after 500 ms and 1 s with the same MESSAGE_ID; not after the acknowledgement, and in no summary
 /// refresh before.
 #[test]
-fn a_path_is_repeated_until_it_is_acknowledged() {
+fn unacknowledged_path_is_retransmitted() {
     let mut router = router();
     introduce(&mut router);
     let id = path_id(&path_named(&mut router, path(), named(1)));
@@ -90,7 +90,7 @@ fn a_path_is_repeated_until_it_is_acknowledged() {
 
 /// An acknowledgement counts only from the receiver of the message.
 #[test]
-fn strangers_cannot_acknowledge() {
+fn acknowledgement_of_other_node_is_ignored() {
     let mut router = router();
     introduce(&mut router);
     let id = path_id(&path_named(&mut router, path(), named(1))).expect("a name");
@@ -101,7 +101,7 @@ fn strangers_cannot_acknowledge() {
 }
 
 #[test]
-fn messages_that_were_overtaken_are_dropped() {
+fn overtaken_message_is_dropped() {
     let (mut router, _, _) = settled();
     let dropped = |outcomes: &[Outcome]| {
         events(outcomes)
@@ -123,7 +123,7 @@ fn messages_that_were_overtaken_are_dropped() {
 
 /// A new epoch or a wrap of the identifiers does not make a message an old one.
 #[test]
-fn epochs_and_wraps_are_not_taken_for_the_past() {
+fn new_epoch_and_wrapped_id_are_accepted() {
     let (mut router, _, _) = settled();
     path_named(&mut router, path(), MessageId { epoch: EPOCH - 1, ..named(1) });
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
@@ -134,7 +134,7 @@ fn epochs_and_wraps_are_not_taken_for_the_past() {
 
 /// A summary refresh replaces the messages that it lists: nothing expires.
 #[test]
-fn summaries_keep_state_alive() {
+fn summary_refresh_keeps_state() {
     let (mut router, _, _) = settled();
     for _ in 0..20 {
         router.pass(30 * SECOND);
@@ -149,7 +149,7 @@ fn summaries_keep_state_alive() {
 
 /// The lifetime of state in a summary refresh follows from the R of the neighbour that sends it.
 #[test]
-fn a_summary_extends_by_the_period_that_was_announced() {
+fn summary_refresh_extends_state_by_announced_period() {
     let mut router = router();
     path_named(&mut router, Path { refresh_ms: 300_000, ..path() }, named(1));
     summary(&mut router, ETH1, &[1]);
@@ -161,7 +161,7 @@ fn a_summary_extends_by_the_period_that_was_announced() {
 
 /// Section 5.4: unknown identifiers are returned in NACKs, in few messages.
 #[test]
-fn unknown_names_are_told_back() {
+fn unknown_message_ids_get_nack() {
     let (mut router, _, _) = settled();
     // A former identifier of the same state, one that was never used, and another neighbour's.
     summary(&mut router, ETH1, &[1, 2, 7, 100]);
@@ -176,7 +176,7 @@ fn unknown_names_are_told_back() {
 
 /// Adjacent senders in memory need not have the same neighbour, nor consecutive identifiers.
 #[test]
-fn names_in_a_row_are_told_apart() {
+fn consecutive_message_ids_refresh_their_own_state() {
     let mut router = router();
     let of = |port, hop| {
         let mut path = path();
@@ -201,7 +201,7 @@ fn names_in_a_row_are_told_apart() {
 
 /// Repeated lists of maximum length: limited answers, no state, no memory.
 #[test]
-fn endless_lists_have_bounded_answers() {
+fn long_srefresh_has_bounded_nacks() {
     let mut router = router();
     let ids: Vec<u32> = (0..16_000).collect();
     for _ in 0..3 {
@@ -216,7 +216,7 @@ fn endless_lists_have_bounded_answers() {
 
 /// Section 5.3: unknown Path state of a group causes a NACK only if packets of that source would be forwarded.
 #[test]
-fn names_of_groups_are_told_back_only_on_their_way() {
+fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
     let mut router = router();
     let group = ip("239.1.2.3");
     let (near, far) = (ip("10.0.0.1"), ip("10.0.9.1"));
@@ -248,7 +248,7 @@ fn names_of_groups_are_told_back_only_on_their_way() {
 /// Section 5.4: a neighbour that does not know an identifier gets the whole message at once, with the same MESSAGE_ID,
 /// once.
 #[test]
-fn a_nack_brings_the_whole_message() {
+fn nack_causes_one_full_message() {
     let (mut router, path, resv) = settled();
     let nack = acknowledgement(AcknowledgementKind::Nack, path);
     acks(&mut router, ETH2, &[nack; 50]);
@@ -264,7 +264,7 @@ fn a_nack_brings_the_whole_message() {
 
 /// A neighbour with a new epoch has restarted, and gets all state at once.
 #[test]
-fn a_new_epoch_is_told_everything() {
+fn new_epoch_causes_full_resend() {
     let (mut router, path, _) = settled();
     resv_named(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
@@ -273,7 +273,7 @@ fn a_new_epoch_is_told_everything() {
 /// A driver may serve timers every 10 ms, although the next 16 messages may be sent after 1 ms. Missed bursts are made
 /// up for, up to a limit.
 #[test]
-fn who_looks_seldom_does_not_tell_slowly() {
+fn late_timer_makes_up_for_missed_bursts() {
     let mut router = router();
     introduce(&mut router);
     let mut told = Vec::new();
@@ -301,7 +301,7 @@ fn who_looks_seldom_does_not_tell_slowly() {
 
 /// Section 2: a neighbour that no longer sets the flag gets messages without MESSAGE_ID, and refreshes of RFC 2205.
 #[test]
-fn who_stops_taking_part_is_refreshed_plainly() {
+fn neighbor_without_capability_flag_gets_refresh_messages() {
     let (mut router, _, _) = settled();
     router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(path_id(&router.pass(2 * MS)), None, "told once more, without a name");
@@ -319,7 +319,7 @@ fn who_stops_taking_part_is_refreshed_plainly() {
 
 /// Section 3.4: each message is handled as if received alone, with the TTL of the Bundle.
 #[test]
-fn a_bundle_is_its_messages() {
+fn bundle_is_handled_as_its_messages() {
     let mut router = router();
     let other = Session { port: 9, ..session() };
     let mut octets = bytes(&front(Body::Path(path()), Some(named(1))));
@@ -341,7 +341,7 @@ fn a_bundle_is_its_messages() {
 
 /// With refresh reduction disabled the flag is not set, and its message types are unknown.
 #[test]
-fn it_can_be_switched_off() {
+fn disabled_refresh_reduction_drops_its_messages() {
     let mut config = Config::default();
     config.reduction.enabled = false;
     let mut router = with_config(config);
@@ -380,7 +380,7 @@ fn watching() -> Bench {
 /// RFC 3209 section 5.3: every request is answered, with both instances; RFC 4558: from the destination address of the
 /// request.
 #[test]
-fn a_hello_is_answered_even_by_who_does_not_ask() {
+fn hello_request_is_acknowledged_without_hello_interval() {
     let mut router = router();
     let request = front(hello(HelloKind::Request, 5, 0), None);
     let outcomes = arrives(&mut router, ETH2, &request);
@@ -397,7 +397,7 @@ fn a_hello_is_answered_even_by_who_does_not_ask() {
 
 /// 3.5 intervals without a Hello.
 #[test]
-fn a_neighbor_that_falls_silent_is_lost() {
+fn silent_neighbor_is_lost() {
     let mut router = watching();
     resv_named(&mut router, 2, None);
     let [request] = hellos(&router.pass(SECOND))[..] else { panic!("one a second") };
@@ -417,7 +417,7 @@ fn a_neighbor_that_falls_silent_is_lost() {
 
 /// A changed instance is a restart: the neighbour gets all state again.
 #[test]
-fn a_neighbor_that_restarts_is_told_everything() {
+fn restarted_neighbor_gets_full_resend() {
     let (mut router, path, _) = settled();
     arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
     assert!(sent(&router.pass(10 * MS)).is_empty());
@@ -428,7 +428,7 @@ fn a_neighbor_that_restarts_is_told_everything() {
 
 /// A neighbour that sends requests gets none.
 #[test]
-fn requests_answer_our_own() {
+fn neighbor_requests_suppress_own_requests() {
     let mut router = watching();
     arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
     for _ in 0..8 {
@@ -442,7 +442,7 @@ fn requests_answer_our_own() {
 
 /// A reservation for two senders in one message has one MESSAGE_ID for two states, so it is stored for neither.
 #[test]
-fn one_name_does_not_stand_for_two_states() {
+fn message_id_of_two_states_is_not_stored() {
     let mut router = router();
     let mut second = path();
     second.sender.template.selector = earmark_wire::rsvp::SourceSelector::Port(4001);
