@@ -112,18 +112,18 @@ impl Rsvp {
     }
 }
 
-/// Returns whether an error about `failed` concerns the sender of a request for `asked`. If a smaller reservation
+/// Returns whether an error about `failed` concerns the sender of a request for `requested`. If a smaller reservation
 /// remains in place, only requests as large as the failed one are concerned.
-pub(crate) fn concerns(error: &ErrorSpec, failed: Option<&FlowSpec>, asked: &FlowSpec) -> bool {
+pub(crate) fn concerns(error: &ErrorSpec, failed: Option<&FlowSpec>, requested: &FlowSpec) -> bool {
     let stands = error.flags & ErrorSpec::IN_PLACE != 0;
     error.code != ErrorCode::AdmissionControlFailure
         || !stands
-        || failed.is_none_or(|failed| !is_greater(failed, asked))
+        || failed.is_none_or(|failed| !is_greater(failed, requested))
 }
 
-/// Returns the flags of an error about `failed` for the sender of a request for `asked`.
-pub(crate) fn flags_for(error: &ErrorSpec, failed: Option<&FlowSpec>, asked: &FlowSpec) -> u8 {
-    let guilty = failed.is_none_or(|failed| !is_greater(failed, asked));
+/// Returns the flags of an error about `failed` for the sender of a request for `requested`.
+pub(crate) fn flags_for(error: &ErrorSpec, failed: Option<&FlowSpec>, requested: &FlowSpec) -> u8 {
+    let guilty = failed.is_none_or(|failed| !is_greater(failed, requested));
     error.flags | if guilty { 0 } else { ErrorSpec::NOT_GUILTY }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn merge_past<I: Iterator<Item = FlowSpec>>(
     failed: &FlowSpec,
     requests: impl Fn() -> I,
 ) -> Option<FlowSpec> {
-    let free = requests().filter(|asked| is_greater(failed, asked));
+    let free = requests().filter(|requested| is_greater(failed, requested));
     free.reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
         .or_else(|| requests().reduce(|a, b| greatest_lower_bound(&a, &b).unwrap_or(a)))
 }

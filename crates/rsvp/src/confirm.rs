@@ -140,11 +140,11 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         let data = self.data_confirmed(cx.context, confirmation);
-        let way = match &data {
+        let next_hops = match &data {
             Some(data) => NextHops::of_sender(cx.context, data),
             None => NextHops::of(cx.context, confirmation.confirm),
         };
-        let interface = match way {
+        let interface = match next_hops {
             NextHops::Out(interface) => interface,
             NextHops::WithoutRsvp => return self.relay(cx, datagram),
             NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::WrongInterface => {
@@ -208,11 +208,11 @@ impl Rsvp {
         confirmation: &ResvConf<'_>,
     ) -> bool {
         let (session, style) = (confirmation.session, confirmation.flows.style());
-        let mut told = false;
+        let mut notified = false;
         let mut tell = |tcsb: Option<Index>, filters: &Filters| {
             for rsb in tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb)) {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
-                    told = true;
+                    notified = true;
                     let (node, filters) = (confirmation.error.node, filters.clone());
                     let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
                     cx.out.notify(Event::Confirmed {
@@ -240,6 +240,6 @@ impl Rsvp {
             let tcsb = self.store.find_tcsb(Holder::Pool(pool), None);
             tell(tcsb, &told_filters(&confirmation.flows));
         }
-        told
+        notified
     }
 }

@@ -141,9 +141,9 @@ impl Rsvp {
         let blocked = Blocked::Sender(psb);
         self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
         self.refresh_resv_by_message(cx.now, psb);
-        if let Some(asked) = self.asked_for(cx.now, psb)
-            && before != Some(asked)
-            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
+        if let Some(requested) = self.asked_for(cx.now, psb)
+            && before != Some(requested)
+            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &requested))
         {
             self.resv_refresh(cx, psb, None);
         }

@@ -40,8 +40,11 @@ impl Rsvp {
                 (application, self.reserve_for(cx, application, &request, confirm))
             }
             Command::Identity { application, identity } => {
-                let said = identity.policy_data().map_err(|_| Rejection::Identity);
-                (application, said.map(|octets| self.applications.identify(application, octets)))
+                let policy_data = identity.policy_data().map_err(|_| Rejection::Identity);
+                (
+                    application,
+                    policy_data.map(|octets| self.applications.identify(application, octets)),
+                )
             }
             Command::Release { application } => {
                 (application, self.release_application(cx, application))
@@ -106,14 +109,14 @@ impl Rsvp {
         } else {
             self.fill_in_source(cx, &session, template)?
         };
-        let way =
+        let next_hops =
             NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
         // A multicast destination may have no next hop yet, or end here; a unicast one must be reachable.
-        let here = way == NextHops::Here || session.destination.is_multicast();
-        if !here && !matches!(way, NextHops::Out(_)) {
+        let here = next_hops == NextHops::Here || session.destination.is_multicast();
+        if !here && !matches!(next_hops, NextHops::Out(_)) {
             return Err(Rejection::NoRoute);
         }
-        let outgoing = way.outgoing(cx.context, None);
+        let outgoing = next_hops.outgoing(cx.context, None);
         if before == Some(template)
             && let Some(index) = self.store.find_sender(&session, &template)
         {

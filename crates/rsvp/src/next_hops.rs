@@ -68,9 +68,10 @@ impl SenderData {
 impl<'r> NextHops<'r> {
     /// Returns the next hops of data to one address.
     pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> NextHops<'r> {
-        let way = NextHops::unicast(context, destination, || context.routes.lookup(destination));
+        let next_hops =
+            NextHops::unicast(context, destination, || context.routes.lookup(destination));
         mark(Checkpoint::Route);
-        way
+        next_hops
     }
 
     #[inline(always)]
@@ -93,13 +94,13 @@ impl<'r> NextHops<'r> {
     #[inline]
     pub(crate) fn of_sender(context: &Context<'r>, data: &SenderData) -> NextHops<'r> {
         let destination = data.session.destination;
-        let way = if destination.is_multicast() {
+        let next_hops = if destination.is_multicast() {
             NextHops::multicast(context, destination, data.template.source, data.incoming)
         } else {
             NextHops::unicast(context, destination, || data.hop(context))
         };
         mark(Checkpoint::Route);
-        way
+        next_hops
     }
 
     #[cold]

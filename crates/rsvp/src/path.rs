@@ -36,7 +36,7 @@ impl Rsvp {
         let interface = datagram.interface;
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
         let ttl = if datagram.encapsulated { message.send_ttl } else { datagram.ttl };
-        let mut arrival = ReceivedPath {
+        let mut received = ReceivedPath {
             interface,
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
@@ -49,13 +49,13 @@ impl Rsvp {
         let on_its_way =
             found.ok().filter(|&index| self.follows_route(index, path.session.destination));
         if let Some(index) = on_its_way {
-            arrival.flags |= self.store.psb(index).flags & Psb::HERE;
+            received.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
             let destination = path.session.destination;
             let (session, template) = (path.session, path.sender.template);
             let data = SenderData { session, template, incoming: Some(interface) };
-            let way = NextHops::of_sender(cx.context, &data);
-            let here = match way {
+            let next_hops = NextHops::of_sender(cx.context, &data);
+            let here = match next_hops {
                 NextHops::WithoutRsvp => {
                     self.withhold_acknowledgement(cx);
                     return self.relay(cx, datagram);
@@ -68,14 +68,14 @@ impl Rsvp {
                     destination.is_multicast() && self.applications.has_session(&path.session)
                 }
             };
-            arrival.flags |= if here { Psb::HERE } else { 0 };
-            arrival.next_hops = Some(way);
+            received.flags |= if here { Psb::HERE } else { 0 };
+            received.next_hops = Some(next_hops);
         }
         let verdict = match found {
-            Ok(index) => self.refresh_sender(cx, index, path, &arrival),
+            Ok(index) => self.refresh_sender(cx, index, path, &received),
             Err(place) => {
                 self.note_translation(cx, datagram, path);
-                self.create_sender(cx, place, path, &arrival)
+                self.create_sender(cx, place, path, &received)
             }
         };
         match verdict {
@@ -105,7 +105,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         place: Place,
         path: &Path<'_>,
-        arrival: &ReceivedPath<'_>,
+        received: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -119,7 +119,7 @@ impl Rsvp {
         if self.policy.is_some() {
             self.check_sender(path).map_err(policy_refused)?;
         }
-        let origin = arrival.origin(path);
+        let origin = received.origin(path);
         if !self.admits_change(cx.now, origin, Some(Block::Sender)) {
             return Err(limit_reached());
         }
@@ -134,14 +134,14 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: arrival.next_hops.map_or(OutInterfaces::None, |way| {
-                    way.outgoing(cx.context, Some(arrival.interface))
+                outgoing: received.next_hops.map_or(OutInterfaces::None, |next_hops| {
+                    next_hops.outgoing(cx.context, Some(received.interface))
                 }),
-                ttl: arrival.ttl,
-                flags: arrival.flags,
+                ttl: received.ttl,
+                flags: received.flags,
                 adspec,
                 carried: Kept::of(path.carried),
-                expires_at: arrival.expires_at,
+                expires_at: received.expires_at,
                 // Set when the block is inserted.
                 next: NONE,
                 previous: NONE,
@@ -170,13 +170,13 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let asked = self.asked_for(cx.now, index);
+        let requested = self.asked_for(cx.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
             self.update_traffic_control(cx, tcsb);
         }
-        self.update_upstream(cx, index, asked, Carried::NONE);
+        self.update_upstream(cx, index, requested, Carried::NONE);
     }
 
     /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.

@@ -97,9 +97,13 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) -> bool {
-        self.send_shared_resvs(cx, pool, SendOptions { confirm: wish, ..SendOptions::default() })
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { confirm: confirm_request, ..SendOptions::default() },
+        )
     }
 
     /// Sends requests that have changed after a failure upstream, but only those smaller than what failed: a request as
@@ -132,64 +136,67 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        manner: SendOptions<'_>,
+        options: SendOptions<'_>,
     ) -> bool {
         let mut wanted = self.demands(cx.now, pool);
         let before = core::mem::take(&mut self.store.pool_mut(pool).sent_resvs);
         let mut left = Vec::new();
-        let mut wished = false;
+        let mut confirm_forwarded = false;
         for new in &mut wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
             new.message_id = old.map_or(NONE, |old| old.message_id);
             new.carried = self.merged_objects(pool, &new.filters);
-            let wish = manner
-                .confirm
-                .filter(|wish| self.is_largest_request_to_hop(cx.now, wish.request, new));
-            let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
+            let confirm_request = options.confirm.filter(|confirm_request| {
+                self.is_largest_request_to_hop(cx.now, confirm_request.request, new)
+            });
+            let would_fail =
+                options.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
             // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
             let other_objects = others_carried && new.message_id != NONE;
-            let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
+            let changed = other_objects
+                || confirm_request.is_some()
+                || !old.is_some_and(|old| old.is_same(new));
             let again =
-                manner.include_unchanged && !self.refresh_reduction.is_listed(new.message_id);
-            if (news || again) && !hopeless {
-                let sending = if news { SendReason::Trigger } else { SendReason::Refresh };
-                let confirm = wish.map(|wish| wish.receiver);
-                wished |= self.send_shared_resv(cx, pool, new, old, confirm, sending);
+                options.include_unchanged && !self.refresh_reduction.is_listed(new.message_id);
+            if (changed || again) && !would_fail {
+                let reason = if changed { SendReason::Trigger } else { SendReason::Refresh };
+                let confirm = confirm_request.map(|confirm_request| confirm_request.receiver);
+                confirm_forwarded |= self.send_shared_resv(cx, pool, new, old, confirm, reason);
             }
         }
         for old in before {
             let new = wanted.iter().find(|new| new.hop == old.hop);
             match new {
-                None if manner.without_tears => left.push(old),
+                None if options.without_tears => left.push(old),
                 None => {
                     self.refresh_reduction.forget(old.message_id);
-                    self.send_shared_resv_tear(cx, pool, &old, &old.filters, manner.carried);
+                    self.send_shared_resv_tear(cx, pool, &old, &old.filters, options.carried);
                 }
                 Some(new)
-                    if !manner.without_tears
+                    if !options.without_tears
                         && self.store.pool(pool).style == Style::SharedExplicit =>
                 {
                     let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
                     let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
                     if !gone.is_empty() {
-                        self.send_shared_resv_tear(cx, pool, &old, &gone, manner.carried);
+                        self.send_shared_resv_tear(cx, pool, &old, &gone, options.carried);
                     }
                 }
                 Some(_) => {}
             }
         }
-        let asked = wanted.into_iter().chain(left).collect();
-        self.store.pool_mut(pool).sent_resvs = asked;
+        let sent_resvs = wanted.into_iter().chain(left).collect();
+        self.store.pool_mut(pool).sent_resvs = sent_resvs;
         self.schedule_pool(cx.now, pool);
-        wished
+        confirm_forwarded
     }
 
     /// Returns whether a request is larger than all others for one of the senders in a message to a previous hop.
-    fn is_largest_request_to_hop(&self, now: Time, request: Index, asked: &SentResv) -> bool {
+    fn is_largest_request_to_hop(&self, now: Time, request: Index, sent_resv: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
-        asked.filters.iter().any(|template| {
+        sent_resv.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
             sender.is_some_and(|sender| self.is_largest_request(now, request, sender))
         })
@@ -212,22 +219,25 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        told: Index,
+        message_id: Index,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) {
-        let asked = &self.store.pool(pool).sent_resvs;
-        let Some(at) = asked.iter().position(|asked| asked.message_id == told) else { return };
-        let (old, mut new) = (asked[at].clone(), asked[at].clone());
-        self.send_shared_resv(cx, pool, &mut new, Some(&old), confirm, sending);
+        let sent_resvs = &self.store.pool(pool).sent_resvs;
+        let Some(at) = sent_resvs.iter().position(|sent_resv| sent_resv.message_id == message_id)
+        else {
+            return;
+        };
+        let (old, mut new) = (sent_resvs[at].clone(), sent_resvs[at].clone());
+        self.send_shared_resv(cx, pool, &mut new, Some(&old), confirm, reason);
         self.store.pool_mut(pool).sent_resvs[at].message_id = new.message_id;
         self.schedule_pool(cx.now, pool);
     }
 
     /// Removes the requests of a pool from summary refreshes, because blockade state may reduce them.
     pub(crate) fn forget_shared_message_ids(&mut self, pool: Index) {
-        for asked in &mut self.store.pools[pool as usize].sent_resvs {
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.message_id, NONE));
+        for sent_resv in &mut self.store.pools[pool as usize].sent_resvs {
+            self.refresh_reduction.forget(core::mem::replace(&mut sent_resv.message_id, NONE));
         }
     }
 
@@ -240,7 +250,7 @@ impl Rsvp {
         new: &mut SentResv,
         old: Option<&SentResv>,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) -> bool {
         let style = self.store.pool(pool).style;
         let session = self.store.session_key(Holder::Pool(pool));
@@ -267,7 +277,7 @@ impl Rsvp {
         let Some(interface) = cx.context.interfaces.by_id(incoming) else { return false };
         let Some(address) = interface.address_like(hop.address) else { return false };
         let peer = self.refresh_reduction.peer(incoming, hop.address);
-        let message_id = self.assign_shared_message_id(cx.now, pool, new, peer, confirm, sending);
+        let message_id = self.assign_shared_message_id(cx.now, pool, new, peer, confirm, reason);
         self.scratch.clear();
         self.scratch.extend_from_slice(new.carried.octets());
         mark_upstream(&mut self.scratch, &self.config, cx.context, incoming);
@@ -338,8 +348,8 @@ impl Rsvp {
     /// Starts, continues or stops the refresh timer of a pool. Removes a pool without reservations.
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
-            for asked in core::mem::take(&mut self.store.pool_mut(index).sent_resvs) {
-                self.refresh_reduction.forget(asked.message_id);
+            for sent_resv in core::mem::take(&mut self.store.pool_mut(index).sent_resvs) {
+                self.refresh_reduction.forget(sent_resv.message_id);
             }
             return self.store.remove_pool(index);
         }
@@ -348,8 +358,8 @@ impl Rsvp {
             .pool(index)
             .sent_resvs
             .iter()
-            .filter(|asked| !self.refresh_reduction.is_listed(asked.message_id))
-            .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
+            .filter(|sent_resv| !self.refresh_reduction.is_listed(sent_resv.message_id))
+            .filter_map(|sent_resv| Some(self.store.neighbor_of(sent_resv.hop)?.0));
         // The shortest refresh period of all interfaces is used.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
         let at = match nearest {
@@ -377,15 +387,15 @@ impl Rsvp {
         let psb = self.store.psb(sender);
         let (hop, template) = (psb.hop, psb.template);
         let Some(pool) = self.store.pool_of(psb.session) else { return };
-        let asked = &mut self.store.pools[pool as usize].sent_resvs;
-        for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
-            asked.filters.retain(|filter| *filter != template);
+        let sent_resvs = &mut self.store.pools[pool as usize].sent_resvs;
+        for sent_resv in sent_resvs.iter_mut().filter(|sent_resv| sent_resv.hop == hop) {
+            sent_resv.filters.retain(|filter| *filter != template);
             // The hop may keep the sender longer than this node; summary refreshes would keep the reservation alive
             // there.
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.message_id, NONE));
+            self.refresh_reduction.forget(core::mem::replace(&mut sent_resv.message_id, NONE));
         }
-        asked.retain(|asked| !asked.filters.is_empty());
-        let gone = !asked.iter().any(|asked| asked.hop == hop);
+        sent_resvs.retain(|sent_resv| !sent_resv.filters.is_empty());
+        let gone = !sent_resvs.iter().any(|sent_resv| sent_resv.hop == hop);
         if let (true, Peer::Neighbor { index, .. }) = (gone, hop) {
             self.store.unblock_hop(pool, index);
         }

@@ -150,8 +150,8 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
-        for outgoing in ways {
+        let interfaces: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
+        for outgoing in interfaces {
             let wanted = self.proxy_flowspec(cx, index, outgoing);
             let origin = Origin::Local(Application::PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
@@ -281,9 +281,9 @@ impl Rsvp {
                 continue;
             }
             let (session, template) = (proxy.session, proxy.template);
-            let way =
+            let next_hops =
                 NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
-            if matches!(way, NextHops::Out(_) | NextHops::Branches(_)) {
+            if matches!(next_hops, NextHops::Out(_) | NextHops::Branches(_)) {
                 self.start_proxy(cx, application, &proxy);
             }
         }

@@ -35,16 +35,17 @@ impl Rsvp {
         // Without a neighbour the receiver is an application of this node.
         let Some((_, hop)) = next else { return known_here() };
         let node = hop.address;
-        let said = Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
+        let outcome =
+            Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
         if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
-            return Outcome { kind, ..said };
+            return Outcome { kind, ..outcome };
         }
         if node == destination {
-            return Outcome { kind: Kind::Whole, to: Some(node), hops_without: Some(0), ..said };
+            return Outcome { kind: Kind::Whole, to: Some(node), hops_without: Some(0), ..outcome };
         }
-        said
+        outcome
     }
 
     /// Returns what a receiver of this node knows of a confirmed reservation.
@@ -59,14 +60,18 @@ impl Rsvp {
         let all = self.store.find_session(session);
         let all = all.into_iter().flat_map(|index| self.store.senders_of(index));
         let first = named.chain(all).next();
-        let said = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
-        let Some(first) = first else { return said };
+        let outcome = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
+        let Some(first) = first else { return outcome };
         let psb = self.store.psb(first);
         let sender = psb.template.source;
         let (to, nodes) = (Some(session.destination), self.hops_to(psb));
-        let said = Outcome { from: Some(sender), to, nodes, ..said };
+        let outcome = Outcome { from: Some(sender), to, nodes, ..outcome };
         if matches!(psb.hop, Peer::Local(_)) {
-            return Outcome { by: Outcome::known_here(Kind::Whole).by, kind: Kind::Whole, ..said };
+            return Outcome {
+                by: Outcome::known_here(Kind::Whole).by,
+                kind: Kind::Whole,
+                ..outcome
+            };
         }
         let senders = filters.as_slice().iter().filter_map(|f| self.store.find_sender(session, f));
         let broken = core::iter::once(first).chain(senders).any(|psb| self.is_broken(psb));
@@ -79,9 +84,9 @@ impl Rsvp {
         let hops_without = (kind == Kind::Whole).then_some(0);
         let by = match cx.context.interfaces.is_local(node) {
             true => Outcome::known_here(kind).by,
-            false => said.by.clone(),
+            false => outcome.by.clone(),
         };
-        Outcome { kind, hops_without, by, ..said }
+        Outcome { kind, hops_without, by, ..outcome }
     }
 
     /// Reports if the IP source address of a sender's first Path is not that of the sender. Routers that use their own
@@ -99,13 +104,13 @@ impl Rsvp {
         }
         self.counters.translated += 1;
         let translation = Translation { named, seen: Some(seen) };
-        let mut told = false;
+        let mut reported = false;
         for application in self.applications.of_session(&session) {
-            told = true;
+            reported = true;
             let application = Some(application);
             cx.out.notify(Event::Translated { application, session, template, translation });
         }
-        if !told {
+        if !reported {
             let application = None;
             cx.out.notify(Event::Translated { application, session, template, translation });
         }

@@ -57,16 +57,16 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        sending: SendReason,
+        reason: SendReason,
     ) {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
-                self.path_message_through(cx, index, interface, sending);
+                self.path_message_through(cx, index, interface, reason);
             }
             OutInterfaces::Many(ref interfaces) => {
                 for interface in interfaces.clone() {
-                    self.path_message_through(cx, index, interface, sending);
+                    self.path_message_through(cx, index, interface, reason);
                 }
             }
         }
@@ -79,9 +79,9 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
-        sending: SendReason,
+        reason: SendReason,
     ) {
-        let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, sending);
+        let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, reason);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
@@ -166,10 +166,10 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) {
         if let Some(flowspec) = self.asked_for(cx.now, index) {
-            self.resv_message_for(cx, index, flowspec, confirm, sending);
+            self.resv_message_for(cx, index, flowspec, confirm, reason);
         }
     }
 
@@ -180,14 +180,14 @@ impl Rsvp {
         index: Index,
         flowspec: FlowSpec,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         let peer = self.refresh_reduction.peer(incoming, hop.address);
-        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, sending);
+        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, reason);
         let psb = self.store.psb(index);
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let requests = self

@@ -65,8 +65,8 @@ impl Rsvp {
     ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
         let Renewal { policy, dclass, proxies, .. } = new;
-        let said = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
-        let says_otherwise = said != (&timing, &interfaces, &dclass);
+        let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
+        let content_changed = current != (&timing, &interfaces, &dclass);
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
         self.config.timing = timing;
         self.config.interfaces = interfaces;
@@ -81,7 +81,7 @@ impl Rsvp {
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
         self.replace_sender_proxies(cx, &proxies.senders);
-        if says_otherwise {
+        if content_changed {
             self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {

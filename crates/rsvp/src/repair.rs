@@ -205,21 +205,22 @@ impl Rsvp {
     ) -> bool {
         let psb = self.store.psb(index);
         let destination = self.store.session(psb.session).session.destination;
-        let (way, incoming) = self.current_next_hops(cx, index);
+        let (next_hops, incoming) = self.current_next_hops(cx, index);
         // Without a route the old next hops stay, since routing may be converging. A sender whose Path must be relayed
         // is handled by the next Path.
-        let known = !matches!(way, NextHops::None | NextHops::WithoutRsvp);
-        let here = match way {
+        let known = !matches!(next_hops, NextHops::None | NextHops::WithoutRsvp);
+        let here = match next_hops {
             NextHops::Here => true,
             NextHops::Out(_) if !destination.is_multicast() => false,
             _ => psb.is_here(),
         };
-        let stays = way.has_outgoing(cx.context, incoming, &psb.outgoing) && here == psb.is_here();
+        let stays =
+            next_hops.has_outgoing(cx.context, incoming, &psb.outgoing) && here == psb.is_here();
         self.store.psb_mut(index).set_unrouted(!known);
         if !known || stays {
             return false;
         }
-        let outgoing = way.outgoing(cx.context, incoming);
+        let outgoing = next_hops.outgoing(cx.context, incoming);
         self.change_next_hops(cx, index, outgoing, here);
         self.rearm_sender(index);
         true
@@ -260,8 +261,8 @@ impl Rsvp {
         let psb = self.store.psb_mut(index);
         psb.path_refresh_at = path_refresh_at;
         let left = core::mem::replace(&mut psb.outgoing, outgoing);
-        let told = core::mem::replace(&mut psb.path_message_id, NONE);
-        self.refresh_reduction.forget(told);
+        let entry = core::mem::replace(&mut psb.path_message_id, NONE);
+        self.refresh_reduction.forget(entry);
         for &interface in left.as_slice() {
             if !self.store.psb(index).outgoing.contains(interface) {
                 self.note_departure(cx.now, index, interface);
@@ -347,8 +348,8 @@ impl Rsvp {
                     continue;
                 }
                 // The data has returned, but the sweep has not reached the sender yet.
-                let (way, incoming) = self.current_next_hops(cx, psb);
-                if way.outgoing(cx.context, incoming).contains(old.interface) {
+                let (next_hops, incoming) = self.current_next_hops(cx, psb);
+                if next_hops.outgoing(cx.context, incoming).contains(old.interface) {
                     let at = cx.now + self.config.departure_delay;
                     self.repairs.departures.push_back(Departure { at, ..old });
                     continue;

@@ -130,12 +130,12 @@ impl Rsvp {
     ) {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
-                let asked = self.asked_for(cx.now, psb);
-                let told = self.store.psb(psb).resv_message_id != NONE;
-                let carries = told && !self.store.rsb(rsb).carried().is_empty();
+                let requested = self.asked_for(cx.now, psb);
+                let has_message_id = self.store.psb(psb).resv_message_id != NONE;
+                let carries = has_message_id && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(cx, rsb, change);
-                self.update_upstream(cx, psb, asked, carried);
-                if carries && asked.is_some() && self.asked_for(cx.now, psb) == asked {
+                self.update_upstream(cx, psb, requested, carried);
+                if carries && requested.is_some() && self.asked_for(cx.now, psb) == requested {
                     self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
                 }
             }
@@ -203,14 +203,14 @@ impl Rsvp {
         before: Option<FlowSpec>,
         carried: Carried<'_>,
     ) {
-        let asked = self.asked_for(cx.now, psb);
-        if asked == before {
+        let requested = self.asked_for(cx.now, psb);
+        if requested == before {
             return;
         }
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            return self.notify_sender(cx, psb, application, asked);
+            return self.notify_sender(cx, psb, application, requested);
         }
-        match (before, asked) {
+        match (before, requested) {
             (Some(before), None) => {
                 self.send_resv_tear(cx, psb, before, carried);
                 self.schedule_resv(cx.now, psb, false);

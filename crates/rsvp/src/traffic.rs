@@ -68,7 +68,7 @@ impl Rsvp {
             self.check_request(cx, holder, rsb, &mut request)?;
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
-        let asked = match holder {
+        let requested = match holder {
             Holder::Sender(psb) => self.asked_for(cx.now, psb),
             Holder::Pool(_) => None,
         };
@@ -85,7 +85,7 @@ impl Rsvp {
         let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(cx.now, tcsb, rsb, request);
-        let wish = receiver.map(|receiver| ConfirmRequest { receiver, request });
+        let confirm_request = receiver.map(|receiver| ConfirmRequest { receiver, request });
         let other_flows = self.update_filters(cx, tcsb, Some(request));
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
@@ -96,10 +96,10 @@ impl Rsvp {
             Holder::Sender(psb) => {
                 // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
                 let waits = self.store.psb(psb).resv_message_id == NONE;
-                let asked = asked.filter(|_| waits || !other_objects);
-                self.report_distinct_reservation(cx, psb, tcsb, asked, wish);
+                let requested = requested.filter(|_| waits || !other_objects);
+                self.report_distinct_reservation(cx, psb, tcsb, requested, confirm_request);
             }
-            Holder::Pool(pool) => self.report_shared_reservation(cx, pool, tcsb, wish),
+            Holder::Pool(pool) => self.report_shared_reservation(cx, pool, tcsb, confirm_request),
         }
         Ok(request)
     }
@@ -203,10 +203,10 @@ impl Rsvp {
     ) {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => {
-                let (asked, flowspec) =
+                let (requested, flowspec) =
                     (self.asked_for(cx.now, psb), self.store.tcsb(tcsb).flowspec);
                 self.remove_from_traffic_control(cx, tcsb, change);
-                self.update_upstream(cx, psb, asked.or(Some(flowspec)), Carried::NONE);
+                self.update_upstream(cx, psb, requested.or(Some(flowspec)), Carried::NONE);
             }
             Holder::Pool(pool) => {
                 self.remove_from_traffic_control(cx, tcsb, change);
@@ -370,28 +370,34 @@ impl Rsvp {
         psb: Index,
         tcsb: Index,
         before: Option<FlowSpec>,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) {
-        let asked = self.asked_for(cx.now, psb);
-        let leading = wish.filter(|wish| self.is_largest_request(cx.now, wish.request, psb));
+        let requested = self.asked_for(cx.now, psb);
+        let leading = confirm_request.filter(|confirm_request| {
+            self.is_largest_request(cx.now, confirm_request.request, psb)
+        });
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            if before != asked {
-                self.notify_sender(cx, psb, application, asked);
+            if before != requested {
+                self.notify_sender(cx, psb, application, requested);
             }
-        } else if before != asked || leading.is_some() {
-            if let Some(flowspec) = asked {
-                let confirm = leading.map(|wish| wish.receiver);
+        } else if before != requested || leading.is_some() {
+            if let Some(flowspec) = requested {
+                let confirm = leading.map(|confirm_request| confirm_request.receiver);
                 self.resv_message_for(cx, psb, flowspec, confirm, SendReason::Trigger);
             }
-            self.schedule_resv(cx.now, psb, asked.is_some());
+            self.schedule_resv(cx.now, psb, requested.is_some());
             self.rearm_sender(psb);
         }
         let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
-        if let Some(wish) = wish
+        if let Some(confirm_request) = confirm_request
             && (ours || leading.is_none())
-            && !self.is_blocked(cx.now, Holder::Sender(psb), &self.store.rsb(wish.request).flowspec)
+            && !self.is_blocked(
+                cx.now,
+                Holder::Sender(psb),
+                &self.store.rsb(confirm_request.request).flowspec,
+            )
         {
-            self.send_resv_conf(cx, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, confirm_request);
         }
     }
 
@@ -401,14 +407,18 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         tcsb: Index,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) {
-        let went_on = self.update_pool_upstream_with_confirm(cx, pool, wish);
-        if let Some(wish) = wish
+        let went_on = self.update_pool_upstream_with_confirm(cx, pool, confirm_request);
+        if let Some(confirm_request) = confirm_request
             && !went_on
-            && !self.is_blocked(cx.now, Holder::Pool(pool), &self.store.rsb(wish.request).flowspec)
+            && !self.is_blocked(
+                cx.now,
+                Holder::Pool(pool),
+                &self.store.rsb(confirm_request.request).flowspec,
+            )
         {
-            self.send_resv_conf(cx, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, confirm_request);
         }
     }
 
@@ -418,10 +428,10 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         application: Application,
-        asked: Option<FlowSpec>,
+        requested: Option<FlowSpec>,
     ) {
         let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
-        cx.out.notify(match asked {
+        cx.out.notify(match requested {
             Some(flowspec) => {
                 let requests = self.store.tcsbs_of(Holder::Sender(psb));
                 let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));

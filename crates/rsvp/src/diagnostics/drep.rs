@@ -47,9 +47,10 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let asked = &answer.diagnostic;
+        let diagnostic = &answer.diagnostic;
         let is_local = |address: IpAddr| cx.context.interfaces.is_local(address);
-        let (last_hop, requester) = (is_local(asked.last_hop), is_local(asked.requester.source));
+        let (last_hop, requester) =
+            (is_local(diagnostic.last_hop), is_local(diagnostic.requester.source));
         match answer.route {
             Some(route) if !last_hop && !requester && route.pointer > 0 => {
                 let pointer = route.pointer - 1;

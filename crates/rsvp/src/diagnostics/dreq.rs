@@ -39,26 +39,26 @@ impl Rsvp {
         ip_hops: u8,
     ) {
         let session = key(question.session);
-        let mut asked = question.diagnostic;
-        let sender = self.store.find_sender(&session, &asked.sender);
+        let mut request = question.diagnostic;
+        let sender = self.store.find_sender(&session, &request.sender);
         let out = self.out_of(cx, question, sender);
-        asked.hop_count = asked.hop_count.saturating_add(1); // 3
+        request.hop_count = request.hop_count.saturating_add(1); // 3
         let upstream = sender
             .and_then(|psb| self.upstream_of(cx, psb))
-            .filter(|_| !cx.context.interfaces.is_local(asked.sender.source))
-            .filter(|_| asked.max_hops == 0 || asked.hop_count < asked.max_hops)
-            .filter(|_| asked.hop_count < u8::MAX);
+            .filter(|_| !cx.context.interfaces.is_local(request.sender.source))
+            .filter(|_| request.max_hops == 0 || request.hop_count < request.max_hops)
+            .filter(|_| request.hop_count < u8::MAX);
         if let Some(upstream) = upstream {
-            asked.path_mtu = asked.path_mtu.min(upstream.mtu); // 6
+            request.path_mtu = request.path_mtu.min(upstream.mtu); // 6
         }
         let mut responses: Vec<DiagResponse<'_>> = question.responses.iter().collect();
         let mut nodes: Option<Vec<IpAddr>> =
             question.route.map(|route| route.nodes.iter().collect());
         let address = if session.destination.is_ipv4() { 4 } else { 16 };
-        let told: usize = responses.iter().map(DiagResponse::object_len).sum();
+        let collected: usize = responses.iter().map(DiagResponse::object_len).sum();
         let whole = Message::new(NEIGHBOR_TTL, Body::Dreq(*question)).buffer_len();
-        let path_mtu = usize::from(asked.path_mtu);
-        let room = path_mtu.saturating_sub(whole - told + address);
+        let path_mtu = usize::from(request.path_mtu);
+        let room = path_mtu.saturating_sub(whole - collected + address);
         let objects = self.response_objects(question, sender, out, room);
         let mut response = self.response(cx, question, sender, out, ip_hops); // 1, 2, 4, 5
         response.objects = &objects;
@@ -66,15 +66,15 @@ impl Rsvp {
         if whole + added > path_mtu {
             response.error |= DiagResponse::PACKET_TOO_BIG; // 7
             if !responses.is_empty() {
-                let mut part = Diagnosis { diagnostic: asked, ..*question };
+                let mut part = Diagnosis { diagnostic: request, ..*question };
                 part.diagnostic.more_fragments = true;
                 self.return_drep(cx, &part); // SD1, SD2
-                let told = u16::try_from(told).unwrap_or(u16::MAX);
-                asked.fragment_offset = asked.fragment_offset.saturating_add(told);
+                let collected = u16::try_from(collected).unwrap_or(u16::MAX);
+                request.fragment_offset = request.fragment_offset.saturating_add(collected);
                 responses.clear();
             }
             if let Some(nodes) = &mut nodes
-                && whole - told + added > path_mtu
+                && whole - collected + added > path_mtu
             {
                 response.error |= DiagResponse::ROUTE_TOO_BIG; // SD4
                 nodes.clear();
@@ -84,8 +84,8 @@ impl Rsvp {
         if let (Some(nodes), Some(upstream)) = (&mut nodes, upstream) {
             nodes.push(upstream.own);
         }
-        let mut said = Diagnosis {
-            diagnostic: asked,
+        let mut forwarded = Diagnosis {
+            diagnostic: request,
             route: nodes.as_deref().map(|nodes| Route {
                 pointer: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
                 nodes: List::Items(nodes),
@@ -94,17 +94,17 @@ impl Rsvp {
             ..*question
         };
         let Some(Upstream { own, hop, interface, .. }) = upstream else {
-            said.diagnostic.more_fragments = false;
-            return self.return_drep(cx, &said); // 10
+            forwarded.diagnostic.more_fragments = false;
+            return self.return_drep(cx, &forwarded); // 10
         };
-        said.hop = RsvpHop { address: own, lih: hop.lih };
+        forwarded.hop = RsvpHop { address: own, lih: hop.lih };
         let how = self.to_neighbor(interface, own, hop.address);
         let outgoing_message = OutgoingMessage::new(how);
         self.refresh_reduction.send(
             &mut self.counters,
             cx.out,
             outgoing_message,
-            &Body::Dreq(said),
+            &Body::Dreq(forwarded),
         ); // 9
     }
 

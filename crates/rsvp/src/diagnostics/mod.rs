@@ -113,10 +113,10 @@ impl Rsvp {
         if let Err(reason) = self.admit_diagnosis(cx, question) {
             return self.drop(cx, datagram, reason);
         }
-        let asked = &question.diagnostic;
+        let diagnostic = &question.diagnostic;
         // RFC 2745 section 4.1: without responses, the DREQ is still on its way to the LAST-HOP.
-        if is_fresh(question) && !cx.context.interfaces.is_local(asked.last_hop) {
-            return self.relay_to(cx, datagram, asked.last_hop);
+        if is_fresh(question) && !cx.context.interfaces.is_local(diagnostic.last_hop) {
+            return self.relay_to(cx, datagram, diagnostic.last_hop);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
         self.handle_dreq(cx, question, ip_hops);
@@ -142,15 +142,15 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let asked = &diagnosis.diagnostic;
+        let diagnostic = &diagnosis.diagnostic;
         let Settings { answer, per_second, .. } = self.config.diagnostics;
-        if self.is_ours(asked.request_id, asked.requester.source, cx.context) {
+        if self.is_ours(diagnostic.request_id, diagnostic.requester.source, cx.context) {
             return Ok(());
         }
         if !answer {
             return Err(DropReason::DiagnosticsOff);
         }
-        if !is_unicast(asked.requester.source) || !is_unicast(asked.last_hop) {
+        if !is_unicast(diagnostic.requester.source) || !is_unicast(diagnostic.last_hop) {
             return Err(DropReason::BadHop);
         }
         match self.diagnostics.allowance.take(cx.now, per_second) {

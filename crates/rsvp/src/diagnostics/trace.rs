@@ -116,8 +116,8 @@ impl PendingTrace {
         if last.previous_hop.is_none() {
             return Some(TraceEnd::Sender);
         }
-        let asked = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
-        match (asked(self.max_hops), asked(self.reach)) {
+        let limit_reached = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
+        match (limit_reached(self.max_hops), limit_reached(self.reach)) {
             (true, _) => Some(TraceEnd::HopLimit),
             (false, true) => None,
             (false, false) => Some(TraceEnd::GaveUp),
@@ -259,23 +259,23 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let asked = &answer.diagnostic;
+        let diagnostic = &answer.diagnostic;
         let mut all = self.diagnostics.tracing.iter_mut();
         let found = all.find(|(_, tracing)| {
-            tracing.request_id == asked.request_id
+            tracing.request_id == diagnostic.request_id
                 && tracing.session == key(answer.session)
-                && tracing.sender == asked.sender
+                && tracing.sender == diagnostic.sender
         });
         let Some((index, tracing)) = found else { return Err(DropReason::NotForUs) };
         let octets: usize = answer.responses.iter().map(|response| response.object_len()).sum();
         let part = Part {
             hops: answer.responses.iter().map(|response| TraceHop::of(&response)).collect(),
             octets: u16::try_from(octets).unwrap_or(u16::MAX),
-            last: !asked.more_fragments,
+            last: !diagnostic.more_fragments,
         };
         // A valid DREP has at most one fragment for each node.
         if tracing.parts.len() < usize::from(u8::MAX) {
-            tracing.parts.insert(asked.fragment_offset, part);
+            tracing.parts.insert(diagnostic.fragment_offset, part);
         }
         let index = index as Index;
         match tracing.received_hops() {
@@ -315,7 +315,7 @@ impl Rsvp {
     ) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         tracing.timer = None;
-        let (heard, _) = tracing.received_hops();
+        let (received, _) = tracing.received_hops();
         if cx.now < tracing.ends_at {
             if tracing.reach == 0 && usize::from(tracing.attempt) >= WAITS.len() {
                 (tracing.reach, tracing.attempt) = (1, 0);
@@ -325,8 +325,8 @@ impl Rsvp {
                 return self.send_dreq(cx, index);
             }
         }
-        if heard.len() > tracing.known.len() {
-            return self.end_trace(cx, index, heard, TraceEnd::Incomplete);
+        if received.len() > tracing.known.len() {
+            return self.end_trace(cx, index, received, TraceEnd::Incomplete);
         }
         let known = core::mem::take(&mut tracing.known);
         let node = known.last().and_then(|hop| hop.previous_hop).unwrap_or(tracing.last_hop);

@@ -198,8 +198,8 @@ impl Rsvp {
                 continue;
             }
             for &neighbor in key.neighbors.iter().filter(|&&neighbor| concerned(neighbor)) {
-                let way = cx.context.routes.lookup(neighbor);
-                let interface = way.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
+                let route = cx.context.routes.lookup(neighbor);
+                let interface = route.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
                 let secured = interface.and_then(|i| settings.interfaces.get(&i.name));
                 if secured.is_some_and(|secured| Secured::receives(*secured))
                     && interface.is_some_and(|i| i.up && key.serves_on(&i.name))
@@ -227,8 +227,8 @@ impl Rsvp {
     pub(crate) fn send_challenges<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let Some(integrity) = &mut self.integrity else { return };
         while let Some((neighbor, challenge)) = integrity.handshakes.next_challenge(cx.now) {
-            let way = cx.context.routes.lookup(neighbor);
-            let own = way
+            let route = cx.context.routes.lookup(neighbor);
+            let own = route
                 .and_then(|hop| cx.context.interfaces.by_id(hop.interface))
                 .and_then(|interface| interface.address_like(neighbor));
             // Without a route the challenge is repeated later.

@@ -32,16 +32,16 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &ReceivedPath<'_>,
+        received: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
-        let news = self.changes_of_sender(cx, index, path, arrival)?;
-        if let Some(news) = &news {
-            self.store_changes(cx, index, path, arrival, news);
+        let changes = self.changes_of_sender(cx, index, path, received)?;
+        if let Some(changes) = &changes {
+            self.store_changes(cx, index, path, received, changes);
         }
-        let new_way = news.as_ref().is_some_and(|news| news.next_hops.is_some());
-        self.extend_sender(cx, index, arrival, new_way);
-        if let Some(news) = &news {
-            self.report_changes(cx, index, news);
+        let next_hops_changed = changes.as_ref().is_some_and(|changes| changes.next_hops.is_some());
+        self.extend_sender(cx, index, received, next_hops_changed);
+        if let Some(changes) = &changes {
+            self.report_changes(cx, index, changes);
         }
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &ReceivedPath<'r>,
+        received: &ReceivedPath<'r>,
     ) -> Result<Option<PathChanges<'r>>, PathFault> {
         let psb = self.store.psb(index);
         if matches!(psb.hop, Peer::Local(_)) {
@@ -62,10 +62,10 @@ impl Rsvp {
         }
         // A known hop needs no check; a new one is checked before anything is sent to it.
         let old_origin = self.store.origin(psb.hop);
-        let hop = old_origin != arrival.origin(path);
+        let hop = old_origin != received.origin(path);
         if hop
-            && arrival.next_hops == Some(NextHops::WrongInterface)
-            && !matches!(old_origin, Origin::Neighbor(old, _) if old == arrival.interface)
+            && received.next_hops == Some(NextHops::WrongInterface)
+            && !matches!(old_origin, Origin::Neighbor(old, _) if old == received.interface)
         {
             // Multicast routing expects the sender on another interface; state from there is not replaced by this Path.
             return Err(PathFault::Silent(DropReason::WrongInterface));
@@ -88,13 +88,14 @@ impl Rsvp {
         if (tspec || carried) && self.policy.is_some() {
             self.check_sender(path).map_err(policy_refused)?;
         }
-        let way = arrival.next_hops.filter(|way| {
-            arrival.is_here() != psb.is_here()
-                || !way.has_outgoing(cx.context, Some(arrival.interface), &psb.outgoing)
+        let next_hops = received.next_hops.filter(|next_hops| {
+            received.is_here() != psb.is_here()
+                || !next_hops.has_outgoing(cx.context, Some(received.interface), &psb.outgoing)
         });
-        let marks = (psb.ttl, psb.flags & !Psb::HERE) != (arrival.ttl, arrival.flags & !Psb::HERE);
-        let any = hop || tspec || adspec || carried || marks || way.is_some();
-        Ok(any.then_some(PathChanges { hop, tspec, adspec, carried, next_hops: way }))
+        let marks =
+            (psb.ttl, psb.flags & !Psb::HERE) != (received.ttl, received.flags & !Psb::HERE);
+        let any = hop || tspec || adspec || carried || marks || next_hops.is_some();
+        Ok(any.then_some(PathChanges { hop, tspec, adspec, carried, next_hops }))
     }
 
     /// Stores the changes of a Path in the state of its sender.
@@ -103,27 +104,27 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         path: &Path<'_>,
-        arrival: &ReceivedPath<'_>,
-        news: &PathChanges<'_>,
+        received: &ReceivedPath<'_>,
+        changes: &PathChanges<'_>,
     ) {
-        if news.hop {
-            self.change_hop(cx, index, arrival.origin(path));
+        if changes.hop {
+            self.change_hop(cx, index, received.origin(path));
         }
-        if news.adspec {
+        if changes.adspec {
             let adspec = self.store.keep_adspec(self.store.psb(index).hop, path.sender.adspec);
             self.store.psb_mut(index).adspec = adspec;
         }
         let psb = self.store.psb_mut(index);
-        if news.carried {
+        if changes.carried {
             psb.carried = Kept::of(path.carried);
         }
         psb.tspec = path.sender.tspec;
-        psb.ttl = arrival.ttl;
+        psb.ttl = received.ttl;
         // `change_next_hops` sets HERE.
-        psb.flags = arrival.flags & !Psb::HERE | psb.flags & Psb::HERE;
-        if let Some(way) = news.next_hops {
-            let outgoing = way.outgoing(cx.context, Some(arrival.interface));
-            self.change_next_hops(cx, index, outgoing, arrival.is_here());
+        psb.flags = received.flags & !Psb::HERE | psb.flags & Psb::HERE;
+        if let Some(next_hops) = changes.next_hops {
+            let outgoing = next_hops.outgoing(cx.context, Some(received.interface));
+            self.change_next_hops(cx, index, outgoing, received.is_here());
         }
     }
 
@@ -133,16 +134,16 @@ impl Rsvp {
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
-        arrival: &ReceivedPath<'_>,
-        new_way: bool,
+        received: &ReceivedPath<'_>,
+        next_hops_changed: bool,
     ) {
         let psb = self.store.psb_mut(index);
-        let nearer = arrival.expires_at < psb.expires_at;
-        psb.expires_at = arrival.expires_at;
+        let nearer = received.expires_at < psb.expires_at;
+        psb.expires_at = received.expires_at;
         let peer = psb.hop;
         self.store.note_refresh(peer, cx.now);
         self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
-        if nearer || new_way {
+        if nearer || next_hops_changed {
             self.rearm_sender(index);
         }
     }
@@ -164,10 +165,10 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        news: &PathChanges<'_>,
+        changes: &PathChanges<'_>,
     ) {
-        if !(news.hop || news.tspec || news.next_hops.is_some() || news.carried) {
-            if news.adspec {
+        if !(changes.hop || changes.tspec || changes.next_hops.is_some() || changes.carried) {
+            if changes.adspec {
                 self.notify_applications_of_sender(cx, index);
             }
             if self.store.psb(index).path_message_id != NONE {
@@ -180,10 +181,10 @@ impl Rsvp {
         self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
         self.update_receiver_proxy(cx, index);
-        if news.tspec {
+        if changes.tspec {
             self.update_sender_reservations(cx, index);
         }
-        if news.hop {
+        if changes.hop {
             self.resv_refresh(cx, index, None);
             if self.store.psb(index).resv_refresh_at <= cx.now {
                 // Unchanged, so only the timer is set.

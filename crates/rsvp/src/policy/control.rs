@@ -46,8 +46,8 @@ impl Policy {
         replaced: Option<&Grant>,
     ) -> Result<Grant, PolicyControlError> {
         let account = ask.evidence.account();
-        let said = ask.evidence.priority;
-        let signalled = said.map(|said| Priority::new(said.preemption, said.defending));
+        let stated = ask.evidence.priority;
+        let signalled = stated.map(|stated| Priority::new(stated.preemption, stated.defending));
         let found = self.rule_for(ask)?;
         if let Some((number, rule)) = found {
             rule.check_limits(ask, self.accounts.used(number, &account, interface, replaced))?;
@@ -56,7 +56,8 @@ impl Policy {
             Some((_, rule)) => rule.priority(signalled),
             None => signalled.unwrap_or_default(),
         };
-        let strategy = said.map_or(MergeStrategy::HighestQos.code(), |said| said.merge_strategy);
+        let strategy =
+            stated.map_or(MergeStrategy::HighestQos.code(), |stated| stated.merge_strategy);
         let rule = found.map(|(number, _)| number);
         Ok(Grant { rule, account, interface, rate: ask.rate, priority, strategy })
     }
@@ -153,8 +154,9 @@ impl Rsvp {
         let others = others.filter(|&rsb| Some(rsb) != replaced);
         let grants = others.filter_map(|rsb| self.store.rsb(rsb).grant());
         let new = new.and_then(|request| request.extra.as_deref()?.grant.as_deref());
-        let voices: Vec<RequestPriority> = grants.chain(new).map(Grant::request_priority).collect();
-        Some(merge_priorities(&voices))
+        let priorities: Vec<RequestPriority> =
+            grants.chain(new).map(Grant::request_priority).collect();
+        Some(merge_priorities(&priorities))
     }
 
     /// Updates the accounts after a request has changed.

@@ -108,7 +108,7 @@ mod tests {
             let read = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
             assert_eq!(read.users.first().copied(), user);
             assert_eq!(read.applications.first().copied(), application);
-            assert_eq!(read.priority.map(|said| (said.preemption, said.defending)), {
+            assert_eq!(read.priority.map(|stated| (stated.preemption, stated.defending)), {
                 priority.map(|level| (level, level))
             });
         }

@@ -141,10 +141,10 @@ impl Rule {
     /// Returns the priority of a request that signals `signalled`.
     pub(crate) fn priority(&self, signalled: Option<Priority>) -> Priority {
         match (self.highest_priority, self.priority, signalled) {
-            (Some(highest), _, Some(said)) => {
-                Priority::new(said.preemption.min(highest), said.defending.min(highest))
+            (Some(highest), _, Some(stated)) => {
+                Priority::new(stated.preemption.min(highest), stated.defending.min(highest))
             }
-            (None, None, Some(said)) => said,
+            (None, None, Some(stated)) => stated,
             (_, priority, _) => priority.unwrap_or_default(),
         }
     }
@@ -257,7 +257,7 @@ mod tests {
         let rule =
             Rule { flow: rate(4), total: rate(10), interface_total: rate(8), ..Rule::default() };
         let evidence = Evidence::default();
-        for (asked, by_name, on_interface, verdict) in [
+        for (requested, by_name, on_interface, verdict) in [
             (4, 0, 0, Ok(())),
             (5, 0, 0, Err(PolicyControlError::FlowSpecRejected)),
             (4, 6, 4, Ok(())),
@@ -270,13 +270,13 @@ mod tests {
                 sources: &[],
                 destination: ANY,
                 interface: "eth1",
-                rate: Rate::from_mbps(asked),
+                rate: Rate::from_mbps(requested),
             };
             let used = Used {
                 by_name: Rate::from_mbps(by_name),
                 on_interface: Rate::from_mbps(on_interface),
             };
-            assert_eq!(rule.check_limits(&ask, used), verdict, "{asked} {used:?}");
+            assert_eq!(rule.check_limits(&ask, used), verdict, "{requested} {used:?}");
             let refuse = Rule { action: Action::Refuse, ..rule.clone() };
             assert_eq!(refuse.check_limits(&ask, used), Err(PolicyControlError::Rejected));
         }
@@ -284,17 +284,17 @@ mod tests {
 
     #[test]
     fn signalled_priority_is_limited_by_rule() {
-        let said = Priority::new(5, 9);
+        let stated = Priority::new(5, 9);
         let given = Priority::new(1, 2);
         for (priority, highest, expected, unsaid) in [
-            (None, None, said, Priority::default()),
+            (None, None, stated, Priority::default()),
             (None, Some(7), Priority::new(5, 7), Priority::default()),
             (None, Some(3), Priority::new(3, 3), Priority::default()),
             (Some(given), None, given, given),
             (Some(given), Some(3), Priority::new(3, 3), given),
         ] {
             let rule = Rule { priority, highest_priority: highest, ..Rule::default() };
-            assert_eq!(rule.priority(Some(said)), expected, "{rule:?}");
+            assert_eq!(rule.priority(Some(stated)), expected, "{rule:?}");
             assert_eq!(rule.priority(None), unsaid, "{rule:?}");
         }
     }

@@ -19,7 +19,7 @@ impl Rsvp {
         cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: InterfaceId,
-        sending: SendReason,
+        reason: SendReason,
     ) -> (Option<Index>, Option<MessageId>) {
         if self.refresh_reduction.has_no_peers() {
             return (None, None);
@@ -27,14 +27,14 @@ impl Rsvp {
         let peer = self.peer_for_path(cx, sender, Some(outgoing));
         // A node that acts as receiver proxy retries refused reservations with each refresh of the Path.
         let peer = peer.filter(|_| self.config.proxies.receivers.is_empty());
-        let mut told = self.store.psb(sender).path_message_id;
-        let was_listed = self.refresh_reduction.is_listed(told);
+        let mut entry = self.store.psb(sender).path_message_id;
+        let was_listed = self.refresh_reduction.is_listed(entry);
         let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
         let id = self
             .refresh_reduction
-            .message_id_for(timers, cx.now, &mut told, subject, peer, None, sending);
-        self.store.psb_mut(sender).path_message_id = told;
-        if was_listed && !self.refresh_reduction.is_listed(told) {
+            .message_id_for(timers, cx.now, &mut entry, subject, peer, None, reason);
+        self.store.psb_mut(sender).path_message_id = entry;
+        if was_listed && !self.refresh_reduction.is_listed(entry) {
             self.refresh_by_message(cx.now, subject);
         }
         (peer, id)
@@ -48,22 +48,22 @@ impl Rsvp {
         sender: Index,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) -> Option<MessageId> {
         if self.refresh_reduction.has_no_peers() {
             return None;
         }
         // A request held back by blockade state is retried by a later refresh, so it must not be in summary refreshes.
         let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
-        let mut told = self.store.psb(sender).resv_message_id;
-        let was_listed = self.refresh_reduction.is_listed(told);
+        let mut entry = self.store.psb(sender).resv_message_id;
+        let was_listed = self.refresh_reduction.is_listed(entry);
         let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
         let peer = peer.filter(|_| is_free);
         let id = self
             .refresh_reduction
-            .message_id_for(timers, now, &mut told, subject, peer, confirm, sending);
-        self.store.psb_mut(sender).resv_message_id = told;
-        if was_listed && !self.refresh_reduction.is_listed(told) {
+            .message_id_for(timers, now, &mut entry, subject, peer, confirm, reason);
+        self.store.psb_mut(sender).resv_message_id = entry;
+        if was_listed && !self.refresh_reduction.is_listed(entry) {
             self.refresh_by_message(now, subject);
         }
         id
@@ -74,36 +74,36 @@ impl Rsvp {
         &mut self,
         now: Time,
         pool: Index,
-        asked: &mut SentResv,
+        request: &mut SentResv,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) -> Option<MessageId> {
         if self.refresh_reduction.has_no_peers() {
             return None;
         }
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         // One MESSAGE_ID cannot stand for several messages.
-        let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
-        let is_free = !self.is_hop_blocked(now, pool, asked);
+        let is_whole = wildcard || request.filters.len() <= FILTERS_PER_MESSAGE;
+        let is_free = !self.is_hop_blocked(now, pool, request);
         let peer = peer.filter(|_| is_whole && is_free);
         let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
         self.refresh_reduction.message_id_for(
             timers,
             now,
-            &mut asked.message_id,
+            &mut request.message_id,
             subject,
             peer,
             confirm,
-            sending,
+            reason,
         )
     }
 
     /// Returns whether blockade state may reduce the request of a pool to one previous hop.
-    fn is_hop_blocked(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
+    fn is_hop_blocked(&self, now: Time, pool: Index, request: &SentResv) -> bool {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
-        asked.filters.iter().any(|template| {
+        request.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
             sender.is_some_and(|sender| self.failure(now, holder, sender).is_some())
         })
@@ -111,8 +111,8 @@ impl Rsvp {
 
     /// Removes the MESSAGE_ID of the Resv for a sender.
     pub(crate) fn forget_resv_message_id(&mut self, sender: Index) {
-        let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
-        self.refresh_reduction.forget(told);
+        let entry = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
+        self.refresh_reduction.forget(entry);
     }
 
     /// Removes the MESSAGE_ID of the Resv for a sender and schedules refresh messages for it.

@@ -97,13 +97,13 @@ impl Rsvp {
                 .unwrap_or(Duration::MAX);
         let hello = &mut peer.hello;
         let silent = hello.neighbor_instance != 0 && now.since(hello.last_hello_at) > patience;
-        let asked = hello.last_request_at.is_some_and(|asked| now.since(asked) < interval);
+        let recently_asked = hello.last_request_at.is_some_and(|at| now.since(at) < interval);
         let timer = Timer { kind: TimerKind::Hello, block: index };
         hello.timer = Some(self.store.timers.arm(now + interval, timer));
         if silent {
             self.lose_neighbor(cx, index);
         }
-        if !asked {
+        if !recently_asked {
             self.send_hello(cx, index, HelloKind::Request, None);
         }
     }

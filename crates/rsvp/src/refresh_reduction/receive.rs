@@ -132,11 +132,11 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         sender: Index,
     ) {
-        let told = self.store.psb(sender).path_message_id;
+        let entry = self.store.psb(sender).path_message_id;
         let peer = self.refresh_reduction.peer(datagram.interface, datagram.source);
-        if told != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, told, peer)) {
+        if entry != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, entry, peer)) {
             self.store.psb_mut(sender).path_message_id = NONE;
-            self.refresh_reduction.forget(told);
+            self.refresh_reduction.forget(entry);
             self.refresh_by_message(cx.now, Subject::Path(sender));
         }
     }
@@ -226,11 +226,13 @@ impl Rsvp {
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
-                let asked = &self.store.pool(pool).sent_resvs;
-                let Some(asked) = asked.iter().find(|asked| asked.message_id == entry) else {
+                let sent_resvs = &self.store.pool(pool).sent_resvs;
+                let Some(sent_resv) =
+                    sent_resvs.iter().find(|sent_resv| sent_resv.message_id == entry)
+                else {
                     return false;
                 };
-                asked.hop
+                sent_resv.hop
             }
         };
         self.store.neighbor_of(hop).is_some_and(|(interface, hop)| {

@@ -69,11 +69,11 @@ impl Rsvp {
             let seen = link.map(|link| LinkEnd::towards(peer.address, link));
             let is_news = match (peer.local_end, seen.filter(LinkEnd::is_up)) {
                 // Nothing can be sent now; an interface that comes back is a new link.
-                (told, None) => {
-                    peer.local_end = told.filter(|told| seen.is_some() && !told.is_up());
+                (sent, None) => {
+                    peer.local_end = sent.filter(|sent| seen.is_some() && !sent.is_up());
                     continue;
                 }
-                (Some(told), Some(seen)) => !told.is_equivalent(&seen),
+                (Some(sent), Some(seen)) => !sent.is_equivalent(&seen),
                 (None, Some(_)) => true,
             };
             peer.local_end = seen;
@@ -149,13 +149,13 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         entry: Index,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) -> bool {
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
-            Subject::Path(sender) => self.path_messages(cx, sender, sending),
-            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, sending),
-            Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, sending),
+            Subject::Path(sender) => self.path_messages(cx, sender, reason),
+            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, reason),
+            Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, reason),
         }
         true
     }

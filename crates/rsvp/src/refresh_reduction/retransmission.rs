@@ -113,41 +113,41 @@ mod tests {
     /// ms.
     #[test]
     fn waits_double_from_one_transmission_to_the_next() {
-        let mut retries = RetransmissionQueue::new(&Retransmission {
+        let mut queue = RetransmissionQueue::new(&Retransmission {
             transmissions: 3,
             ..Retransmission::default()
         });
         let (mut now, start) = (Time::from_secs(1), Time::from_secs(1));
-        retries.push(now, 0, 7, None);
+        queue.push(now, 0, 7, None);
         let mut seen = alloc::vec![];
         loop {
-            now = retries.due().expect("it waits");
-            let (stage, item) = retries.pop(now).expect("it is due");
+            now = queue.due().expect("it waits");
+            let (stage, item) = queue.pop(now).expect("it is due");
             let Stage::Sent(stage) = stage else { panic!("nobody asked for it") };
             seen.push((stage, now.since(start).as_millis()));
-            if retries.is_last(stage) {
+            if queue.is_last(stage) {
                 break;
             }
-            retries.push(now, stage + 1, item.id, None);
+            queue.push(now, stage + 1, item.id, None);
         }
         assert_eq!(seen, [(0, 500), (1, 1_500), (2, 3_500)]);
-        assert_eq!((retries.len(), retries.due()), (0, None));
+        assert_eq!((queue.len(), queue.due()), (0, None));
     }
 
     #[test]
     fn urgent_message_precedes_due_ones() {
-        let mut retries = RetransmissionQueue::new(&Retransmission {
+        let mut queue = RetransmissionQueue::new(&Retransmission {
             transmissions: 3,
             ..Retransmission::default()
         });
         let at = Time::from_millis;
-        retries.push(at(0), 1, 1, None); // due at 1000
-        retries.push(at(100), 0, 2, None); // due at 600
-        retries.push(at(101), 0, 3, None); // due at 601
-        assert_eq!(retries.pop(at(599)), None);
-        retries.push_urgent(at(600), 4);
+        queue.push(at(0), 1, 1, None); // due at 1000
+        queue.push(at(100), 0, 2, None); // due at 600
+        queue.push(at(101), 0, 3, None); // due at 601
+        assert_eq!(queue.pop(at(599)), None);
+        queue.push_urgent(at(600), 4);
         let mut order = alloc::vec![];
-        while let Some((_, item)) = retries.pop(at(1_000)) {
+        while let Some((_, item)) = queue.pop(at(1_000)) {
             order.push(item.id);
         }
         assert_eq!(order, [4, 2, 3, 1]);

@@ -110,27 +110,27 @@ impl RefreshReduction {
         self.peers.is_empty()
     }
 
-    /// Returns the MESSAGE_ID of a Path or Resv to `peer` and queues it for acknowledgement if necessary. `told` is its
-    /// entry in [`SentMessageIds`](super::sent_message_ids::SentMessageIds).
+    /// Returns the MESSAGE_ID of a Path or Resv to `peer` and queues it for acknowledgement if necessary.
+    /// `stored_entry` is its entry in [`SentMessageIds`](super::sent_message_ids::SentMessageIds).
     #[allow(clippy::too_many_arguments)] // message, RESV_CONFIRM and queue
     pub(super) fn message_id_for(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         now: Time,
-        told: &mut Index,
+        stored_entry: &mut Index,
         subject: Subject,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: SendReason,
+        reason: SendReason,
     ) -> Option<MessageId> {
-        let entry = *told;
+        let entry = *stored_entry;
         if peer.is_none() {
             self.forget(entry);
-            *told = NONE;
+            *stored_entry = NONE;
             return None;
         }
         let new = entry == NONE;
-        *told = match sending {
+        *stored_entry = match reason {
             _ if new => self.sent.insert(subject),
             SendReason::Trigger => {
                 self.unlist(entry);
@@ -143,9 +143,9 @@ impl RefreshReduction {
             }
             SendReason::Refresh => entry,
         };
-        let flags = if self.is_listed(*told) { 0 } else { MessageId::ACK_DESIRED };
-        let id = self.sent.id(*told);
-        match sending {
+        let flags = if self.is_listed(*stored_entry) { 0 } else { MessageId::ACK_DESIRED };
+        let id = self.sent.id(*stored_entry);
+        match reason {
             SendReason::Trigger => self.await_acknowledgement(timers, now, 0, id, confirm),
             SendReason::Retransmission(stage) => {
                 self.await_acknowledgement(timers, now, stage, id, confirm)

@@ -108,14 +108,14 @@ impl SentMessageIds {
             Subject::Resv(sender) => sender | RESV,
             Subject::Shared(pool) => pool | SHARED,
         };
-        let told = Entry { id, subject, peer: 0, place: OPEN };
+        let stored = Entry { id, subject, peer: 0, place: OPEN };
         let entry = match self.entries.get_mut(self.vacant as usize) {
             Some(vacant) => {
-                let next = core::mem::replace(vacant, told).id;
+                let next = core::mem::replace(vacant, stored).id;
                 core::mem::replace(&mut self.vacant, next)
             }
             None => {
-                growth::push(&mut self.entries, told);
+                growth::push(&mut self.entries, stored);
                 (self.entries.len() - 1) as Index
             }
         };
@@ -135,9 +135,9 @@ impl SentMessageIds {
     /// Removes an entry, which must be [`DeliveryState::Open`].
     pub(crate) fn remove(&mut self, entry: Index) {
         self.unindex(entry);
-        let told = &mut self.entries[entry as usize];
-        debug_assert_eq!(told.place, OPEN, "the entry is open");
-        (told.id, told.place) = (self.vacant, VACANT);
+        let stored = &mut self.entries[entry as usize];
+        debug_assert_eq!(stored.place, OPEN, "the entry is open");
+        (stored.id, stored.place) = (self.vacant, VACANT);
         self.vacant = entry;
     }
 
@@ -164,11 +164,11 @@ impl SentMessageIds {
         if place == OPEN { DeliveryState::Open } else { DeliveryState::Listed { peer, place } }
     }
 
-    pub(crate) fn set_delivery_state(&mut self, entry: Index, standing: DeliveryState) {
-        let told = &mut self.entries[entry as usize];
-        match standing {
-            DeliveryState::Open => told.place = OPEN,
-            DeliveryState::Listed { peer, place } => (told.peer, told.place) = (peer, place),
+    pub(crate) fn set_delivery_state(&mut self, entry: Index, delivery_state: DeliveryState) {
+        let stored = &mut self.entries[entry as usize];
+        match delivery_state {
+            DeliveryState::Open => stored.place = OPEN,
+            DeliveryState::Listed { peer, place } => (stored.peer, stored.place) = (peer, place),
         }
     }
 
@@ -198,33 +198,33 @@ mod tests {
 
     #[test]
     fn entry_is_found_by_latest_id_only() {
-        let mut book = SentMessageIds::new(0xffff_fffe_0012_3456);
-        assert_eq!(book.epoch(), 0x12_3456);
-        let path = book.insert(Subject::Path(9));
-        let resv = book.insert(Subject::Resv(9));
-        let (first, second) = (book.id(path), book.id(resv));
+        let mut ids = SentMessageIds::new(0xffff_fffe_0012_3456);
+        assert_eq!(ids.epoch(), 0x12_3456);
+        let path = ids.insert(Subject::Path(9));
+        let resv = ids.insert(Subject::Resv(9));
+        let (first, second) = (ids.id(path), ids.id(resv));
         assert_eq!((first, second), (0xffff_fffe, 0xffff_ffff));
-        assert_eq!(book.renumber(path), 0, "numbers wrap");
+        assert_eq!(ids.renumber(path), 0, "numbers wrap");
         assert_eq!(
-            (book.find(first), book.find(second), book.find(0)),
+            (ids.find(first), ids.find(second), ids.find(0)),
             (None, Some(resv), Some(path))
         );
-        assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
-        book.remove(resv);
-        assert_eq!(book.find(second), None);
-        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.insert(subject));
+        assert_eq!((ids.subject(path), ids.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
+        ids.remove(resv);
+        assert_eq!(ids.find(second), None);
+        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| ids.insert(subject));
         assert_eq!(entries, [resv, 2], "what is vacant is used first");
-        assert_eq!(book.subject(resv), Subject::Shared(1));
+        assert_eq!(ids.subject(resv), Subject::Shared(1));
     }
 
     #[test]
     fn id_in_use_is_skipped_after_wrap() {
-        let mut book = SentMessageIds::new(5 << 32);
-        let entry = book.insert(Subject::Path(0));
-        assert_eq!(book.next_id(), 6);
-        book.next = 4; // after 2^32 identifiers
-        assert_eq!([book.next_id(), book.next_id()], [4, 6]);
-        assert_eq!(book.find(5), Some(entry));
+        let mut ids = SentMessageIds::new(5 << 32);
+        let entry = ids.insert(Subject::Path(0));
+        assert_eq!(ids.next_id(), 6);
+        ids.next = 4; // after 2^32 identifiers
+        assert_eq!([ids.next_id(), ids.next_id()], [4, 6]);
+        assert_eq!(ids.find(5), Some(entry));
     }
 
     #[test]

@@ -146,7 +146,7 @@ mod tests {
                 enter(&mut list, &mut places);
             }
             list.begin_round(Time::ZERO, SECOND);
-            let mut told = std::vec::Vec::new();
+            let mut sent = std::vec::Vec::new();
             for (step, number) in steps {
                 match step {
                     0 => enter(&mut list, &mut places),
@@ -158,12 +158,12 @@ mod tests {
                             places.insert(moved, place);
                         }
                     }
-                    _ => told.extend_from_slice(list.next_chunk(usize::from(number) % 4)),
+                    _ => sent.extend_from_slice(list.next_chunk(usize::from(number) % 4)),
                 }
             }
-            told.extend_from_slice(list.next_chunk(1_000));
-            let once: BTreeSet<u32> = told.iter().copied().collect();
-            prop_assert_eq!(once.len(), told.len(), "told twice");
+            sent.extend_from_slice(list.next_chunk(1_000));
+            let once: BTreeSet<u32> = sent.iter().copied().collect();
+            prop_assert_eq!(once.len(), sent.len(), "sent twice");
             prop_assert!(places.keys().all(|id| once.contains(id)));
             prop_assert_eq!(list.len(), places.len());
             for (&id, &place) in &places {
