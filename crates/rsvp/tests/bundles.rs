@@ -122,7 +122,7 @@ fn lost_bundle_is_retransmitted() {
 }
 
 /// Neighbours that the messages of `outcomes` may be bundled for.
-fn companions(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
+fn bundle_neighbors(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
     let sent = common::sent(outcomes);
     sent.iter().map(|(how, message)| (message.body.message_type(), how.neighbor)).collect()
 }
@@ -139,21 +139,21 @@ fn session_of(port: u16) -> Session {
 /// Only messages that a peer receives may be bundled for it.
 #[test]
 fn messages_to_unknown_hop_group_and_udp_are_not_bundled() {
-    let (mut router, ..) = settled();
+    let (mut router, ..) = acknowledged_router();
     let other = Path { session: session_of(9), ..path() };
-    let outcomes = path_named(&mut router, other, named(7));
-    assert_eq!(companions(&outcomes), [(MessageType::Path, at(ETH2, DOWNSTREAM))]);
-    let outcomes = resv_named(&mut router, 1, Some(named(101)));
-    assert_eq!(companions(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
+    let outcomes = receive_path_with_id(&mut router, other, message_id(7));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, at(ETH2, DOWNSTREAM))]);
+    let outcomes = receive_resv_with_id(&mut router, 1, Some(message_id(101)));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
 
     // The next hop is still unknown.
     let mut fresh = common::router();
-    let outcomes = path_named(&mut fresh, path(), named(1));
-    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+    let outcomes = receive_path_with_id(&mut fresh, path(), message_id(1));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, None)]);
     let mut group = common::router();
     introduce(&mut group);
     let outcomes = group_path(&mut group);
-    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, None)]);
 }
 
 fn group_path(router: &mut Bench) -> Vec<Outcome> {
@@ -165,12 +165,12 @@ fn group_path(router: &mut Bench) -> Vec<Outcome> {
         outgoing: vec![ETH2],
     });
     let session = Session { destination: group, ..common::session() };
-    path_named(router, Path { session, ..path() }, named(1))
+    receive_path_with_id(router, Path { session, ..path() }, message_id(1))
 }
 
 fn bundle_of(messages: &[Message<'_>]) -> Vec<u8> {
     let octets: Vec<u8> = messages.iter().flat_map(bytes).collect();
-    bytes(&front(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
+    bytes(&capable_message(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
 }
 
 /// A message of a Bundle that this router does not handle is forwarded as if received alone: from its sender to its
@@ -184,8 +184,8 @@ fn bundled_message_for_other_node_is_relayed() {
     };
     router.interfaces.set(plain);
     let messages = [Body::Path(path()), Body::PathTear(path_tear())];
-    let bundle = bundle_of(&messages.map(|body| front(body, None)));
-    let outcomes = router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle);
+    let bundle = bundle_of(&messages.map(|body| capable_message(body, None)));
+    let outcomes = router.receive_octets(ETH1, ip("10.0.1.2"), 64, &bundle);
     let hows: Vec<Outgoing> = common::sent(&outcomes).iter().map(|(how, _)| *how).collect();
     assert_eq!(hows.len(), 2);
     for how in hows {
@@ -209,7 +209,7 @@ proptest! {
         let timing = Timing { refresh: 5 * SECOND, ..Timing::default() };
         let config = Config { timing, ..Config::default() };
         let mut together = Chain::new(config.clone());
-        together.disturb(seed, percent);
+        together.set_random_faults(seed, percent);
         let mut apart = Chain::new(config);
         apart.bundles = false;
         for chain in [&mut together, &mut apart] {
@@ -250,24 +250,27 @@ fn reservation_and_acknowledgement_share_a_bundle() {
     introduce(&mut router);
     let paths: Vec<_> = (1..=5)
         .map(|n| {
-            front(Body::Path(Path { session: session_of(n), ..path() }), Some(named(n.into())))
+            capable_message(
+                Body::Path(Path { session: session_of(n), ..path() }),
+                Some(message_id(n.into())),
+            )
         })
         .collect();
-    router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle_of(&paths));
+    router.receive_octets(ETH1, ip("10.0.1.2"), 64, &bundle_of(&paths));
     let flows = [flow(1)];
     let resvs: Vec<_> = (1..=5)
         .map(|n| {
             let mut resv = resv(&flows);
             resv.session = session_of(n);
             resv.hop.lih = router.engine.lih(ETH2);
-            front(Body::Resv(resv), Some(named(100 + u32::from(n))))
+            capable_message(Body::Resv(resv), Some(message_id(100 + u32::from(n))))
         })
         .collect();
-    let outcomes = router.octets_arrive(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
-    let asked = companions(&outcomes);
+    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
+    let asked = bundle_neighbors(&outcomes);
     assert_eq!(asked, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Paths, with the first Resv");
     let outcomes = router.pass(10 * MS);
-    assert_eq!(companions(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Resvs, in one message");
 }

@@ -39,19 +39,19 @@ fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
 #[test]
 fn reservation_after_data_returns_is_refreshed() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut router, true);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let meanwhile = router.pass(Duration::from_secs(2));
     assert!(!kinds(&meanwhile).contains(&"Resv"), "nothing is reserved on the new way");
 
     detour(&mut router, false);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     assert_eq!(kinds(&router.pass(Duration::from_millis(1))), ["Resv"]);
     for _ in 0..4 {
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let outcomes = router.pass(Duration::from_secs(46));
         assert!(kinds(&outcomes).contains(&"Resv"), "upstream would forget");
     }
@@ -65,7 +65,7 @@ fn sender_is_notified_of_reservation_lost_by_route_change() {
     let mut host = sender();
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(2), ttl: 63 });
-    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut host, true);
     let gone = Event::ResvGone { application, session: session(), filter: template() };
     let moved =
@@ -85,11 +85,11 @@ fn sender_is_notified_of_reservation_lost_by_route_change() {
 #[test]
 fn end_of_old_path_sends_nothing_upstream() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut router, true);
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     assert_eq!(kinds(&outcomes), Vec::<&str>::new());
     assert_eq!(router.held(), Rate::ZERO);
 }
@@ -99,16 +99,16 @@ fn end_of_old_path_sends_nothing_upstream() {
 #[test]
 fn refused_increase_refreshes_old_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     for _ in 0..8 {
-        router.arrives(ETH1, Body::Path(path()));
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
+        router.receive(ETH1, Body::Path(path()));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(8)])));
         assert_eq!(resv_err(&outcomes).map(|error| error.flags), Some(ErrorSpec::IN_PLACE));
         router.pass(Duration::from_secs(30));
     }
     assert_eq!(router.held(), Rate::from_mbps(2));
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     router.pass(Duration::from_secs(130));
     assert_eq!(router.held(), Rate::ZERO, "it dies 157.5 s after the last attempt");
 }
@@ -117,13 +117,13 @@ fn refused_increase_refreshes_old_reservation() {
 #[test]
 fn refusal_with_older_reservation_has_in_place_flag() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
     let nonsense = FixedFilterFlow { flowspec: Some(nonsense), ..flow(2) };
     let flags = |outcomes: &[Outcome]| resv_err(outcomes).map(|error| error.flags);
-    assert_eq!(flags(&router.arrives(ETH2, Body::Resv(resv(&[nonsense])))), Some(0));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[nonsense])));
+    assert_eq!(flags(&router.receive(ETH2, Body::Resv(resv(&[nonsense])))), Some(0));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[nonsense])));
     assert_eq!(flags(&outcomes), Some(ErrorSpec::IN_PLACE));
 }
 
@@ -132,18 +132,18 @@ fn refusal_with_older_reservation_has_in_place_flag() {
 #[test]
 fn decrease_with_larger_packets_keeps_packet_size() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let small = TokenBucket { max_packet_size: 500, ..tspec(5) };
     let small = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(small)), ..flow(5) }];
-    router.arrives(ETH2, Body::Resv(resv(&small)));
+    router.receive(ETH2, Body::Resv(resv(&small)));
     let jumbo = TokenBucket { max_packet_size: 9_000, min_policed_unit: 800, ..tspec(1) };
     let jumbo = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(jumbo)), ..flow(1) }];
     let mut other = resv(&jumbo);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     assert_eq!(router.held(), Rate::from_mbps(5));
 
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&small)));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&small)));
     assert_eq!(router.held(), Rate::from_mbps(1));
     let sent = sent(&outcomes);
     let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
@@ -161,12 +161,12 @@ fn decrease_with_larger_packets_keeps_packet_size() {
 fn merged_requests_end_at_once() {
     let merged = || {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let flows = [flow(3)];
         let mut other = resv(&flows);
         other.hop.address = ip("10.0.2.3");
-        router.arrives(ETH2, Body::Resv(other));
+        router.receive(ETH2, Body::Resv(other));
         let claim = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Installed(installation) => Some(installation.claim),
             _ => None,
@@ -184,7 +184,7 @@ fn merged_requests_end_at_once() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 
     let (mut router, _) = merged();
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!(kinds(&outcomes), ["PathTear"]);
     assert_eq!(touches(&outcomes), 1, "{outcomes:?}");
     let gone: Vec<_> = events(&outcomes)
@@ -206,7 +206,7 @@ fn path_tear_through_interface_without_rsvp_is_relayed() {
     router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
     for body in [Body::Path(path()), Body::PathTear(path_tear())] {
         let octets = octets(body, 63);
-        let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 63, &octets);
+        let outcomes = router.receive_octets(ETH1, ip(RECEIVER), 63, &octets);
         let [Outcome::Sent(how, passed)] = &outcomes[..] else { panic!("one: {outcomes:?}") };
         assert_eq!((how.destination, how.ttl), (ip(RECEIVER), 62));
         assert_eq!(*passed, octets);
@@ -217,7 +217,7 @@ fn path_tear_through_interface_without_rsvp_is_relayed() {
 #[test]
 fn path_tear_to_udp_hosts_is_also_encapsulated() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.hop.lih = router.engine.lih(ETH2);
@@ -231,7 +231,7 @@ fn path_tear_to_udp_hosts_is_also_encapsulated() {
         encapsulated: true,
         payload: &payload,
     }));
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     let tears: Vec<_> = sent(&outcomes)
         .into_iter()
         .filter(|(_, message)| matches!(message.body, Body::PathTear(_)))
@@ -248,21 +248,21 @@ fn path_tear_to_udp_hosts_is_also_encapsulated() {
 #[test]
 fn path_without_route_is_dropped_until_route_exists() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let routes = core::mem::take(&mut router.routes);
     router.host(HostEvent::RouteChanged("10.0.9.0/24".parse().expect("a prefix")));
     router.pass(Duration::from_secs(3));
-    let dropped = router.arrives(ETH1, Body::Path(path()));
+    let dropped = router.receive(ETH1, Body::Path(path()));
     assert!(matches!(events(&dropped)[..], [Event::Dropped { reason: DropReason::NoRoute, .. }]));
     router.routes = routes;
-    assert_eq!(events(&router.arrives(ETH1, Body::Path(path()))), []);
+    assert_eq!(events(&router.receive(ETH1, Body::Path(path()))), []);
 }
 
 /// Once a sender has a route again its Paths need no lookup, until a route change is reported.
 #[test]
 fn path_after_route_returns_needs_no_lookup() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let prefix = "10.0.9.0/24".parse().expect("a prefix");
     let routes = core::mem::take(&mut router.routes);
     router.host(HostEvent::RouteChanged(prefix));
@@ -272,5 +272,5 @@ fn path_after_route_returns_needs_no_lookup() {
     router.pass(Duration::from_secs(3));
     // No route change is reported.
     router.routes = RouteTable::new();
-    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
+    assert_eq!(router.receive(ETH1, Body::Path(path())), []);
 }

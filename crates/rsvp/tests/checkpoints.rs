@@ -39,15 +39,15 @@ fn authentic_message_passes_integrity_checkpoint() {
         (sign(SIGNER), false), // replayed
         (sign(Signer { sequence: 2, ..SIGNER }), true),
     ] {
-        path_arrives(&mut bench, &octets);
+        receive_path(&mut bench, &octets);
         assert_eq!(passed(Checkpoint::Integrity), genuine, "{octets:?}");
     }
     // Without secured interfaces nothing is verified.
     let mut open = with_config(Config::default());
     for octets in [plain.clone(), sign(SIGNER)] {
-        path_arrives(&mut open, &octets);
+        receive_path(&mut open, &octets);
         assert!(!passed(Checkpoint::Integrity), "{octets:?}");
     }
-    path_arrives(&mut open, &plain);
+    receive_path(&mut open, &plain);
     assert!(passed(Checkpoint::Parse), "the hook still sees other points");
 }

@@ -47,7 +47,7 @@ fn first_response() -> DiagResponse<'static> {
     }
 }
 
-fn question<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'a> {
+fn dreq<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'a> {
     Diagnosis {
         session: session(),
         hop: RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) },
@@ -66,8 +66,8 @@ fn reserved() -> Bench {
 
 fn reserved_with(config: Config) -> Bench {
     let mut bench = with_config(config);
-    bench.arrives(ETH1, Body::Path(path()));
-    bench.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    bench.receive(ETH1, Body::Path(path()));
+    bench.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     bench
 }
 
@@ -98,9 +98,9 @@ fn dreq_at_router_is_forwarded_with_response() {
     let responses = [first_response()];
     let asked = Diagnosis {
         route: Some(Route { pointer: 1, nodes: List::Items(&[ip_of_receiver()]) }),
-        ..question(&bench, &responses)
+        ..dreq(&bench, &responses)
     };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
     assert!(!is_answer(&outcomes));
     let (how, onward) = one(&outcomes);
     assert_eq!((how.source, how.destination), (ip("10.0.1.2"), ip(UPSTREAM)));
@@ -136,8 +136,8 @@ fn dreq_with_diag_select_gets_selected_objects() {
     let responses = [first_response()];
     let wanted = [(11, 0), (3, 1), (3, 2), (9, 1), (13, 0), (15, 0), (200, 0)];
     let wanted = wanted.map(|(class_num, c_type)| Selected { class_num, c_type });
-    let asked = Diagnosis { select: Some(List::Items(&wanted)), ..question(&bench, &responses) };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let asked = Diagnosis { select: Some(List::Items(&wanted)), ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
     let (_, onward) = one(&outcomes);
     assert_eq!(onward.select, asked.select);
     let told = onward.responses.iter().last().expect("its own");
@@ -153,14 +153,14 @@ fn dreq_with_diag_select_gets_selected_objects() {
 fn dreq_at_end_of_path_becomes_drep() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
+    let asked = dreq(&bench, &responses);
     let strange = Session { port: 1, ..session() };
     for (diagnosis, error) in [
         (Diagnosis { session: strange, ..asked }, DiagResponse::NO_PATH_STATE),
         (Diagnosis { diagnostic: Diagnostic { max_hops: 2, ..diagnostic() }, ..asked }, 0),
         (Diagnosis { diagnostic: Diagnostic { hop_count: 254, ..diagnostic() }, ..asked }, 0),
     ] {
-        let outcomes = bench.arrives(ETH2, Body::Dreq(diagnosis));
+        let outcomes = bench.receive(ETH2, Body::Dreq(diagnosis));
         assert!(is_answer(&outcomes));
         let (how, answer) = one(&outcomes);
         assert_eq!((how.source, how.destination), (ip("10.0.2.1"), ip(REQUESTER)));
@@ -170,7 +170,7 @@ fn dreq_at_end_of_path_becomes_drep() {
         // With a ROUTE the DREP goes to the node before.
         let route = Route { pointer: 1, nodes: List::Items(&[ip_of_downstream()]) };
         let outcomes =
-            bench.arrives(ETH2, Body::Dreq(Diagnosis { route: Some(route), ..diagnosis }));
+            bench.receive(ETH2, Body::Dreq(Diagnosis { route: Some(route), ..diagnosis }));
         let (how, answer) = one(&outcomes);
         assert_eq!(how.destination, ip(DOWNSTREAM));
         assert_eq!(answer.route.map(|route| (route.pointer, route.nodes.len())), Some((0, 1)));
@@ -186,10 +186,10 @@ fn ip_of_downstream() -> IpAddr {
 fn dreq_over_hop_without_rsvp_reports_distance() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let mut asked = question(&bench, &responses);
+    let mut asked = dreq(&bench, &responses);
     asked.hop.lih = 12_345;
     let octets = octets(Body::Dreq(asked), 64);
-    let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), 61, &octets);
+    let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), 61, &octets);
     let (_, onward) = one(&outcomes);
     let own = onward.responses.iter().last().expect("its own");
     assert_eq!((own.ip_hops, own.outgoing), (4, ip("0.0.0.0")));
@@ -203,7 +203,7 @@ fn long_dreq_is_returned_in_fragments() {
     let responses = [first_response(); 3];
     let nodes = [ip(RECEIVER); 3];
     let route = Some(Route { pointer: 3, nodes: List::Items(&nodes) });
-    let asked = Diagnosis { route, ..question(&bench, &responses) };
+    let asked = Diagnosis { route, ..dreq(&bench, &responses) };
     let length = octets(Body::Dreq(asked), 64).len();
     let told: usize = responses.iter().map(DiagResponse::object_len).sum();
     for (path_mtu, parts, error, pointer) in [
@@ -213,7 +213,7 @@ fn long_dreq_is_returned_in_fragments() {
     ] {
         let path_mtu = path_mtu as u16;
         let asked = Diagnosis { diagnostic: Diagnostic { path_mtu, ..diagnostic() }, ..asked };
-        let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+        let outcomes = bench.receive(ETH2, Body::Dreq(asked));
         let sent = sent(&outcomes);
         assert_eq!(sent.len(), parts);
         if let [(how, Message { body: Body::Drep(part), .. }), _] = &sent[..] {
@@ -241,8 +241,8 @@ fn dreq_over_small_mtu_reduces_path_mtu() {
     link.mtu = 576;
     bench.interfaces.set(link);
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let asked = dreq(&bench, &responses);
+    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
     assert_eq!(one(&outcomes).1.diagnostic.path_mtu, 548);
 }
 
@@ -254,9 +254,9 @@ fn drep_with_route_returns_hop_by_hop() {
     let nodes = [ip(DOWNSTREAM), ip("10.0.1.2")];
     let answer = |pointer| Diagnosis {
         route: Some(Route { pointer, nodes: List::Items(&nodes) }),
-        ..question(&reserved(), &responses)
+        ..dreq(&reserved(), &responses)
     };
-    let outcomes = bench.arrives(ETH1, Body::Drep(answer(1)));
+    let outcomes = bench.receive(ETH1, Body::Drep(answer(1)));
     let (how, passed) = one(&outcomes);
     assert_eq!(how.destination, ip(DOWNSTREAM));
     assert_eq!(passed.route.map(|route| route.pointer), Some(0));
@@ -266,7 +266,7 @@ fn drep_with_route_returns_hop_by_hop() {
         ..answer(2)
     };
     for last in [answer(0), at_last_hop] {
-        let outcomes = bench.arrives(ETH1, Body::Drep(last));
+        let outcomes = bench.receive(ETH1, Body::Drep(last));
         assert_eq!(one(&outcomes).0.destination, ip(REQUESTER));
     }
 }
@@ -278,8 +278,8 @@ fn requester_with_port_gets_drep_in_udp() {
     let requester = FilterSpec { source: ip(REQUESTER), selector: SourceSelector::Port(5_353) };
     let diagnostic = Diagnostic { max_hops: 1, requester, ..diagnostic() };
     let responses = [first_response()];
-    let asked = Diagnosis { diagnostic, ..question(&bench, &responses) };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let asked = Diagnosis { diagnostic, ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
     let [Outcome::Sent(how, octets)] = &outcomes[..] else { panic!("one packet: {outcomes:?}") };
     assert_eq!((how.protocol, how.source, how.destination), (17, ip("10.0.2.1"), ip(REQUESTER)));
     assert_eq!(octets[..4], [1_699_u16.to_be_bytes(), 5_353_u16.to_be_bytes()].concat());
@@ -292,14 +292,14 @@ fn requester_with_port_gets_drep_in_udp() {
 #[test]
 fn fresh_dreq_is_forwarded_to_last_hop() {
     let mut bench = reserved();
-    let asked = question(&bench, &[]);
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let asked = dreq(&bench, &[]);
+    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
     let (how, onward) = one(&outcomes);
     assert_eq!((how.destination, onward), (ip(RECEIVER), asked));
     // It starts here, so the outgoing interface is that of the data, not that of the DREQ.
     let diagnostic = Diagnostic { last_hop: ip("10.0.1.2"), ..diagnostic() };
     let hop = RsvpHop { address: ip(REQUESTER), lih: 0 };
-    let outcomes = bench.arrives(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
+    let outcomes = bench.receive(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
     let own = one(&outcomes).1.responses.iter().last().expect("its own");
     assert_eq!(own.outgoing, ip("10.0.2.1"));
     assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
@@ -310,7 +310,7 @@ fn fresh_dreq_is_forwarded_to_last_hop() {
 fn invalid_diagnostics_are_dropped() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
+    let asked = dreq(&bench, &responses);
     for address in ["224.0.0.1", "255.255.255.255", "127.0.0.1", "0.0.0.0"] {
         let requester = FilterSpec { source: ip(address), selector: SourceSelector::Port(0) };
         for diagnostic in [
@@ -319,7 +319,7 @@ fn invalid_diagnostics_are_dropped() {
         ] {
             let asked = Diagnosis { diagnostic, ..asked };
             for body in [Body::Dreq(asked), Body::Drep(asked)] {
-                assert_eq!(dropped(&bench.arrives(ETH2, body)), Some(DropReason::BadHop));
+                assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::BadHop));
             }
         }
     }
@@ -330,14 +330,14 @@ fn invalid_diagnostics_are_dropped() {
         (vec![ip("192.0.2.1")], 1, DropReason::NoRoute),
     ] {
         let route = Some(Route { pointer, nodes: List::Items(&nodes) });
-        let outcomes = bench.arrives(ETH1, Body::Drep(Diagnosis { route, ..asked }));
+        let outcomes = bench.receive(ETH1, Body::Drep(Diagnosis { route, ..asked }));
         assert_eq!(dropped(&outcomes), Some(reason));
     }
-    let stray = bench.arrives(ETH1, Body::Drep(asked));
+    let stray = bench.receive(ETH1, Body::Drep(asked));
     assert_eq!(dropped(&stray), Some(DropReason::NotForUs));
     let requester = FilterSpec { source: ip("10.0.2.1"), selector: SourceSelector::Port(0) };
     let diagnostic = Diagnostic { requester, ..diagnostic() };
-    let unasked = bench.arrives(ETH1, Body::Drep(Diagnosis { diagnostic, ..asked }));
+    let unasked = bench.receive(ETH1, Body::Drep(Diagnosis { diagnostic, ..asked }));
     assert_eq!(dropped(&unasked), Some(DropReason::NotForUs));
 }
 
@@ -346,17 +346,17 @@ fn dreqs_over_rate_limit_or_disabled_are_dropped() {
     let diagnostics = Settings { per_second: 5, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
-    let ask = |bench: &mut Bench| dropped(&bench.arrives(ETH2, Body::Dreq(asked)));
+    let asked = dreq(&bench, &responses);
+    let ask = |bench: &mut Bench| dropped(&bench.receive(ETH2, Body::Dreq(asked)));
     let refused = (0..20).filter(|_| ask(&mut bench) == Some(DropReason::Limit)).count();
     assert_eq!(refused, 15);
     bench.now = bench.now + Duration::from_secs(1);
     assert_eq!(ask(&mut bench), None);
     let diagnostics = Settings { answer: false, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
-    let asked = question(&bench, &responses);
+    let asked = dreq(&bench, &responses);
     for body in [Body::Dreq(asked), Body::Drep(asked)] {
-        assert_eq!(dropped(&bench.arrives(ETH2, body)), Some(DropReason::DiagnosticsOff));
+        assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::DiagnosticsOff));
     }
     assert_eq!(bench.engine.counters().received[7..9], [1, 1]);
 }
@@ -418,11 +418,11 @@ proptest! {
                 pointer: *pointer,
                 nodes: List::Items(nodes),
             }),
-            ..question(&bench, &responses)
+            ..dreq(&bench, &responses)
         };
         let body = if is_question { Body::Dreq(diagnosis) } else { Body::Drep(diagnosis) };
         let octets = octets(body, 64);
-        let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), ttl, &octets);
+        let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), ttl, &octets);
         let mut messages = 0;
         for outcome in &outcomes {
             let Outcome::Sent(how, sent) = outcome else { continue };

@@ -81,7 +81,7 @@ fn sender_is_notified_of_reservation() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
-    let outcomes = host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(host.held(), Rate::from_mbps(2));
     let expected = Event::Resv {
         application: APPLICATION,
@@ -98,7 +98,7 @@ fn sender_is_notified_of_reservation() {
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
 
-    let outcomes = host.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    let outcomes = host.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let gone = Event::ResvGone { application: APPLICATION, session: session(), filter: template() };
     assert!(events(&outcomes).contains(&gone));
     assert_eq!(host.held(), Rate::ZERO);
@@ -113,7 +113,7 @@ fn sender_host_sends_confirmation() {
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.confirm = Some(ip(RECEIVER));
-    let outcomes = host.arrives(ETH2, Body::Resv(request));
+    let outcomes = host.receive(ETH2, Body::Resv(request));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message") };
     assert_eq!((how.destination, how.router_alert), (ip(RECEIVER), true));
@@ -131,7 +131,7 @@ fn reserve_command_after_path_sends_resv() {
     host.command(open());
     assert_eq!(rejection(&host.command(reserve(2, true))), Some(Rejection::NoSuchSender));
 
-    let outcomes = host.arrives(ETH1, Body::Path(path()));
+    let outcomes = host.receive(ETH1, Body::Path(path()));
     assert_eq!(sent(&outcomes), [], "the Path has arrived");
     let announced = Event::Path {
         application: APPLICATION,
@@ -156,7 +156,7 @@ fn reserve_command_after_path_sends_resv() {
 #[test]
 fn new_session_is_notified_of_known_senders() {
     let mut host = receiver();
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let heard = events(&host.command(open()));
     assert!(matches!(heard[..], [Event::Path { application: APPLICATION, .. }]), "{heard:?}");
 }
@@ -178,7 +178,7 @@ fn confirmation_is_forwarded_to_application() {
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
     let mut between = router();
-    let outcomes = between.arrives(ETH1, Body::ResvConf(confirmation));
+    let outcomes = between.receive(ETH1, Body::ResvConf(confirmation));
     let passed = sent(&outcomes);
     let [(how, message)] = &passed[..] else { panic!("one message") };
     assert_eq!((how.interface, how.destination, how.ttl), (Some(ETH2), ip(RECEIVER), 62));
@@ -186,9 +186,9 @@ fn confirmation_is_forwarded_to_application() {
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, true));
-    let outcomes = host.arrives(ETH1, Body::ResvConf(confirmation));
+    let outcomes = host.receive(ETH1, Body::ResvConf(confirmation));
     let expected = Event::Confirmed {
         application: APPLICATION,
         session: session(),
@@ -217,7 +217,7 @@ fn receiver_is_notified_of_resv_err() {
     ] {
         let mut host = receiver();
         host.command(open());
-        host.arrives(ETH1, Body::Path(path()));
+        host.receive(ETH1, Body::Path(path()));
         host.command(reserve(asked, false));
         let flows = [flow(5)];
         let failed = ErrorSpec {
@@ -234,7 +234,7 @@ fn receiver_is_notified_of_resv_err() {
             carried: Carried::Objects(&[]),
             flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
         };
-        let outcomes = host.arrives(ETH1, Body::ResvErr(message));
+        let outcomes = host.receive(ETH1, Body::ResvErr(message));
         let error = events(&outcomes).iter().find_map(|event| match event {
             Event::ResvError { error, .. } => Some(*error),
             _ => None,
@@ -262,7 +262,7 @@ fn sender_is_notified_of_path_err() {
         carried: Carried::Objects(&[]),
         sender: Some((template(), Some(tspec(2)))),
     };
-    let heard = events(&host.arrives(ETH2, Body::PathErr(message)));
+    let heard = events(&host.receive(ETH2, Body::PathErr(message)));
     let expected = Event::PathError {
         application: APPLICATION,
         session: session(),
@@ -278,14 +278,14 @@ fn release_command_tears_everything() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
-    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(sent_kinds(&host.command(RELEASE)), ["PathTear"]);
     assert_eq!(host.held(), Rate::ZERO);
     assert_eq!(host.pass(Duration::from_secs(500)), []);
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
     assert_eq!(sent_kinds(&host.command(RELEASE)), ["ResvTear"]);
     assert_eq!(rejection(&host.command(RELEASE)), Some(Rejection::NoSession));
@@ -297,15 +297,15 @@ fn release_command_tears_everything() {
 fn receiver_is_notified_of_sender_end() {
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
-    let heard = events(&host.arrives(ETH1, Body::PathTear(path_tear())));
+    let heard = events(&host.receive(ETH1, Body::PathTear(path_tear())));
     let gone =
         Event::PathGone { application: APPLICATION, session: session(), template: template() };
     assert!(heard.contains(&gone), "{heard:?}");
     assert_eq!(host.engine.population(), (0, 0, 0));
     // The sender may return.
-    assert!(matches!(events(&host.arrives(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
+    assert!(matches!(events(&host.receive(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
 }
 
 /// Two applications of one host: the request upstream is the larger of both, and the smaller one after the larger ends.
@@ -315,7 +315,7 @@ fn receivers_on_one_host_are_merged() {
     let mut host = receiver();
     host.command(open());
     host.command(Command::Session { application: other, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
     let request = ReserveRequest::FixedFilter { filter: template(), flowspec: flowspec(4) };
     let asked = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
@@ -366,7 +366,7 @@ fn invalid_commands_are_rejected() {
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let flowspec = FlowSpec::ControlledLoad(nan);
     let request = ReserveRequest::FixedFilter { filter: template(), flowspec };
     let bad = Command::Reserve { application: APPLICATION, request, confirm: false };
@@ -385,7 +385,7 @@ fn sender_of_other_application_is_rejected() {
         Command::Sender { application: other, template: template(), tspec: tspec(1), ttl: 63 };
     assert_eq!(rejection(&host.command(again)), Some(Rejection::SenderTaken));
     let flow = FixedFilterFlow { flowspec: Some(flowspec(1)), filter: template() };
-    host.arrives(ETH2, Body::Resv(resv(&[flow])));
+    host.receive(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(host.held(), Rate::from_mbps(1));
 }
 
@@ -397,7 +397,7 @@ fn local_sender_tspec_limits_reservation() {
     host.command(open());
     host.command(send(1));
     let flows = FlowDescriptors::Wildcard(Some(flowspec(6)));
-    host.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    host.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
     assert_eq!(host.held(), Rate::from_mbps(1));
     host.command(Command::Session { application: SECOND, session: session() });
     let template = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
@@ -409,7 +409,7 @@ fn local_sender_tspec_limits_reservation() {
     let mut host = sender();
     host.command(open());
     host.command(send(1));
-    host.arrives(ETH2, Body::Resv(resv(&[flow(6)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(6)])));
     host.command(send(3));
     assert_eq!(host.held(), Rate::from_mbps(3));
 }
@@ -446,7 +446,7 @@ fn multicast_receiver_requests_confirmation_at_own_address() {
     let session = Session { destination: ip("239.1.1.1"), ..session() };
     let mut host = receiver();
     host.command(Command::Session { application: APPLICATION, session });
-    host.arrives(ETH1, Body::Path(Path { session, ..path() }));
+    host.receive(ETH1, Body::Path(Path { session, ..path() }));
     let outcomes = host.command(reserve(2, true));
     let asked = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::Resv(resv) => Some(resv.confirm),

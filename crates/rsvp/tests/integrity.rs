@@ -52,14 +52,14 @@ fn externally_signed_message_is_accepted_unless_changed() {
         for bit in (0..octets.len() * 8).filter(|bit| !(16..32).contains(bit)) {
             let mut other = octets.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            path_arrives(&mut bench, &other);
+            receive_path(&mut bench, &other);
             assert_eq!(bench.engine.population().0, 0, "{algorithm:?}, bit {bit}");
         }
-        let outcomes = path_arrives(&mut bench, &octets);
+        let outcomes = receive_path(&mut bench, &octets);
         assert_eq!(dropped(&outcomes), []);
         assert_eq!(bench.engine.population().0, 1, "{algorithm:?}");
         // A repetition is a replay.
-        assert_eq!(dropped(&path_arrives(&mut bench, &octets)), [DropReason::Replayed]);
+        assert_eq!(dropped(&receive_path(&mut bench, &octets)), [DropReason::Replayed]);
     }
 }
 
@@ -89,7 +89,7 @@ fn invalid_integrity_is_dropped_with_reason() {
         (with(Signer { secret: b"a guess", ..SIGNER }), DropReason::WrongDigest),
     ];
     for (octets, reason) in cases {
-        let outcomes = path_arrives(&mut bench, &octets);
+        let outcomes = receive_path(&mut bench, &octets);
         assert_eq!(dropped(&outcomes), [reason]);
         assert_eq!(outcomes.len(), 1, "and nothing else comes of it");
     }
@@ -97,8 +97,8 @@ fn invalid_integrity_is_dropped_with_reason() {
     let mut mirrored = path();
     mirrored.hop.address = ip("10.0.1.2");
     let octets = SIGNER.sign(&octets(Body::Path(mirrored), 63));
-    assert_eq!(dropped(&path_arrives(&mut bench, &octets)), [DropReason::Replayed]);
-    assert_eq!(dropped(&path_arrives(&mut bench, &with(SIGNER))), []);
+    assert_eq!(dropped(&receive_path(&mut bench, &octets)), [DropReason::Replayed]);
+    assert_eq!(dropped(&receive_path(&mut bench, &with(SIGNER))), []);
 }
 
 /// All messages that a reservation causes are signed, with increasing sequence numbers from the clock.
@@ -114,13 +114,13 @@ fn sent_messages_are_signed_in_order() {
         }
     };
     let signer = |sequence| Signer { sequence, ..SIGNER };
-    note(&path_arrives(&mut bench, &signer(1).sign(&path_octets())));
+    note(&receive_path(&mut bench, &signer(1).sign(&path_octets())));
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.confirm = Some(ip(RECEIVER));
     request.hop.lih = bench.engine.lih(ETH2);
     let octets_of_resv = octets(Body::Resv(request), 64);
-    note(&bench.octets_arrive(ETH2, ip("10.0.2.1"), 64, &signer(2).sign(&octets_of_resv)));
+    note(&bench.receive_octets(ETH2, ip("10.0.2.1"), 64, &signer(2).sign(&octets_of_resv)));
     assert_eq!(bench.held(), Rate::from_mbps(2));
     note(&bench.pass(Duration::from_secs(100)));
     assert!(numbers.len() >= 5, "a Path, a Resv, and refreshes: {numbers:?}");
@@ -134,7 +134,7 @@ fn message_without_key_is_not_sent() {
     let accept = Key { purpose: Purpose::Accept, ..key(KEY, Algorithm::HmacSha256) };
     let unread = Key { secret: Secret::default(), ..key(8, Algorithm::HmacSha256) };
     let mut bench = secured(settings(vec![accept, unread]));
-    let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     assert_eq!(bench.engine.population().0, 1);
     assert_eq!(sent_octets(&outcomes).len(), 0);
     assert_eq!(bench.engine.counters().dropped[DropReason::NotSigned as usize], 1);
@@ -146,7 +146,7 @@ fn relayed_message_is_unchanged() {
     let mut bench = router_with_key();
     let message = octets(Body::Resv(resv(&[flow(2)])), 64);
     for octets in [&message[..], &message[..40], &[]] {
-        let outcomes = bench.octets_arrive(ETH2, ip(SENDER), 64, octets);
+        let outcomes = bench.receive_octets(ETH2, ip(SENDER), 64, octets);
         assert_eq!(sent_octets(&outcomes), [octets]);
     }
 }
@@ -158,10 +158,10 @@ fn directions_are_secured_independently() {
     one_way.interfaces.insert("eth1".into(), Secured::Receive);
     one_way.interfaces.insert("eth2".into(), Secured::Send);
     let mut bench = secured(one_way);
-    assert_eq!(dropped(&path_arrives(&mut bench, &path_octets())), [DropReason::MissingIntegrity]);
-    let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    assert_eq!(dropped(&receive_path(&mut bench, &path_octets())), [DropReason::MissingIntegrity]);
+    let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     assert!(signature(sent_octets(&outcomes)[0]).is_some());
-    let outcomes = bench.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = bench.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(bench.held(), Rate::from_mbps(2));
     assert_eq!(signature(sent_octets(&outcomes)[0]), None);
 }
@@ -191,7 +191,7 @@ fn key_rollover_keeps_last_key() {
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(sequence as u16);
         let octets = Signer { key, sequence, ..SIGNER }.sign(&octets(Body::Path(path), 63));
-        path_arrives(bench, &octets)
+        receive_path(bench, &octets)
     };
     for (now, key, expected) in script {
         let outcomes = send(&mut bench, now, key);
@@ -218,7 +218,7 @@ fn key_rollover_keeps_last_key() {
 #[test]
 fn forwarded_confirmation_has_own_source_address() {
     let mut bench = router_with_key();
-    path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     let flows = [flow(2)];
     let confirmation = ResvConf {
         session: session(),
@@ -229,7 +229,7 @@ fn forwarded_confirmation_has_own_source_address() {
     };
     let octets = octets(Body::ResvConf(confirmation), 64);
     let octets = Signer { sequence: 2, ..SIGNER }.sign(&octets);
-    let outcomes = bench.octets_arrive(ETH1, ip(RECEIVER), 64, &octets);
+    let outcomes = bench.receive_octets(ETH1, ip(RECEIVER), 64, &octets);
     assert_eq!(sent(&outcomes)[0].0.source, ip("10.0.2.1"));
 }
 
@@ -240,14 +240,14 @@ fn late_message_within_window_is_accepted() {
         let mut bench =
             secured(Settings { window, ..settings(vec![key(KEY, Algorithm::HmacSha256)]) });
         let tear = octets(Body::PathTear(path_tear()), 63);
-        let mut arrives = |sequence| {
+        let mut receive = |sequence| {
             let octets = Signer { sequence, ..SIGNER }.sign(&tear);
-            dropped(&path_arrives(&mut bench, &octets))
+            dropped(&receive_path(&mut bench, &octets))
         };
-        assert_eq!(arrives(1), [DropReason::NoState]);
-        assert_eq!(arrives(9), [DropReason::NoState]);
-        assert_eq!(arrives(5), [late]);
-        assert_eq!(arrives(5), [DropReason::Replayed]);
+        assert_eq!(receive(1), [DropReason::NoState]);
+        assert_eq!(receive(9), [DropReason::NoState]);
+        assert_eq!(receive(5), [late]);
+        assert_eq!(receive(5), [DropReason::Replayed]);
     }
 }
 
@@ -313,11 +313,11 @@ proptest! {
         bit in 0_u32..8,
     ) {
         let mut bench = router_with_key();
-        path_arrives(&mut bench, &Signer { sequence: 1 << 40, ..SIGNER }.sign(&path_octets()));
+        receive_path(&mut bench, &Signer { sequence: 1 << 40, ..SIGNER }.sign(&path_octets()));
         let lih = bench.engine.lih(ETH2);
         let (reserve, to, _) = message_of_kind(1, lih);
         let reserve = Signer { sequence: 1 << 40, ..SIGNER }.sign(&reserve);
-        bench.octets_arrive(ETH2, to, 63, &reserve);
+        bench.receive_octets(ETH2, to, 63, &reserve);
         let before = (bench.engine.population(), bench.held());
         prop_assert_eq!(before, ((1, 1, 1), Rate::from_mbps(2)));
 
@@ -351,7 +351,7 @@ proptest! {
             true => ip(if upstream { "10.0.1.2" } else { "10.0.2.1" }),
             false => to,
         };
-        let outcomes = bench.octets_arrive(if upstream { ETH1 } else { ETH2 }, to, 63, &attack);
+        let outcomes = bench.receive_octets(if upstream { ETH1 } else { ETH2 }, to, 63, &attack);
         prop_assert_eq!((bench.engine.population(), bench.held()), before);
         for outcome in &outcomes {
             let quiet = matches!(outcome, Outcome::Event(Event::Dropped { .. }));

@@ -19,7 +19,7 @@ use earmark_wire::rsvp::{
 #[test]
 fn path_is_forwarded() {
     let mut router = router();
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert_eq!(how.protocol, 46);
@@ -40,8 +40,8 @@ fn path_is_forwarded() {
 #[test]
 fn resv_reserves_and_is_forwarded() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
 
     let installed = outcomes.iter().find_map(|o| match o {
         Outcome::Installed(installation) => Some(*installation),
@@ -71,10 +71,10 @@ fn resv_reserves_and_is_forwarded() {
 #[test]
 fn refresh_without_changes_has_no_effect() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
-    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&[flow(2)]))), []);
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(router.receive(ETH1, Body::Path(path())), []);
+    assert_eq!(router.receive(ETH2, Body::Resv(resv(&[flow(2)]))), []);
     assert_eq!(router.engine.counters().received[..2], [2, 2]);
 }
 
@@ -83,13 +83,13 @@ fn refresh_without_changes_has_no_effect() {
 #[test]
 fn refresh_intervals_are_random_within_bounds() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let (mut paths, mut resvs) = (vec![router.now], vec![router.now]);
     for second in 0..3_000 {
         if second % 30 == 0 {
-            router.arrives(ETH1, Body::Path(path()));
-            router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+            router.receive(ETH1, Body::Path(path()));
+            router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         }
         let outcomes = router.pass(Duration::from_secs(1));
         for (_, message) in sent(&outcomes) {
@@ -115,7 +115,7 @@ fn refresh_intervals_are_random_within_bounds() {
 #[test]
 fn unrefreshed_sender_expires() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let outcomes = router.pass(Duration::from_millis(157_499));
     assert!(sent(&outcomes).iter().all(|(_, m)| matches!(m.body, Body::Path(_))));
     assert_eq!(router.engine.population(), (1, 1, 0));
@@ -136,11 +136,11 @@ fn unrefreshed_sender_expires() {
 #[test]
 fn unrefreshed_reservation_expires() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut outcomes = Vec::new();
     for _ in 0..6 {
-        router.arrives(ETH1, Body::Path(path()));
+        router.receive(ETH1, Body::Path(path()));
         outcomes = router.pass(Duration::from_secs(30));
     }
     let torn =
@@ -156,9 +156,9 @@ fn unrefreshed_reservation_expires() {
 #[test]
 fn path_tear_removes_sender_and_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert!(matches!(message.body, Body::PathTear(_)));
@@ -172,10 +172,10 @@ fn path_tear_removes_sender_and_reservation() {
 #[test]
 fn path_tear_of_old_hop_is_ignored() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let mut tear = path_tear();
     tear.hop.address = ip("10.0.1.99");
-    let outcomes = router.arrives(ETH1, Body::PathTear(tear));
+    let outcomes = router.receive(ETH1, Body::PathTear(tear));
     assert_eq!(sent(&outcomes), []);
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
@@ -184,9 +184,9 @@ fn path_tear_of_old_hop_is_ignored() {
 #[test]
 fn resv_tear_removes_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::ResvTear(tear) = &message.body else { panic!("a ResvTear") };
@@ -201,10 +201,10 @@ fn resv_tear_removes_reservation() {
 #[test]
 fn resv_tear_without_flowspec_is_accepted() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let bare = FixedFilterFlow { flowspec: None, ..flow(2) };
-    router.arrives(ETH2, Body::ResvTear(resv_tear(&[bare])));
+    router.receive(ETH2, Body::ResvTear(resv_tear(&[bare])));
     assert_eq!(router.held(), Rate::ZERO);
 }
 
@@ -212,10 +212,10 @@ fn resv_tear_without_flowspec_is_accepted() {
 #[test]
 fn changed_request_changes_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     for mbps in [5, 1] {
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(mbps)])));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(mbps)])));
         assert_eq!(router.held(), Rate::from_mbps(u64::from(mbps)));
         let changed = outcomes.iter().any(|o| {
             matches!(o, Outcome::Installed(i) if i.demand.rate == Rate::from_mbps(u64::from(mbps)))
@@ -230,10 +230,10 @@ fn changed_request_changes_reservation() {
 #[test]
 fn guaranteed_service_holds_the_reserved_rate() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let rspec = Rspec { rate: 375_000.0, slack_us: 0 };
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::Guaranteed(tspec(2), rspec)), ..flow(2) };
-    router.arrives(ETH2, Body::Resv(resv(&[flow])));
+    router.receive(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(router.held(), Rate::from_mbps(3));
 }
 
@@ -242,18 +242,18 @@ fn guaranteed_service_holds_the_reserved_rate() {
 #[test]
 fn requests_of_two_next_hops_are_merged() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(3)];
     let mut other = resv(&flows);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     assert_eq!(router.held(), Rate::from_mbps(3));
     assert_eq!(router.engine.population(), (1, 1, 2));
 
     let mut tear = resv_tear(&flows);
     tear.hop.address = ip("10.0.2.3");
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear));
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear));
     assert_eq!(router.held(), Rate::from_mbps(2));
     let sent = sent(&outcomes);
     let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
@@ -265,17 +265,17 @@ fn requests_of_two_next_hops_are_merged() {
 #[test]
 fn changed_path_is_forwarded_at_once() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut changed = path();
     changed.sender.tspec = tspec(3);
-    let outcomes = router.arrives(ETH1, Body::Path(changed));
+    let outcomes = router.receive(ETH1, Body::Path(changed));
     let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
     assert_eq!(kinds, ["Path"]);
 
     let mut moved = changed;
     moved.hop.address = ip("10.0.1.3");
-    let outcomes = router.arrives(ETH1, Body::Path(moved));
+    let outcomes = router.receive(ETH1, Body::Path(moved));
     let sent = sent(&outcomes);
     let to: Vec<_> =
         sent.iter().map(|(how, m)| (m.body.message_type().name(), how.destination)).collect();
@@ -288,11 +288,11 @@ fn changed_path_is_forwarded_at_once() {
 fn path_after_route_change_uses_new_path() {
     let mut router = router();
     router.add_interface(earmark_core::InterfaceId(3), "10.0.3.1");
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     router.add_route("10.0.9.9/32", earmark_core::InterfaceId(3), Some("10.0.3.2"));
     router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert_eq!(how.interface, Some(earmark_core::InterfaceId(3)));
@@ -307,7 +307,7 @@ fn adspec_is_updated_at_each_hop() {
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
-    let outcomes = router.arrives(ETH1, Body::Path(advertised));
+    let outcomes = router.receive(ETH1, Body::Path(advertised));
     let sent = sent(&outcomes);
     let Body::Path(Path { sender: SenderDescriptor { adspec: Some(body), .. }, .. }) =
         sent[0].1.body
@@ -334,7 +334,7 @@ fn hop_without_rsvp_sets_break_bit() {
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
     let octets = octets(Body::Path(advertised), 63);
-    let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 61, &octets);
+    let outcomes = router.receive_octets(ETH1, ip(RECEIVER), 61, &octets);
     let sent = sent(&outcomes);
     let Body::Path(path) = &sent[0].1.body else { panic!("a Path") };
     let adspec = Adspec::parse(path.sender.adspec.expect("it is there")).expect("readable");
@@ -354,7 +354,7 @@ fn ipv6_session_is_reserved() {
     v6.hop.address = ip("2001:db8:1::1");
     v6.sender.template.source = ip("2001:db8::1");
     v6.sender.template.selector = SourceSelector::Port(4000);
-    let outcomes = router.arrives(ETH1, Body::Path(v6));
+    let outcomes = router.receive(ETH1, Body::Path(v6));
     let sent_path = sent(&outcomes);
     assert_eq!(sent_path[0].0.destination, ip("2001:db8:9::9"));
 
@@ -362,7 +362,7 @@ fn ipv6_session_is_reserved() {
     let mut resv = resv(&flows);
     resv.session = session;
     resv.hop.address = ip("2001:db8:2::2");
-    let outcomes = router.arrives(ETH2, Body::Resv(resv));
+    let outcomes = router.receive(ETH2, Body::Resv(resv));
     assert_eq!(sent(&outcomes)[0].0.destination, ip("2001:db8:1::1"));
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
@@ -372,11 +372,11 @@ fn ipv6_session_is_reserved() {
 #[test]
 fn restarted_neighbor_gets_resv_at_once() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut restarted = path();
     restarted.hop.lih += 1;
-    let outcomes = router.arrives(ETH1, Body::Path(restarted));
+    let outcomes = router.receive(ETH1, Body::Path(restarted));
     let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
     assert_eq!(kinds, ["Path", "Resv"]);
     // Two runs of the same router assign different handles.

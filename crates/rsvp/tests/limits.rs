@@ -28,12 +28,12 @@ fn session_to(port: u16) -> Session {
 }
 
 fn announce(bench: &mut Bench, port: u16) -> Vec<Outcome> {
-    bench.arrives(ETH1, Body::Path(Path { session: session_to(port), ..path() }))
+    bench.receive(ETH1, Body::Path(Path { session: session_to(port), ..path() }))
 }
 
 fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Vec<Outcome> {
     let flows = [flow(mbps)];
-    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
+    bench.receive(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
 }
 
 /// Sent errors: code and value.
@@ -62,7 +62,7 @@ fn message_of_unknown_neighbor_is_dropped() {
     let mut bench =
         with_limits(limits::Settings { interfaces: interfaces.into(), ..Default::default() });
     let stranger = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
-    let outcomes = bench.arrives(ETH1, Body::Path(Path { hop: stranger, ..path() }));
+    let outcomes = bench.receive(ETH1, Body::Path(Path { hop: stranger, ..path() }));
     assert!(sent(&outcomes).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
@@ -72,7 +72,7 @@ fn message_of_unknown_neighbor_is_dropped() {
     let stranger = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
     let flows = [flow(1)];
     let resv = Resv { session: session_to(1), hop: stranger, ..resv(&flows) };
-    assert!(sent(&bench.arrives(ETH2, Body::Resv(resv))).is_empty());
+    assert!(sent(&bench.receive(ETH2, Body::Resv(resv))).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
         ((1, 1, 0), 2)
@@ -81,7 +81,7 @@ fn message_of_unknown_neighbor_is_dropped() {
     // Other neighbours cannot end state either.
     let mut tear = path_tear();
     (tear.session, tear.hop.address) = (session_to(1), ip("10.0.1.3"));
-    bench.arrives(ETH1, Body::PathTear(tear));
+    bench.receive(ETH1, Body::PathTear(tear));
     assert_eq!((bench.engine.population(), bench.held()), ((1, 1, 1), Rate::from_mbps(1)));
 }
 
@@ -135,7 +135,7 @@ fn state_of_neighbor_is_limited() {
     }
     let other =
         Path { session: session_to(4), hop: RsvpHop { address: ip("10.0.1.3"), lih: 7 }, ..path() };
-    assert_eq!(errors(&bench.arrives(ETH1, Body::Path(other))), [], "another neighbour");
+    assert_eq!(errors(&bench.receive(ETH1, Body::Path(other))), [], "another neighbour");
     for (port, mbps, expected) in
         [(1, 1, &[][..]), (2, 1, &[]), (4, 1, &refused), (1, 2, &[]), (1, 2, &[])]
     {
@@ -171,29 +171,29 @@ fn changes_of_neighbor_are_rate_limited() {
 fn refused_message_is_not_acknowledged() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(1), ..Default::default() });
     let announce = |bench: &mut Bench, port: u16, id: u32| {
-        path_named(bench, Path { session: session_to(port), ..path() }, named(id))
+        receive_path_with_id(bench, Path { session: session_to(port), ..path() }, message_id(id))
     };
     let acknowledges = |name| vec![acknowledgement(AcknowledgementKind::Ack, name)];
     announce(&mut bench, 1, 11);
-    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(11)));
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(message_id(11)));
     let outcomes = announce(&mut bench, 2, 12);
     assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)]);
     assert_eq!((acknowledged(&outcomes), acknowledged(&bench.pass(SECOND))), (vec![], vec![]));
     summary(&mut bench, ETH1, &[11, 12]);
-    let unknown = acknowledgement(AcknowledgementKind::Nack, named(12));
+    let unknown = acknowledgement(AcknowledgementKind::Nack, message_id(12));
     assert_eq!(acknowledged(&bench.pass(20 * MS)), [unknown]);
 
     announce(&mut bench, 1, 13);
     let outcomes = announce(&mut bench, 2, 14);
-    assert_eq!(acknowledged(&outcomes), acknowledges(named(13)), "the PathErr takes it along");
+    assert_eq!(acknowledged(&outcomes), acknowledges(message_id(13)), "the PathErr takes it along");
     let ask = |bench: &mut Bench, mbps: u32, id: u32| {
         let flows = [flow(mbps)];
         let hop = RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) };
         let resv = Resv { session: session_to(1), hop, ..resv(&flows) };
-        arrives(bench, ETH2, &front(Body::Resv(resv), Some(named(id))))
+        receive(bench, ETH2, &capable_message(Body::Resv(resv), Some(message_id(id))))
     };
     ask(&mut bench, 1, 21);
-    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(21)));
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(message_id(21)));
     let outcomes = ask(&mut bench, 9, 22);
     assert_eq!(errors(&outcomes), [(ErrorCode::AdmissionControlFailure, 2)]);
     assert!(acknowledged(&outcomes).is_empty() && acknowledged(&bench.pass(SECOND)).is_empty());
@@ -206,7 +206,8 @@ fn path_refused_by_next_hop_is_refreshed_by_message() {
     for acknowledged_too in [false, true] {
         let mut bench = with_config(Config::default());
         introduce(&mut bench);
-        let id = path_id(&path_named(&mut bench, path(), named(1))).expect("it takes part");
+        let id = path_id(&receive_path_with_id(&mut bench, path(), message_id(1)))
+            .expect("it takes part");
         if acknowledged_too {
             acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id)]);
         }
@@ -219,13 +220,13 @@ fn path_refused_by_next_hop_is_refreshed_by_message() {
         let sender = Some((template(), Some(path().sender.tspec)));
         let carried = Carried::Objects(&[]);
         let error = PathErr { session: session(), error, carried, sender };
-        let outcomes = arrives(&mut bench, ETH2, &front(Body::PathErr(error), None));
+        let outcomes = receive(&mut bench, ETH2, &capable_message(Body::PathErr(error), None));
         assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)], "the sender hears of it");
         let outcomes = bench.pass(14 * SECOND);
         let paths = |outcomes: &[Outcome]| {
             sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count()
         };
-        assert_eq!((paths(&outcomes), names_in(&outcomes)), (0, vec![]));
+        assert_eq!((paths(&outcomes), summary_ids(&outcomes)), (0, vec![]));
         let mut outcomes = Vec::new();
         while paths(&outcomes) == 0 {
             outcomes = bench.pass(100 * MS);
@@ -233,6 +234,6 @@ fn path_refused_by_next_hop_is_refreshed_by_message() {
         assert!(bench.now < earmark_core::Time::from_secs(1_046), "within 1.5 R");
         let again = path_id(&outcomes).expect("it takes part");
         acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, again)]);
-        assert!(names_in(&bench.pass(30 * SECOND)).contains(&again.id));
+        assert!(summary_ids(&bench.pass(30 * SECOND)).contains(&again.id));
     }
 }

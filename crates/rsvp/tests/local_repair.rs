@@ -40,7 +40,7 @@ fn group_changed(source: &str) -> HostEvent {
 }
 
 /// From the neighbour behind eth3.
-fn aside<'a>(resv: Resv<'a>) -> Resv<'a> {
+fn from_eth3<'a>(resv: Resv<'a>) -> Resv<'a> {
     Resv { hop: RsvpHop { address: ip("10.0.3.2"), lih: ETH3.0 }, ..resv }
 }
 
@@ -55,16 +55,16 @@ fn branch_that_data_left_is_torn_after_departure_delay() {
     let senders = [template()];
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
-    router.arrives(ETH1, to_group(Body::Path(path())));
-    router.arrives(ETH2, to_group(Body::Resv(shared(4, &senders))));
-    router.arrives(ETH3, to_group(Body::Resv(aside(shared(1, &senders)))));
+    router.receive(ETH1, to_group(Body::Path(path())));
+    router.receive(ETH2, to_group(Body::Resv(shared(4, &senders))));
+    router.receive(ETH3, to_group(Body::Resv(from_eth3(shared(1, &senders)))));
     branch(&mut router, SENDER, ETH1, &[ETH3]);
     assert_eq!(router.host(group_changed(SENDER)), []);
     let outcomes = router.pass(DELAY);
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 1 of 4000"]);
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: SE 1 of 4000"]);
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4), "it may come back");
     let outcomes = router.pass(DEPARTURE);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!((held_on(&router, ETH2), held_on(&router, ETH3)), (Rate::ZERO, Rate::from_mbps(1)));
 }
 
@@ -76,12 +76,12 @@ fn unreserved_new_path_keeps_upstream_request_until_old_path_ends() {
         let request = if wild { wildcard(4) } else { shared(4, &senders) };
         let mut router = fork();
         branch(&mut router, SENDER, ETH1, &[ETH2]);
-        router.arrives(ETH1, to_group(Body::Path(path())));
-        router.arrives(ETH2, to_group(Body::Resv(request)));
+        router.receive(ETH1, to_group(Body::Path(path())));
+        router.receive(ETH2, to_group(Body::Resv(request)));
         branch(&mut router, SENDER, ETH1, &[ETH3]);
         router.host(group_changed(SENDER));
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
-        let end = told(&router.pass(DEPARTURE));
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
+        let end = sent_texts(&router.pass(DEPARTURE));
         let given_back = if wild { "WF 4" } else { "SE 4 of 4000" };
         let given_back = format!("ResvTear to 10.0.1.1: {given_back}");
         assert_eq!(end, ["PathTear through eth2".to_owned(), given_back]);
@@ -99,27 +99,30 @@ fn release_on_old_path_is_sent_upstream_when_path_ends() {
     for (comes_back, is_replaced) in [(false, false), (true, false), (false, true)] {
         let mut router = fork();
         branch(&mut router, SENDER, ETH1, &[ETH2]);
-        router.arrives(ETH1, to_group(Body::Path(path())));
-        router.arrives(ETH2, request());
+        router.receive(ETH1, to_group(Body::Path(path())));
+        router.receive(ETH2, request());
         branch(&mut router, SENDER, ETH1, &[ETH3]);
         router.host(group_changed(SENDER));
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
         let tear = Body::ResvTear(ResvTear { session: group(), ..resv_tear(&flows) });
-        assert_eq!(told(&router.arrives(ETH2, tear)), nothing());
+        assert_eq!(sent_texts(&router.receive(ETH2, tear)), nothing());
         let mut end = vec!["ResvTear to 10.0.1.1: FF 4 of 4000".to_owned()];
         if is_replaced {
-            let replaced = router.arrives(ETH3, to_group(Body::Resv(aside(resv(&flows)))));
-            assert_eq!(told(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
+            let replaced = router.receive(ETH3, to_group(Body::Resv(from_eth3(resv(&flows)))));
+            assert_eq!(sent_texts(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
             end.clear();
         }
         if comes_back {
             branch(&mut router, SENDER, ETH1, &[ETH2]);
             router.host(group_changed(SENDER));
-            assert_eq!(told(&router.pass(DELAY)), ["Path through eth2"]);
+            assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth2"]);
         } else {
             end.push("PathTear through eth2".into());
         }
-        assert_eq!(told(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })), end);
+        assert_eq!(
+            sent_texts(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })),
+            end
+        );
     }
 }
 
@@ -134,15 +137,15 @@ fn route_change_of_one_source_halves_shared_reservation() {
     let mut router = fork();
     for source in [SENDER, "10.0.0.2"] {
         branch(&mut router, source, ETH1, &[ETH2]);
-        router.arrives(ETH1, announce(source));
+        router.receive(ETH1, announce(source));
     }
-    router.arrives(ETH2, to_group(Body::Resv(wildcard(4))));
+    router.receive(ETH2, to_group(Body::Resv(wildcard(4))));
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(2));
     for source in [SENDER, "10.0.0.2"] {
         branch(&mut router, source, ETH1, &[ETH3]);
     }
     router.host(group_changed(SENDER));
-    let moved = told(&router.pass(DELAY)).into_iter().filter(|text| text.starts_with("Path"));
+    let moved = sent_texts(&router.pass(DELAY)).into_iter().filter(|text| text.starts_with("Path"));
     assert_eq!(moved.collect::<Vec<String>>(), ["Path through eth3"]);
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(1));
 }
@@ -152,7 +155,7 @@ fn route_change_of_one_source_halves_shared_reservation() {
 fn route_changes_over_limit_repair_every_sender() {
     for own in [0, 99] {
         let mut router = fork();
-        router.arrives(ETH1, Body::Path(path()));
+        router.receive(ETH1, Body::Path(path()));
         for number in 0..100 {
             let changed = if number == own {
                 detour(&mut router, "10.0.9.9/32", true)
@@ -161,7 +164,7 @@ fn route_changes_over_limit_repair_every_sender() {
             };
             router.host(changed);
         }
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
     }
 }
 
@@ -174,10 +177,10 @@ fn repair_of_many_senders_is_done_in_steps() {
         let mut path = path();
         path.session.port = port;
         path.session.destination = ip(if port % 2 == 0 { "10.0.9.8" } else { RECEIVER });
-        router.arrives(ETH1, Body::Path(path));
+        router.receive(ETH1, Body::Path(path));
     }
     let repaired = |outcomes: &[Outcome]| {
-        told(outcomes).iter().filter(|text| *text == "Path through eth3").count()
+        sent_texts(outcomes).iter().filter(|text| *text == "Path through eth3").count()
     };
     let first = detour(&mut router, "10.0.9.9/32", true);
     router.host(first);
@@ -195,7 +198,7 @@ fn repair_of_many_senders_is_done_in_steps() {
 fn destination_moved_to_host_notifies_applications() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let changed = HostEvent::InterfaceChanged(ETH2);
     router.add_interface_with(ETH2, &["10.0.2.1", RECEIVER], Rate::from_mbps(10));
     router.host(changed);
@@ -212,16 +215,16 @@ fn destination_moved_to_host_notifies_applications() {
 #[test]
 fn flapping_route_delays_path_end() {
     let mut router = fork();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let changed = detour(&mut router, "10.0.9.9/32", true);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(4_900))), ["Path through eth3"]);
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(4_900))), ["Path through eth3"]);
     detour(&mut router, "10.0.9.9/32", false);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(1_100))), Vec::<String>::new());
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(1_100))), Vec::<String>::new());
     detour(&mut router, "10.0.9.9/32", true);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
 }
 
 /// A forwarded PathTear contains the objects of the received one, and a PathTear from this node contains none.
@@ -240,19 +243,19 @@ fn path_tear_contains_only_its_own_objects() {
     let with_object = Resv { carried: Carried::Objects(&object), ..resv(&flows) };
     let prepared = || {
         let mut router = fork();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(with_object));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(with_object));
         router
     };
     let mut torn = prepared();
     let tear = PathTear { carried: Carried::Objects(&object), ..path_tear() };
-    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(tear))), Some(object.to_vec()));
+    assert_eq!(carried(&torn.receive(ETH1, Body::PathTear(tear))), Some(object.to_vec()));
     let mut torn = prepared();
-    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(path_tear()))), Some(Vec::new()));
+    assert_eq!(carried(&torn.receive(ETH1, Body::PathTear(path_tear()))), Some(Vec::new()));
 
     let mut expired = prepared();
     expired.pass(Duration::from_secs(100));
-    expired.arrives(ETH2, Body::Resv(with_object));
+    expired.receive(ETH2, Body::Resv(with_object));
     assert_eq!(carried(&expired.pass(Duration::from_secs(60))), Some(Vec::new()));
 
     let mut departed = prepared();
@@ -261,9 +264,9 @@ fn path_tear_contains_only_its_own_objects() {
     departed.pass(DELAY);
     let mut elsewhere = path();
     elsewhere.session.destination = ip("10.0.9.8");
-    departed.arrives(ETH1, Body::Path(elsewhere));
+    departed.receive(ETH1, Body::Path(elsewhere));
     let mut again = with_object;
     again.session.destination = ip("10.0.9.8");
-    departed.arrives(ETH2, Body::Resv(again));
+    departed.receive(ETH2, Body::Resv(again));
     assert_eq!(carried(&departed.pass(DEPARTURE)), Some(Vec::new()));
 }

@@ -114,26 +114,26 @@ fn act(router: &mut Bench, step: Step) -> Vec<Outcome> {
         Step::Path { session, sender } => {
             let mut path = Path { session: session_of(session), ..path() };
             path.sender.template = template_of(sender);
-            router.arrives(ETH1, Body::Path(path))
+            router.receive(ETH1, Body::Path(path))
         }
         Step::PathTear { session, sender } => {
             let mut tear = path_tear();
             (tear.session, tear.template) = (session_of(session), template_of(sender));
-            router.arrives(ETH1, Body::PathTear(tear))
+            router.receive(ETH1, Body::PathTear(tear))
         }
         Step::Resv { session, sender, hop, mbps } => {
             let flows = [FixedFilterFlow { filter: template_of(sender), ..flow(mbps) }];
             let mut resv = resv(&flows);
             resv.session = session_of(session);
             resv.hop.address = ip(&format!("10.0.2.{hop}"));
-            router.arrives(ETH2, Body::Resv(resv))
+            router.receive(ETH2, Body::Resv(resv))
         }
         Step::ResvTear { session, sender, hop } => {
             let flows = [FixedFilterFlow { filter: template_of(sender), ..flow(1) }];
             let mut tear = resv_tear(&flows);
             tear.session = session_of(session);
             tear.hop.address = ip(&format!("10.0.2.{hop}"));
-            router.arrives(ETH2, Body::ResvTear(tear))
+            router.receive(ETH2, Body::ResvTear(tear))
         }
         Step::Pass { seconds } => router.pass(Duration::from_secs(seconds)),
     }
@@ -186,8 +186,8 @@ proptest! {
         from_downstream: bool,
     ) {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let mut message = if from_downstream {
             octets(Body::Resv(resv(&[flow(3)])), 64)
         } else {
@@ -201,7 +201,7 @@ proptest! {
         }
         let interface = if from_downstream { ETH2 } else { ETH1 };
         for octets in [&rubbish, &message] {
-            let outcomes = router.octets_arrive(interface, ip("10.0.2.1"), 63, octets);
+            let outcomes = router.receive_octets(interface, ip("10.0.2.1"), 63, octets);
             let _ = sent(&outcomes);
         }
         prop_assert!(router.held() <= Rate::from_bps(7_500_000));

@@ -58,17 +58,17 @@ fn path_errs(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16, u8)> {
 #[test]
 fn path_is_answered_by_receiver_proxy() {
     let mut bench = receivers(behind_eth2());
-    let outcomes = bench.arrives(ETH1, announcement(2));
+    let outcomes = bench.receive(ETH1, announcement(2));
     assert_eq!(asked_upstream(&outcomes), [2.0]);
     assert_eq!(bench.held(), Rate::from_mbps(2));
-    assert_eq!(bench.arrives(ETH1, announcement(2)), [], "a refresh is one");
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [3.0]);
+    assert_eq!(bench.receive(ETH1, announcement(2)), [], "a refresh is one");
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), [3.0]);
     assert_eq!(bench.held(), Rate::from_mbps(3));
     // A request from an RSVP node behind it is merged.
     let flows = [flow(4)];
-    bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    bench.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(3), "no more than is announced");
-    bench.arrives(ETH1, Body::PathTear(path_tear()));
+    bench.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!((bench.held(), bench.engine.population()), (Rate::ZERO, (0, 0, 0)));
 }
 
@@ -76,13 +76,13 @@ fn path_is_answered_by_receiver_proxy() {
 fn unmatched_path_is_not_answered() {
     let proxy = ReceiverProxy { largest: Some(Rate::from_mbps(2)), ..behind_eth2() };
     let mut bench = receivers(ReceiverProxy { rate: Some(Rate::from_mbps(1)), ..proxy });
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), []);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), [1.0]);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [0.0], "taken back");
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), []);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(2))), [1.0]);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), [0.0], "taken back");
     assert_eq!(bench.held(), Rate::ZERO);
     let elsewhere = ReceiverProxy { interfaces: vec!["eth1".to_owned()], ..behind_eth2() };
     let mut bench = receivers(elsewhere);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), []);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(2))), []);
 }
 
 /// RFC 5946 section 3.1: the sender gets the error that the receiver would have got, and the reservation is retried
@@ -91,11 +91,11 @@ fn unmatched_path_is_not_answered() {
 fn refused_proxy_reservation_sends_path_err() {
     let mut bench = receivers(behind_eth2());
     let refused = (ErrorCode::AdmissionControlFailure, 2, 0);
-    assert_eq!(path_errs(&bench.arrives(ETH1, announcement(8))), [refused]);
+    assert_eq!(path_errs(&bench.receive(ETH1, announcement(8))), [refused]);
     let later = bench.pass(std::time::Duration::from_secs(46));
     assert_eq!(path_errs(&later), [refused]);
-    bench.arrives(ETH1, announcement(2));
-    let outcomes = bench.arrives(ETH1, announcement(8));
+    bench.receive(ETH1, announcement(2));
+    let outcomes = bench.receive(ETH1, announcement(8));
     assert_eq!(
         path_errs(&outcomes),
         [(ErrorCode::AdmissionControlFailure, 2, ErrorSpec::IN_PLACE)]
@@ -106,7 +106,7 @@ fn refused_proxy_reservation_sends_path_err() {
 #[test]
 fn resv_err_for_proxy_sends_path_err() {
     let mut bench = receivers(behind_eth2());
-    bench.arrives(ETH1, announcement(2));
+    bench.receive(ETH1, announcement(2));
     for (code, value, expected) in [
         (ErrorCode::AdmissionControlFailure, 2, (ErrorCode::AdmissionControlFailure, 2, 0)),
         (ErrorCode::PolicyControlFailure, 3, (ErrorCode::PolicyControlFailure, 3, 0)),
@@ -122,7 +122,7 @@ fn resv_err_for_proxy_sends_path_err() {
             carried: Carried::NONE,
             flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
         });
-        let outcomes = bench.arrives(ETH1, body);
+        let outcomes = bench.receive(ETH1, body);
         assert_eq!(path_errs(&outcomes), [expected]);
         assert!(!events(&outcomes).iter().any(|event| matches!(event, Event::ResvError { .. })));
     }
@@ -152,12 +152,12 @@ fn sender_proxy_sends_path() {
     assert_eq!(paths(&outcomes), [(Some(ETH2), 64)]);
     assert_eq!(paths(&bench.host(HostEvent::InterfaceChanged(ETH2))), [], "it is there already");
     let flows = [flow(1)];
-    let outcomes = bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    let outcomes = bench.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(1));
     assert!(events(&outcomes).iter().any(|event| matches!(event, Event::Resv { .. })));
     // A Path from the host itself does not replace the configured sender.
-    assert_eq!(paths(&bench.arrives(ETH1, announcement(3))), []);
-    bench.arrives(
+    assert_eq!(paths(&bench.receive(ETH1, announcement(3))), []);
+    bench.receive(
         ETH2,
         Body::ResvTear(ResvTear {
             session: session(),

@@ -36,17 +36,17 @@ fn reach(outcomes: &[common::Outcome]) -> Outcome {
 }
 
 /// A sender whose reservation comes from this next hop.
-fn asked_by(host: &mut Bench, next_hop: &str) -> Outcome {
+fn requested_by(host: &mut Bench, next_hop: &str) -> Outcome {
     host.command(open());
     host.command(send());
     let flows = [flow(2)];
     let hop = RsvpHop { address: ip(next_hop), lih: ETH2.0 };
-    reach(&host.arrives(ETH2, Body::Resv(earmark_wire::rsvp::Resv { hop, ..resv(&flows) })))
+    reach(&host.receive(ETH2, Body::Resv(earmark_wire::rsvp::Resv { hop, ..resv(&flows) })))
 }
 
 #[test]
 fn sender_knows_of_its_next_hop_and_no_more() {
-    let told = asked_by(&mut sender(), DOWNSTREAM);
+    let told = requested_by(&mut sender(), DOWNSTREAM);
     let by = Word { node: Some(Speaker::Address(ip(DOWNSTREAM))), message: Told::Resv };
     assert_eq!((told.kind, told.by, told.from), (Kind::Unverified, Some(by), Some(ip(SENDER))));
 }
@@ -55,16 +55,16 @@ fn sender_knows_of_its_next_hop_and_no_more() {
 fn receiver_that_is_the_next_hop_on_the_link_is_the_whole_path() {
     let mut host = sender();
     host.add_route("10.0.9.9/32", ETH2, None);
-    let told = asked_by(&mut host, RECEIVER);
+    let told = requested_by(&mut host, RECEIVER);
     assert_eq!((told.kind, told.to), (Kind::Whole, Some(ip(RECEIVER))));
 }
 
 /// The receiver answers, but routers without RSVP are on the route to it.
 #[test]
 fn next_hop_behind_routers_is_part_of_the_path() {
-    let told = asked_by(&mut sender(), RECEIVER);
+    let told = requested_by(&mut sender(), RECEIVER);
     assert_eq!((told.kind, told.hops_without), (Kind::OnlyHere, None), "all of them are");
-    assert_eq!(asked_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
+    assert_eq!(requested_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
 }
 
 /// A receiver whose Path has passed this number of nodes, and a confirmation from `node`.
@@ -81,7 +81,7 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
     let sender = SenderDescriptor { adspec: adspec.as_deref(), ..path().sender };
     let (send_ttl, ttl) = ttls;
     let message = octets(Body::Path(Path { sender, ..path() }), send_ttl);
-    host.octets_arrive(ETH1, ip(RECEIVER), ttl, &message);
+    host.receive_octets(ETH1, ip(RECEIVER), ttl, &message);
     let flow = flow(2);
     let request = ReserveRequest::FixedFilter {
         filter: template(),
@@ -96,7 +96,7 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
-    reach(&host.arrives(ETH1, Body::ResvConf(confirmation)))
+    reach(&host.receive(ETH1, Body::ResvConf(confirmation)))
 }
 
 #[test]

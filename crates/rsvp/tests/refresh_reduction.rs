@@ -20,21 +20,22 @@ use message_ids::*;
 #[test]
 fn path_to_unknown_next_hop_has_no_message_id() {
     let mut router = router();
-    let outcomes = path_named(&mut router, path(), named(1));
+    let outcomes = receive_path_with_id(&mut router, path(), message_id(1));
     assert_eq!(path_id(&outcomes), None);
     assert!(sent(&outcomes).iter().all(|(_, m)| m.flags == Message::REFRESH_REDUCTION));
-    resv_named(&mut router, 2, None);
-    let id = path_id(&path_named(&mut router, other_path(), named(2))).expect("a name");
+    receive_resv_with_id(&mut router, 2, None);
+    let id =
+        path_id(&receive_path_with_id(&mut router, other_path(), message_id(2))).expect("a name");
     assert_eq!(id.flags, MessageId::ACK_DESIRED);
 }
 
 #[test]
 fn neighbor_without_refresh_reduction_gets_no_message_id() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(sent(&outcomes)[0].1.message_id, None);
-    let outcomes = router.arrives(ETH1, Body::Path(other_path()));
+    let outcomes = router.receive(ETH1, Body::Path(other_path()));
     assert_eq!(path_id(&outcomes), None);
 }
 
@@ -42,12 +43,12 @@ fn neighbor_without_refresh_reduction_gets_no_message_id() {
 #[test]
 fn acknowledgement_is_sent_with_message_or_after_delay() {
     let mut router = router();
-    path_named(&mut router, path(), named(1));
-    let outcomes = resv_named(&mut router, 2, Some(named(100)));
-    let upstream = acknowledgement(AcknowledgementKind::Ack, named(1));
+    receive_path_with_id(&mut router, path(), message_id(1));
+    let outcomes = receive_resv_with_id(&mut router, 2, Some(message_id(100)));
+    let upstream = acknowledgement(AcknowledgementKind::Ack, message_id(1));
     assert_eq!(acknowledged(&outcomes), [upstream], "with the Resv");
     let outcomes = router.pass(10 * MS);
-    let downstream = acknowledgement(AcknowledgementKind::Ack, named(100));
+    let downstream = acknowledgement(AcknowledgementKind::Ack, message_id(100));
     let messages = sent(&outcomes);
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].0.destination, ip(DOWNSTREAM));
@@ -59,10 +60,10 @@ fn acknowledgement_is_sent_with_message_or_after_delay() {
 #[test]
 fn message_without_ack_request_is_not_acknowledged() {
     let mut router = router();
-    path_named(&mut router, path(), unasked(1));
-    let mut broken = bytes(&front(Body::Path(path()), Some(named(2))));
+    receive_path_with_id(&mut router, path(), message_id_without_ack(1));
+    let mut broken = bytes(&capable_message(Body::Path(path()), Some(message_id(2))));
     *broken.last_mut().expect("octets") ^= 1;
-    router.octets_arrive(ETH1, ip(RECEIVER), 64, &broken);
+    router.receive_octets(ETH1, ip(RECEIVER), 64, &broken);
     assert!(acknowledged(&router.pass(SECOND)).is_empty());
 }
 
@@ -72,7 +73,7 @@ fn message_without_ack_request_is_not_acknowledged() {
 fn unacknowledged_path_is_retransmitted() {
     let mut router = router();
     introduce(&mut router);
-    let id = path_id(&path_named(&mut router, path(), named(1)));
+    let id = path_id(&receive_path_with_id(&mut router, path(), message_id(1)));
     assert!(sent(&router.pass(499 * MS)).iter().all(|(_, m)| m.body == Body::Ack));
     assert_eq!(path_id(&router.pass(2 * MS)), id);
     assert_eq!(path_id(&router.pass(1_001 * MS)), id);
@@ -93,7 +94,7 @@ fn unacknowledged_path_is_retransmitted() {
 fn acknowledgement_of_other_node_is_ignored() {
     let mut router = router();
     introduce(&mut router);
-    let id = path_id(&path_named(&mut router, path(), named(1))).expect("a name");
+    let id = path_id(&receive_path_with_id(&mut router, path(), message_id(1))).expect("a name");
     let stale = MessageId { epoch: id.epoch ^ 1, ..id };
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, stale)]);
@@ -102,40 +103,44 @@ fn acknowledgement_of_other_node_is_ignored() {
 
 #[test]
 fn overtaken_message_is_dropped() {
-    let (mut router, _, _) = settled();
+    let (mut router, _, _) = acknowledged_router();
     let dropped = |outcomes: &[Outcome]| {
         events(outcomes)
             .iter()
             .any(|e| matches!(e, Event::Dropped { reason: DropReason::Overtaken, .. }))
     };
-    assert!(dropped(&path_named(&mut router, path(), named(1))));
+    assert!(dropped(&receive_path_with_id(&mut router, path(), message_id(1))));
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, tspec(3));
-    let tear = front(Body::PathTear(path_tear()), Some(named(1)));
-    assert!(dropped(&arrives(&mut router, ETH1, &tear)));
-    resv_named(&mut router, 1, Some(named(99)));
+    let tear = capable_message(Body::PathTear(path_tear()), Some(message_id(1)));
+    assert!(dropped(&receive(&mut router, ETH1, &tear)));
+    receive_resv_with_id(&mut router, 1, Some(message_id(99)));
     assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(2));
     let flows = [flow(2)];
     let mut tear = resv_tear(&flows);
     tear.hop.lih = router.engine.lih(ETH2);
-    assert!(dropped(&arrives(&mut router, ETH2, &front(Body::ResvTear(tear), Some(named(99))))));
+    assert!(dropped(&receive(
+        &mut router,
+        ETH2,
+        &capable_message(Body::ResvTear(tear), Some(message_id(99)))
+    )));
     assert_eq!(router.engine.population(), (1, 1, 1));
 }
 
 /// A new epoch or a wrap of the identifiers does not make a message an old one.
 #[test]
 fn new_epoch_and_wrapped_id_are_accepted() {
-    let (mut router, _, _) = settled();
-    path_named(&mut router, path(), MessageId { epoch: EPOCH - 1, ..named(1) });
+    let (mut router, _, _) = acknowledged_router();
+    receive_path_with_id(&mut router, path(), MessageId { epoch: EPOCH - 1, ..message_id(1) });
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
-    path_named(&mut router, other_path(), named(u32::MAX));
-    path_named(&mut router, path(), named(3));
+    receive_path_with_id(&mut router, other_path(), message_id(u32::MAX));
+    receive_path_with_id(&mut router, path(), message_id(3));
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
 }
 
 /// A summary refresh replaces the messages that it lists: nothing expires.
 #[test]
 fn summary_refresh_keeps_state() {
-    let (mut router, _, _) = settled();
+    let (mut router, _, _) = acknowledged_router();
     for _ in 0..20 {
         router.pass(30 * SECOND);
         summary(&mut router, ETH1, &[2]);
@@ -151,7 +156,7 @@ fn summary_refresh_keeps_state() {
 #[test]
 fn summary_refresh_extends_state_by_announced_period() {
     let mut router = router();
-    path_named(&mut router, Path { refresh_ms: 300_000, ..path() }, named(1));
+    receive_path_with_id(&mut router, Path { refresh_ms: 300_000, ..path() }, message_id(1));
     summary(&mut router, ETH1, &[1]);
     router.pass(1_574 * SECOND);
     assert_eq!(router.engine.population(), (1, 1, 0));
@@ -162,11 +167,11 @@ fn summary_refresh_extends_state_by_announced_period() {
 /// Section 5.4: unknown identifiers are returned in NACKs, in few messages.
 #[test]
 fn unknown_message_ids_get_nack() {
-    let (mut router, _, _) = settled();
+    let (mut router, _, _) = acknowledged_router();
     // A former identifier of the same state, one that was never used, and another neighbour's.
     summary(&mut router, ETH1, &[1, 2, 7, 100]);
     let nacks: Vec<_> = [1, 7, 100]
-        .map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)))
+        .map(|id| acknowledgement(AcknowledgementKind::Nack, message_id(id)))
         .into_iter()
         .collect();
     let outcomes = router.pass(10 * MS);
@@ -184,13 +189,13 @@ fn consecutive_message_ids_refresh_their_own_state() {
         path.hop.address = ip(hop);
         path
     };
-    path_named(&mut router, of(1, UPSTREAM), named(1));
-    path_named(&mut router, of(2, "10.0.1.3"), named(2));
-    path_named(&mut router, of(3, UPSTREAM), named(9));
-    path_named(&mut router, of(4, UPSTREAM), named(3));
+    receive_path_with_id(&mut router, of(1, UPSTREAM), message_id(1));
+    receive_path_with_id(&mut router, of(2, "10.0.1.3"), message_id(2));
+    receive_path_with_id(&mut router, of(3, UPSTREAM), message_id(9));
+    receive_path_with_id(&mut router, of(4, UPSTREAM), message_id(3));
     router.pass(10 * MS);
     summary(&mut router, ETH1, &[1, 2, 9, 3, 4]);
-    let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)));
+    let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, message_id(id)));
     assert_eq!(acknowledged(&router.pass(10 * MS)), nacks);
     // Those that were listed remain, the other one expires.
     router.pass(150 * SECOND);
@@ -232,16 +237,16 @@ fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
     let names = RefreshNames::Sources(List::Items(&sources));
     let lists = [RefreshList { epoch: EPOCH, names }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    router.octets_arrive(ETH1, group, 64, &bytes(&front(body, None)));
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(1))];
+    router.receive_octets(ETH1, group, 64, &bytes(&capable_message(body, None)));
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(1))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 
     let item = |id, source| MulticastRefresh { id, source, destination: group };
     let items = [item(3, near), item(4, far)];
     let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Multicast(List::Items(&items)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    arrives(&mut router, ETH1, &front(body, None));
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(3))];
+    receive(&mut router, ETH1, &capable_message(body, None));
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(3))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 }
 
@@ -249,7 +254,7 @@ fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
 /// once.
 #[test]
 fn nack_causes_one_full_message() {
-    let (mut router, path, resv) = settled();
+    let (mut router, path, resv) = acknowledged_router();
     let nack = acknowledgement(AcknowledgementKind::Nack, path);
     acks(&mut router, ETH2, &[nack; 50]);
     let outcomes = router.pass(MS);
@@ -265,8 +270,8 @@ fn nack_causes_one_full_message() {
 /// A neighbour with a new epoch has restarted, and gets all state at once.
 #[test]
 fn new_epoch_causes_full_resend() {
-    let (mut router, path, _) = settled();
-    resv_named(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
+    let (mut router, path, _) = acknowledged_router();
+    receive_resv_with_id(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..message_id(5) }));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
 
@@ -280,13 +285,13 @@ fn late_timer_makes_up_for_missed_bursts() {
     for port in 1..=1_000 {
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(port);
-        let id = path_id(&path_named(&mut router, path, named(port.into())));
+        let id = path_id(&receive_path_with_id(&mut router, path, message_id(port.into())));
         told.push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
     }
     acks(&mut router, ETH2, &told);
-    resv_named(&mut router, 1, Some(named(1)));
+    receive_resv_with_id(&mut router, 1, Some(message_id(1)));
     router.pass(20 * MS);
-    resv_named(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
+    receive_resv_with_id(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..message_id(5) }));
     let mut paths_after = |pause: Duration| {
         router.now = router.now + pause;
         let outcomes = router.handle(Input::Expire);
@@ -302,8 +307,8 @@ fn late_timer_makes_up_for_missed_bursts() {
 /// Section 2: a neighbour that no longer sets the flag gets messages without MESSAGE_ID, and refreshes of RFC 2205.
 #[test]
 fn neighbor_without_capability_flag_gets_refresh_messages() {
-    let (mut router, _, _) = settled();
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let (mut router, _, _) = acknowledged_router();
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(path_id(&router.pass(2 * MS)), None, "told once more, without a name");
     let outcomes = router.pass(100 * SECOND);
     let to_downstream = |how: &earmark_core::Outgoing| {
@@ -322,10 +327,10 @@ fn neighbor_without_capability_flag_gets_refresh_messages() {
 fn bundle_is_handled_as_its_messages() {
     let mut router = router();
     let other = Session { port: 9, ..session() };
-    let mut octets = bytes(&front(Body::Path(path()), Some(named(1))));
+    let mut octets = bytes(&capable_message(Body::Path(path()), Some(message_id(1))));
     octets.extend(bytes(&Message::new(7, Body::Path(Path { session: other, ..path() }))));
     let bundle = Bundle::new(&octets).expect("two messages");
-    let outcomes = arrives(&mut router, ETH1, &front(Body::Bundle(bundle), None));
+    let outcomes = receive(&mut router, ETH1, &capable_message(Body::Bundle(bundle), None));
     let sent = sent(&outcomes);
     let sessions: Vec<_> = sent
         .iter()
@@ -345,7 +350,7 @@ fn disabled_refresh_reduction_drops_its_messages() {
     let mut config = Config::default();
     config.reduction.enabled = false;
     let mut router = with_config(config);
-    let outcomes = path_named(&mut router, path(), named(1));
+    let outcomes = receive_path_with_id(&mut router, path(), message_id(1));
     assert_eq!(sent(&outcomes)[0].1.flags, 0);
     assert!(acknowledged(&router.pass(SECOND)).is_empty());
     let outcomes = summary(&mut router, ETH1, &[1]);
@@ -372,7 +377,7 @@ fn lost(outcomes: &[Outcome]) -> bool {
     events(outcomes).iter().any(|event| matches!(event, Event::NeighborLost { .. }))
 }
 
-fn watching() -> Bench {
+fn router_with_hello() -> Bench {
     let hello = HelloTiming { interval: Some(SECOND), ..HelloTiming::default() };
     with_config(Config { hello, ..Config::default() })
 }
@@ -382,15 +387,15 @@ fn watching() -> Bench {
 #[test]
 fn hello_request_is_acknowledged_without_hello_interval() {
     let mut router = router();
-    let request = front(hello(HelloKind::Request, 5, 0), None);
-    let outcomes = arrives(&mut router, ETH2, &request);
+    let request = capable_message(hello(HelloKind::Request, 5, 0), None);
+    let outcomes = receive(&mut router, ETH2, &request);
     let [answer] = hellos(&outcomes)[..] else { panic!("one answer") };
     assert_eq!((answer.kind, answer.destination_instance), (HelloKind::Ack, 5));
     assert_ne!(answer.source_instance, 0);
     let how = sent(&outcomes)[0].0;
     assert_eq!((how.source, how.destination, how.ttl), (ip("10.0.2.1"), ip(DOWNSTREAM), 1));
     let node = ip("10.0.1.2"); // an address of another interface stands for the node
-    let outcomes = router.octets_arrive(ETH2, node, 1, &bytes(&request));
+    let outcomes = router.receive_octets(ETH2, node, 1, &bytes(&request));
     assert_eq!(sent(&outcomes)[0].0.source, node);
     assert!(hellos(&router.pass(60 * SECOND)).is_empty(), "nobody is asked");
 }
@@ -398,12 +403,12 @@ fn hello_request_is_acknowledged_without_hello_interval() {
 /// 3.5 intervals without a Hello.
 #[test]
 fn silent_neighbor_is_lost() {
-    let mut router = watching();
-    resv_named(&mut router, 2, None);
+    let mut router = router_with_hello();
+    receive_resv_with_id(&mut router, 2, None);
     let [request] = hellos(&router.pass(SECOND))[..] else { panic!("one a second") };
     assert_eq!((request.kind, request.destination_instance), (HelloKind::Request, 0));
-    let answer = front(hello(HelloKind::Ack, 9, request.source_instance), None);
-    assert!(!lost(&arrives(&mut router, ETH2, &answer)));
+    let answer = capable_message(hello(HelloKind::Ack, 9, request.source_instance), None);
+    assert!(!lost(&receive(&mut router, ETH2, &answer)));
     let liveness = |router: &Bench| router.engine.neighbors().next().expect("it is known").hello;
     assert_eq!(liveness(&router), Liveness::Alive);
     assert!(!lost(&router.pass(3_400 * MS)));
@@ -418,10 +423,11 @@ fn silent_neighbor_is_lost() {
 /// A changed instance is a restart: the neighbour gets all state again.
 #[test]
 fn restarted_neighbor_gets_full_resend() {
-    let (mut router, path, _) = settled();
-    arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
+    let (mut router, path, _) = acknowledged_router();
+    receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 5, 0), None));
     assert!(sent(&router.pass(10 * MS)).is_empty());
-    let outcomes = arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 6, 0), None));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 6, 0), None));
     assert!(lost(&outcomes));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
@@ -429,13 +435,16 @@ fn restarted_neighbor_gets_full_resend() {
 /// A neighbour that sends requests gets none.
 #[test]
 fn neighbor_requests_suppress_own_requests() {
-    let mut router = watching();
-    arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
+    let mut router = router_with_hello();
+    receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 5, 0), None));
     for _ in 0..8 {
         let requests = hellos(&router.pass(500 * MS));
         assert!(requests.iter().all(|hello| hello.kind == HelloKind::Ack), "{requests:?}");
-        let mine =
-            hellos(&arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None)));
+        let mine = hellos(&receive(
+            &mut router,
+            ETH2,
+            &capable_message(hello(HelloKind::Request, 5, 0), None),
+        ));
         assert_eq!(mine.len(), 1);
     }
 }
@@ -446,17 +455,17 @@ fn message_id_of_two_states_is_not_stored() {
     let mut router = router();
     let mut second = path();
     second.sender.template.selector = earmark_wire::rsvp::SourceSelector::Port(4001);
-    path_named(&mut router, path(), named(1));
-    path_named(&mut router, second, named(2));
+    receive_path_with_id(&mut router, path(), message_id(1));
+    receive_path_with_id(&mut router, second, message_id(2));
     let other = earmark_wire::rsvp::FixedFilterFlow { filter: second.sender.template, ..flow(1) };
     let flows = [flow(1), other];
     let both = Resv {
         hop: earmark_wire::rsvp::RsvpHop { lih: router.engine.lih(ETH2), ..resv(&flows).hop },
         ..resv(&flows)
     };
-    arrives(&mut router, ETH2, &front(Body::Resv(both), Some(named(100))));
+    receive(&mut router, ETH2, &capable_message(Body::Resv(both), Some(message_id(100))));
     router.pass(20 * MS);
     summary(&mut router, ETH2, &[100]);
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(100))];
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(100))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 }

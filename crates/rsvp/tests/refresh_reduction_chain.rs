@@ -146,7 +146,8 @@ fn unacknowledged_message_is_left_to_refreshes() {
     chain.open(2);
     chain.pass(14 * SECOND);
     let sent = |chain: &Chain| {
-        let mine = |s: &&Sight| s.from == MIDDLE && s.kind == MessageType::Path && s.at >= since;
+        let mine =
+            |s: &&SentRecord| s.from == MIDDLE && s.kind == MessageType::Path && s.at >= since;
         chain.seen.iter().filter(mine).count()
     };
     assert_eq!(sent(&chain), 5);
@@ -220,7 +221,7 @@ proptest! {
     ) {
         let timing = Timing { refresh: 5 * SECOND, ..Timing::default() };
         let mut disturbed = Chain::new(Config { timing, ..Config::default() });
-        disturbed.disturb(seed, percent);
+        disturbed.set_random_faults(seed, percent);
         let mut plain = Chain::new(Config { timing, ..without_reduction() });
         for chain in [&mut disturbed, &mut plain] {
             let mut open = std::collections::BTreeSet::new();

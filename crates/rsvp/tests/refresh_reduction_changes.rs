@@ -33,11 +33,12 @@ fn shared<'f>(router: &Bench, mbps: u32, filters: &'f [FilterSpec]) -> Resv<'f> 
 /// A router with two senders that share a reservation, which upstream has acknowledged; and the MESSAGE_ID of the Resv.
 fn sharing() -> (Bench, MessageId) {
     let mut router = router();
-    path_named(&mut router, path_of(1), named(1));
-    path_named(&mut router, path_of(2), named(2));
+    receive_path_with_id(&mut router, path_of(1), message_id(1));
+    receive_path_with_id(&mut router, path_of(2), message_id(2));
     let filters = [sender(1), sender(2)];
     let resv = shared(&router, 2, &filters);
-    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(100))));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(100))));
     let name = resv_id(&outcomes).expect("upstream takes part");
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, name)]);
     router.pass(20 * MS);
@@ -66,7 +67,7 @@ fn shared_reservation_is_in_summary_refresh() {
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(30 * SECOND);
         assert_eq!(resvs(&outcomes), 0);
-        named_to_upstream += names_in(&outcomes).iter().filter(|&&id| id == name.id).count();
+        named_to_upstream += summary_ids(&outcomes).iter().filter(|&&id| id == name.id).count();
     }
     assert_eq!(router.engine.population(), (1, 2, 1));
     assert!((9..=13).contains(&named_to_upstream), "{named_to_upstream}");
@@ -82,15 +83,16 @@ fn changed_shared_request_has_new_message_id() {
     assert_eq!(resv_id(&router.pass(MS)), Some(name));
     let filters = [sender(1), sender(2)];
     let more = shared(&router, 3, &filters);
-    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(more), Some(named(101))));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(Body::Resv(more), Some(message_id(101))));
     assert!(resv_id(&outcomes).expect("upstream takes part").id > name.id);
     // Overtaken.
     let less = shared(&router, 2, &filters);
-    arrives(&mut router, ETH2, &front(Body::Resv(less), Some(named(100))));
+    receive(&mut router, ETH2, &capable_message(Body::Resv(less), Some(message_id(100))));
     assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(3));
     let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
     let tear = ResvTear { hop, flows: less_flows(&filters), ..resv_tear(&[]) };
-    arrives(&mut router, ETH2, &front(Body::ResvTear(tear), Some(named(99))));
+    receive(&mut router, ETH2, &capable_message(Body::ResvTear(tear), Some(message_id(99))));
     assert_eq!(router.engine.population(), (1, 2, 1));
 }
 
@@ -105,10 +107,10 @@ fn request_for_some_senders_has_no_message_id() {
     for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)], &[sender(1), sender(3)]] {
         let (mut router, _) = sharing();
         let resv = shared(&router, 2, filters);
-        arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(101))));
+        receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(101))));
         router.pass(20 * MS);
         summary(&mut router, ETH2, &[101]);
-        let nack = acknowledgement(AcknowledgementKind::Nack, named(101));
+        let nack = acknowledgement(AcknowledgementKind::Nack, message_id(101));
         assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
     }
 }
@@ -119,10 +121,10 @@ fn request_for_some_senders_has_no_message_id() {
 fn request_that_lost_sender_has_no_message_id() {
     let (mut router, _) = sharing();
     let tear = PathTear { template: sender(2), ..path_tear() };
-    arrives(&mut router, ETH1, &front(Body::PathTear(tear), None));
+    receive(&mut router, ETH1, &capable_message(Body::PathTear(tear), None));
     assert_eq!(router.engine.population(), (1, 1, 1));
     summary(&mut router, ETH2, &[100]);
-    let nack = acknowledgement(AcknowledgementKind::Nack, named(100));
+    let nack = acknowledgement(AcknowledgementKind::Nack, message_id(100));
     assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
 }
 
@@ -132,13 +134,13 @@ fn sender_with_new_previous_hop_is_not_refreshed_at_old_one() {
     let (mut router, name) = sharing();
     let mut moved = path_of(2);
     moved.hop.address = ip("10.0.1.9");
-    arrives(&mut router, ETH1, &front(Body::Path(moved), Some(named(7))));
+    receive(&mut router, ETH1, &capable_message(Body::Path(moved), Some(message_id(7))));
     let mut asked = 0;
     for _ in 0..4 {
         summary(&mut router, ETH1, &[1]);
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(15 * SECOND);
-        assert!(!names_in(&outcomes).contains(&name.id));
+        assert!(!summary_ids(&outcomes).contains(&name.id));
         asked += resvs(&outcomes);
     }
     assert!(asked >= 1, "what is left is asked for by whole messages");
@@ -147,7 +149,7 @@ fn sender_with_new_previous_hop_is_not_refreshed_at_old_one() {
 /// A blocked request is sent again when its blockade ends, so it cannot be in summary refreshes.
 #[test]
 fn blocked_request_is_sent_again_after_blockade() {
-    let (mut router, _, resv) = settled();
+    let (mut router, _, resv) = acknowledged_router();
     let mut failed = None;
     let flows = [flow(2)];
     let error = ResvErr {
@@ -163,12 +165,12 @@ fn blocked_request_is_sent_again_after_blockade() {
         carried: Carried::NONE,
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
-    arrives(&mut router, ETH1, &front(Body::ResvErr(error), None));
+    receive(&mut router, ETH1, &capable_message(Body::ResvErr(error), None));
     for _ in 0..12 {
         summary(&mut router, ETH1, &[2]);
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(15 * SECOND);
-        assert!(!names_in(&outcomes).contains(&resv.id));
+        assert!(!summary_ids(&outcomes).contains(&resv.id));
         if resvs(&outcomes) > 0 {
             failed = sent(&outcomes).iter().find_map(|(_, m)| match m.body {
                 Body::Resv(_) => Some(m.message_id),
@@ -185,14 +187,14 @@ fn blocked_request_is_sent_again_after_blockade() {
 #[test]
 fn ended_reservation_on_old_path_has_no_message_id() {
     for torn in [true, false] {
-        let (mut router, _, name) = settled();
+        let (mut router, _, name) = acknowledged_router();
         let mut alive = |seconds| {
             summary(&mut router, ETH1, &[2]);
             router.pass(seconds * SECOND)
         };
         if !torn {
             // The request expires after 157.5 s.
-            (0..5).for_each(|_| assert!(names_in(&alive(30)).contains(&name.id)));
+            (0..5).for_each(|_| assert!(summary_ids(&alive(30)).contains(&name.id)));
             alive(4);
         }
         router.add_interface(ETH3, "10.0.3.1");
@@ -203,21 +205,21 @@ fn ended_reservation_on_old_path_has_no_message_id() {
         let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
         let tear = Body::ResvTear(ResvTear { hop, ..resv_tear(&flows) });
         if torn {
-            arrives(&mut router, ETH2, &front(tear, Some(named(101))));
+            receive(&mut router, ETH2, &capable_message(tear, Some(message_id(101))));
             assert_eq!(router.engine.population(), (1, 1, 0));
         }
         let end = router.pass(3 * SECOND);
         let is_tear = |(_, message): &(_, Message<'_>)| matches!(message.body, Body::ResvTear(_));
         assert!(sent(&end).iter().any(is_tear), "torn: {torn}");
         assert_eq!(router.engine.population(), (1, 1, 0));
-        assert!(names_in(&router.pass(60 * SECOND)).is_empty());
+        assert!(summary_ids(&router.pass(60 * SECOND)).is_empty());
     }
 }
 
 /// A new next hop on the same link gets the Path, and the old one nothing.
 #[test]
 fn new_next_hop_on_same_interface_gets_path() {
-    let (mut router, path, _) = settled();
+    let (mut router, path, _) = acknowledged_router();
     router.add_route("10.0.9.9/32", ETH2, Some("10.0.2.3"));
     router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
     let outcomes = router.pass(5 * SECOND);
@@ -226,7 +228,7 @@ fn new_next_hop_on_same_interface_gets_path() {
     for _ in 0..4 {
         summary(&mut router, ETH1, &[2]);
         let outcomes = router.pass(30 * SECOND);
-        assert!(!names_in(&outcomes).contains(&path.id));
+        assert!(!summary_ids(&outcomes).contains(&path.id));
         let sent = sent(&outcomes);
         refreshes += sent.iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count();
     }
@@ -236,7 +238,7 @@ fn new_next_hop_on_same_interface_gets_path() {
 /// Path messages contain address, MTU and bandwidth of an interface.
 #[test]
 fn changed_interface_causes_resend() {
-    let (mut router, path, _) = settled();
+    let (mut router, path, _) = acknowledged_router();
     change(&mut router, ETH2, |interface| interface.mtu -= 100);
     let told = path_id(&router.pass(10 * MS)).expect("it takes part");
     assert!(told.id > path.id);
@@ -246,7 +248,7 @@ fn changed_interface_causes_resend() {
 /// neighbours do not get all sessions again for that, only for a changed IPv4 address.
 #[test]
 fn irrelevant_interface_change_causes_no_resend() {
-    let (mut router, path, resv) = settled();
+    let (mut router, path, resv) = acknowledged_router();
     for interface in [ETH1, ETH2] {
         let address = "fe80::1".parse().expect("an address");
         change(&mut router, interface, |interface| interface.addresses.push(address));
@@ -254,7 +256,7 @@ fn irrelevant_interface_change_causes_no_resend() {
     let outcomes = router.pass(300 * MS);
     assert_eq!(sent(&outcomes), []);
     let outcomes = router.pass(30 * SECOND);
-    let names = names_in(&outcomes);
+    let names = summary_ids(&outcomes);
     assert!(names.contains(&path.id) && names.contains(&resv.id), "{names:?}");
     change(&mut router, ETH2, |interface| interface.addresses[0] = ip("10.0.2.77"));
     assert!(path_id(&router.pass(10 * MS)).expect("it takes part").id > path.id);
@@ -274,7 +276,8 @@ fn late_link_up_causes_no_resend() {
         let mut router = router();
         change(&mut router, ETH2, |interface| interface.up = false);
         introduce(&mut router);
-        let path = path_id(&path_named(&mut router, path(), named(1))).expect("it takes part");
+        let path = path_id(&receive_path_with_id(&mut router, path(), message_id(1)))
+            .expect("it takes part");
         acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, path)]);
         router.pass(20 * MS);
         router
@@ -298,9 +301,9 @@ fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interfac
 /// A changed TTL or ADSPEC would be sent with the next refresh; state without refresh messages is sent at once.
 #[test]
 fn small_change_of_listed_state_is_sent_at_once() {
-    let (mut router, path, _) = settled();
-    let octets = bytes(&front(Body::Path(other_path()), Some(named(3))));
-    let outcomes = router.octets_arrive(ETH1, session().destination, 63, &octets);
+    let (mut router, path, _) = acknowledged_router();
+    let octets = bytes(&capable_message(Body::Path(other_path()), Some(message_id(3))));
+    let outcomes = router.receive_octets(ETH1, session().destination, 63, &octets);
     assert!(path_id(&outcomes).expect("it takes part").id > path.id);
 }
 
@@ -310,17 +313,18 @@ fn small_change_of_listed_state_is_sent_at_once() {
 fn changed_objects_are_sent_to_concerned_hop_at_once() {
     const SECOND_HOP: &str = "10.0.1.9";
     let mut router = router();
-    path_named(&mut router, path_of(1), named(1));
+    receive_path_with_id(&mut router, path_of(1), message_id(1));
     let mut second = path_of(2);
     second.hop.address = ip(SECOND_HOP);
-    path_named(&mut router, second, named(2));
+    receive_path_with_id(&mut router, second, message_id(2));
     let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
     let mut asks = |next_hop, port, objects: &[u8], id| {
         let filters = [sender(port)];
         let resv = shared(&router, 2, &filters);
         let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
         let resv = Resv { hop, carried: Carried::Objects(objects), ..resv };
-        let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(id))));
+        let outcomes =
+            receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(id))));
         sent(&outcomes).iter().map(|(how, _)| how.destination.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(asks(DOWNSTREAM, 1, &object, 100), [UPSTREAM]);

@@ -15,7 +15,7 @@ use earmark_wire::rsvp::{
 use message_ids::*;
 
 /// Replaces the settings by the default ones with some changes.
-fn renew(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
+fn reload(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
     let mut renewal = Renewal::from(Config::default());
     change(&mut renewal);
     bench.command(Command::Renew(Box::new(renewal)))
@@ -28,14 +28,14 @@ fn session_to(port: u16) -> Session {
 /// Handles a Path; returns the error that answers it.
 fn announce(bench: &mut Bench, port: u16) -> Option<ErrorCode> {
     let path = Path { session: session_to(port), ..path() };
-    error(&bench.arrives(ETH1, Body::Path(path)))
+    error(&bench.receive(ETH1, Body::Path(path)))
 }
 
 /// Handles a Resv; returns the error that answers it.
 fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Option<ErrorCode> {
     let flows = [flow(mbps)];
     let resv = Resv { session: session_to(port), ..resv(&flows) };
-    error(&bench.arrives(ETH2, Body::Resv(resv)))
+    error(&bench.receive(ETH2, Body::Resv(resv)))
 }
 
 fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
@@ -55,7 +55,7 @@ fn reduced_limit_keeps_existing_state() {
         assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
     }
     let limits = limits::Settings { per_neighbor: Some(1), ..limits::Settings::default() };
-    assert_eq!(renew(&mut bench, |new| new.limits = limits), []);
+    assert_eq!(reload(&mut bench, |new| new.limits = limits), []);
     for port in [1, 2] {
         assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
     }
@@ -63,7 +63,7 @@ fn reduced_limit_keeps_existing_state() {
     assert_eq!(announce(&mut bench, 3), Some(ErrorCode::RsvpSystemError));
     assert_eq!((bench.engine.population(), bench.held()), ((2, 2, 2), Rate::from_mbps(3)));
 
-    assert_eq!(renew(&mut bench, |new| new.max_sessions = 3), []);
+    assert_eq!(reload(&mut bench, |new| new.max_sessions = 3), []);
     assert_eq!((announce(&mut bench, 3), ask(&mut bench, 3, 1)), (None, None));
     assert_eq!(announce(&mut bench, 4), Some(ErrorCode::RsvpSystemError));
 }
@@ -86,24 +86,24 @@ fn changed_rule_keeps_its_account() {
     for port in 1..=4 {
         announce(&mut bench, port);
     }
-    renew(&mut bench, rules(&[total(2)]));
+    reload(&mut bench, rules(&[total(2)]));
     assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 2, 1)), (None, refused));
-    renew(&mut bench, rules(&[from("10.7.0.0/24"), total(3)]));
+    reload(&mut bench, rules(&[from("10.7.0.0/24"), total(3)]));
     assert_eq!((ask(&mut bench, 2, 1), ask(&mut bench, 3, 1)), (None, refused));
     let none = Rule { action: Action::Refuse, ..from("10.0.0.0/24") };
-    renew(&mut bench, rules(&[none]));
+    reload(&mut bench, rules(&[none]));
     assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 3, 1)), (None, refused));
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    renew(&mut bench, rules(&[total(4)]));
+    reload(&mut bench, rules(&[total(4)]));
     assert_eq!((ask(&mut bench, 3, 1), ask(&mut bench, 4, 1)), (None, refused));
-    renew(&mut bench, rules(&[]));
+    reload(&mut bench, rules(&[]));
     assert_eq!(ask(&mut bench, 4, 1), None);
 }
 
 /// A new proxy also answers existing senders; a removed one ends its own reservations, and no others.
 #[test]
 fn changed_receiver_proxies_update_reservations() {
-    let (mut bench, first, _) = settled();
+    let (mut bench, first, _) = acknowledged_router();
     assert_eq!(bench.held(), Rate::from_mbps(2));
     announce(&mut bench, 7);
     let behind_eth2 = ReceiverProxy {
@@ -113,7 +113,7 @@ fn changed_receiver_proxies_update_reservations() {
         ..ReceiverProxy::default()
     };
     let receivers = vec![behind_eth2];
-    renew(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
+    reload(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
     let outcomes = bench.pass(3 * SECOND);
     assert_eq!(bench.held(), Rate::from_mbps(3));
     // Refused answers are retried with refreshes, so there are refresh messages from now on.
@@ -122,7 +122,7 @@ fn changed_receiver_proxies_update_reservations() {
     assert_eq!(paths.clone().count(), 2);
     assert!(paths.clone().all(|(_, message)| message.message_id.is_none()), "{first:?}");
 
-    renew(&mut bench, |_| {});
+    reload(&mut bench, |_| {});
     bench.pass(3 * SECOND);
     assert_eq!(bench.held(), Rate::from_mbps(2));
 }
@@ -139,7 +139,7 @@ fn changed_sender_proxies_update_senders() {
     let mut bench = router();
     let mut announces = |senders: &[SenderProxy]| {
         let senders = senders.to_vec();
-        let outcomes = renew(&mut bench, |new| {
+        let outcomes = reload(&mut bench, |new| {
             new.proxies = proxy::Settings { senders, ..Default::default() };
         });
         let mut said = Vec::new();
@@ -166,11 +166,11 @@ fn changed_sender_proxies_update_senders() {
 /// points.
 #[test]
 fn changed_message_content_is_sent_again() {
-    let (mut bench, path, resv) = settled();
-    assert_eq!(renew(&mut bench, |_| {}), []);
+    let (mut bench, path, resv) = acknowledged_router();
+    assert_eq!(reload(&mut bench, |_| {}), []);
     let outcomes = bench.pass(100 * MS);
     assert!(sent(&outcomes).is_empty(), "nothing has changed");
-    renew(&mut bench, |new| {
+    reload(&mut bench, |new| {
         new.timing.refresh = 10 * SECOND;
         new.dclass = [("eth1".to_owned(), vec![Dscp(46)])].into();
     });
@@ -190,5 +190,5 @@ fn changed_message_content_is_sent_again() {
     }
     assert_eq!(told, (true, true));
     let outcomes = bench.pass(12 * SECOND);
-    assert!(!names_in(&outcomes).is_empty(), "summaries keep the new pace");
+    assert!(!summary_ids(&outcomes).is_empty(), "summaries keep the new pace");
 }

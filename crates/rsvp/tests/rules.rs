@@ -20,10 +20,10 @@ fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
 #[test]
 fn neighbor_without_state_is_removed() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let mut moved = path();
     moved.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(moved));
+    router.receive(ETH1, Body::Path(moved));
     let neighbors: Vec<_> = router.engine.neighbors().map(|n| (n.address, n.senders)).collect();
     assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
 }
@@ -32,16 +32,16 @@ fn neighbor_without_state_is_removed() {
 #[test]
 fn shorter_refresh_period_shortens_lifetime() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(2)];
-    router.arrives(ETH2, Body::Resv(Resv { refresh_ms: 1_000, ..resv(&flows) }));
+    router.receive(ETH2, Body::Resv(Resv { refresh_ms: 1_000, ..resv(&flows) }));
     router.pass(Duration::from_millis(5_249));
     assert_eq!(router.held(), Rate::from_mbps(2));
     router.pass(Duration::from_millis(2));
     assert_eq!(router.held(), Rate::ZERO, "5.25 s are over");
 
-    router.arrives(ETH1, Body::Path(Path { refresh_ms: 1_000, ..path() }));
+    router.receive(ETH1, Body::Path(Path { refresh_ms: 1_000, ..path() }));
     router.pass(Duration::from_millis(5_249));
     assert_eq!(router.engine.population(), (1, 1, 0));
     router.pass(Duration::from_millis(2));
@@ -53,12 +53,12 @@ fn shorter_refresh_period_shortens_lifetime() {
 fn changed_request_restarts_lifetime() {
     for (refresh_ms, lives_ms) in [(30_000, 157_500), (1_000, 5_250)] {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         router.pass(Duration::from_secs(100));
-        router.arrives(ETH1, Body::Path(Path { refresh_ms: 300_000, ..path() }));
+        router.receive(ETH1, Body::Path(Path { refresh_ms: 300_000, ..path() }));
         let flows = [flow(3)];
-        router.arrives(ETH2, Body::Resv(Resv { refresh_ms, ..resv(&flows) }));
+        router.receive(ETH2, Body::Resv(Resv { refresh_ms, ..resv(&flows) }));
         router.pass(Duration::from_millis(lives_ms - 1));
         assert_eq!(router.held(), Rate::from_mbps(3));
         router.pass(Duration::from_millis(2));
@@ -71,10 +71,10 @@ fn changed_request_restarts_lifetime() {
 #[test]
 fn smaller_request_is_confirmed_by_merging_node() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(3)];
     let mut request = Resv { confirm: Some(ip(RECEIVER)), ..resv(&flows) };
-    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let outcomes = router.receive(ETH2, Body::Resv(request));
     let (_, first) = sent(&outcomes)[0];
     let Body::Resv(upstream) = first.body else { panic!("a Resv: {first:?}") };
     assert_eq!((kinds(&outcomes).len(), upstream.confirm), (1, Some(ip(RECEIVER))));
@@ -82,7 +82,7 @@ fn smaller_request_is_confirmed_by_merging_node() {
     let flows = [flow(2)];
     request.flows = FlowDescriptors::FixedFilter(List::Items(&flows));
     request.hop.address = ip("10.0.2.3");
-    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let outcomes = router.receive(ETH2, Body::Resv(request));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::ResvConf(confirmation) = message.body else { panic!("a ResvConf: {message:?}") };
@@ -95,7 +95,7 @@ fn e_police_ends_at_policing_node() {
     let mut from_host = path();
     from_host.session.flags = Session::E_POLICE;
     let passed = |router: &mut Bench, path: Path<'_>| {
-        let outcomes = router.arrives(ETH1, Body::Path(path));
+        let outcomes = router.receive(ETH1, Body::Path(path));
         match sent(&outcomes)[0].1.body {
             Body::Path(path) => path.session.flags,
             other => panic!("a Path, not {other:?}"),
@@ -114,9 +114,9 @@ fn e_police_ends_at_policing_node() {
 #[test]
 fn resv_refresh_ends_with_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let outcomes = router.pass(Duration::from_secs(150));
     assert!(kinds(&outcomes).iter().all(|kind| *kind == "Path"), "{:?}", kinds(&outcomes));
 }
@@ -129,7 +129,7 @@ fn ttl_limits_path_and_path_tear() {
         let path = octets(Body::Path(path()), received);
         let tear = octets(Body::PathTear(path_tear()), received);
         for message in [&path, &tear] {
-            let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), received, message);
+            let outcomes = router.receive_octets(ETH1, ip(RECEIVER), received, message);
             let ttls: Vec<_> = sent(&outcomes).iter().map(|(how, _)| how.ttl).collect();
             assert_eq!(ttls, if received > 1 { vec![received - 1] } else { vec![] });
         }
@@ -153,22 +153,22 @@ fn zero_and_nonzero_ports_of_destination_conflict() {
         let Path { session, hop, carried, sender, .. } = with_port(port);
         let template = sender.template;
         let tear = PathTear { session, hop, carried, template, tspec: None };
-        router.arrives(ETH1, Body::PathTear(tear));
+        router.receive(ETH1, Body::PathTear(tear));
     };
     for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
         let mut router = router();
         for port in 1..=3 {
-            router.arrives(ETH1, Body::Path(with_port(port)));
+            router.receive(ETH1, Body::Path(with_port(port)));
         }
         for port in order {
-            let outcomes = router.arrives(ETH1, Body::Path(with_port(0)));
+            let outcomes = router.receive(ETH1, Body::Path(with_port(0)));
             assert_eq!(kinds(&outcomes), ["PathErr"], "{order:?}: {port} is still there");
             tear(&mut router, port);
         }
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(0)))), ["Path"], "{order:?}");
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["PathErr"]);
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(0)))), ["Path"], "{order:?}");
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(1)))), ["PathErr"]);
         tear(&mut router, 0);
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["Path"]);
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(1)))), ["Path"]);
     }
 }
 
@@ -187,16 +187,16 @@ fn forwarded_objects_follow_latest_message() {
             .map(|carried| carried.iter().flat_map(|object| object.bytes.to_vec()).collect())
     };
     let mut router = router();
-    router.arrives(ETH1, Body::Path(Path { carried: Carried::Objects(&old), ..path() }));
+    router.receive(ETH1, Body::Path(Path { carried: Carried::Objects(&old), ..path() }));
     let later = Path { carried: Carried::Objects(&new), ..path() };
-    let outcomes = router.arrives(ETH1, Body::Path(later));
+    let outcomes = router.receive(ETH1, Body::Path(later));
     assert_eq!(carried(&outcomes, "Path"), Some(new.to_vec()));
 
     let flows = [flow(2)];
     let first = Resv { carried: Carried::Objects(&old), ..resv(&flows) };
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(first)), "Resv"), Some(old.to_vec()));
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(first)), "Resv"), Some(old.to_vec()));
     let later = Resv { carried: Carried::Objects(&new), ..resv(&flows) };
-    router.arrives(ETH2, Body::Resv(later));
+    router.receive(ETH2, Body::Resv(later));
     let refresh = router.pass(Duration::from_secs(46));
     assert_eq!(carried(&refresh, "Resv"), Some(new.to_vec()));
 }
@@ -207,11 +207,11 @@ fn changed_adspec_notifies_receivers() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
-    let heard = events(&host.arrives(ETH1, Body::Path(advertised)));
+    let heard = events(&host.receive(ETH1, Body::Path(advertised)));
     assert!(matches!(heard[..], [Event::Path { offer: Some(_), .. }]), "{heard:?}");
 }
 
@@ -221,7 +221,7 @@ fn changed_adspec_notifies_receivers() {
 fn transit_sender_notifies_no_application() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
-    let heard = events(&router.arrives(ETH1, Body::Path(path())));
+    let heard = events(&router.receive(ETH1, Body::Path(path())));
     assert!(matches!(heard[..], [Event::PathState { .. }]), "{heard:?}");
 }
 
@@ -242,7 +242,7 @@ fn confirmation_is_forwarded_to_its_receiver_only() {
     for (destination, received, reason) in
         [("10.0.9.10", 63, DropReason::BadHop), (RECEIVER, 1, DropReason::TtlExpired)]
     {
-        let outcomes = router.octets_arrive(ETH1, ip(destination), received, &octets);
+        let outcomes = router.receive_octets(ETH1, ip(destination), received, &octets);
         let events = events(&outcomes);
         assert!(
             matches!(events[..], [Event::Dropped { reason: r, .. }] if r == reason),

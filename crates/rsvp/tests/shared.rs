@@ -20,7 +20,7 @@ use sharing::*;
 fn router_with(ports: impl IntoIterator<Item = u16>) -> Bench {
     let mut router = router();
     for port in ports {
-        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        router.receive(ETH1, Body::Path(path_of(sender_on(port))));
     }
     router
 }
@@ -40,7 +40,7 @@ fn shared_flows_of_previous_run_are_taken_over() {
             .adopt(ETH2, flow_of(sender), Rate::from_mbps(mbps), None)
             .expect("there is room");
     }
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let [installed, added] = &outcomes[..2] else { panic!("two at least: {outcomes:?}") };
     let Outcome::Installed(installation) = installed else { panic!("{installed:?}") };
     assert_eq!(installation.flow, flow_of(senders[0]));
@@ -54,13 +54,13 @@ fn shared_flows_of_previous_run_are_taken_over() {
 fn senders_in_several_messages_add_up() {
     let mut router = router_with([4000, 4001, 4002]);
     let name =
-        |router: &mut Bench, port| router.arrives(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
-    assert_eq!(told(&name(&mut router, 4001)), ["Resv to 10.0.1.1: SE 2 of 4001"]);
-    assert_eq!(told(&name(&mut router, 4000)), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
-    assert_eq!(told(&name(&mut router, 4002)), ["Resv to 10.0.1.1: SE 2 of 4000 4001 4002"]);
+        |router: &mut Bench, port| router.receive(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
+    assert_eq!(sent_texts(&name(&mut router, 4001)), ["Resv to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(sent_texts(&name(&mut router, 4000)), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(sent_texts(&name(&mut router, 4002)), ["Resv to 10.0.1.1: SE 2 of 4000 4001 4002"]);
     for port in [4000, 4001, 4002] {
         assert_eq!(name(&mut router, port), [], "it is a refresh");
-        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        router.receive(ETH1, Body::Path(path_of(sender_on(port))));
     }
     router.pass(Duration::from_secs(60));
     name(&mut router, 4000);
@@ -69,9 +69,9 @@ fn senders_in_several_messages_add_up() {
     let mut ends = |seconds| {
         let outcomes = router.pass(Duration::from_secs(seconds));
         for port in [4000, 4001, 4002] {
-            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+            router.receive(ETH1, Body::Path(path_of(sender_on(port))));
         }
-        let tears = told(&outcomes).into_iter().filter(|text| text.starts_with("ResvTear"));
+        let tears = sent_texts(&outcomes).into_iter().filter(|text| text.starts_with("ResvTear"));
         tears.collect::<Vec<String>>()
     };
     assert_eq!(ends(57), nothing());
@@ -85,21 +85,21 @@ fn senders_in_several_messages_add_up() {
 fn order_of_senders_is_irrelevant() {
     let jumbled = [sender_on(4001), sender_on(4000), sender_on(4000)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &jumbled)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
-    assert_eq!(router.arrives(ETH2, Body::Resv(shared(2, &jumbled))), []);
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &jumbled)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(router.receive(ETH2, Body::Resv(shared(2, &jumbled))), []);
     // A refused request refreshes the existing one.
     for _ in 0..8 {
         for port in [4000, 4001] {
-            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+            router.receive(ETH1, Body::Path(path_of(sender_on(port))));
         }
-        let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &jumbled)));
-        assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4001 4000 4000"]);
-        let meanwhile = told(&router.pass(Duration::from_secs(30)));
+        let outcomes = router.receive(ETH2, Body::Resv(shared(8, &jumbled)));
+        assert_eq!(sent_texts(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4001 4000 4000"]);
+        let meanwhile = sent_texts(&router.pass(Duration::from_secs(30)));
         assert!(!meanwhile.iter().any(|text| text.starts_with("ResvTear")), "{meanwhile:?}");
     }
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(shared(2, &jumbled))));
-    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: SE 2 of 4000 4001"]);
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear_of(shared(2, &jumbled))));
+    assert_eq!(sent_texts(&outcomes), ["ResvTear to 10.0.1.1: SE 2 of 4000 4001"]);
     assert_eq!(router.held(), Rate::ZERO);
 }
 
@@ -108,10 +108,10 @@ fn order_of_senders_is_irrelevant() {
 fn equal_requests_of_next_hops_are_merged() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let mut other = shared(2, &senders);
     other.hop.address = ip("10.0.2.3");
-    assert_eq!(router.arrives(ETH2, Body::Resv(other)), []);
+    assert_eq!(router.receive(ETH2, Body::Resv(other)), []);
 }
 
 /// A refused or released request leaves no state, so another style may follow.
@@ -119,14 +119,14 @@ fn equal_requests_of_next_hops_are_merged() {
 fn released_style_allows_another() {
     let senders = [sender_on(4000)];
     let mut router = router_with([4000]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &senders)));
-    assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4000"]);
-    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(2))));
-    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: WF 2"]);
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: FF 2 of 4000"]);
+    let outcomes = router.receive(ETH2, Body::Resv(shared(8, &senders)));
+    assert_eq!(sent_texts(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4000"]);
+    let outcomes = router.receive(ETH2, Body::Resv(wildcard(2)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear_of(wildcard(2))));
+    assert_eq!(sent_texts(&outcomes), ["ResvTear to 10.0.1.1: WF 2"]);
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: FF 2 of 4000"]);
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
@@ -143,14 +143,14 @@ fn invalid_shared_request_is_refused() {
     let mut router = router_with([4000]);
     let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
     let flows = FlowDescriptors::SharedExplicit(Some(nonsense), List::Items(&senders[..1]));
-    let outcomes = router.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    let outcomes = router.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
     assert_eq!(error(&outcomes), Some((ErrorCode::TrafficControlError, 3)));
 
     let mut small = with_config(Config { max_senders: 2, ..Config::default() });
-    small.arrives(ETH1, Body::Path(path_of(senders[0])));
-    let outcomes = small.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    small.receive(ETH1, Body::Path(path_of(senders[0])));
+    let outcomes = small.receive(ETH2, Body::Resv(shared(2, &senders)));
     assert_eq!(error(&outcomes), Some((ErrorCode::RsvpSystemError, 0)));
-    assert_eq!(told(&small.arrives(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
+    assert_eq!(sent_texts(&small.receive(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
 }
 
 /// Paths of unicast data never split, so wildcard requests have no SCOPE there, whatever interfaces the data arrives
@@ -160,9 +160,9 @@ fn unicast_wildcard_request_has_no_scope() {
     let mut router = router_with([4000]);
     let mut other = path_of(sender_on(4001));
     other.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(other));
-    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
-    let mut told = told(&outcomes);
+    router.receive(ETH1, Body::Path(other));
+    let outcomes = router.receive(ETH2, Body::Resv(wildcard(2)));
+    let mut told = sent_texts(&outcomes);
     told.sort();
     assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
 }
@@ -175,14 +175,14 @@ fn scope_is_limited_by_downstream_scope() {
     branch(&mut router, SENDER, ETH1, &[ETH2]);
     branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
     for port in [4000, 4001] {
-        router.arrives(ETH1, to_group(Body::Path(path_of(sender_on(port)))));
+        router.receive(ETH1, to_group(Body::Path(path_of(sender_on(port)))));
     }
     let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
     aside.hop.address = ip("10.0.3.2");
-    router.arrives(ETH3, to_group(Body::Path(aside)));
+    router.receive(ETH3, to_group(Body::Path(aside)));
     let mut ask = |scope: &[std::net::IpAddr]| {
         let scope = Some(List::Items(scope));
-        told(&router.arrives(ETH2, to_group(Body::Resv(Resv { scope, ..wildcard(2) }))))
+        sent_texts(&router.receive(ETH2, to_group(Body::Resv(Resv { scope, ..wildcard(2) }))))
     };
     let (here, there) = (ip(SENDER), ip("10.0.8.1"));
     assert_eq!(ask(&[here]), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
@@ -205,10 +205,10 @@ fn local_sender_is_not_in_scope() {
         incoming: None,
         outgoing: vec![ETH2],
     });
-    router.arrives(ETH1, to_group(Body::Path(path())));
+    router.receive(ETH1, to_group(Body::Path(path())));
     let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
     aside.hop.address = ip("10.0.3.2");
-    router.arrives(ETH3, to_group(Body::Path(aside)));
+    router.receive(ETH3, to_group(Body::Path(aside)));
     let application = Application(1);
     let template = FilterSpec { source: ip("10.0.2.1"), ..template() };
     router.command(Command::Session { application, session: group() });
@@ -216,8 +216,8 @@ fn local_sender_is_not_in_scope() {
 
     let scope = [ip(SENDER)];
     let request = Resv { scope: Some(List::Items(&scope)), ..wildcard(2) };
-    let outcomes = router.arrives(ETH2, to_group(Body::Resv(request)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    let outcomes = router.receive(ETH2, to_group(Body::Resv(request)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
     let heard = events(&outcomes);
     let mine = |event: &Event| matches!(event, Event::Resv { filter, .. } if *filter == template);
     assert!(heard.iter().any(mine), "{heard:?}");
@@ -236,19 +236,19 @@ fn shared_request_forwards_unknown_objects() {
     let mut router = router_with([4000]);
     let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
     let with = |octets| Resv { carried: Carried::Objects(octets), ..shared(2, &senders) };
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(with(&old)))), old);
-    router.arrives(ETH2, Body::Resv(with(&new)));
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(with(&old)))), old);
+    router.receive(ETH2, Body::Resv(with(&new)));
     let refreshes = router.pass(Duration::from_secs(46));
     let refresh =
-        |outcome: &&Outcome| told(std::slice::from_ref(*outcome))[0].starts_with("Resv to");
+        |outcome: &&Outcome| sent_texts(std::slice::from_ref(*outcome))[0].starts_with("Resv to");
     let refresh = refreshes.iter().find(refresh).expect("a Resv is refreshed within 45 s");
     assert_eq!(carried(std::slice::from_ref(refresh)), new);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(3, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(3, &senders)));
     assert_eq!(carried(&outcomes), []);
     router
-        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
+        .receive(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
     let outcomes = router
-        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(4, &senders) }));
+        .receive(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(4, &senders) }));
     assert_eq!(carried(&outcomes), new);
 }
 
@@ -258,8 +258,8 @@ fn repeated_confirmation_request_is_answered() {
     let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
     let mut router = router_with([4000]);
     for _ in 0..2 {
-        let outcomes = router.arrives(ETH2, Body::Resv(wish));
-        assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+        let outcomes = router.receive(ETH2, Body::Resv(wish));
+        assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
     }
     let application = Application(1);
     let mut host = sender();
@@ -268,10 +268,10 @@ fn repeated_confirmation_request_is_answered() {
     let heard = |outcomes: &[Outcome]| {
         events(outcomes).iter().filter(|event| matches!(event, Event::Resv { .. })).count()
     };
-    let first = host.arrives(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&first), told(&first)), (1, vec!["ResvConf".into()]));
-    let second = host.arrives(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&second), told(&second)), (0, vec!["ResvConf".into()]));
+    let first = host.receive(ETH2, Body::Resv(wish));
+    assert_eq!((heard(&first), sent_texts(&first)), (1, vec!["ResvConf".into()]));
+    let second = host.receive(ETH2, Body::Resv(wish));
+    assert_eq!((heard(&second), sent_texts(&second)), (0, vec!["ResvConf".into()]));
 }
 
 /// A ResvConf for a shared request reaches the applications that have reserved in that style, and no others.
@@ -280,7 +280,7 @@ fn shared_confirmation_reaches_application() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
     host.command(Command::Reserve { application, request, confirm: true });
     let node = ip(UPSTREAM);
@@ -292,11 +292,11 @@ fn shared_confirmation_reaches_application() {
         flows,
     };
     let wildcard = FlowDescriptors::Wildcard(Some(flowspec(2)));
-    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(wildcard))));
+    let heard = events(&host.receive(ETH1, Body::ResvConf(confirmation(wildcard))));
     let [Event::Confirmed { style: Style::Wildcard, .. }] = heard[..] else { panic!("{heard:?}") };
     let senders = [template()];
     let explicit = FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&senders));
-    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(explicit))));
+    let heard = events(&host.receive(ETH1, Body::ResvConf(confirmation(explicit))));
     assert!(matches!(heard[..], [Event::Dropped { .. }]), "{heard:?}");
 }
 
@@ -306,9 +306,9 @@ fn senders_over_message_size_are_split() {
     const MANY: u16 = 1_100;
     let senders: Vec<FilterSpec> = (1..=MANY).map(sender_on).collect();
     let mut router = router_with(1..=MANY);
-    let named = |outcomes: &[Outcome]| -> Vec<usize> {
+    let sender_counts = |outcomes: &[Outcome]| -> Vec<usize> {
         let ports = |text: &String| text.split(" of ").nth(1).map(|ports| ports.split(' ').count());
-        told(outcomes).iter().map(|text| ports(text).unwrap_or(0)).collect()
+        sent_texts(outcomes).iter().map(|text| ports(text).unwrap_or(0)).collect()
     };
     for request in [shared(2, &senders), wildcard(2)] {
         let expected = if matches!(request.flows, FlowDescriptors::Wildcard(_)) {
@@ -316,8 +316,11 @@ fn senders_over_message_size_are_split() {
         } else {
             vec![1_024, 76]
         };
-        assert_eq!(named(&router.arrives(ETH2, Body::Resv(request))), expected);
-        assert_eq!(named(&router.arrives(ETH2, Body::ResvTear(tear_of(request)))), expected);
+        assert_eq!(sender_counts(&router.receive(ETH2, Body::Resv(request))), expected);
+        assert_eq!(
+            sender_counts(&router.receive(ETH2, Body::ResvTear(tear_of(request)))),
+            expected
+        );
     }
 }
 
@@ -326,15 +329,15 @@ fn senders_over_message_size_are_split() {
 fn shared_reservation_refused_by_traffic_control_is_removed() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
     let mut other = shared(1, &senders[..1]);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     let claim = installation.claim;
     let owner = router.ledger.owner(claim).expect("it is owned");
     let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
-    let mut told = told(&outcomes);
+    let mut told = sent_texts(&outcomes);
     told.sort();
     assert_eq!(
         told,
@@ -356,18 +359,18 @@ fn refused_growth_keeps_shared_reservation() {
         Path { sender, ..path() }
     };
     let mut router = router();
-    router.arrives(ETH1, Body::Path(announce(2)));
-    router.arrives(ETH2, Body::Resv(wildcard(6)));
+    router.receive(ETH1, Body::Path(announce(2)));
+    router.receive(ETH2, Body::Resv(wildcard(6)));
     assert_eq!(router.held(), Rate::from_mbps(2));
     let mut other = path_of(sender_on(4000));
     other.session.port = 6000;
-    router.arrives(ETH1, Body::Path(other));
+    router.receive(ETH1, Body::Path(other));
     let five = [flow(5)];
     let mut filling = resv(&five);
     filling.session.port = 6000;
-    router.arrives(ETH2, Body::Resv(filling));
+    router.receive(ETH2, Body::Resv(filling));
     assert_eq!(router.held(), Rate::from_mbps(7));
-    let outcomes = router.arrives(ETH1, Body::Path(announce(6)));
+    let outcomes = router.receive(ETH1, Body::Path(announce(6)));
     assert_eq!(router.held(), Rate::from_mbps(7));
     let flags = sent(&outcomes).iter().find_map(|(how, message)| match message.body {
         Body::ResvErr(error) => Some((how.destination, error.error.flags)),
@@ -381,18 +384,18 @@ fn refused_growth_keeps_shared_reservation() {
 fn ending_sender_leaves_shared_reservation() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!(
         outcomes.iter().find(|o| matches!(o, Outcome::TakenOut(..))),
         Some(&Outcome::TakenOut(installation.claim, flow_of(senders[0])))
     );
-    assert_eq!(told(&outcomes), ["PathTear through eth2"], "upstream had it first");
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"], "upstream had it first");
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     let SourceSelector::Port(4000) = template().selector else { panic!("its port") };
     let last = earmark_wire::rsvp::PathTear { hop, template: senders[1], ..path_tear() };
-    router.arrives(ETH1, Body::PathTear(last));
+    router.receive(ETH1, Body::PathTear(last));
     assert_eq!(router.held(), Rate::ZERO);
 }
 
@@ -417,13 +420,13 @@ fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
 fn objects_of_shared_request_go_to_its_senders_only() {
     let mut router = router_with([4000]);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
-    router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
+    router.receive(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
     let mut asks = |next_hop, ports: &[u16], objects: &[u8]| {
         let filters: Vec<_> = ports.iter().map(|&port| sender_on(port)).collect();
         let resv = shared(2, &filters);
         let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
         let carried = Carried::Objects(objects);
-        objects_to(&router.arrives(ETH2, Body::Resv(Resv { hop, carried, ..resv })))
+        objects_to(&router.receive(ETH2, Body::Resv(Resv { hop, carried, ..resv })))
     };
     let to_first = |objects: &[u8]| ("10.0.1.1".to_owned(), objects.to_vec());
     let to_second = |objects: &[u8]| ("10.0.1.9".to_owned(), objects.to_vec());
@@ -447,12 +450,12 @@ fn objects_of_wildcard_request_follow_the_data_path() {
         branch(&mut router, source, ETH1, &[outgoing]);
         let mut path = path_of(FilterSpec { source: ip(source), ..template() });
         path.hop.address = ip(previous_hop);
-        router.arrives(ETH1, to_group(Body::Path(path)));
+        router.receive(ETH1, to_group(Body::Path(path)));
     }
     let mut asks = |interface: earmark_core::InterfaceId, next_hop, objects: &[u8]| {
         let hop = RsvpHop { address: ip(next_hop), lih: interface.0 };
         let resv = Resv { hop, carried: Carried::Objects(objects), ..wildcard(2) };
-        objects_to(&router.arrives(interface, to_group(Body::Resv(resv))))
+        objects_to(&router.receive(interface, to_group(Body::Resv(resv))))
     };
     assert_eq!(asks(ETH2, "10.0.2.2", &object(1)), [(UPSTREAM.to_owned(), vec![1])]);
     assert_eq!(asks(ETH3, "10.0.3.2", &object(2)), [("10.0.1.9".to_owned(), vec![2])]);

@@ -19,7 +19,7 @@ fn router_with(ports: &[u16], announced: u32) -> Bench {
     for &port in ports {
         let mut path = path_of(sender_on(port));
         path.sender.tspec.rate = tspec(announced).rate;
-        router.arrives(ETH1, Body::Path(path));
+        router.receive(ETH1, Body::Path(path));
     }
     router
 }
@@ -28,12 +28,12 @@ fn router_with(ports: &[u16], announced: u32) -> Bench {
 fn ask(router: &mut Bench, number: u8, mbps: u32, filters: &[FilterSpec]) {
     let resv = shared(mbps, filters);
     let hop = RsvpHop { address: [10, 0, 2, 2 + number].into(), ..resv.hop };
-    router.arrives(ETH2, Body::Resv(Resv { hop, ..resv }));
+    router.receive(ETH2, Body::Resv(Resv { hop, ..resv }));
 }
 
 fn end(router: &mut Bench, port: u16) -> Vec<Outcome> {
     let tear = PathTear { template: sender_on(port), ..path_tear() };
-    router.arrives(ETH1, Body::PathTear(tear))
+    router.receive(ETH1, Body::PathTear(tear))
 }
 
 /// Outcomes without messages, as one letter each.
@@ -61,7 +61,7 @@ fn last_sender_ends_all_requests_at_once() {
     }
     assert_eq!(router.engine.population(), (1, 1, NEXT_HOPS.into()));
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!(steps(&outcomes), "OrP");
     assert_eq!(router.engine.population(), (0, 0, 0));
     assert_eq!(router.held(), earmark_core::Rate::ZERO);
@@ -80,7 +80,7 @@ fn ending_sender_leaves_all_requests_at_once() {
         ask(&mut router, number, mbps, filters);
     }
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2", "Resv to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2", "Resv to 10.0.1.1: SE 2 of 4001"]);
     assert_eq!(steps(&outcomes), "tiCP");
     let left: Vec<_> = router.engine.reservations().collect();
     assert_eq!(left.len(), usize::from(NEXT_HOPS) / 3);
@@ -98,7 +98,7 @@ fn request_without_senders_causes_no_error() {
         ask(&mut router, number, 20, &[sender_on(4000)]);
     }
     assert_eq!(router.held(), earmark_core::Rate::from_mbps(2));
-    assert_eq!(told(&end(&mut router, 4000)), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&end(&mut router, 4000)), ["PathTear through eth2"]);
 }
 
 /// A previous hop that has sent both senders gets no message about the end of one, which it has sent itself; another
@@ -108,11 +108,11 @@ fn end_of_sender_informs_only_concerned_previous_hops() {
     let both = [sender_on(4000), sender_on(4001)];
     let mut router = router_with(&[4000], 20);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
-    router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
+    router.receive(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
     for number in 0..NEXT_HOPS {
         ask(&mut router, number, 2, &both);
     }
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!(steps(&outcomes), "tCP");
 }

@@ -80,20 +80,20 @@ pub(crate) enum Fate {
 
 /// A sent message, as the test records it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct SentRecord {
     pub(crate) from: usize,
     pub(crate) at: Time,
     pub(crate) kind: MessageType,
 }
 
 /// A message in transit: receiving node, its interface, header and octets.
-type Letter = (usize, InterfaceId, Outgoing, Vec<u8>);
+type InTransit = (usize, InterfaceId, Outgoing, Vec<u8>);
 
 pub(crate) struct Chain {
     pub(crate) nodes: [Node; 3],
     pub(crate) now: Time,
-    pub(crate) fate: Box<dyn FnMut(Sight) -> Fate>,
-    pub(crate) seen: Vec<Sight>,
+    pub(crate) fate: Box<dyn FnMut(SentRecord) -> Fate>,
+    pub(crate) seen: Vec<SentRecord>,
     /// Applications of the right node whose reservation was confirmed.
     pub(crate) confirmed: BTreeSet<u64>,
     /// Applications of the left node that have got RESV_EVENT.
@@ -102,7 +102,7 @@ pub(crate) struct Chain {
     pub(crate) bundles: bool,
     /// Pending effects of each node.
     effects: [Effects<Event>; 3],
-    under_way: BTreeMap<(Time, u64), Letter>,
+    under_way: BTreeMap<(Time, u64), InTransit>,
     entered: u64,
 }
 
@@ -141,7 +141,7 @@ impl Chain {
     }
 
     /// Random losses, duplicates and delays, each with this probability in percent.
-    pub(crate) fn disturb(&mut self, seed: u64, percent: u64) {
+    pub(crate) fn set_random_faults(&mut self, seed: u64, percent: u64) {
         let mut dice: Stream = RandomStreams::new(seed).stream("fate");
         self.fate = Box::new(move |_| match dice.next_u64() % 100 {
             n if n < percent => Fate::IsLost,
@@ -168,8 +168,8 @@ impl Chain {
             let send = Command::Sender { application, template, tspec, ttl: 63 };
             self.engine_handles(LEFT, Input::Command(send));
         }
-        self.carry_out(RIGHT);
-        self.carry_out(LEFT);
+        self.execute_effects(RIGHT);
+        self.execute_effects(LEFT);
     }
 
     /// Closes session `number` at one end.
@@ -187,7 +187,7 @@ impl Chain {
                 self.reserved.remove(&number.into());
             }
         }
-        self.carry_out(node);
+        self.execute_effects(node);
     }
 
     /// Advances the time.
@@ -232,13 +232,13 @@ impl Chain {
             self.engine_handles(node, Input::Datagram(datagram));
         }
         for node in [LEFT, MIDDLE, RIGHT] {
-            self.carry_out(node);
+            self.execute_effects(node);
         }
     }
 
     fn handle(&mut self, at: usize, input: Input<'_, Command>) {
         self.engine_handles(at, input);
-        self.carry_out(at);
+        self.execute_effects(at);
     }
 
     fn engine_handles(&mut self, at: usize, input: Input<'_, Command>) {
@@ -252,7 +252,7 @@ impl Chain {
     }
 
     /// Executes the effects of a node, and their consequences.
-    fn carry_out(&mut self, at: usize) {
+    fn execute_effects(&mut self, at: usize) {
         while !self.effects[at].is_empty() {
             let mut out = std::mem::take(&mut self.effects[at]);
             let node = &mut self.nodes[at];
@@ -261,15 +261,15 @@ impl Chain {
             }
             for effect in out.iter() {
                 match effect {
-                    Effect::Send(how, range) => self.leave(at, *how, out.octets(range)),
-                    Effect::Notify(event) => self.happen(at, event),
+                    Effect::Send(how, range) => self.transmit(at, *how, out.octets(range)),
+                    Effect::Notify(event) => self.record_event(at, event),
                     _ => {}
                 }
             }
         }
     }
 
-    fn happen(&mut self, at: usize, event: &Event) {
+    fn record_event(&mut self, at: usize, event: &Event) {
         match event {
             Event::Path { application, template, .. } if at == RIGHT => {
                 let request =
@@ -291,16 +291,16 @@ impl Chain {
         }
     }
 
-    fn leave(&mut self, from: usize, how: Outgoing, octets: &[u8]) {
+    fn transmit(&mut self, from: usize, how: Outgoing, octets: &[u8]) {
         let message = Message::parse(octets).expect("what we send can be read");
-        let sight = Sight { from, at: self.now, kind: message.body.message_type() };
+        let sight = SentRecord { from, at: self.now, kind: message.body.message_type() };
         self.seen.push(sight);
         if let Body::Bundle(bundle) = message.body {
             assert!(octets.len() <= 1_480, "a packet of the link holds it");
             assert!(bundle.iter().count() > 1, "no need for one");
             self.seen.extend(bundle.iter().map(|octets| {
                 let message = Message::parse(octets).expect("what we send can be read");
-                Sight { kind: message.body.message_type(), ..sight }
+                SentRecord { kind: message.body.message_type(), ..sight }
             }));
         }
         let routed = || self.nodes[from].routes.lookup_interface(how.destination);
@@ -338,11 +338,11 @@ impl Chain {
     }
 }
 
-trait Way {
+trait InterfaceLookup {
     fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId;
 }
 
-impl Way for RouteTable {
+impl InterfaceLookup for RouteTable {
     fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId {
         earmark_core::Routes::lookup(self, destination).expect("there is a route").interface
     }

@@ -158,7 +158,7 @@ impl Bench {
 
     /// Delivers a message in the way of its type: those for every node with router alert to the final destination. A
     /// Resv or ResvTear whose LIH is an interface index gets the real handle, as from a neighbour.
-    pub fn arrives(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
+    pub fn receive(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
         if let Body::Resv(Resv { hop, .. }) | Body::ResvTear(ResvTear { hop, .. }) = &mut body
             && hop.lih <= ETH3.0
         {
@@ -174,10 +174,10 @@ impl Bench {
             }
         };
         let octets = octets(body, ttl);
-        self.octets_arrive(interface, destination, ttl, &octets)
+        self.receive_octets(interface, destination, ttl, &octets)
     }
 
-    pub fn octets_arrive(
+    pub fn receive_octets(
         &mut self,
         interface: InterfaceId,
         destination: IpAddr,

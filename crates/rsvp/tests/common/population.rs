@@ -74,7 +74,7 @@ impl Population {
         for number in 0..sessions {
             let mut told = Vec::new();
             for arrival in [population.path(number), population.resv(number)] {
-                population.handle(&arrival.named(number));
+                population.handle(&arrival.with_message_id(number));
                 told.extend(population.names_sent());
             }
             population.acknowledge(&told);
@@ -334,7 +334,7 @@ impl Arrival {
     }
 
     /// Returns this message with MESSAGE_ID and the flag of refresh reduction.
-    fn named(&self, id: u32) -> Arrival {
+    fn with_message_id(&self, id: u32) -> Arrival {
         let message = Message::parse(&self.octets).expect("it was written");
         let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
         let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };

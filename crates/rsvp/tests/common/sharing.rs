@@ -98,7 +98,7 @@ pub fn branch(bench: &mut Bench, source: &str, incoming: InterfaceId, outgoing: 
 
 /// Sent messages among the outcomes as text: `Path through eth2`; `Resv to 10.0.1.1: SE 2 of 4000 4001`, which is the
 /// style, Mbit/s, and the senders' ports; `WF 2 scope 10.0.0.1`.
-pub fn told(outcomes: &[Outcome]) -> Vec<String> {
+pub fn sent_texts(outcomes: &[Outcome]) -> Vec<String> {
     let say = |(how, message): &(earmark_core::Outgoing, earmark_wire::rsvp::Message<'_>)| {
         let name = message.body.message_type().name();
         let (flows, scope) = match message.body {
@@ -110,7 +110,7 @@ pub fn told(outcomes: &[Outcome]) -> Vec<String> {
                 return format!("{name}{}", through.unwrap_or_default());
             }
         };
-        let mut text = format!("{name} to {}: {}", how.destination, in_words(&flows));
+        let mut text = format!("{name} to {}: {}", how.destination, flows_text(&flows));
         if let Some(scope) = scope {
             let scope: Vec<String> = scope.iter().map(|address| address.to_string()).collect();
             text += &format!(" scope {}", scope.join(" "));
@@ -120,7 +120,7 @@ pub fn told(outcomes: &[Outcome]) -> Vec<String> {
     sent(outcomes).iter().map(say).collect()
 }
 
-fn in_words(flows: &FlowDescriptors<'_>) -> String {
+fn flows_text(flows: &FlowDescriptors<'_>) -> String {
     let (style, flowspec, filters): (_, _, Vec<FilterSpec>) = match flows {
         FlowDescriptors::Wildcard(flowspec) => return format!("WF {}", mbps(flowspec)),
         FlowDescriptors::SharedExplicit(flowspec, filters) => {

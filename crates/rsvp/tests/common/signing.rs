@@ -106,6 +106,6 @@ pub fn path_octets() -> Vec<u8> {
     octets(Body::Path(path()), 63)
 }
 
-pub fn path_arrives(bench: &mut Bench, octets: &[u8]) -> Vec<Outcome> {
-    bench.octets_arrive(ETH1, ip(RECEIVER), 63, octets)
+pub fn receive_path(bench: &mut Bench, octets: &[u8]) -> Vec<Outcome> {
+    bench.receive_octets(ETH1, ip(RECEIVER), 63, octets)
 }
