@@ -46,7 +46,7 @@ pub struct Interface {
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
     /// Buckets by neighbour. Neighbours may choose their addresses, so the map is ordered and limited to
-    /// [`MOST_NEIGHBORS`].
+    /// [`MAX_NEIGHBORS`].
     buckets: BTreeMap<(InterfaceId, IpAddr), Bucket>,
     /// Time when full buckets were last removed, at most once in a second.
     swept: Time,

@@ -112,15 +112,15 @@ impl Repairs {
 impl Rsvp {
     /// Records a route change, which is handled after the delay W.
     pub(crate) fn note_route_change(&mut self, now: Time, changed: RouteChange) {
-        let noted = &mut self.repairs.pending_changes;
-        if self.store.psbs.is_empty() || noted.contains(&changed) {
+        let pending = &mut self.repairs.pending_changes;
+        if self.store.psbs.is_empty() || pending.contains(&changed) {
             return;
         }
-        if noted.len() >= MAX_DISTINCT_CHANGES {
-            noted.clear();
-            noted.push(RouteChange::Unknown);
-        } else if noted.first() != Some(&RouteChange::Unknown) {
-            noted.push(changed);
+        if pending.len() >= MAX_DISTINCT_CHANGES {
+            pending.clear();
+            pending.push(RouteChange::Unknown);
+        } else if pending.first() != Some(&RouteChange::Unknown) {
+            pending.push(changed);
         }
         if !self.repairs.armed {
             self.arm_repair(now + self.config.repair_delay);
@@ -138,11 +138,10 @@ impl Rsvp {
     /// Handles the repair timer: starts or continues a sweep.
     pub(crate) fn repair_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         self.repairs.armed = false;
-        let Repairs { pending_changes: noted, proxies_changed: answers_changed, sweep, .. } =
-            &mut self.repairs;
+        let Repairs { pending_changes, proxies_changed, sweep, .. } = &mut self.repairs;
         let mut sweep = sweep.take().unwrap_or_else(|| Sweep {
-            changes: core::mem::take(noted),
-            proxies_changed: core::mem::take(answers_changed),
+            changes: core::mem::take(pending_changes),
+            proxies_changed: core::mem::take(proxies_changed),
             next: 0,
         });
         let end = (sweep.next + SENDERS_PER_TURN).min(self.store.psbs.capacity());

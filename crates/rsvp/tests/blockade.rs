@@ -32,9 +32,9 @@ fn blocked<'a>(large: Resv<'a>, small: Resv<'a>) -> Bench {
 }
 
 fn ask<'a>(router: &mut Bench, large: Resv<'a>, small: Resv<'a>) -> Vec<String> {
-    let mut told = sent_texts(&router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", small))));
-    told.extend(sharing::sent_texts(&router.receive(ETH2, Body::Resv(large))));
-    told
+    let mut texts = sent_texts(&router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", small))));
+    texts.extend(sharing::sent_texts(&router.receive(ETH2, Body::Resv(large))));
+    texts
 }
 
 /// Next request upstream.
@@ -61,10 +61,10 @@ fn blockade_lasts_until_its_end_time() {
     let moment = Duration::from_nanos(1);
     router.pass(Duration::from_secs(60) - moment);
     // RESV_CONFIRM is forwarded at once unless its request is blocked.
-    let wish = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
-    let before = sent_texts(&router.receive(ETH2, Body::Resv(wish)));
+    let confirmed = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
+    let before = sent_texts(&router.receive(ETH2, Body::Resv(confirmed)));
     router.pass(moment);
-    let after = sent_texts(&router.receive(ETH2, Body::Resv(wish)));
+    let after = sent_texts(&router.receive(ETH2, Body::Resv(confirmed)));
     assert_eq!((before, after), (vec![], vec!["Resv to 10.0.1.1: FF 4 of 4000".to_string()]));
 }
 
@@ -75,8 +75,8 @@ fn blockade_of_torn_sender_is_removed() {
     let mut router = blocked(resv(&large), resv(&small));
     router.receive(ETH1, Body::PathTear(path_tear()));
     router.receive(ETH1, Body::Path(path()));
-    let told = ask(&mut router, resv(&large), resv(&small));
-    assert_eq!(told, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
+    let texts = ask(&mut router, resv(&large), resv(&small));
+    assert_eq!(texts, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
 }
 
 /// What failed behind one previous hop may succeed behind another.
@@ -121,8 +121,8 @@ fn blockade_of_torn_reservation_is_removed() {
     let mut router = blocked(wildcard(4), wildcard(2));
     router.receive(ETH2, Body::ResvTear(tear_of(wildcard(4))));
     router.receive(ETH2, Body::ResvTear(tear_of(from_next_hop("10.0.2.3", wildcard(2)))));
-    let told = ask(&mut router, wildcard(4), wildcard(2));
-    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
+    let texts = ask(&mut router, wildcard(4), wildcard(2));
+    assert_eq!(texts, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
 }
 
 /// Blocked requests of a shared style do not count for the senders in their filters.
@@ -139,10 +139,10 @@ fn shared_request_is_blocked_for_failed_senders_only() {
     router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", shared(3, &both[1..]))));
     router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", shared(1, &both))));
     let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(shared(4, &both[..1]))));
-    let mut told = sent_texts(&outcomes);
-    told.sort();
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
     assert_eq!(
-        told,
+        texts,
         [
             "Resv to 10.0.1.1: SE 1 of 4000",
             "ResvErr to 10.0.2.2: SE 4 of 4000",

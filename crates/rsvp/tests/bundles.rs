@@ -267,8 +267,8 @@ fn reservation_and_acknowledgement_share_a_bundle() {
         })
         .collect();
     let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
-    let asked = bundle_neighbors(&outcomes);
-    assert_eq!(asked, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
+    let neighbors = bundle_neighbors(&outcomes);
+    assert_eq!(neighbors, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Paths, with the first Resv");
     let outcomes = router.pass(10 * MS);
     assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);

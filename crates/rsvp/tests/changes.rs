@@ -74,9 +74,10 @@ fn sender_is_notified_of_reservation_lost_by_route_change() {
     detour(&mut host, false);
     let (filter, flowspec) = (template(), flowspec(2));
     let style = Style::FixedFilter;
-    let told = events(&host.pass(Duration::from_secs(2)));
-    let [Event::Resv { filter: of, style: in_style, flowspec: gets, .. }, last] = &told[..] else {
-        panic!("{told:?}")
+    let reported = events(&host.pass(Duration::from_secs(2)));
+    let [Event::Resv { filter: of, style: in_style, flowspec: gets, .. }, last] = &reported[..]
+    else {
+        panic!("{reported:?}")
     };
     assert_eq!((of, in_style, gets, last), (&filter, &style, &flowspec, &moved));
 }
@@ -118,12 +119,12 @@ fn refused_increase_refreshes_old_reservation() {
 fn refusal_with_older_reservation_has_in_place_flag() {
     let mut router = router();
     router.receive(ETH1, Body::Path(path()));
-    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
-    let nonsense = FixedFilterFlow { flowspec: Some(nonsense), ..flow(2) };
+    let invalid = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let invalid = FixedFilterFlow { flowspec: Some(invalid), ..flow(2) };
     let flags = |outcomes: &[Outcome]| resv_err(outcomes).map(|error| error.flags);
-    assert_eq!(flags(&router.receive(ETH2, Body::Resv(resv(&[nonsense])))), Some(0));
+    assert_eq!(flags(&router.receive(ETH2, Body::Resv(resv(&[invalid])))), Some(0));
     router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.receive(ETH2, Body::Resv(resv(&[nonsense])));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[invalid])));
     assert_eq!(flags(&outcomes), Some(ErrorSpec::IN_PLACE));
 }
 
@@ -149,9 +150,9 @@ fn decrease_with_larger_packets_keeps_packet_size() {
     let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::Resv(upstream) = &message.body else { panic!("a Resv, not {message:?}") };
     let FlowDescriptors::FixedFilter(flows) = upstream.flows else { panic!("fixed filter") };
-    let asked = flows.iter().next().and_then(|flow| flow.flowspec).expect("a flowspec");
-    asked.validate().expect("one that makes sense");
-    let FlowSpec::ControlledLoad(bucket) = asked else { panic!("controlled load") };
+    let installed = flows.iter().next().and_then(|flow| flow.flowspec).expect("a flowspec");
+    installed.validate().expect("one that makes sense");
+    let FlowSpec::ControlledLoad(bucket) = installed else { panic!("controlled load") };
     assert_eq!((bucket.rate, bucket.max_packet_size), (125_000.0, 500));
 }
 

@@ -96,11 +96,11 @@ fn dropped(outcomes: &[Outcome]) -> Option<DropReason> {
 fn dreq_at_router_is_forwarded_with_response() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = Diagnosis {
+    let request = Diagnosis {
         route: Some(Route { pointer: 1, nodes: List::Items(&[ip_of_receiver()]) }),
         ..dreq(&bench, &responses)
     };
-    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     assert!(!is_answer(&outcomes));
     let (how, onward) = one(&outcomes);
     assert_eq!((how.source, how.destination), (ip("10.0.1.2"), ip(UPSTREAM)));
@@ -109,8 +109,8 @@ fn dreq_at_router_is_forwarded_with_response() {
     let route = onward.route.expect("it goes with it");
     assert_eq!(route.pointer, 2);
     assert_eq!(route.nodes.iter().collect::<Vec<_>>(), [ip(RECEIVER), ip("10.0.1.2")]);
-    let told: Vec<DiagResponse<'_>> = onward.responses.iter().collect();
-    assert_eq!(told[0], first_response());
+    let responses_sent: Vec<DiagResponse<'_>> = onward.responses.iter().collect();
+    assert_eq!(responses_sent[0], first_response());
     let expected = DiagResponse {
         arrival: 1_000 << 16,
         incoming: ip("10.0.1.2"),
@@ -119,9 +119,9 @@ fn dreq_at_router_is_forwarded_with_response() {
         ip_hops: 1,
         ..first_response()
     };
-    assert_eq!(DiagResponse { objects: &[], ..told[1] }, expected);
+    assert_eq!(DiagResponse { objects: &[], ..responses_sent[1] }, expected);
     let classes: Vec<u8> =
-        objects_of(told[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
+        objects_of(responses_sent[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
     assert_eq!(classes, [12, 8, 9, 10], "SENDER_TSPEC, STYLE, FLOWSPEC, FILTER_SPEC");
 }
 
@@ -136,13 +136,13 @@ fn dreq_with_diag_select_gets_selected_objects() {
     let responses = [first_response()];
     let wanted = [(11, 0), (3, 1), (3, 2), (9, 1), (13, 0), (15, 0), (200, 0)];
     let wanted = wanted.map(|(class_num, c_type)| Selected { class_num, c_type });
-    let asked = Diagnosis { select: Some(List::Items(&wanted)), ..dreq(&bench, &responses) };
-    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+    let request = Diagnosis { select: Some(List::Items(&wanted)), ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let (_, onward) = one(&outcomes);
-    assert_eq!(onward.select, asked.select);
-    let told = onward.responses.iter().last().expect("its own");
+    assert_eq!(onward.select, request.select);
+    let responses_sent = onward.responses.iter().last().expect("its own");
     let objects: Vec<Object<'_>> =
-        objects_of(told.objects).map(|o| o.expect("whole").object).collect();
+        objects_of(responses_sent.objects).map(|o| o.expect("whole").object).collect();
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     assert_eq!(objects, [Object::RsvpHop(hop), Object::SenderTemplate(template())]);
 }
@@ -153,12 +153,12 @@ fn dreq_with_diag_select_gets_selected_objects() {
 fn dreq_at_end_of_path_becomes_drep() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = dreq(&bench, &responses);
-    let strange = Session { port: 1, ..session() };
+    let request = dreq(&bench, &responses);
+    let unknown_session = Session { port: 1, ..session() };
     for (diagnosis, error) in [
-        (Diagnosis { session: strange, ..asked }, DiagResponse::NO_PATH_STATE),
-        (Diagnosis { diagnostic: Diagnostic { max_hops: 2, ..diagnostic() }, ..asked }, 0),
-        (Diagnosis { diagnostic: Diagnostic { hop_count: 254, ..diagnostic() }, ..asked }, 0),
+        (Diagnosis { session: unknown_session, ..request }, DiagResponse::NO_PATH_STATE),
+        (Diagnosis { diagnostic: Diagnostic { max_hops: 2, ..diagnostic() }, ..request }, 0),
+        (Diagnosis { diagnostic: Diagnostic { hop_count: 254, ..diagnostic() }, ..request }, 0),
     ] {
         let outcomes = bench.receive(ETH2, Body::Dreq(diagnosis));
         assert!(is_answer(&outcomes));
@@ -186,9 +186,9 @@ fn ip_of_downstream() -> IpAddr {
 fn dreq_over_hop_without_rsvp_reports_distance() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let mut asked = dreq(&bench, &responses);
-    asked.hop.lih = 12_345;
-    let octets = octets(Body::Dreq(asked), 64);
+    let mut request = dreq(&bench, &responses);
+    request.hop.lih = 12_345;
+    let octets = octets(Body::Dreq(request), 64);
     let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), 61, &octets);
     let (_, onward) = one(&outcomes);
     let own = onward.responses.iter().last().expect("its own");
@@ -203,17 +203,17 @@ fn long_dreq_is_returned_in_fragments() {
     let responses = [first_response(); 3];
     let nodes = [ip(RECEIVER); 3];
     let route = Some(Route { pointer: 3, nodes: List::Items(&nodes) });
-    let asked = Diagnosis { route, ..dreq(&bench, &responses) };
-    let length = octets(Body::Dreq(asked), 64).len();
-    let told: usize = responses.iter().map(DiagResponse::object_len).sum();
+    let request = Diagnosis { route, ..dreq(&bench, &responses) };
+    let length = octets(Body::Dreq(request), 64).len();
+    let responses_sent: usize = responses.iter().map(DiagResponse::object_len).sum();
     for (path_mtu, parts, error, pointer) in [
         (length + 1_000, 1, 0, 4),
         (length + 100, 2, DiagResponse::PACKET_TOO_BIG, 4),
         (length, 2, DiagResponse::PACKET_TOO_BIG | DiagResponse::ROUTE_TOO_BIG, 1),
     ] {
         let path_mtu = path_mtu as u16;
-        let asked = Diagnosis { diagnostic: Diagnostic { path_mtu, ..diagnostic() }, ..asked };
-        let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+        let request = Diagnosis { diagnostic: Diagnostic { path_mtu, ..diagnostic() }, ..request };
+        let outcomes = bench.receive(ETH2, Body::Dreq(request));
         let sent = sent(&outcomes);
         assert_eq!(sent.len(), parts);
         if let [(how, Message { body: Body::Drep(part), .. }), _] = &sent[..] {
@@ -225,7 +225,7 @@ fn long_dreq_is_returned_in_fragments() {
         let Some((_, Message { body: Body::Dreq(onward), .. })) = sent.last() else {
             panic!("it goes on: {sent:?}");
         };
-        let offset = if parts == 2 { told } else { 0 };
+        let offset = if parts == 2 { responses_sent } else { 0 };
         assert_eq!(usize::from(onward.diagnostic.fragment_offset), offset);
         assert!(!onward.diagnostic.more_fragments);
         assert_eq!(onward.responses.iter().last().map(|own| own.error), Some(error));
@@ -241,8 +241,8 @@ fn dreq_over_small_mtu_reduces_path_mtu() {
     link.mtu = 576;
     bench.interfaces.set(link);
     let responses = [first_response()];
-    let asked = dreq(&bench, &responses);
-    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+    let request = dreq(&bench, &responses);
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     assert_eq!(one(&outcomes).1.diagnostic.path_mtu, 548);
 }
 
@@ -278,8 +278,8 @@ fn requester_with_port_gets_drep_in_udp() {
     let requester = FilterSpec { source: ip(REQUESTER), selector: SourceSelector::Port(5_353) };
     let diagnostic = Diagnostic { max_hops: 1, requester, ..diagnostic() };
     let responses = [first_response()];
-    let asked = Diagnosis { diagnostic, ..dreq(&bench, &responses) };
-    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+    let request = Diagnosis { diagnostic, ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let [Outcome::Sent(how, octets)] = &outcomes[..] else { panic!("one packet: {outcomes:?}") };
     assert_eq!((how.protocol, how.source, how.destination), (17, ip("10.0.2.1"), ip(REQUESTER)));
     assert_eq!(octets[..4], [1_699_u16.to_be_bytes(), 5_353_u16.to_be_bytes()].concat());
@@ -292,14 +292,14 @@ fn requester_with_port_gets_drep_in_udp() {
 #[test]
 fn fresh_dreq_is_forwarded_to_last_hop() {
     let mut bench = reserved();
-    let asked = dreq(&bench, &[]);
-    let outcomes = bench.receive(ETH2, Body::Dreq(asked));
+    let request = dreq(&bench, &[]);
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let (how, onward) = one(&outcomes);
-    assert_eq!((how.destination, onward), (ip(RECEIVER), asked));
+    assert_eq!((how.destination, onward), (ip(RECEIVER), request));
     // It starts here, so the outgoing interface is that of the data, not that of the DREQ.
     let diagnostic = Diagnostic { last_hop: ip("10.0.1.2"), ..diagnostic() };
     let hop = RsvpHop { address: ip(REQUESTER), lih: 0 };
-    let outcomes = bench.receive(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
+    let outcomes = bench.receive(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..request }));
     let own = one(&outcomes).1.responses.iter().last().expect("its own");
     assert_eq!(own.outgoing, ip("10.0.2.1"));
     assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
@@ -310,15 +310,15 @@ fn fresh_dreq_is_forwarded_to_last_hop() {
 fn invalid_diagnostics_are_dropped() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = dreq(&bench, &responses);
+    let request = dreq(&bench, &responses);
     for address in ["224.0.0.1", "255.255.255.255", "127.0.0.1", "0.0.0.0"] {
         let requester = FilterSpec { source: ip(address), selector: SourceSelector::Port(0) };
         for diagnostic in [
             Diagnostic { requester, ..diagnostic() },
             Diagnostic { last_hop: ip(address), ..diagnostic() },
         ] {
-            let asked = Diagnosis { diagnostic, ..asked };
-            for body in [Body::Dreq(asked), Body::Drep(asked)] {
+            let request = Diagnosis { diagnostic, ..request };
+            for body in [Body::Dreq(request), Body::Drep(request)] {
                 assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::BadHop));
             }
         }
@@ -330,14 +330,14 @@ fn invalid_diagnostics_are_dropped() {
         (vec![ip("192.0.2.1")], 1, DropReason::NoRoute),
     ] {
         let route = Some(Route { pointer, nodes: List::Items(&nodes) });
-        let outcomes = bench.receive(ETH1, Body::Drep(Diagnosis { route, ..asked }));
+        let outcomes = bench.receive(ETH1, Body::Drep(Diagnosis { route, ..request }));
         assert_eq!(dropped(&outcomes), Some(reason));
     }
-    let stray = bench.receive(ETH1, Body::Drep(asked));
+    let stray = bench.receive(ETH1, Body::Drep(request));
     assert_eq!(dropped(&stray), Some(DropReason::NotForUs));
     let requester = FilterSpec { source: ip("10.0.2.1"), selector: SourceSelector::Port(0) };
     let diagnostic = Diagnostic { requester, ..diagnostic() };
-    let unasked = bench.receive(ETH1, Body::Drep(Diagnosis { diagnostic, ..asked }));
+    let unasked = bench.receive(ETH1, Body::Drep(Diagnosis { diagnostic, ..request }));
     assert_eq!(dropped(&unasked), Some(DropReason::NotForUs));
 }
 
@@ -346,16 +346,16 @@ fn dreqs_over_rate_limit_or_disabled_are_dropped() {
     let diagnostics = Settings { per_second: 5, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
     let responses = [first_response()];
-    let asked = dreq(&bench, &responses);
-    let ask = |bench: &mut Bench| dropped(&bench.receive(ETH2, Body::Dreq(asked)));
+    let request = dreq(&bench, &responses);
+    let ask = |bench: &mut Bench| dropped(&bench.receive(ETH2, Body::Dreq(request)));
     let refused = (0..20).filter(|_| ask(&mut bench) == Some(DropReason::Limit)).count();
     assert_eq!(refused, 15);
     bench.now = bench.now + Duration::from_secs(1);
     assert_eq!(ask(&mut bench), None);
     let diagnostics = Settings { answer: false, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
-    let asked = dreq(&bench, &responses);
-    for body in [Body::Dreq(asked), Body::Drep(asked)] {
+    let request = dreq(&bench, &responses);
+    for body in [Body::Dreq(request), Body::Drep(request)] {
         assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::DiagnosticsOff));
     }
     assert_eq!(bench.engine.counters().received[7..9], [1, 1]);
@@ -375,7 +375,7 @@ fn diagnostics() -> impl Strategy<Value = Diagnostic> {
     let numbers = (any::<u8>(), any::<u8>(), any::<bool>(), any::<u16>(), any::<u16>());
     (numbers, address(), address(), port, any::<bool>()).prop_map(
         |((max_hops, hop_count, more, path_mtu, offset), last_hop, to, port, known)| {
-            let strange = FilterSpec { source: to, selector: SourceSelector::Port(port) };
+            let unknown_session = FilterSpec { source: to, selector: SourceSelector::Port(port) };
             Diagnostic {
                 max_hops,
                 hop_count,
@@ -383,8 +383,8 @@ fn diagnostics() -> impl Strategy<Value = Diagnostic> {
                 path_mtu,
                 fragment_offset: offset,
                 last_hop,
-                sender: if known { template() } else { strange },
-                requester: strange,
+                sender: if known { template() } else { unknown_session },
+                requester: unknown_session,
                 ..diagnostic()
             }
         },
@@ -400,13 +400,13 @@ proptest! {
         is_question: bool,
         lih in prop_oneof![Just(1_u32), Just(2), any::<u32>()],
         route in proptest::option::of((any::<u8>(), proptest::collection::vec(address(), 0..20))),
-        told in 0_usize..20,
+        responses_sent in 0_usize..20,
         wanted in proptest::option::of(proptest::collection::vec(any::<(u8, u8)>(), 0..20)),
         ttl: u8,
     ) {
         let mut bench = reserved();
         let before = bench.engine.population();
-        let responses = vec![first_response(); told];
+        let responses = vec![first_response(); responses_sent];
         let wanted: Option<Vec<Selected>> = wanted.map(|wanted| {
             wanted.into_iter().map(|(class_num, c_type)| Selected { class_num, c_type }).collect()
         });

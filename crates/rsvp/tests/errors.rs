@@ -126,8 +126,8 @@ fn resv_without_path_state_is_refused() {
     assert_eq!(resv_err(&outcomes), (ip(DOWNSTREAM), expected));
 
     router.receive(ETH1, Body::Path(path()));
-    let stranger = FilterSpec { source: ip("10.0.0.77"), selector: SourceSelector::Port(1) };
-    let flow = FixedFilterFlow { filter: stranger, ..flow(2) };
+    let unknown_sender = FilterSpec { source: ip("10.0.0.77"), selector: SourceSelector::Port(1) };
+    let flow = FixedFilterFlow { filter: unknown_sender, ..flow(2) };
     let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(resv_err(&outcomes).1.code, ErrorCode::NoSenderInformation);
     assert_eq!(router.held(), Rate::ZERO);

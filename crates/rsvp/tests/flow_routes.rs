@@ -18,13 +18,13 @@ struct Host(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     hop: Option<Hop>,
-    asked: Vec<(Flow, Option<InterfaceId>)>,
+    lookups: Vec<(Flow, Option<InterfaceId>)>,
 }
 
 impl FlowResolver for Host {
     fn resolve(&mut self, flow: &Flow, incoming: Option<InterfaceId>) -> Resolution {
         let mut state = self.0.lock().expect("alive");
-        state.asked.push((*flow, incoming));
+        state.lookups.push((*flow, incoming));
         state.hop.map_or(Resolution::Nowhere, Resolution::Through)
     }
 }
@@ -36,7 +36,7 @@ impl Host {
     }
 
     fn lookups(&self) -> Vec<(Flow, Option<InterfaceId>)> {
-        std::mem::take(&mut self.0.lock().expect("alive").asked)
+        std::mem::take(&mut self.0.lock().expect("alive").lookups)
     }
 }
 
@@ -129,8 +129,8 @@ fn path_goes_to_another_router_of_the_same_link_at_once() {
     host.send_through(ETH2, "10.0.2.7");
     router.routes.flows_changed(prefix());
     router.host(HostEvent::RouteChanged(prefix()));
-    let told = router.pass(Duration::from_secs(3));
-    assert_eq!(sent_routes(&told), [(Some(ETH2), Some(ip("10.0.2.7")))]);
+    let outcomes = router.pass(Duration::from_secs(3));
+    assert_eq!(sent_routes(&outcomes), [(Some(ETH2), Some(ip("10.0.2.7")))]);
 }
 
 #[test]

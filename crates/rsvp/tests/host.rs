@@ -157,8 +157,8 @@ fn reserve_command_after_path_sends_resv() {
 fn new_session_is_notified_of_known_senders() {
     let mut host = receiver();
     host.receive(ETH1, Body::Path(path()));
-    let heard = events(&host.command(open()));
-    assert!(matches!(heard[..], [Event::Path { application: APPLICATION, .. }]), "{heard:?}");
+    let reported = events(&host.command(open()));
+    assert!(matches!(reported[..], [Event::Path { application: APPLICATION, .. }]), "{reported:?}");
 }
 
 /// The ResvConf travels hop by hop: a router forwards it, the receiver's host notifies the application.
@@ -209,7 +209,7 @@ fn confirmation_is_forwarded_to_application() {
 #[test]
 fn receiver_is_notified_of_resv_err() {
     let (in_place, not_guilty) = (ErrorSpec::IN_PLACE, ErrorSpec::NOT_GUILTY);
-    for (asked, flags, told) in [
+    for (requested, flags, expected) in [
         (2, 0, Some(not_guilty)),
         (2, in_place, None),
         (5, 0, Some(0)),
@@ -218,7 +218,7 @@ fn receiver_is_notified_of_resv_err() {
         let mut host = receiver();
         host.command(open());
         host.receive(ETH1, Body::Path(path()));
-        host.command(reserve(asked, false));
+        host.command(reserve(requested, false));
         let flows = [flow(5)];
         let failed = ErrorSpec {
             node: ip("10.0.0.254"),
@@ -239,8 +239,8 @@ fn receiver_is_notified_of_resv_err() {
             Event::ResvError { error, .. } => Some(*error),
             _ => None,
         });
-        let told = told.map(|flags| ErrorSpec { flags, ..failed });
-        assert_eq!(error, told, "asked for {asked}, flags {flags}");
+        let expected = expected.map(|flags| ErrorSpec { flags, ..failed });
+        assert_eq!(error, expected, "asked for {requested}, flags {flags}");
     }
 }
 
@@ -262,14 +262,14 @@ fn sender_is_notified_of_path_err() {
         carried: Carried::Objects(&[]),
         sender: Some((template(), Some(tspec(2)))),
     };
-    let heard = events(&host.receive(ETH2, Body::PathErr(message)));
+    let reported = events(&host.receive(ETH2, Body::PathErr(message)));
     let expected = Event::PathError {
         application: APPLICATION,
         session: session(),
         error,
         template: template(),
     };
-    assert_eq!(heard, [expected]);
+    assert_eq!(reported, [expected]);
 }
 
 /// RELEASE: the sender is torn downstream, the reservation upstream, and refreshes end.
@@ -299,10 +299,10 @@ fn receiver_is_notified_of_sender_end() {
     host.command(open());
     host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
-    let heard = events(&host.receive(ETH1, Body::PathTear(path_tear())));
+    let reported = events(&host.receive(ETH1, Body::PathTear(path_tear())));
     let gone =
         Event::PathGone { application: APPLICATION, session: session(), template: template() };
-    assert!(heard.contains(&gone), "{heard:?}");
+    assert!(reported.contains(&gone), "{reported:?}");
     assert_eq!(host.engine.population(), (0, 0, 0));
     // The sender may return.
     assert!(matches!(events(&host.receive(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
@@ -318,7 +318,7 @@ fn receivers_on_one_host_are_merged() {
     host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
     let request = ReserveRequest::FixedFilter { filter: template(), flowspec: flowspec(4) };
-    let asked = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
+    let requested = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
         Some(Body::Resv(resv)) => match resv.flows {
             FlowDescriptors::FixedFilter(flows) => flows.iter().next().and_then(|f| f.flowspec),
             _ => None,
@@ -326,9 +326,9 @@ fn receivers_on_one_host_are_merged() {
         _ => None,
     };
     let outcomes = host.command(Command::Reserve { application: other, request, confirm: false });
-    assert_eq!(asked(&outcomes), Some(flowspec(4)));
+    assert_eq!(requested(&outcomes), Some(flowspec(4)));
     let outcomes = host.command(Command::Release { application: other });
-    assert_eq!(asked(&outcomes), Some(flowspec(2)));
+    assert_eq!(requested(&outcomes), Some(flowspec(2)));
 }
 
 /// Invalid commands are rejected with the reason, and leave no state.
@@ -425,19 +425,19 @@ fn multicast_sender_and_receiver_on_one_host_are_confirmed() {
         host.command(Command::Session { application, session });
     }
     for mbps in [1, 2] {
-        let heard = events(&host.command(send(mbps)));
-        let announced = heard.iter().find_map(|event| match event {
+        let reported = events(&host.command(send(mbps)));
+        let announced = reported.iter().find_map(|event| match event {
             Event::Path { application: SECOND, tspec, .. } => Some(*tspec),
             _ => None,
         });
-        assert_eq!(announced, Some(tspec(mbps)), "{heard:?}");
+        assert_eq!(announced, Some(tspec(mbps)), "{reported:?}");
     }
     let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
-    let heard =
+    let reported =
         events(&host.command(Command::Reserve { application: SECOND, request, confirm: true }));
     let confirmed = |event: &Event| matches!(event, Event::Confirmed { application: SECOND, node, .. } if *node == ip(SENDER));
-    assert!(heard.iter().any(confirmed), "{heard:?}");
-    assert!(heard.iter().any(|event| matches!(event, Event::Resv { .. })), "{heard:?}");
+    assert!(reported.iter().any(confirmed), "{reported:?}");
+    assert!(reported.iter().any(|event| matches!(event, Event::Resv { .. })), "{reported:?}");
 }
 
 /// RESV_CONFIRM for a group has the address of the interface that the data arrives through.
@@ -448,9 +448,9 @@ fn multicast_receiver_requests_confirmation_at_own_address() {
     host.command(Command::Session { application: APPLICATION, session });
     host.receive(ETH1, Body::Path(Path { session, ..path() }));
     let outcomes = host.command(reserve(2, true));
-    let asked = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+    let requested = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::Resv(resv) => Some(resv.confirm),
         _ => None,
     });
-    assert_eq!(asked, Some(Some(ip("10.0.1.2"))));
+    assert_eq!(requested, Some(Some(ip("10.0.1.2"))));
 }

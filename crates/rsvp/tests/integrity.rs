@@ -205,12 +205,12 @@ fn key_rollover_keeps_last_key() {
     }
     let outcomes = send(&mut bench, 1_201, 2);
     assert_eq!(signature(sent_octets(&outcomes)[0]).map(|(key, _)| key), Some(2));
-    let told = |outcomes: &[Outcome]| {
+    let report_count = |outcomes: &[Outcome]| {
         let expired = Event::LastKeyExpired { key: 2 };
         events(outcomes).iter().filter(|event| **event == expired).count()
     };
-    assert_eq!(told(&outcomes), 1);
-    assert_eq!(told(&send(&mut bench, 1_202, 2)), 0);
+    assert_eq!(report_count(&outcomes), 1);
+    assert_eq!(report_count(&send(&mut bench, 1_202, 2)), 0);
     assert_eq!(dropped(&send(&mut bench, 1_202, 1)), [DropReason::KeyNotValid]);
 }
 

@@ -61,17 +61,17 @@ fn message_of_unknown_neighbor_is_dropped() {
         [("eth1".to_owned(), only("10.0.1.1/32")), ("eth2".to_owned(), only("10.0.2.0/30"))];
     let mut bench =
         with_limits(limits::Settings { interfaces: interfaces.into(), ..Default::default() });
-    let stranger = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
-    let outcomes = bench.receive(ETH1, Body::Path(Path { hop: stranger, ..path() }));
+    let unknown_hop = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
+    let outcomes = bench.receive(ETH1, Body::Path(Path { hop: unknown_hop, ..path() }));
     assert!(sent(&outcomes).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
         ((0, 0, 0), 1)
     );
     announce(&mut bench, 1);
-    let stranger = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
+    let unknown_hop = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
     let flows = [flow(1)];
-    let resv = Resv { session: session_to(1), hop: stranger, ..resv(&flows) };
+    let resv = Resv { session: session_to(1), hop: unknown_hop, ..resv(&flows) };
     assert!(sent(&bench.receive(ETH2, Body::Resv(resv))).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),

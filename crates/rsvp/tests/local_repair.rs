@@ -202,12 +202,15 @@ fn destination_moved_to_host_notifies_applications() {
     let changed = HostEvent::InterfaceChanged(ETH2);
     router.add_interface_with(ETH2, &["10.0.2.1", RECEIVER], Rate::from_mbps(10));
     router.host(changed);
-    let heard = events(&router.pass(DELAY));
-    assert!(matches!(heard[..], [Event::Path { .. }, Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.pass(DELAY));
+    assert!(matches!(reported[..], [Event::Path { .. }, Event::PathState { .. }]), "{reported:?}");
     router.add_interface(ETH2, "10.0.2.1");
     router.host(changed);
-    let heard = events(&router.pass(DELAY));
-    assert!(matches!(heard[..], [Event::PathGone { .. }, Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.pass(DELAY));
+    assert!(
+        matches!(reported[..], [Event::PathGone { .. }, Event::PathState { .. }]),
+        "{reported:?}"
+    );
 }
 
 /// The route flaps so that the data is back on the old path just when that is about to end, and gone from it before the

@@ -155,11 +155,11 @@ fn higher_priority_preempts_lower() {
         .collect();
     assert_eq!(teardown, [1]);
     assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_))));
-    let told = |event: &Event| {
+    let reported = |event: &Event| {
         matches!(event, Event::Reservation { change: Change::Preempted, session, .. }
             if session.port == 1)
     };
-    assert!(events(&outcomes).iter().any(told));
+    assert!(events(&outcomes).iter().any(reported));
     assert_eq!((bench.held(), bench.engine.counters().preempted), (Rate::from_mbps(5), 1));
     // The receiver does not know yet, and repeats its request: the more important one stays.
     let again = ask(&mut bench, 1, 5, &priority_data(3));

@@ -28,11 +28,11 @@ fn send() -> Command {
 
 /// Extent in the last upcall about the reservation.
 fn reach(outcomes: &[common::Outcome]) -> Outcome {
-    let told = events(outcomes).into_iter().rev().find_map(|event| match event {
+    let outcome = events(outcomes).into_iter().rev().find_map(|event| match event {
         Event::Resv { reach, .. } | Event::Confirmed { reach, .. } => Some(*reach),
         _ => None,
     });
-    told.unwrap_or_else(|| panic!("{outcomes:?}"))
+    outcome.unwrap_or_else(|| panic!("{outcomes:?}"))
 }
 
 /// A sender whose reservation comes from this next hop.
@@ -46,24 +46,27 @@ fn requested_by(host: &mut Bench, next_hop: &str) -> Outcome {
 
 #[test]
 fn sender_knows_of_its_next_hop_and_no_more() {
-    let told = requested_by(&mut sender(), DOWNSTREAM);
+    let outcome = requested_by(&mut sender(), DOWNSTREAM);
     let by = Word { node: Some(Speaker::Address(ip(DOWNSTREAM))), message: Told::Resv };
-    assert_eq!((told.kind, told.by, told.from), (Kind::Unverified, Some(by), Some(ip(SENDER))));
+    assert_eq!(
+        (outcome.kind, outcome.by, outcome.from),
+        (Kind::Unverified, Some(by), Some(ip(SENDER)))
+    );
 }
 
 #[test]
 fn receiver_that_is_the_next_hop_on_the_link_is_the_whole_path() {
     let mut host = sender();
     host.add_route("10.0.9.9/32", ETH2, None);
-    let told = requested_by(&mut host, RECEIVER);
-    assert_eq!((told.kind, told.to), (Kind::Whole, Some(ip(RECEIVER))));
+    let outcome = requested_by(&mut host, RECEIVER);
+    assert_eq!((outcome.kind, outcome.to), (Kind::Whole, Some(ip(RECEIVER))));
 }
 
 /// The receiver answers, but routers without RSVP are on the route to it.
 #[test]
 fn next_hop_behind_routers_is_part_of_the_path() {
-    let told = requested_by(&mut sender(), RECEIVER);
-    assert_eq!((told.kind, told.hops_without), (Kind::OnlyHere, None), "all of them are");
+    let outcome = requested_by(&mut sender(), RECEIVER);
+    assert_eq!((outcome.kind, outcome.hops_without), (Kind::OnlyHere, None), "all of them are");
     assert_eq!(requested_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
 }
 
@@ -101,10 +104,10 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
 
 #[test]
 fn confirmation_of_the_sender_over_counted_hops_is_the_whole_path() {
-    let told = confirmed_by(SENDER, Some(3), false, (63, 63));
+    let outcome = confirmed_by(SENDER, Some(3), false, (63, 63));
     let by = Word { node: Some(Speaker::Address(ip(SENDER))), message: Told::ResvConf };
-    assert_eq!((told.kind, told.by, told.nodes), (Kind::Whole, Some(by), Some(3)));
-    assert_eq!((told.from, told.to), (Some(ip(SENDER)), Some(ip(RECEIVER))));
+    assert_eq!((outcome.kind, outcome.by, outcome.nodes), (Kind::Whole, Some(by), Some(3)));
+    assert_eq!((outcome.from, outcome.to), (Some(ip(SENDER)), Some(ip(RECEIVER))));
 }
 
 #[test]
@@ -147,15 +150,18 @@ fn address_translation_is_reported_once_for_each_sender() {
     };
     let mut host = receiver();
     host.command(open());
-    let told = path_from(&mut host, "192.0.2.1");
-    assert_eq!(told[0], expected(Some(APPLICATION)), "{told:?}");
+    let outcome = path_from(&mut host, "192.0.2.1");
+    assert_eq!(outcome[0], expected(Some(APPLICATION)), "{outcome:?}");
     assert_eq!(path_from(&mut host, "192.0.2.1"), [], "a refresh is no news");
     assert_eq!(host.engine.counters().translated, 1);
     let nobody = path_from(&mut receiver(), "192.0.2.1");
     assert_eq!(nobody[0], expected(None), "{nobody:?}");
     // The sender itself, and a router that uses its own address.
     for source in [SENDER, UPSTREAM] {
-        let told = path_from(&mut receiver(), source);
-        assert!(!told.iter().any(|event| matches!(event, Event::Translated { .. })), "{told:?}");
+        let outcome = path_from(&mut receiver(), source);
+        assert!(
+            !outcome.iter().any(|event| matches!(event, Event::Translated { .. })),
+            "{outcome:?}"
+        );
     }
 }

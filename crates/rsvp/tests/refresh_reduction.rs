@@ -260,10 +260,10 @@ fn nack_causes_one_full_message() {
     let outcomes = router.pass(MS);
     assert_eq!(path_id(&outcomes), Some(path));
     // A NACK from another node than the receiver has no effect.
-    let strange = acknowledgement(AcknowledgementKind::Nack, resv);
-    acks(&mut router, ETH2, &[strange]);
+    let nack_elsewhere = acknowledgement(AcknowledgementKind::Nack, resv);
+    acks(&mut router, ETH2, &[nack_elsewhere]);
     assert!(sent(&router.pass(10 * MS)).is_empty());
-    acks(&mut router, ETH1, &[strange]);
+    acks(&mut router, ETH1, &[nack_elsewhere]);
     assert_eq!(sent(&router.pass(MS))[0].1.message_id, Some(resv));
 }
 
@@ -281,14 +281,15 @@ fn new_epoch_causes_full_resend() {
 fn late_timer_makes_up_for_missed_bursts() {
     let mut router = router();
     introduce(&mut router);
-    let mut told = Vec::new();
+    let mut acknowledgements = Vec::new();
     for port in 1..=1_000 {
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(port);
         let id = path_id(&receive_path_with_id(&mut router, path, message_id(port.into())));
-        told.push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
+        acknowledgements
+            .push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
     }
-    acks(&mut router, ETH2, &told);
+    acks(&mut router, ETH2, &acknowledgements);
     receive_resv_with_id(&mut router, 1, Some(message_id(1)));
     router.pass(20 * MS);
     receive_resv_with_id(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..message_id(5) }));

@@ -135,15 +135,15 @@ fn sender_with_new_previous_hop_is_not_refreshed_at_old_one() {
     let mut moved = path_of(2);
     moved.hop.address = ip("10.0.1.9");
     receive(&mut router, ETH1, &capable_message(Body::Path(moved), Some(message_id(7))));
-    let mut asked = 0;
+    let mut resv_count = 0;
     for _ in 0..4 {
         summary(&mut router, ETH1, &[1]);
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(15 * SECOND);
         assert!(!summary_ids(&outcomes).contains(&name.id));
-        asked += resvs(&outcomes);
+        resv_count += resvs(&outcomes);
     }
-    assert!(asked >= 1, "what is left is asked for by whole messages");
+    assert!(resv_count >= 1, "what is left is asked for by whole messages");
 }
 
 /// A blocked request is sent again when its blockade ends, so it cannot be in summary refreshes.
@@ -240,8 +240,8 @@ fn new_next_hop_on_same_interface_gets_path() {
 fn changed_interface_causes_resend() {
     let (mut router, path, _) = acknowledged_router();
     change(&mut router, ETH2, |interface| interface.mtu -= 100);
-    let told = path_id(&router.pass(10 * MS)).expect("it takes part");
-    assert!(told.id > path.id);
+    let message_id = path_id(&router.pass(10 * MS)).expect("it takes part");
+    assert!(message_id.id > path.id);
 }
 
 /// An IPv6 address is added a second or two after the link is up, when duplicate address detection has finished. IPv4

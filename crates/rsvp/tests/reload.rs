@@ -175,20 +175,20 @@ fn changed_message_content_is_sent_again() {
         new.dclass = [("eth1".to_owned(), vec![Dscp(46)])].into();
     });
     let outcomes = bench.pass(100 * MS);
-    let mut told = (false, false);
+    let mut sent_again = (false, false);
     for (_, message) in sent(&outcomes) {
         let id = message.message_id.expect("both take part");
         match message.body {
-            Body::Path(said) => told.0 = said.refresh_ms == 10_000 && id.id > path.id,
+            Body::Path(said) => sent_again.0 = said.refresh_ms == 10_000 && id.id > path.id,
             Body::Resv(said) => {
                 let marked = said.carried.iter().next().is_some();
-                told.1 = said.refresh_ms == 10_000 && marked && id.id > resv.id;
+                sent_again.1 = said.refresh_ms == 10_000 && marked && id.id > resv.id;
                 acks(&mut bench, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
             }
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(told, (true, true));
+    assert_eq!(sent_again, (true, true));
     let outcomes = bench.pass(12 * SECOND);
     assert!(!summary_ids(&outcomes).is_empty(), "summaries keep the new pace");
 }

@@ -211,8 +211,8 @@ fn changed_adspec_notifies_receivers() {
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
-    let heard = events(&host.receive(ETH1, Body::Path(advertised)));
-    assert!(matches!(heard[..], [Event::Path { offer: Some(_), .. }]), "{heard:?}");
+    let reported = events(&host.receive(ETH1, Body::Path(advertised)));
+    assert!(matches!(reported[..], [Event::Path { offer: Some(_), .. }]), "{reported:?}");
 }
 
 /// A sender whose data only passes through is not reported to applications of this host, even if they have its session
@@ -221,8 +221,8 @@ fn changed_adspec_notifies_receivers() {
 fn transit_sender_notifies_no_application() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
-    let heard = events(&router.receive(ETH1, Body::Path(path())));
-    assert!(matches!(heard[..], [Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.receive(ETH1, Body::Path(path())));
+    assert!(matches!(reported[..], [Event::PathState { .. }]), "{reported:?}");
 }
 
 /// A ResvConf is forwarded to the receiver in it, and nowhere else.

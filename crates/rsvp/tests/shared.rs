@@ -141,8 +141,8 @@ fn invalid_shared_request_is_refused() {
     };
     let senders = [sender_on(4000), sender_on(4001), sender_on(4002)];
     let mut router = router_with([4000]);
-    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
-    let flows = FlowDescriptors::SharedExplicit(Some(nonsense), List::Items(&senders[..1]));
+    let invalid = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let flows = FlowDescriptors::SharedExplicit(Some(invalid), List::Items(&senders[..1]));
     let outcomes = router.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
     assert_eq!(error(&outcomes), Some((ErrorCode::TrafficControlError, 3)));
 
@@ -162,9 +162,9 @@ fn unicast_wildcard_request_has_no_scope() {
     other.hop.address = ip("10.0.1.3");
     router.receive(ETH1, Body::Path(other));
     let outcomes = router.receive(ETH2, Body::Resv(wildcard(2)));
-    let mut told = sent_texts(&outcomes);
-    told.sort();
-    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
+    assert_eq!(texts, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
 }
 
 /// RFC 2205 section 3.4: a request for a group with data from two interfaces lists the senders of each that it is meant
@@ -218,9 +218,9 @@ fn local_sender_is_not_in_scope() {
     let request = Resv { scope: Some(List::Items(&scope)), ..wildcard(2) };
     let outcomes = router.receive(ETH2, to_group(Body::Resv(request)));
     assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
-    let heard = events(&outcomes);
+    let reported = events(&outcomes);
     let mine = |event: &Event| matches!(event, Event::Resv { filter, .. } if *filter == template);
-    assert!(heard.iter().any(mine), "{heard:?}");
+    assert!(reported.iter().any(mine), "{reported:?}");
 }
 
 /// Objects of unknown classes are forwarded with shared requests, too, and follow the latest message.
@@ -255,23 +255,23 @@ fn shared_request_forwards_unknown_objects() {
 /// A repeated RESV_CONFIRM gets another answer although nothing has changed; the sender gets no event.
 #[test]
 fn repeated_confirmation_request_is_answered() {
-    let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
+    let confirmed = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
     let mut router = router_with([4000]);
     for _ in 0..2 {
-        let outcomes = router.receive(ETH2, Body::Resv(wish));
+        let outcomes = router.receive(ETH2, Body::Resv(confirmed));
         assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
     }
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(9), ttl: 63 });
-    let heard = |outcomes: &[Outcome]| {
+    let reported = |outcomes: &[Outcome]| {
         events(outcomes).iter().filter(|event| matches!(event, Event::Resv { .. })).count()
     };
-    let first = host.receive(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&first), sent_texts(&first)), (1, vec!["ResvConf".into()]));
-    let second = host.receive(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&second), sent_texts(&second)), (0, vec!["ResvConf".into()]));
+    let first = host.receive(ETH2, Body::Resv(confirmed));
+    assert_eq!((reported(&first), sent_texts(&first)), (1, vec!["ResvConf".into()]));
+    let second = host.receive(ETH2, Body::Resv(confirmed));
+    assert_eq!((reported(&second), sent_texts(&second)), (0, vec!["ResvConf".into()]));
 }
 
 /// A ResvConf for a shared request reaches the applications that have reserved in that style, and no others.
@@ -292,12 +292,14 @@ fn shared_confirmation_reaches_application() {
         flows,
     };
     let wildcard = FlowDescriptors::Wildcard(Some(flowspec(2)));
-    let heard = events(&host.receive(ETH1, Body::ResvConf(confirmation(wildcard))));
-    let [Event::Confirmed { style: Style::Wildcard, .. }] = heard[..] else { panic!("{heard:?}") };
+    let reported = events(&host.receive(ETH1, Body::ResvConf(confirmation(wildcard))));
+    let [Event::Confirmed { style: Style::Wildcard, .. }] = reported[..] else {
+        panic!("{reported:?}")
+    };
     let senders = [template()];
     let explicit = FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&senders));
-    let heard = events(&host.receive(ETH1, Body::ResvConf(confirmation(explicit))));
-    assert!(matches!(heard[..], [Event::Dropped { .. }]), "{heard:?}");
+    let reported = events(&host.receive(ETH1, Body::ResvConf(confirmation(explicit))));
+    assert!(matches!(reported[..], [Event::Dropped { .. }]), "{reported:?}");
 }
 
 /// More senders than fit into a message are sent in several; a wildcard request lists none.
@@ -337,10 +339,10 @@ fn shared_reservation_refused_by_traffic_control_is_removed() {
     let claim = installation.claim;
     let owner = router.ledger.owner(claim).expect("it is owned");
     let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
-    let mut told = sent_texts(&outcomes);
-    told.sort();
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
     assert_eq!(
-        told,
+        texts,
         [
             "ResvErr to 10.0.2.2: SE 2 of 4000 4001",
             "ResvErr to 10.0.2.3: SE 1 of 4000",

@@ -3,9 +3,9 @@
 //! A DREQ starts at the LAST-HOP, a node on the path of a sender's data, and follows path state towards the sender.
 //! Each node adds a DIAG_RESPONSE with its state of the session (`response`), and forwards the DREQ or returns it as a
 //! DREP: because it is the sender's node, because it has no path state, or because the requested number of nodes was
-//! reached (`answer`). A message that becomes too long for the links is returned in fragments. DREPs are sent to the
+//! reached (`dreq`). A message that becomes too long for the links is returned in fragments. DREPs are sent to the
 //! requester directly, or along the ROUTE that the DREQ has recorded, which also works if only neighbours trust each
-//! other (`reply`).
+//! other (`drep`).
 //!
 //! Diagnostics do not change RSVP state. A requester is a node itself (`trace`): it repeats a DREQ without answer, and
 //! then searches for the silent node by requesting one hop more each time.

@@ -159,11 +159,11 @@ impl Rsvp {
         };
         let multicast = session.destination.is_multicast();
         let last_hop = question.last_hop.or((!multicast).then_some(session.destination));
-        let own = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
-        let own = own.ok_or(Rejection::NoRoute)?;
-        let last_hop = last_hop.unwrap_or(own);
-        let alike = own.is_ipv4() == session.destination.is_ipv4()
-            && own.is_ipv4() == sender.source.is_ipv4();
+        let local_address = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
+        let local_address = local_address.ok_or(Rejection::NoRoute)?;
+        let last_hop = last_hop.unwrap_or(local_address);
+        let alike = local_address.is_ipv4() == session.destination.is_ipv4()
+            && local_address.is_ipv4() == sender.source.is_ipv4();
         if !alike || !is_unicast(last_hop) || !is_unicast(sender.source) {
             return Err(Rejection::BadSession);
         }
@@ -176,7 +176,7 @@ impl Rsvp {
             session,
             sender,
             last_hop,
-            local_address: own,
+            local_address,
             max_hops: question.max_hops,
             ends_at: cx.now + question.patience.min(LONGEST),
             request_id: 0,
@@ -202,7 +202,7 @@ impl Rsvp {
             session,
             sender,
             last_hop,
-            local_address: own,
+            local_address,
             reach,
             attempt,
             ..
@@ -223,7 +223,7 @@ impl Rsvp {
         let by_route = attempt % 2 == 1;
         let question = Diagnosis {
             session,
-            hop: RsvpHop { address: own, lih: 0 },
+            hop: RsvpHop { address: local_address, lih: 0 },
             diagnostic: Diagnostic {
                 max_hops,
                 hop_count: 0,
@@ -233,7 +233,7 @@ impl Rsvp {
                 fragment_offset: 0,
                 last_hop,
                 sender,
-                requester: FilterSpec { source: own, selector: SourceSelector::Port(0) },
+                requester: FilterSpec { source: local_address, selector: SourceSelector::Port(0) },
             },
             select: None,
             route: by_route.then_some(Route { pointer: 0, nodes: List::EMPTY }),
@@ -243,7 +243,7 @@ impl Rsvp {
         if cx.context.interfaces.is_local(last_hop) {
             self.handle_dreq(cx, &question, 0);
         } else {
-            let outgoing_message = OutgoingMessage::new(to_neighbor(own, last_hop));
+            let outgoing_message = OutgoingMessage::new(to_neighbor(local_address, last_hop));
             self.refresh_reduction.send(
                 &mut self.counters,
                 cx.out,

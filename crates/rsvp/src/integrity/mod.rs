@@ -10,7 +10,7 @@
 //!
 //! Signing is the last step of handling an input: each message among its effects is rewritten with INTEGRITY
 //! ([`sign`]). No rule of the protocol can omit it, and it costs nothing if not configured. Verification precedes
-//! parsing ([`guard`]). A Bundle has no digest; each message in it has its own (RFC 2961 section 3.2).
+//! parsing ([`verify`]). A Bundle has no digest; each message in it has its own (RFC 2961 section 3.2).
 //!
 //! # Sequence numbers
 //!

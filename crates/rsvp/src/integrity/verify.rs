@@ -48,11 +48,11 @@ impl Rsvp {
             _ if !secured.receives() => return true,
             Some(MessageType::IntegrityResponse) => self
                 .verify(cx, datagram, interface)
-                .and_then(|genuine| self.receive_response(datagram, &genuine)),
+                .and_then(|verified| self.receive_response(datagram, &verified)),
             _ => {
                 let verdict = self
                     .verify(cx, datagram, interface)
-                    .and_then(|genuine| self.check_sequence(cx.now, &genuine));
+                    .and_then(|verified| self.check_sequence(cx.now, &verified));
                 self.send_challenges(cx);
                 if verdict.is_ok() {
                     mark(Checkpoint::Integrity);
@@ -104,16 +104,16 @@ impl Rsvp {
         })
     }
 
-    fn check_sequence(&mut self, now: Time, genuine: &VerifiedMessage) -> Result<(), DropReason> {
-        let &VerifiedMessage { key_id, sender, sequence, handshake_flag: answers } = genuine;
+    fn check_sequence(&mut self, now: Time, verified: &VerifiedMessage) -> Result<(), DropReason> {
+        let &VerifiedMessage { key_id, sender, sequence, handshake_flag } = verified;
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        integrity.handshakes.check_sequence(now, (key_id, sender), sequence, answers)
+        integrity.handshakes.check_sequence(now, (key_id, sender), sequence, handshake_flag)
     }
 
     fn receive_response(
         &mut self,
         datagram: &Datagram<'_>,
-        genuine: &VerifiedMessage,
+        verified: &VerifiedMessage,
     ) -> Result<(), DropReason> {
         let Ok(Message { body: Body::IntegrityResponse(challenge), .. }) =
             Message::parse(datagram.payload)
@@ -121,8 +121,8 @@ impl Rsvp {
             return Err(DropReason::Malformed);
         };
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        let peer = (genuine.key_id, genuine.sender);
-        integrity.handshakes.accept_response(peer, challenge, genuine.sequence)
+        let peer = (verified.key_id, verified.sender);
+        integrity.handshakes.accept_response(peer, challenge, verified.sequence)
     }
 
     /// Sends an Integrity Response signed with the key that the challenge names, and resends the messages that the

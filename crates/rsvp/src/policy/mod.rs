@@ -73,10 +73,9 @@ impl Policy {
     /// Returns `None` if nothing is configured.
     pub(crate) fn new(settings: &Settings) -> Option<Policy> {
         (*settings != Settings::default()).then(|| {
-            let (numbers, next_number) = Default::default();
+            let (account_numbers, next_number) = Default::default();
             let (empty, accounts) = (Settings::default(), Accounts::default());
-            let mut policy =
-                Policy { settings: empty, account_numbers: numbers, next_number, accounts };
+            let mut policy = Policy { settings: empty, account_numbers, next_number, accounts };
             policy.reload(settings);
             policy
         })
@@ -86,10 +85,10 @@ impl Policy {
     pub(crate) fn reload(&mut self, settings: &Settings) {
         let mut before: Vec<(usize, &Rule)> =
             self.account_numbers.iter().copied().zip(&self.settings.rules).collect();
-        let mut numbers = Vec::with_capacity(settings.rules.len());
+        let mut account_numbers = Vec::with_capacity(settings.rules.len());
         for rule in &settings.rules {
             let same = before.iter().position(|(_, old)| old.has_same_conditions(rule));
-            numbers.push(match same {
+            account_numbers.push(match same {
                 Some(found) => before.remove(found).0,
                 None => {
                     self.next_number += 1;
@@ -97,7 +96,7 @@ impl Policy {
                 }
             });
         }
-        self.account_numbers = numbers;
+        self.account_numbers = account_numbers;
         self.settings = settings.clone();
     }
 }

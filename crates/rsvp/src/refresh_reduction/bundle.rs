@@ -96,9 +96,9 @@ impl Bundler {
             messages: sum.messages + u64::from(bundle.count),
         });
         if bundled.bundles > 0 {
-            let Bundler { bundle_of_effect: places, bundles, .. } = self;
+            let Bundler { bundle_of_effect, bundles, .. } = self;
             out.rewrite_messages(0, |number, how, message, octets| {
-                let bundle = bundles.get_mut(places[number] as usize);
+                let bundle = bundles.get_mut(bundle_of_effect[number] as usize);
                 let Some(bundle) = bundle.filter(|bundle| bundle.count > 1) else {
                     octets.extend_from_slice(message);
                     return true;

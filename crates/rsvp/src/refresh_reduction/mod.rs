@@ -2,35 +2,37 @@
 //!
 //! # Sending
 //!
-//! A Path or Resv to a neighbour that supports refresh reduction carries a MESSAGE_ID. [`SentMessageIds`] keeps which state the
-//! identifier stands for. New information gets a new identifier and waits in the [`RetransmissionQueue`] until it is acknowledged.
-//! A retransmission is built anew from the state, since only the state is kept. Once acknowledged, the identifier is in the
-//! neighbour's [`SummaryRefreshList`](summary_refresh_list::SummaryRefreshList), the state is no longer refreshed by messages of its
-//! own, and in each refresh interval the list leaves in a few Srefresh messages. If a neighbour answers with a MESSAGE_ID NACK, or
-//! shows by a new epoch that it has restarted, it is sent the state again. State that was never acknowledged is refreshed as in
-//! RFC 2205.
+//! A Path or Resv to a neighbour that supports refresh reduction has a MESSAGE_ID. [`SentMessageIds`] stores the state
+//! that each identifier stands for. Changed state gets a new identifier and waits in the [`RetransmissionQueue`] for
+//! its acknowledgement. A retransmission is built from the state, since no copy is stored. Once acknowledged, the
+//! identifier is in the neighbour's [`SummaryRefreshList`](summary_refresh_list::SummaryRefreshList), the state has no
+//! refresh messages any more, and in each refresh interval a few Srefresh messages contain the whole list. A neighbour
+//! that answers with a MESSAGE_ID NACK, or shows by a new epoch that it has restarted, gets the state again. State
+//! that was never acknowledged is refreshed as in RFC 2205.
 //!
-//! Tears, errors and confirmations have no state to be built from: a copy of each is kept until it is acknowledged.
+//! Tears, errors and confirmations have no state to build them from: a copy of each is stored until it is
+//! acknowledged.
 //!
-//! Messages that several inputs cause for one neighbour can leave in one datagram: see [`Bundler`].
+//! Messages that several inputs cause for one neighbour can be sent in one datagram: see [`Bundler`].
 //!
 //! # Receiving
 //!
-//! State blocks keep the MESSAGE_ID of the neighbour's last message about them, and the
-//! [`MessageIdIndex`](message_id_key::MessageIdIndex) finds them by it. A message that a later one has overtaken is dropped. An
-//! identifier in an Srefresh counts like the message itself.
+//! State blocks store the MESSAGE_ID of the neighbour's last message about them, and the
+//! [`MessageIdIndex`](message_id_key::MessageIdIndex) finds them by it. A message that arrives after a later one is
+//! dropped. An identifier in an Srefresh counts like the message itself.
 //!
 //! # Odd cases
 //!
-//! - **The next hop** is known from the route. A Path to a next hop that has not been heard yet has no MESSAGE_ID, since a node
-//!   that does not know the class would refuse it. The first message from there shows what the node supports.
-//! - **A neighbour stops to support refresh reduction**: its state is sent once more, without MESSAGE_ID, and refreshed as in RFC 2205.
-//! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by itself until it is
-//!   accepted.
-//! - **A Resv for several senders** of a foreign node has one identifier for several states. The identifier is not kept, so the node
-//!   is asked for the whole message each time.
-//! - **Path messages to groups** have no MESSAGE_ID: which nodes would have to acknowledge them is not known (RFC 2961 section
-//!   4.7). Summary refreshes of foreign nodes that name them are understood.
+//! - **The next hop** is known from the route. A Path to a next hop that has sent nothing yet has no MESSAGE_ID, since
+//!   a node that does not know the class would reject it. Its first message shows what the node supports.
+//! - **A neighbour stops refresh reduction**: its state is sent once more, without MESSAGE_ID, and refreshed as in RFC
+//!   2205.
+//! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by
+//!   messages until it is accepted.
+//! - **A Resv for several senders** from another implementation has one identifier for several states. The identifier
+//!   is not stored, so each Srefresh with it gets a NACK, and the whole message follows.
+//! - **Path messages to groups** have no MESSAGE_ID: the nodes that would have to acknowledge them are unknown (RFC
+//!   2961 section 4.7). Summary refreshes of other implementations that list them are processed.
 
 mod assign_message_id;
 mod bundle;

@@ -148,7 +148,7 @@ impl RefreshReduction {
         match reason {
             SendReason::Trigger => self.await_acknowledgement(timers, now, 0, id, confirm),
             SendReason::Retransmission(stage) => {
-                self.await_acknowledgement(timers, now, stage, id, confirm)
+                self.await_acknowledgement(timers, now, stage, id, confirm);
             }
             SendReason::Refresh if new => self.await_acknowledgement(timers, now, 0, id, confirm),
             SendReason::Refresh => {}

@@ -1,7 +1,7 @@
 //! MESSAGE_IDs that this node has sent: one entry for each Path or Resv that a neighbour has.
 //!
-//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new identifier with each
-//! change of its state, so that an acknowledgement of the state before means nothing.
+//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new
+//! identifier with each change of its state, so that an acknowledgement of the state before means nothing.
 
 use alloc::vec::Vec;
 

@@ -1,8 +1,8 @@
 //! The MESSAGE_IDs that one neighbour gets in summary refreshes, in rounds.
 //!
-//! Identifiers stand one behind the other, as in an Srefresh, so that a message is a copy of a slice. A cursor divides the
-//! identifiers that this round has sent from those that it has still to send. A removed one is replaced from its own side of the
-//! cursor, so that a round leaves none out. A new one is sent in this round.
+//! Identifiers stand one behind the other, as in an Srefresh, so that a message is a copy of a slice. A cursor divides
+//! the identifiers that this round has sent from those that it has still to send. A removed one is replaced from its
+//! own side of the cursor, so that a round leaves none out. A new one is sent in this round.
 
 use alloc::vec::Vec;
 use core::time::Duration;

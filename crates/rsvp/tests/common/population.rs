@@ -72,12 +72,12 @@ impl Population {
         let nothing = [MessageId { flags: 0, epoch: u32::MAX >> 8, id: 0 }];
         population.acknowledge(&nothing);
         for number in 0..sessions {
-            let mut told = Vec::new();
+            let mut message_ids = Vec::new();
             for arrival in [population.path(number), population.resv(number)] {
                 population.handle(&arrival.with_message_id(number));
-                told.extend(population.names_sent());
+                message_ids.extend(population.names_sent());
             }
-            population.acknowledge(&told);
+            population.acknowledge(&message_ids);
             population.pass(Duration::from_micros(100));
         }
         population.pass(Duration::from_secs(8));
