@@ -19,7 +19,7 @@ impl Rsvp {
     /// Returns the merged flowspec that a sender's fixed-filter reservations request upstream: those on the outgoing
     /// interfaces of its data, without those in blockade state.
     #[inline]
-    pub(crate) fn asked_for(&self, now: Time, sender: Index) -> Option<FlowSpec> {
+    pub(crate) fn requested_flowspec(&self, now: Time, sender: Index) -> Option<FlowSpec> {
         let psb = self.store.psb(sender);
         if let Some(failed) = self.store.blockade(Blocked::Sender(sender), now) {
             return merge_past(failed, || self.flowspecs_for(Holder::Sender(sender), psb));

@@ -137,11 +137,11 @@ impl Rsvp {
         if incoming != Some(datagram.interface) {
             return false;
         }
-        let before = self.asked_for(cx.now, psb);
+        let before = self.requested_flowspec(cx.now, psb);
         let blocked = Blocked::Sender(psb);
         self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
         self.refresh_resv_by_message(cx.now, psb);
-        if let Some(requested) = self.asked_for(cx.now, psb)
+        if let Some(requested) = self.requested_flowspec(cx.now, psb)
             && before != Some(requested)
             && flow.flowspec.is_none_or(|failed| is_greater(&failed, &requested))
         {

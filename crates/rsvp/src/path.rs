@@ -170,7 +170,7 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let requested = self.asked_for(cx.now, index);
+        let requested = self.requested_flowspec(cx.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);

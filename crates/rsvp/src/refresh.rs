@@ -168,7 +168,7 @@ impl Rsvp {
         confirm: Option<IpAddr>,
         reason: SendReason,
     ) {
-        if let Some(flowspec) = self.asked_for(cx.now, index) {
+        if let Some(flowspec) = self.requested_flowspec(cx.now, index) {
             self.resv_message_for(cx, index, flowspec, confirm, reason);
         }
     }
@@ -245,7 +245,7 @@ impl Rsvp {
 
     /// Starts, continues or stops the refresh of the Resv for a sender, as its reservations require.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
-        let reserved = self.asked_for(now, index).is_some();
+        let reserved = self.requested_flowspec(now, index).is_some();
         self.schedule_resv(now, index, reserved);
     }
 

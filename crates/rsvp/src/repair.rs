@@ -252,7 +252,7 @@ impl Rsvp {
         outgoing: OutInterfaces,
         here: bool,
     ) {
-        let before = self.asked_for(cx.now, index);
+        let before = self.requested_flowspec(cx.now, index);
         let path_refresh_at = match outgoing.as_slice() {
             [] => Time::MAX,
             [first, ..] => self.next_refresh(cx.now, *first),
@@ -272,7 +272,7 @@ impl Rsvp {
         }
         let psb = self.store.psb(index);
         let (hop, session) = (psb.hop, psb.session);
-        let after = self.asked_for(cx.now, index);
+        let after = self.requested_flowspec(cx.now, index);
         if before != after {
             match hop {
                 Peer::Local(application) => self.notify_sender(cx, index, application, after),

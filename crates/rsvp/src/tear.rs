@@ -130,12 +130,15 @@ impl Rsvp {
     ) {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
-                let requested = self.asked_for(cx.now, psb);
+                let requested = self.requested_flowspec(cx.now, psb);
                 let has_message_id = self.store.psb(psb).resv_message_id != NONE;
                 let carries = has_message_id && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(cx, rsb, change);
                 self.update_upstream(cx, psb, requested, carried);
-                if carries && requested.is_some() && self.asked_for(cx.now, psb) == requested {
+                if carries
+                    && requested.is_some()
+                    && self.requested_flowspec(cx.now, psb) == requested
+                {
                     self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
                 }
             }
@@ -203,7 +206,7 @@ impl Rsvp {
         before: Option<FlowSpec>,
         carried: Carried<'_>,
     ) {
-        let requested = self.asked_for(cx.now, psb);
+        let requested = self.requested_flowspec(cx.now, psb);
         if requested == before {
             return;
         }

@@ -69,7 +69,7 @@ impl Rsvp {
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
         let requested = match holder {
-            Holder::Sender(psb) => self.asked_for(cx.now, psb),
+            Holder::Sender(psb) => self.requested_flowspec(cx.now, psb),
             Holder::Pool(_) => None,
         };
         let before = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
@@ -204,7 +204,7 @@ impl Rsvp {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => {
                 let (requested, flowspec) =
-                    (self.asked_for(cx.now, psb), self.store.tcsb(tcsb).flowspec);
+                    (self.requested_flowspec(cx.now, psb), self.store.tcsb(tcsb).flowspec);
                 self.remove_from_traffic_control(cx, tcsb, change);
                 self.update_upstream(cx, psb, requested.or(Some(flowspec)), Carried::NONE);
             }
@@ -372,7 +372,7 @@ impl Rsvp {
         before: Option<FlowSpec>,
         confirm_request: Option<ConfirmRequest>,
     ) {
-        let requested = self.asked_for(cx.now, psb);
+        let requested = self.requested_flowspec(cx.now, psb);
         let leading = confirm_request.filter(|confirm_request| {
             self.is_largest_request(cx.now, confirm_request.request, psb)
         });
