@@ -96,7 +96,8 @@ impl Rsvp {
         self.demand(context, block.holder, Some(tcsb), block.outgoing, flowspec, &[]).rate
     }
 
-    /// Claims the bandwidth of a block, no more than the ledger has left of it, and installs it in traffic control.
+    /// Claims the bandwidth of a block, which must not exceed what the ledger has left to it,
+    /// and installs it in traffic control.
     pub(crate) fn reinstall<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };

@@ -164,7 +164,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Recomputes the reservations of a sender after its Tspec or ADSPEC has changed.
+    /// Recomputes the reservations of a sender after its Tspec has changed.
     pub(crate) fn update_sender_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

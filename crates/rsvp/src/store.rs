@@ -2,12 +2,12 @@
 //!
 //! | index | key | entries | source of the key |
 //! |---|---|---|---|
-//! | `senders` | (session, sender template) | one for each [`Psb`] | peers, so SipHash with a random key |
-//! | `sessions` | session | one for each [`SessionBlock`] | peers, so SipHash with a random key |
-//! | `destinations` | (address, protocol) | one for each destination, the first of its sessions | peers, so SipHash with a random key |
-//! | `names` | (neighbour, MESSAGE_ID) | one for each [`Psb`] or [`Rsb`] from a message with MESSAGE_ID | peers, so a [`KeyedHash`] |
-//! | `neighbors_by_address` | (interface, address) | one for each neighbour | an ordered map |
-//! | `blockades` | sender, or (pool, neighbour) | one for each request recently refused upstream | an ordered map |
+//! | `senders` | (session, sender template) | each [`Psb`] | peers: SipHash with a random key |
+//! | `sessions` | session | each [`SessionBlock`] | peers: SipHash with a random key |
+//! | `destinations` | (address, protocol) | each destination, the first of its sessions | peers: SipHash with a random key |
+//! | `message_ids` | (neighbour, MESSAGE_ID) | each [`Psb`] or [`Rsb`] from a message with MESSAGE_ID | peers: [`KeyedHash`] |
+//! | `neighbors_by_address` | (interface, address) | each neighbour | ordered map |
+//! | `blockades` | sender, or (pool, neighbour) | each request recently refused upstream | ordered map |
 //!
 //! No index is ever iterated; listings are in slab order, so no order depends on a hash.
 

@@ -27,17 +27,17 @@ impl Rsvp {
     pub(super) fn return_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        answer: &Diagnosis<'_>,
+        drep: &Diagnosis<'_>,
     ) {
-        let last = answer.route.and_then(|route| route.nodes.iter().last());
+        let last = drep.route.and_then(|route| route.nodes.iter().last());
         // Without a route back, or to the node that the DREQ names, the DREP is lost (section 4.4).
-        let _ = match (answer.route, last) {
+        let _ = match (drep.route, last) {
             (Some(route), Some(target)) if is_neighbor(cx.context, target) => {
                 let pointer = u8::try_from(route.nodes.len() - 1).unwrap_or(u8::MAX);
                 let route = Some(Route { pointer, ..route });
-                self.send_drep(cx, &Diagnosis { route, ..*answer }, target)
+                self.send_drep(cx, &Diagnosis { route, ..*drep }, target)
             }
-            _ => self.deliver_to_requester(cx, answer),
+            _ => self.deliver_to_requester(cx, drep),
         };
     }
 
@@ -45,13 +45,13 @@ impl Rsvp {
     pub(super) fn forward_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        answer: &Diagnosis<'_>,
+        drep: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let diagnostic = &answer.diagnostic;
+        let diagnostic = &drep.diagnostic;
         let is_local = |address: IpAddr| cx.context.interfaces.is_local(address);
         let (last_hop, requester) =
             (is_local(diagnostic.last_hop), is_local(diagnostic.requester.source));
-        match answer.route {
+        match drep.route {
             Some(route) if !last_hop && !requester && route.pointer > 0 => {
                 let pointer = route.pointer - 1;
                 let target = route.nodes.iter().nth(usize::from(pointer));
@@ -60,25 +60,25 @@ impl Rsvp {
                     return Err(DropReason::BadHop);
                 }
                 let route = Some(Route { pointer, ..route });
-                self.send_drep(cx, &Diagnosis { route, ..*answer }, target)
+                self.send_drep(cx, &Diagnosis { route, ..*drep }, target)
             }
             None if !last_hop && !requester => Err(DropReason::NotForUs),
-            _ => self.deliver_to_requester(cx, answer),
+            _ => self.deliver_to_requester(cx, drep),
         }
     }
 
     fn send_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        answer: &Diagnosis<'_>,
+        drep: &Diagnosis<'_>,
         target: IpAddr,
     ) -> Result<(), DropReason> {
         let own = own_address_towards(cx.context, target).ok_or(DropReason::NoRoute)?;
         // The receiver takes this address for the sending system (RFC 2747 section 4).
-        let hop = RsvpHop { address: own, ..answer.hop };
-        let answer = Body::Drep(Diagnosis { hop, ..*answer });
+        let hop = RsvpHop { address: own, ..drep.hop };
+        let drep = Body::Drep(Diagnosis { hop, ..*drep });
         let outgoing_message = OutgoingMessage::new(to_neighbor(own, target));
-        self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &answer);
+        self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &drep);
         Ok(())
     }
 
@@ -87,19 +87,19 @@ impl Rsvp {
     fn deliver_to_requester<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        answer: &Diagnosis<'_>,
+        drep: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let requester = answer.diagnostic.requester;
+        let requester = drep.diagnostic.requester;
         let own = own_address_towards(cx.context, requester.source).ok_or(DropReason::NoRoute)?;
         match requester.selector {
             SourceSelector::Port(0) | SourceSelector::FlowLabel(_) => {
                 if cx.context.interfaces.is_local(requester.source) {
-                    return self.receive_trace_drep(cx, answer);
+                    return self.receive_trace_drep(cx, drep);
                 }
-                self.send_drep(cx, answer, requester.source)
+                self.send_drep(cx, drep, requester.source)
             }
             SourceSelector::Port(port) => {
-                self.send_inside_udp(cx, answer, own, port);
+                self.send_inside_udp(cx, drep, own, port);
                 Ok(())
             }
         }
@@ -108,12 +108,12 @@ impl Rsvp {
     fn send_inside_udp<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        answer: &Diagnosis<'_>,
+        drep: &Diagnosis<'_>,
         source: IpAddr,
         port: u16,
     ) {
-        let destination = answer.diagnostic.requester.source;
-        let message = Message::new(NEIGHBOR_TTL, Body::Drep(*answer));
+        let destination = drep.diagnostic.requester.source;
+        let message = Message::new(NEIGHBOR_TTL, Body::Drep(*drep));
         let mut packet = vec![0; udp::HEADER + message.buffer_len()];
         let repr =
             udp::Repr { source, destination, source_port: FROM_PORT, destination_port: port };

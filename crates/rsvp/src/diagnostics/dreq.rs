@@ -35,13 +35,13 @@ impl Rsvp {
     pub(super) fn handle_dreq<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         ip_hops: u8,
     ) {
-        let session = key(question.session);
-        let mut request = question.diagnostic;
+        let session = key(dreq.session);
+        let mut request = dreq.diagnostic;
         let sender = self.store.find_sender(&session, &request.sender);
-        let out = self.out_of(cx, question, sender);
+        let out = self.out_of(cx, dreq, sender);
         request.hop_count = request.hop_count.saturating_add(1); // 3
         let upstream = sender
             .and_then(|psb| self.upstream_of(cx, psb))
@@ -51,22 +51,21 @@ impl Rsvp {
         if let Some(upstream) = upstream {
             request.path_mtu = request.path_mtu.min(upstream.mtu); // 6
         }
-        let mut responses: Vec<DiagResponse<'_>> = question.responses.iter().collect();
-        let mut nodes: Option<Vec<IpAddr>> =
-            question.route.map(|route| route.nodes.iter().collect());
+        let mut responses: Vec<DiagResponse<'_>> = dreq.responses.iter().collect();
+        let mut nodes: Option<Vec<IpAddr>> = dreq.route.map(|route| route.nodes.iter().collect());
         let address = if session.destination.is_ipv4() { 4 } else { 16 };
         let collected: usize = responses.iter().map(DiagResponse::object_len).sum();
-        let whole = Message::new(NEIGHBOR_TTL, Body::Dreq(*question)).buffer_len();
+        let whole = Message::new(NEIGHBOR_TTL, Body::Dreq(*dreq)).buffer_len();
         let path_mtu = usize::from(request.path_mtu);
         let room = path_mtu.saturating_sub(whole - collected + address);
-        let objects = self.response_objects(question, sender, out, room);
-        let mut response = self.response(cx, question, sender, out, ip_hops); // 1, 2, 4, 5
+        let objects = self.response_objects(dreq, sender, out, room);
+        let mut response = self.response(cx, dreq, sender, out, ip_hops); // 1, 2, 4, 5
         response.objects = &objects;
         let added = response.object_len() + if nodes.is_some() { address } else { 0 };
         if whole + added > path_mtu {
             response.error |= DiagResponse::PACKET_TOO_BIG; // 7
             if !responses.is_empty() {
-                let mut part = Diagnosis { diagnostic: request, ..*question };
+                let mut part = Diagnosis { diagnostic: request, ..*dreq };
                 part.diagnostic.more_fragments = true;
                 self.return_drep(cx, &part); // SD1, SD2
                 let collected = u16::try_from(collected).unwrap_or(u16::MAX);
@@ -91,7 +90,7 @@ impl Rsvp {
                 nodes: List::Items(nodes),
             }),
             responses: List::Items(&responses),
-            ..*question
+            ..*dreq
         };
         let Some(Upstream { own, hop, interface, .. }) = upstream else {
             forwarded.diagnostic.more_fragments = false;
@@ -125,15 +124,15 @@ impl Rsvp {
     fn out_of<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         sender: Option<Index>,
     ) -> OutgoingLink {
-        if !is_fresh(question) {
-            let through = self.interface_of_lih(cx, question.hop.lih);
+        if !is_fresh(dreq) {
+            let through = self.interface_of_lih(cx, dreq.hop.lih);
             return through.map_or(OutgoingLink::Unknown, OutgoingLink::Through);
         }
         let Some(psb) = sender else {
-            let destination = question.session.destination;
+            let destination = dreq.session.destination;
             return match (destination.is_multicast(), NextHops::of(cx.context, destination)) {
                 (false, NextHops::Out(interface)) => OutgoingLink::Through(interface),
                 (false, NextHops::Here) => OutgoingLink::Here,

@@ -108,18 +108,18 @@ impl Rsvp {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         send_ttl: u8,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
     ) {
-        if let Err(reason) = self.admit_diagnosis(cx, question) {
+        if let Err(reason) = self.admit_diagnosis(cx, dreq) {
             return self.drop(cx, datagram, reason);
         }
-        let diagnostic = &question.diagnostic;
+        let diagnostic = &dreq.diagnostic;
         // RFC 2745 section 4.1: without responses, the DREQ is still on its way to the LAST-HOP.
-        if is_fresh(question) && !cx.context.interfaces.is_local(diagnostic.last_hop) {
+        if is_fresh(dreq) && !cx.context.interfaces.is_local(diagnostic.last_hop) {
             return self.relay_to(cx, datagram, diagnostic.last_hop);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
-        self.handle_dreq(cx, question, ip_hops);
+        self.handle_dreq(cx, dreq, ip_hops);
     }
 
     /// Handles a DREP or a fragment of one.
@@ -168,8 +168,8 @@ impl Rsvp {
 }
 
 /// Returns whether a DREQ has no responses yet.
-fn is_fresh(question: &Diagnosis<'_>) -> bool {
-    question.diagnostic.fragment_offset == 0 && question.responses.is_empty()
+fn is_fresh(dreq: &Diagnosis<'_>) -> bool {
+    dreq.diagnostic.fragment_offset == 0 && dreq.responses.is_empty()
 }
 
 /// Returns the local address on the route to a destination.

@@ -39,12 +39,12 @@ impl Rsvp {
     pub(super) fn response<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         sender: Option<Index>,
         out: OutgoingLink,
         ip_hops: u8,
     ) -> DiagResponse<'static> {
-        let like = question.session.destination;
+        let like = dreq.session.destination;
         let address = |interface: InterfaceId| {
             let interface = cx.context.interfaces.by_id(interface);
             interface.and_then(|interface| interface.address_like(like)).unwrap_or(unknown(like))
@@ -90,12 +90,12 @@ impl Rsvp {
     /// sender's own first.
     pub(super) fn response_objects(
         &self,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         sender: Option<Index>,
         out: OutgoingLink,
         room: usize,
     ) -> Vec<u8> {
-        let mut row = ObjectList { wanted: question.select, octets: Vec::new() };
+        let mut row = ObjectList { wanted: dreq.select, octets: Vec::new() };
         let Some(index) = sender else { return row.octets };
         let psb = self.store.psb(index);
         if let Some((_, hop)) = self.store.neighbor_of(psb.hop) {
@@ -127,7 +127,7 @@ impl Rsvp {
                 Holder::Sender(_) => &[],
             };
             let others = others.iter().copied().filter(|filter| *filter != psb.template);
-            let (header, length) = if question.session.destination.is_ipv4() {
+            let (header, length) = if dreq.session.destination.is_ipv4() {
                 (HEADER_V4, FILTER_V4)
             } else {
                 (HEADER_V6, FILTER_V6)

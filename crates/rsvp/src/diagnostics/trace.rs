@@ -140,13 +140,13 @@ impl Rsvp {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
-        question: &Trace,
+        trace: &Trace,
     ) -> Result<(), Rejection> {
-        let session = key(question.session);
+        let session = key(trace.session);
         if session.protocol == 0 || session.destination.is_unspecified() {
             return Err(Rejection::BadSession);
         }
-        let sender = match question.sender {
+        let sender = match trace.sender {
             Some(sender) => sender,
             None => {
                 let mut senders = self.senders_of(&session);
@@ -158,7 +158,7 @@ impl Rsvp {
             }
         };
         let multicast = session.destination.is_multicast();
-        let last_hop = question.last_hop.or((!multicast).then_some(session.destination));
+        let last_hop = trace.last_hop.or((!multicast).then_some(session.destination));
         let local_address = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
         let local_address = local_address.ok_or(Rejection::NoRoute)?;
         let last_hop = last_hop.unwrap_or(local_address);
@@ -177,8 +177,8 @@ impl Rsvp {
             sender,
             last_hop,
             local_address,
-            max_hops: question.max_hops,
-            ends_at: cx.now + question.patience.min(LONGEST),
+            max_hops: trace.max_hops,
+            ends_at: cx.now + trace.patience.min(LONGEST),
             request_id: 0,
             attempt: 0,
             reach: 0,
@@ -221,7 +221,7 @@ impl Rsvp {
         };
         self.wait(cx.now, index, wait);
         let by_route = attempt % 2 == 1;
-        let question = Diagnosis {
+        let dreq = Diagnosis {
             session,
             hop: RsvpHop { address: local_address, lih: 0 },
             diagnostic: Diagnostic {
@@ -241,14 +241,14 @@ impl Rsvp {
             carried: Carried::Objects(&[]),
         };
         if cx.context.interfaces.is_local(last_hop) {
-            self.handle_dreq(cx, &question, 0);
+            self.handle_dreq(cx, &dreq, 0);
         } else {
             let outgoing_message = OutgoingMessage::new(to_neighbor(local_address, last_hop));
             self.refresh_reduction.send(
                 &mut self.counters,
                 cx.out,
                 outgoing_message,
-                &Body::Dreq(question),
+                &Body::Dreq(dreq),
             );
         }
     }

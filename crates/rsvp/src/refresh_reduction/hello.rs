@@ -22,7 +22,7 @@ use crate::state::{Index, Timer, TimerKind};
 
 /// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
-/// Number of consecutive wrong instances after which a neighbour is lost.
+/// Limit of consecutive wrong instances in requests of a neighbour; above it the neighbour is lost.
 const MAX_WRONG_INSTANCES: u8 = 3;
 
 /// Hello state of one neighbour.

@@ -108,8 +108,9 @@ impl Rsvp {
         self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
     }
 
-    /// Returns the number of bursts for a timer event this late. A driver that serves timers less often than bursts are
-    /// due must not reduce the rate, or many sessions recover slowly; missed bursts are made up for up to a limit.
+    /// Returns the number of messages that may be sent again in a timer event this late. A driver that serves timers
+    /// less often than bursts are due must not reduce the rate, or many sessions recover slowly; missed bursts are made
+    /// up for, up to a limit.
     fn messages_due(&self, late: Duration) -> u32 {
         let interval = self.config.reduction.burst_interval.as_nanos().max(1);
         let missed = u32::try_from(late.as_nanos() / interval).unwrap_or(u32::MAX);
