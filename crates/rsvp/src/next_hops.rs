@@ -21,7 +21,7 @@ pub(crate) enum NextHops<'r> {
     Here,
     /// An interface with RSVP.
     Out(InterfaceId),
-    /// Those of these interfaces with RSVP, in ascending order: multicast.
+    /// Interfaces of the list with RSVP, in ascending order: multicast.
     Branches(&'r [InterfaceId]),
     /// An interface without RSVP.
     WithoutRsvp,

@@ -11,7 +11,7 @@ use earmark_core::Rate;
 use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector};
 use sharing::*;
 
-/// The same request from another next hop.
+/// An equal request from another next hop.
 fn from_next_hop<'a>(address: &str, resv: Resv<'a>) -> Resv<'a> {
     Resv { hop: RsvpHop { address: ip(address), ..resv.hop }, ..resv }
 }

@@ -373,7 +373,7 @@ fn invalid_commands_are_rejected() {
     assert!(matches!(rejection(&host.command(bad)), Some(Rejection::Specification(_))));
 }
 
-/// The same sender of two applications would be one flow with two owners.
+/// One sender of two applications would be one flow with two owners.
 #[test]
 fn sender_of_other_application_is_rejected() {
     let mut host = sender();

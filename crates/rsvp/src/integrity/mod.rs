@@ -20,7 +20,7 @@
 //! returned signed ([`handshake`]). The answer opens the association. Neighbours that the keys name are challenged in
 //! advance.
 //!
-//! That first message is lost, which would delay a Path by a refresh period. A node that answers a challenge therefore
+//! The first message is lost, which would delay a Path by a refresh period. A node that answers a challenge therefore
 //! resends the messages that it has sent that way within the last second, up to a small limit.
 //!
 //! # Odd cases
