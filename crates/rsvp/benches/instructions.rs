@@ -2,7 +2,7 @@
 //! takes minutes because valgrind also runs the set-up. Run with `cargo bench -p earmark-rsvp`; it needs valgrind and
 //! gungraun-runner.
 
-#![allow(missing_docs)] // the harness writes modules of its own
+#![allow(missing_docs)] // the harness generates undocumented modules
 
 #[path = "../tests/common/population.rs"]
 mod population;
@@ -14,10 +14,10 @@ use population::{Arrival, GROUP, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The box makes moving it free for the measured function.
 type Case = Box<(Population, Arrival)>;
 
-/// What the set-up has brought about is taken away first: no message pays for another one's effects.
+/// Drops the effects of the set-up, so that no message pays for another one's effects.
 fn case(mut population: Population, arrival: Arrival) -> Case {
     population.forget_effects();
     Box::new((population, arrival))
@@ -64,8 +64,8 @@ fn known_resv_tear(sessions: u32) -> Case {
 /// Next hops of a group, behind one interface or behind one each.
 const RECEIVERS: u32 = 64;
 
-/// A router that knows the sender of a group with so many links, and what all but the last `missing` of its receivers, who
-/// share these, have reserved.
+/// A router with the sender of a group on this number of links, and the shared reservations of all but the last
+/// `missing` of its receivers.
 fn group(links: u32, missing: u32) -> Population {
     let mut population = Population::forked(links);
     population.handle(&population.path(GROUP));
@@ -97,10 +97,10 @@ fn group_path_tear(links: u32) -> Case {
     case(population, arrival)
 }
 
-/// Numbers in one summary; more do not fit into a packet.
+/// Identifiers in one summary refresh; more do not fit into a packet.
 const NUMBERS: u32 = 300;
 
-/// A summary that refreshes the Paths of sessions in the order in which they were set up.
+/// A summary refresh for the Paths of sessions in the order of their set-up.
 fn summary(sessions: u32) -> Case {
     let population = Population::reduced(sessions);
     let first = sessions / 2;
@@ -108,16 +108,16 @@ fn summary(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// Likewise, in no order at all.
+/// A summary refresh for the Paths of sessions in random order.
 fn shuffled_summary(sessions: u32) -> Case {
     let population = Population::reduced(sessions);
-    // 7 919 is a prime, and so no session comes twice.
+    // 7 919 is a prime, so no session comes twice.
     let order = (0..NUMBERS).map(|number| number * 7_919 % sessions);
     let arrival = population.summary(order);
     case(population, arrival)
 }
 
-/// A router that has a summary to send.
+/// A router with a summary refresh that is due.
 fn due_summary(sessions: u32) -> Box<Population> {
     let mut population = Population::reduced(sessions);
     population.wait();
@@ -125,9 +125,9 @@ fn due_summary(sessions: u32) -> Box<Population> {
     Box::new(population)
 }
 
-/// How many sessions are resident. The largest population takes a minute a benchmark, so it has to be asked for.
+/// Numbers of resident sessions. The largest population takes a minute for each benchmark, so it must be requested.
 fn populations() -> Vec<u32> {
-    // Read when this is compiled: the runner gives the measured process no environment.
+    // Read at compile time: the runner clears the environment of the measured process.
     match option_env!("EARMARK_BENCH_LARGE") {
         Some(_) => vec![1_000, 100_000, 1_000_000],
         None => vec![1_000, 100_000],
@@ -182,7 +182,8 @@ fn resv_tear(mut case: Case) -> Case {
     case
 }
 
-// Messages about a group with 64 receivers, behind one interface or behind one each; the reservations are shared-explicit.
+// Messages about a group with 64 receivers, behind one interface or behind one each; the reservations are
+// shared-explicit.
 #[library_benchmark]
 #[bench::one_link(setup = group_path, args = (1))]
 #[bench::many_links(setup = group_path, args = (64))]
@@ -210,7 +211,7 @@ fn path_tear_to_group(mut case: Case) -> Case {
     case
 }
 
-// 300 sessions at once, so the count is to be divided by that. What they cost does not depend on how many there are, but
+// 300 sessions at once, so divide the count by that. The cost does not depend on the number of sessions, but
 // populations with refresh reduction take long to set up.
 #[library_benchmark(setup = summary)]
 #[bench::sessions(1_000)]

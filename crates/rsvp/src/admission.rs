@@ -1,5 +1,5 @@
-//! Admission: what a reservation claims of its link's ledger, and what traffic control is told of it (RFC 2205 section
-//! 3.11.2, TC_AddFlowspec and TC_ModFlowspec).
+//! Admission: claims on the ledger of a link, and the corresponding traffic control (RFC 2205 section 3.11.2,
+//! TC_AddFlowspec and TC_ModFlowspec).
 
 use earmark_core::admission::{Demand, Owner, Priority, Protocol, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -49,14 +49,14 @@ impl Rsvp {
         let tcsb = Tcsb { holder, next: NONE, rsbs: NONE, outgoing, flowspec, claim };
         let tcsb = self.store.insert_tcsb(tcsb);
         if let Holder::Pool(pool) = holder {
-            // The first filter came with the installation.
+            // The installation included the first filter.
             let first = new.first().map(|filter| filter.spec).into_iter().collect();
             self.store.pool_mut(pool).filters.insert(tcsb, first);
         }
         Ok(tcsb)
     }
 
-    /// TC_ModFlowspec. `new` are filters that have a part in it from now on.
+    /// TC_ModFlowspec. `new` are additional filters.
     pub(crate) fn change_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -90,14 +90,15 @@ impl Rsvp {
         Ok(())
     }
 
-    /// What a block would claim of its link with another flowspec.
+    /// Returns the rate that a block would claim of its link with another flowspec.
     pub(crate) fn rate_in(&self, context: &Context<'_>, tcsb: Index, flowspec: &FlowSpec) -> Rate {
         let block = self.store.tcsb(tcsb);
         self.demand(context, block.holder, Some(tcsb), block.outgoing, flowspec, &[]).rate
     }
 
-    /// Claims what a block is to have, which is no more than the ledger has left it, and puts it into traffic control.
-    pub(crate) fn install_anew<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
+    /// Claims the bandwidth of a block, which must not exceed what the ledger has left to it,
+    /// and installs it in traffic control.
+    pub(crate) fn reinstall<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, tcsb: Index) {
         let block = self.store.tcsb(tcsb);
         let (Some(claim), Some(interface)) = (block.claim, block.outgoing) else { return };
         let (holder, outgoing, flowspec) = (block.holder, block.outgoing, &block.flowspec);
@@ -108,7 +109,7 @@ impl Rsvp {
         cx.out.install(Installation { claim, interface, flow, demand });
     }
 
-    /// The flow that a block is known by in traffic control.
+    /// Returns the flow that identifies a block in traffic control.
     fn first_flow(&self, tcsb: Index) -> Flow {
         let holder = self.store.tcsb(tcsb).holder;
         let first = match holder {
@@ -118,7 +119,7 @@ impl Rsvp {
         self.flow(holder, first)
     }
 
-    /// One reservation can be limited in size, but for what it has already.
+    /// Checks the limit of one reservation; the current size is always allowed.
     #[inline]
     fn check_size(
         &self,
@@ -136,8 +137,8 @@ impl Rsvp {
         }
     }
 
-    /// What a flowspec claims of a link: no more than the senders that have a part in it announce, and what the link adds
-    /// to each packet.
+    /// Returns the rate that a flowspec claims of a link: no more than the traffic of its senders, plus the overhead of
+    /// the link for each packet.
     fn demand(
         &self,
         context: &Context<'_>,
@@ -162,7 +163,7 @@ impl Rsvp {
         }
     }
 
-    /// Path_Te of a shared reservation: what all its senders together announce.
+    /// Returns Path_Te of a shared reservation: the sum of the Tspecs of all its senders.
     fn path_tspec(
         &self,
         pool: Index,
@@ -181,14 +182,14 @@ impl Rsvp {
         self.store
             .senders_of(block.session)
             .map(|psb| self.store.psb(psb))
-            .filter(|psb| psb.goes(outgoing) && has_part(&psb.template))
+            .filter(|psb| psb.leaves_through(outgoing) && has_part(&psb.template))
             .map(|psb| psb.tspec)
             .reduce(|a, b| sum(&a, &b))
     }
 }
 
 impl ResvFault {
-    /// The error of RFC 2205 appendix B for a refusal of the ledger.
+    /// Returns the error of RFC 2205 appendix B for a refusal by the ledger.
     fn refused(refusal: Refusal) -> ResvFault {
         let (code, value) = match refusal.reason {
             Reason::Bandwidth => (

@@ -1,4 +1,4 @@
-//! The application interface of RFC 2205 section 3.11.1 as values: commands down, upcalls up.
+//! Application interface of RFC 2205 section 3.11.1: calls and upcalls as values.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,97 +16,99 @@ use crate::integrity::Key;
 use crate::policy::Identity;
 use crate::reload::Renewal;
 
-/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+/// Identifier of an application on this host, assigned by the driver and not reused while the application is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Application(pub u64);
 
-/// What an application asks for. Wrong parameters come back as [`Event::Rejected`].
+/// Commands of applications. Invalid parameters are reported by [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// SESSION: opens a session for upcalls. An application has exactly one.
+    /// SESSION: opens the session of an application, which has exactly one.
     Session {
-        /// Who.
+        /// Calling application.
         application: Application,
-        /// Where the data goes.
+        /// Destination of the data.
         session: Session,
     },
-    /// SENDER: starts sending Path messages, or changes what they say.
+    /// SENDER: starts sending Path messages, or changes them.
     Sender {
-        /// Who; its session must be open.
+        /// Calling application; its session must be open.
         application: Application,
-        /// Source address and port of the data; an unspecified address picks the host's own for the way to the destination.
+        /// Source address and port of the data. For an unspecified address the host's address on the route to the
+        /// destination is used.
         template: SenderTemplate,
-        /// What the traffic looks like.
+        /// Traffic of the data.
         tspec: SenderTspec,
-        /// TTL of the data packets, and so the reach of the Path messages.
+        /// TTL of the data packets, which also limits the reach of Path messages.
         ttl: u8,
     },
-    /// RESERVE: starts sending Resv messages, or changes what they ask for.
+    /// RESERVE: starts sending Resv messages, or changes them.
     Reserve {
-        /// Who; its session must be open.
+        /// Calling application; its session must be open.
         application: Application,
-        /// For which senders, and how they share.
+        /// Style, senders and flowspec.
         request: ReserveRequest,
-        /// Whether a ResvConf is wanted.
+        /// Whether to request a ResvConf.
         confirm: bool,
     },
-    /// What the messages for this application say about who asks and how important that is, from its next call on. May
-    /// come before its session is opened.
+    /// Sets the POLICY_DATA of an application's messages (identity and priority), from its next call on. May precede
+    /// SESSION.
     Identity {
-        /// Who.
+        /// Calling application.
         application: Application,
-        /// What to say.
+        /// Identity and priority.
         identity: Identity,
     },
-    /// RELEASE: tears down what the application sent and reserved, and closes its session.
+    /// RELEASE: tears down the application's sender and reservations, and closes its session.
     Release {
-        /// Who.
+        /// Calling application.
         application: Application,
     },
-    /// Asks the nodes on a sender's way for what they know of it (RFC 2745); [`Event::Traced`] tells. Ends by itself.
+    /// Requests the state of all nodes on a sender's path (RFC 2745); [`Event::Traced`] reports it. A trace needs no
+    /// RELEASE.
     Trace {
-        /// Who wants to know; no other trace of the same may be under way.
+        /// Calling application; it must have no other trace in progress.
         application: Application,
-        /// What.
+        /// Parameters of the trace.
         trace: Trace,
     },
-    /// These are the keys from now on (RFC 2747 section 5.2); without effect where no interface is secured. Associations
-    /// go on with the keys that stay.
+    /// Replaces the keys (RFC 2747 section 5.2); no effect if no interface is secured. Associations with keys that
+    /// remain are kept.
     Keys {
-        /// All of them.
+        /// All keys.
         keys: Vec<Key>,
     },
-    /// These are the settings from now on, as far as they may change. Reservations that stand are left alone.
+    /// Replaces the settings that can change at run time. Existing reservations remain.
     Renew(Box<Renewal>),
 }
 
-/// The style-dependent part of a reservation.
+/// Style-dependent part of RESERVE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ReserveRequest {
-    /// FF: one sender, its own pipe. Repeat the call for further senders.
+    /// FF: a distinct reservation for one sender. Repeat the call for further senders.
     FixedFilter {
-        /// Whose packets.
+        /// Sender.
         filter: FilterSpec,
-        /// What they get.
+        /// Flowspec of the sender's reservation.
         flowspec: FlowSpec,
     },
-    /// WF: one pipe that all senders of the session share.
+    /// WF: one reservation shared by all senders of the session.
     Wildcard {
-        /// What they get together.
+        /// Flowspec shared by all senders.
         flowspec: FlowSpec,
     },
-    /// SE: one pipe that these senders share. A second call names all of them anew.
+    /// SE: one reservation shared by these senders. A further call replaces the list.
     SharedExplicit {
-        /// Whose packets.
+        /// Senders.
         filters: Vec<FilterSpec>,
-        /// What they get together.
+        /// Flowspec shared by these senders.
         flowspec: FlowSpec,
     },
 }
 
 impl ReserveRequest {
-    /// Its style.
+    /// Returns the style of the reservation.
     pub fn style(&self) -> Style {
         match self {
             ReserveRequest::FixedFilter { .. } => Style::FixedFilter,
@@ -115,7 +117,7 @@ impl ReserveRequest {
         }
     }
 
-    /// What it asks for.
+    /// Returns the requested flowspec.
     pub fn flowspec(&self) -> &FlowSpec {
         match self {
             ReserveRequest::FixedFilter { flowspec, .. }
@@ -125,22 +127,22 @@ impl ReserveRequest {
     }
 }
 
-/// The senders that a reservation is for, as its filter specs name them: one for FF, any number for SE, none for WF,
-/// which means all of the session. Written as a list.
+/// Senders of a reservation, as in its filter specs: one for FF, any number for SE, none for WF, which means all of the
+/// session. Serialized as a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<FilterSpec>", into = "Vec<FilterSpec>")]
 pub enum Filters {
     /// All senders.
     #[default]
     All,
-    /// One.
+    /// One sender.
     One(FilterSpec),
-    /// Several.
+    /// Several senders.
     Several(Vec<FilterSpec>),
 }
 
 impl Filters {
-    /// The filter specs; none stands for all senders.
+    /// Returns the filter specs; an empty list means all senders.
     pub fn as_slice(&self) -> &[FilterSpec] {
         match self {
             Filters::All => &[],
@@ -149,7 +151,7 @@ impl Filters {
         }
     }
 
-    /// Whether the reservation is for this sender too.
+    /// Returns whether the reservation includes this sender.
     pub fn match_sender(&self, template: &SenderTemplate) -> bool {
         matches!(self, Filters::All) || self.as_slice().contains(template)
     }
@@ -184,28 +186,28 @@ impl From<Filters> for Vec<FilterSpec> {
     }
 }
 
-/// What the path offers a receiver: an ADSPEC, as RFC 2210 section 3.3 has it.
+/// Content of an ADSPEC for the receiver (RFC 2210 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// RSVP-capable hops so far.
+    /// Number of RSVP hops so far.
     pub hops: u32,
     /// Smallest bandwidth of the path, octets per second.
     #[serde(with = "earmark_wire::intserv::exact")]
     pub path_bandwidth: f32,
-    /// Latency of the path that queues do not cause, microseconds; `u32::MAX` where a hop could not say.
+    /// Latency of the path without queueing, microseconds; `u32::MAX` if a hop did not know it.
     pub min_latency_us: u32,
-    /// Largest packet, octets.
+    /// Path MTU, octets.
     pub path_mtu: u32,
-    /// Whether some hop did not take part, so that all this is only a bound.
+    /// Break bit: some hop does not support RSVP, so all values are only bounds.
     pub broken: bool,
-    /// Guaranteed service: end-to-end C (octets) and D (microseconds), if every hop can do it.
+    /// Guaranteed service: end-to-end C (octets) and D (microseconds), if every hop supports it.
     pub guaranteed: Option<(u32, u32)>,
-    /// Whether every hop can do controlled load.
+    /// Whether every hop supports controlled load.
     pub controlled_load: bool,
 }
 
 impl Offer {
-    /// What an ADSPEC says. With `broken` there is a hop that did not write into it.
+    /// Converts an ADSPEC. `broken` means that some hop did not update it.
     pub(crate) fn of(adspec: &Adspec<'_>, broken: bool) -> Offer {
         let general = &adspec.general;
         let guaranteed = adspec.guaranteed.as_ref().filter(|g| !g.break_bit);
@@ -221,233 +223,233 @@ impl Offer {
     }
 }
 
-/// What an engine reports: upcalls to applications, and what watchers want to see.
+/// Events of an engine: upcalls to applications, and reports for monitoring.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// PATH_EVENT: a sender appeared or changed.
+    /// PATH_EVENT: a new or changed sender.
     Path {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the sender.
         session: Session,
-        /// Who sends.
+        /// Address and port of the sender.
         template: SenderTemplate,
-        /// What.
+        /// Tspec of the sender.
         tspec: SenderTspec,
-        /// What the path offers.
+        /// Content of the ADSPEC.
         offer: Option<Offer>,
     },
-    /// A sender that was announced is gone (not in RFC 2205, but receivers need it).
+    /// A reported sender has ended (not in RFC 2205, but receivers need it).
     PathGone {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the sender.
         session: Session,
-        /// Who sent.
+        /// Address and port of the sender.
         template: SenderTemplate,
     },
-    /// RESV_EVENT: a reservation for this host's data appeared or changed.
+    /// RESV_EVENT: a new or changed reservation for data of this host.
     Resv {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the reservation.
         session: Session,
-        /// For which sender.
+        /// Sender with the reservation.
         filter: FilterSpec,
-        /// Alone (FF), or shared with others.
+        /// Style: distinct (FF), or shared with other senders.
         style: Style,
-        /// What it gets.
+        /// Reserved flowspec.
         flowspec: FlowSpec,
-        /// The code points to mark the data with, if the network cares (DCLASS, RFC 2996).
+        /// Code points for the data packets, if the network uses any (DCLASS, RFC 2996).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dscp: Vec<Dscp>,
-        /// How far it reaches, as far as this node can know.
+        /// Extent of the reservation on the path, as far as this node knows.
         #[serde(default)]
         reach: Box<Outcome>,
     },
-    /// The reservation for this host's data is gone.
+    /// A reservation for data of this host has ended.
     ResvGone {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the reservation.
         session: Session,
-        /// For which sender.
+        /// Sender without reservation now.
         filter: FilterSpec,
     },
     /// PATH_ERROR.
     PathError {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the sender.
         session: Session,
-        /// What happened, and where.
+        /// Error and the node that reports it.
         error: ErrorSpec,
-        /// Which sender.
+        /// Sender that the error is about.
         template: SenderTemplate,
     },
-    /// RESV_ERROR. The flags of `error` say whether an older reservation still stands.
+    /// RESV_ERROR. The flags of `error` show whether an older reservation remains.
     ResvError {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the reservation.
         session: Session,
-        /// What happened, and where.
+        /// Error and the node that reports it.
         error: ErrorSpec,
-        /// In which style.
+        /// Style of the refused request.
         style: Style,
-        /// For which senders.
+        /// Senders of the refused request.
         filters: Filters,
-        /// What was asked for.
+        /// Refused flowspec.
         flowspec: Option<FlowSpec>,
     },
-    /// RESV_CONFIRM: the reservation stands, as far as the node in `error.node` knows.
+    /// RESV_CONFIRM: the reservation is in place, as far as the node in `node` knows.
     Confirmed {
-        /// For whom.
+        /// Receiver of the upcall.
         application: Application,
-        /// Its session.
+        /// Session of the reservation.
         session: Session,
-        /// Which node confirmed.
+        /// Node that sent the ResvConf.
         node: IpAddr,
-        /// In which style.
+        /// Style of the reservation.
         style: Style,
-        /// For which senders.
+        /// Senders of the reservation.
         filters: Filters,
-        /// How far it reaches, by this and by what Path messages have told.
+        /// Extent of the reservation on the path, from the ResvConf and from Path messages.
         #[serde(default)]
         reach: Box<Outcome>,
     },
-    /// A trace goes on: a question has left, and an answer is waited for.
+    /// Progress of a trace: a DREQ was sent.
     Tracing {
-        /// For whom.
+        /// Application that requested the trace.
         application: Application,
-        /// Where it starts.
+        /// LAST-HOP of the trace.
         last_hop: IpAddr,
-        /// How many nodes have answered for good.
+        /// Number of nodes whose answers are final.
         known: usize,
-        /// How often the present question was asked.
+        /// Number of times that the current DREQ was sent.
         attempt: u8,
-        /// How many nodes it goes to; 0 for all. After three questions to all in vain, the silent node is looked for by
-        /// asking one further each time.
+        /// Hop limit of the current DREQ; 0 for none. After three DREQs without limit and without answer, the silent
+        /// node is searched with one hop more each time.
         reach: u8,
     },
     /// A trace has ended.
     Traced {
-        /// For whom.
+        /// Application that requested the trace.
         application: Application,
-        /// Of which session.
+        /// Traced session.
         session: Session,
-        /// Of which sender.
+        /// Traced sender.
         sender: SenderTemplate,
-        /// Where it started.
+        /// LAST-HOP of the trace.
         last_hop: IpAddr,
-        /// The nodes that answered, from there towards the sender.
+        /// Nodes that answered, from the LAST-HOP towards the sender.
         hops: Vec<TraceHop>,
-        /// Why there are no more.
+        /// Reason for the end.
         end: TraceEnd,
     },
-    /// A command could not be carried out at all.
+    /// A command was rejected.
     Rejected {
-        /// Whose.
+        /// Calling application.
         application: Application,
-        /// Why.
+        /// Reason for the rejection.
         reason: Rejection,
     },
-    /// Path state appeared, changed or went.
+    /// Path state was created, changed or removed.
     PathState {
-        /// What happened to it.
+        /// Kind of change.
         change: Change,
-        /// Of which session.
+        /// Session of the sender.
         session: Session,
-        /// Of which sender.
+        /// Address and port of the sender.
         template: SenderTemplate,
     },
-    /// A reservation on a link of this node appeared, changed or went.
+    /// A reservation on a link of this node was created, changed or removed.
     Reservation {
-        /// What happened to it.
+        /// Kind of change.
         change: Change,
-        /// Of which session.
+        /// Session of the reservation.
         session: Session,
-        /// In which style.
+        /// Style of the reservation.
         style: Style,
-        /// For which senders.
+        /// Senders of the reservation.
         filters: Filters,
-        /// On which link.
+        /// Outgoing interface.
         interface: InterfaceId,
-        /// What it gets.
+        /// Reserved flowspec.
         flowspec: FlowSpec,
     },
-    /// A reservation was refused here.
+    /// A reservation was refused at this node.
     Refused {
-        /// Of which session.
+        /// Session of the request.
         session: Session,
-        /// In which style.
+        /// Style of the request.
         style: Style,
-        /// For which senders.
+        /// Senders of the request.
         filters: Filters,
-        /// On which link.
+        /// Outgoing interface.
         interface: InterfaceId,
-        /// The error that was sent downstream.
+        /// Error that was sent downstream.
         error: ErrorSpec,
-        /// What could have been granted, bits per second.
+        /// Available bandwidth, bits per second.
         available_bps: u64,
     },
-    /// A Path has come from another IP source than the sender that it describes (RFC 2205 section 3.1.3): its address is
-    /// translated on the way, and what is reserved for the address that it names serves no packet behind that. Told to
-    /// each application of this node with the session open, or else once to nobody in particular.
+    /// A Path has another IP source address than the sender in its SENDER_TEMPLATE (RFC 2205 section 3.1.3): the
+    /// address is translated on the path, so a reservation for the address in the message matches no packets behind the
+    /// translator. Reported to each application of this node with the session open, or else once without application.
     Translated {
-        /// For whom.
+        /// Receiver of the report.
         application: Option<Application>,
-        /// Of which session.
+        /// Session of the sender.
         session: Session,
-        /// Of which sender.
+        /// Address and port of the sender.
         template: SenderTemplate,
-        /// The address that the message names, and the one that it came from.
+        /// Address in the message, and IP source address.
         translation: Translation,
     },
-    /// A key is used although its time is over, because there is no other for its purpose (RFC 2747 section 5.3). Told
-    /// once a key.
+    /// An expired key is in use because there is no other for its purpose (RFC 2747 section 5.3). Reported once for
+    /// each key.
     LastKeyExpired {
-        /// Its Key Identifier.
+        /// Key Identifier of the key.
         key: u64,
     },
-    /// A neighbour that said Hello is silent now, or has restarted.
+    /// A neighbour that had sent Hello does not answer any more, or has restarted.
     NeighborLost {
-        /// Behind which interface.
+        /// Interface towards the neighbour.
         interface: InterfaceId,
-        /// Its address.
+        /// Address of the neighbour.
         address: IpAddr,
     },
-    /// A message was thrown away.
+    /// A message was dropped.
     Dropped {
-        /// Why.
+        /// Reason for the drop.
         reason: DropReason,
-        /// Where it came in.
+        /// Incoming interface.
         interface: InterfaceId,
-        /// Who sent it.
+        /// IP source address.
         source: IpAddr,
     },
 }
 
-/// What happened to a state block.
+/// Change of a state block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is new.
+    /// The block was created.
     Created,
-    /// It says something else now.
+    /// The content of the block changed.
     Changed,
-    /// It was torn down.
+    /// A tear message removed the block.
     Torn,
-    /// It was not refreshed in time.
+    /// The block expired without refresh.
     Expired,
-    /// The state it hung on went away.
+    /// The state that the block depended on was removed.
     Orphaned,
-    /// It gave way to a more important one, in part or in whole (RFC 3181, RFC 4495).
+    /// The reservation was preempted, in part or in whole (RFC 3181, RFC 4495).
     Preempted,
 }
 
-/// Why a command was not carried out.
+/// Reason for rejecting a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
@@ -457,52 +459,52 @@ pub enum Rejection {
     /// The application has no session.
     #[error("this application has no open session")]
     NoSession,
-    /// Neither does the node know the way, nor an address of its own for it.
+    /// There is no route to the destination, or no local address on it.
     #[error("there is no route to the destination")]
     NoRoute,
-    /// The source address is none of this host's.
+    /// The source address does not belong to this host.
     #[error("the source address is none of this host's")]
     NotOurAddress,
-    /// RFC 2205 section 3.2: zero and non-zero ports do not go together.
+    /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
     #[error("ports conflict with the session's (RFC 2205 section 3.2)")]
     Ports,
-    /// The Tspec or flowspec cannot be.
+    /// The Tspec or flowspec is invalid.
     #[error("the traffic or service specification makes no sense: {0}")]
     Specification(BadSpecification),
-    /// No sender of this session matches: nothing to reserve for yet.
+    /// No sender of this session matches, so there is nothing to reserve yet.
     #[error("no Path message of that sender has arrived")]
     NoSuchSender,
-    /// The session has several senders, and none was named.
+    /// The session has several senders, and none was given.
     #[error("the session has several senders; one must be named")]
     SeveralSenders,
-    /// Another application sends with this address and port already.
+    /// Another application already sends with this address and port.
     #[error("another application of this host is that sender already")]
     SenderTaken,
-    /// Another application of this host has asked for another service for the same sender.
+    /// Another application of this host has requested another service for the same sender.
     #[error("another application of this host has reserved another service for that sender")]
     Conflict,
     /// The session has reservations in another style (RFC 2205 section 1.3: styles do not merge).
     #[error("the session has reservations in another style")]
     Style,
-    /// The session is full, or the node is.
+    /// The limit of the session or of the node is reached.
     #[error("a limit on sessions or senders is reached")]
     Limit,
-    /// The name of a user or application cannot be put into a message.
+    /// The name of a user or application cannot be encoded in a message.
     #[error("a name of a user or application is 1 to 512 printable ASCII letters")]
     Identity,
-    /// Protocol 0 or an unspecified destination.
+    /// The protocol is 0 or the destination unspecified.
     #[error("a session needs a destination address and a protocol")]
     BadSession,
 }
 
-/// What is wrong with a Tspec or flowspec.
+/// Reason why a Tspec or flowspec is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum BadSpecification {
     /// Token rate, bucket or peak is negative, NaN or out of range.
     #[error("a rate or bucket is negative, infinite or not a number")]
     TokenBucket,
-    /// R below r, or the like.
+    /// R is less than r, or another parameter of the Rspec is invalid.
     #[error("the reserved rate is below the token rate, or not a number")]
     Rspec,
 }

@@ -1,4 +1,4 @@
-//! The applications of this host that have a session open, and what each of them has asked for.
+//! Applications of this host with an open session, and their sender and reservations.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,22 +8,22 @@ use earmark_wire::rsvp::{Carried, FilterSpec, SenderTemplate, Session};
 use crate::api::Application;
 use crate::state::key;
 
-/// Applications with an open session. Few on a host, none on most routers, so ordered maps serve.
+/// Applications with an open session. A host has few, most routers have none, so ordered maps are enough.
 #[derive(Debug, Default)]
 pub(crate) struct Applications {
     pub(crate) open: BTreeMap<Application, Open>,
     by_session: BTreeMap<Session, Vec<Application>>,
-    /// POLICY_DATA of those that say who they are.
+    /// POLICY_DATA of applications with an identity.
     identities: BTreeMap<Application, Vec<u8>>,
 }
 
-/// What one application has asked for.
+/// State of one application.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) session: Session,
-    /// Its sender, if it is one.
+    /// Sender of the application, if any.
     pub(crate) sender: Option<SenderTemplate>,
-    /// For whom it has reserved with fixed filters.
+    /// Senders that the application has fixed-filter reservations for.
     pub(crate) reserved: Vec<FilterSpec>,
 }
 
@@ -32,12 +32,12 @@ impl Applications {
         self.open.is_empty()
     }
 
-    /// Those that have this session open.
+    /// Returns the applications that have this session open.
     pub(crate) fn of_session(&self, session: &Session) -> impl Iterator<Item = Application> {
         self.by_session.get(&key(*session)).into_iter().flatten().copied()
     }
 
-    /// Whether anybody has this session open.
+    /// Returns whether any application has this session open.
     pub(crate) fn has_session(&self, session: &Session) -> bool {
         self.by_session.contains_key(&key(*session))
     }
@@ -47,7 +47,7 @@ impl Applications {
         self.by_session.entry(session).or_default().push(application);
     }
 
-    /// Notes what an application says of itself, as POLICY_DATA.
+    /// Stores the identity of an application as POLICY_DATA; empty data removes it.
     pub(crate) fn identify(&mut self, application: Application, policy_data: Vec<u8>) {
         if policy_data.is_empty() {
             self.identities.remove(&application);
@@ -56,7 +56,7 @@ impl Applications {
         }
     }
 
-    /// What the messages for an application carry.
+    /// Returns the objects that messages for an application carry.
     pub(crate) fn carried(&self, application: Application) -> Carried<'_> {
         self.identities.get(&application).map_or(Carried::NONE, |octets| Carried::Objects(octets))
     }

@@ -1,9 +1,9 @@
-//! Blockade state: a request that failed upstream must not keep smaller ones from succeeding (RFC 2205 sections 2.5 and
-//! 3.5, the second killer-reservation problem).
+//! Blockade state: a request that failed upstream must not block smaller ones (RFC 2205 sections 2.5 and 3.5, the
+//! second killer-reservation problem).
 //!
-//! A ResvErr for an admission-control failure says how much was too much. For a while requests that ask for as much are
-//! left out of what is asked for upstream; if that leaves none, the smallest is asked for, so that the failure is
-//! bracketed from below.
+//! A ResvErr for an admission-control failure contains the flowspec that failed. For a while requests that are as large
+//! are left out of the merged request upstream. If none remains, the smallest is used, so that the failure is bracketed
+//! from below.
 
 use core::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::merge::{greatest_lower_bound, is_greater, least_upper_bound};
 use crate::state::{Blocked, Bsb, Holder, Index, Peer, Psb};
 
 impl Rsvp {
-    /// What a sender's fixed-filter reservations ask for upstream: what is reserved on the ways that its data takes,
-    /// merged, without what has failed upstream lately.
+    /// Returns the merged flowspec that a sender's fixed-filter reservations request upstream: those on the outgoing
+    /// interfaces of its data, without those in blockade state.
     #[inline]
-    pub(crate) fn asked_for(&self, now: Time, sender: Index) -> Option<FlowSpec> {
+    pub(crate) fn requested_flowspec(&self, now: Time, sender: Index) -> Option<FlowSpec> {
         let psb = self.store.psb(sender);
         if let Some(failed) = self.store.blockade(Blocked::Sender(sender), now) {
             return merge_past(failed, || self.flowspecs_for(Holder::Sender(sender), psb));
@@ -27,10 +27,10 @@ impl Rsvp {
         let mut merged = None;
         for tcsb in self.store.tcsbs_of(Holder::Sender(sender)) {
             let tcsb = self.store.tcsb(tcsb);
-            if psb.goes(tcsb.outgoing) {
+            if psb.leaves_through(tcsb.outgoing) {
                 merged = match merged {
                     None => Some(tcsb.flowspec),
-                    // Requests that do not go together are refused before they get here.
+                    // Requests for different services were refused before.
                     Some(other) => Some(least_upper_bound(&other, &tcsb.flowspec).unwrap_or(other)),
                 };
             }
@@ -38,8 +38,8 @@ impl Rsvp {
         merged
     }
 
-    /// The requests that a sender has a part in: those on the ways that its data takes, and in a shared style those that
-    /// name it.
+    /// Returns the requests for a sender: those on the outgoing interfaces of its data, and of a shared style those
+    /// whose filters include it.
     pub(crate) fn requests_for<'s>(
         &'s self,
         holder: Holder,
@@ -47,7 +47,7 @@ impl Rsvp {
     ) -> impl Iterator<Item = Index> + use<'s> {
         self.store
             .tcsbs_of(holder)
-            .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
+            .filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .filter(|&rsb| {
                 let filters = self.store.rsb(rsb).filters();
@@ -63,7 +63,7 @@ impl Rsvp {
         self.requests_for(holder, psb).map(|rsb| self.store.rsb(rsb).flowspec)
     }
 
-    /// What has failed lately upstream of a sender.
+    /// Returns the flowspec in blockade state upstream of a sender.
     pub(crate) fn failure(&self, now: Time, holder: Holder, sender: Index) -> Option<&FlowSpec> {
         let blocked = match (holder, self.store.psb(sender).hop) {
             (Holder::Pool(pool), Peer::Neighbor { index, .. })
@@ -76,7 +76,7 @@ impl Rsvp {
         self.store.blockade(blocked, now)
     }
 
-    /// Whether a request is held back because as much has failed upstream.
+    /// Returns whether a request is blocked because it is not smaller than one that has failed upstream.
     pub(crate) fn is_blocked(&self, now: Time, holder: Holder, flowspec: &FlowSpec) -> bool {
         let blocks = |blocked| {
             self.store.blockade(blocked, now).is_some_and(|failed| !is_greater(failed, flowspec))
@@ -94,7 +94,7 @@ impl Rsvp {
         }
     }
 
-    /// An error from behind `incoming` makes blockade state, if it is one of admission control. It lasts Kb * R.
+    /// Creates blockade state for Kb * R from an admission-control error received through `incoming`.
     pub(crate) fn note_failure(
         &mut self,
         now: Time,
@@ -112,27 +112,27 @@ impl Rsvp {
     }
 }
 
-/// Whether an error about `failed` goes on to whoever asked for `asked`. Where a smaller reservation stands in spite of
-/// the failure, only those hear of it who asked for as much.
-pub(crate) fn concerns(error: &ErrorSpec, failed: Option<&FlowSpec>, asked: &FlowSpec) -> bool {
+/// Returns whether an error about `failed` concerns the sender of a request for `requested`. If a smaller reservation
+/// remains in place, only requests as large as the failed one are concerned.
+pub(crate) fn concerns(error: &ErrorSpec, failed: Option<&FlowSpec>, requested: &FlowSpec) -> bool {
     let stands = error.flags & ErrorSpec::IN_PLACE != 0;
     error.code != ErrorCode::AdmissionControlFailure
         || !stands
-        || failed.is_none_or(|failed| !is_greater(failed, asked))
+        || failed.is_none_or(|failed| !is_greater(failed, requested))
 }
 
-/// The flags with which an error about `failed` reaches whoever asked for `asked`.
-pub(crate) fn flags_for(error: &ErrorSpec, failed: Option<&FlowSpec>, asked: &FlowSpec) -> u8 {
-    let guilty = failed.is_none_or(|failed| !is_greater(failed, asked));
+/// Returns the flags of an error about `failed` for the sender of a request for `requested`.
+pub(crate) fn flags_for(error: &ErrorSpec, failed: Option<&FlowSpec>, requested: &FlowSpec) -> u8 {
+    let guilty = failed.is_none_or(|failed| !is_greater(failed, requested));
     error.flags | if guilty { 0 } else { ErrorSpec::NOT_GUILTY }
 }
 
-/// Merges those requests that do not ask for as much as has failed; if all of them do, the smallest.
+/// Merges the requests that are smaller than what has failed; if there are none, returns the smallest.
 pub(crate) fn merge_past<I: Iterator<Item = FlowSpec>>(
     failed: &FlowSpec,
     requests: impl Fn() -> I,
 ) -> Option<FlowSpec> {
-    let free = requests().filter(|asked| is_greater(failed, asked));
+    let free = requests().filter(|requested| is_greater(failed, requested));
     free.reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
         .or_else(|| requests().reduce(|a, b| greatest_lower_bound(&a, &b).unwrap_or(a)))
 }

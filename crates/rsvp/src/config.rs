@@ -15,44 +15,45 @@ use crate::{diagnostics, integrity, limits, policy, proxy};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Timing on interfaces that have no settings of their own.
+    /// Timing on interfaces without settings of their own.
     pub timing: Timing,
     /// Timing by interface.
     pub interfaces: BTreeMap<InterfaceId, Timing>,
-    /// Blockade state lives `blockade_factor * R` (Kb of RFC 2205 section 3.5).
+    /// Kb of RFC 2205 section 3.5: blockade state lasts `blockade_factor * R`.
     pub blockade_factor: u32,
-    /// Most sessions, and most senders of all sessions, that a node keeps; more are refused, those that are there stay.
+    /// Limit of sessions, and of senders of all sessions together. At the limit new ones are refused and existing ones
+    /// stay.
     pub max_sessions: u32,
-    /// Most senders of one session.
+    /// Limit of senders of one session.
     pub max_senders: u32,
-    /// Most next hops of one sender on one interface whose requests are merged; a unicast session has one, or two for
-    /// a while after its route has changed further on.
+    /// Limit of next hops of one sender on one interface whose requests are merged. A unicast session has one, or two
+    /// for a while after a route change further downstream.
     pub max_next_hops: u32,
-    /// Longest life that a neighbour can give state by the refresh period it announces.
+    /// Limit of the lifetime of state, whatever refresh period a neighbour announces.
     pub max_lifetime: Duration,
-    /// W of RFC 2205 section 3.6: how long after a change of routes senders are announced on their new ways.
+    /// W of RFC 2205 section 3.6: delay between a route change and the Path on the new path.
     pub repair_delay: Duration,
-    /// How long after that they are taken back on their old ways, with what is reserved there. By then whoever is on both
-    /// ways has heard of the new one, and does not take the end of the old one for the end of the sender.
+    /// Further delay until the PathTear on the old path, when reservations there end as well. By then a node on both
+    /// paths has the new previous hop and does not take the PathTear for the end of the sender.
     pub departure_delay: Duration,
-    /// Most octets of a message's ADSPEC, and of what it carries for others (POLICY_DATA, unknown objects), that are
-    /// kept; a message with more is refused.
+    /// Limit of octets that are stored of a message's ADSPEC and forwarded objects (POLICY_DATA, unknown classes); a
+    /// message with more is refused.
     pub max_kept_octets: u32,
-    /// How questions about the state of sessions are treated (RFC 2745).
+    /// Diagnostics (RFC 2745).
     pub diagnostics: diagnostics::Settings,
-    /// To whom this node listens, and how much one neighbour or one reservation may have.
+    /// Accepted neighbours, and limits of each neighbour and reservation.
     pub limits: limits::Settings,
-    /// Which messages are signed and verified (RFC 2747).
+    /// Message integrity (RFC 2747).
     pub integrity: integrity::Settings,
-    /// Who may reserve how much and where, and who gives way to whom (RFC 2750, RFC 3181).
+    /// Policy and preemption (RFC 2750, RFC 3181).
     pub policy: policy::Settings,
-    /// The code points with which senders behind an interface shall mark their packets, by its name (RFC 2996).
+    /// Code points for packets of senders behind an interface, by interface name (RFC 2996).
     pub dclass: BTreeMap<String, Vec<Dscp>>,
-    /// For whom this node speaks (RFC 5945).
+    /// RSVP proxies (RFC 5945).
     pub proxies: proxy::Settings,
-    /// How state is kept alive between neighbours that can do better than repeat it.
+    /// Refresh reduction with neighbours that support it.
     pub reduction: Reduction,
-    /// How neighbours are watched.
+    /// Detection of lost neighbours.
     pub hello: HelloTiming,
 }
 
@@ -82,13 +83,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long state from `interface` lives that is refreshed every `refresh_ms`.
+    /// Returns the lifetime of state from `interface` that is refreshed every `refresh_ms`.
     #[inline]
     pub fn lifetime(&self, interface: InterfaceId, refresh_ms: u32) -> Duration {
         self.timing(interface).lifetime(refresh_ms).min(self.max_lifetime)
     }
 
-    /// The timing that holds on `interface`.
+    /// Returns the timing of `interface`.
     pub fn timing(&self, interface: InterfaceId) -> Timing {
         if self.interfaces.is_empty() {
             return self.timing;
@@ -97,13 +98,13 @@ impl Config {
     }
 }
 
-/// Refresh period and life time (RFC 2205 section 3.7).
+/// Refresh period and lifetime (RFC 2205 section 3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
     /// Refresh period R.
     pub refresh: Duration,
-    /// K: one less than K messages in a row may be lost without losing state.
+    /// K: state survives the loss of K - 1 successive refreshes.
     pub lifetime_factor: u32,
 }
 
@@ -114,15 +115,15 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The refresh period as TIME_VALUES carries it, milliseconds, at least 1.
+    /// Returns the refresh period for TIME_VALUES, milliseconds, at least 1.
     pub fn refresh_ms(&self) -> u32 {
         u32::try_from(self.refresh.as_millis()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// How long state lives that a neighbour refreshes every `refresh_ms`: L = (K + 0.5) * 1.5 * R, in nanoseconds.
+    /// Returns the lifetime of state that a neighbour refreshes every `refresh_ms`: L = (K + 0.5) * 1.5 * R.
     pub fn lifetime(&self, refresh_ms: u32) -> Duration {
         let halves = u64::from(self.lifetime_factor) * 2 + 1;
-        // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; R in milliseconds is 250 000 ns a quarter.
+        // (K + 0.5) * 1.5 * R = (2K + 1) * 3 * R / 4; a quarter of R in milliseconds is 250 000 ns.
         let quarters = halves.saturating_mul(3).saturating_mul(u64::from(refresh_ms));
         Duration::from_nanos(quarters.saturating_mul(250_000))
     }
@@ -132,24 +133,23 @@ impl Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reduction {
-    /// Whether this node takes part, with neighbours that say that they do.
+    /// Whether refresh reduction is used with neighbours that support it.
     pub enabled: bool,
-    /// Whether messages to such a neighbour that are there at the same time leave in one datagram.
+    /// Whether several messages to such a neighbour at the same time are sent in one Bundle.
     pub bundle: bool,
-    /// Longest delay of an acknowledgement that no message of ours takes along; well below a neighbour's Rf.
+    /// Maximum delay of an acknowledgement until a message includes it; must be well below a neighbour's Rf.
     pub acknowledge_within: Duration,
-    /// What happens to messages that nobody acknowledges.
+    /// Retransmission of messages that are not acknowledged.
     pub retransmission: Retransmission,
-    /// Messages that are sent again in one go, at most.
+    /// Limit of retransmissions in one burst.
     pub burst: u32,
-    /// Time from one such go to the next.
+    /// Interval between bursts.
     pub burst_interval: Duration,
-    /// Most messages that wait for an acknowledgement; further ones are not repeated before they are refreshed.
+    /// Limit of messages waiting for acknowledgement; further ones are not retransmitted before their next refresh.
     pub max_unacknowledged: u32,
-    /// Most tears, errors and confirmations of which a copy is kept until they are acknowledged; further ones are sent
-    /// once.
+    /// Limit of tears, errors and confirmations stored until they are acknowledged; further ones are sent once.
     pub max_copies: u32,
-    /// Most neighbours that take part.
+    /// Limit of neighbours with refresh reduction.
     pub max_partners: u32,
 }
 
@@ -170,7 +170,7 @@ impl Default for Reduction {
 }
 
 impl Reduction {
-    /// Flags of the common header of all that this node sends.
+    /// Returns the flags of the common header in sent messages.
     #[inline]
     pub(crate) fn flags(&self) -> u8 {
         if self.enabled { Message::REFRESH_REDUCTION } else { 0 }
@@ -183,10 +183,10 @@ impl Reduction {
 pub struct Retransmission {
     /// Rf: the time from the first transmission to the second.
     pub interval: Duration,
-    /// Rl: how often a message is sent in all before it is left to its refreshes. The RFC suggests 3, which ends after
-    /// 3.5 s; losses that a flood of new sessions brings about itself last longer, and 5 end when refreshes begin.
+    /// Rl: number of transmissions before a message is left to its refreshes. The RFC suggests 3, which ends after 3.5
+    /// s; losses that a burst of new sessions causes itself last longer, and 5 transmissions end when refreshes begin.
     pub transmissions: u8,
-    /// Delta: each interval is 1 + Delta times the one before.
+    /// Delta: each interval is 1 + Delta times the previous one.
     pub increment: f64,
 }
 
@@ -197,7 +197,7 @@ impl Default for Retransmission {
 }
 
 impl Retransmission {
-    /// How long to wait after the transmission number `stage`, counted from 0: Rf * (1 + Delta) ^ stage.
+    /// Returns the wait after transmission number `stage`, counted from 0: Rf * (1 + Delta) ^ stage.
     pub(crate) fn wait(&self, stage: u8) -> Duration {
         let mut seconds = self.interval.as_secs_f64();
         for _ in 0..stage {
@@ -211,9 +211,9 @@ impl Retransmission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HelloTiming {
-    /// How often a neighbour is asked for a sign of life; `None`: never, but its own requests are answered.
+    /// Interval of Hello requests; `None` sends none, but requests of neighbours are answered.
     pub interval: Option<Duration>,
-    /// A neighbour that was heard is lost after so many intervals of silence.
+    /// Number of intervals without an answer after which a neighbour is lost.
     pub lost_after: f64,
 }
 
@@ -229,7 +229,7 @@ mod tests {
 
     /// RFC 2205 section 3.7: L = (K + 0.5) * 1.5 * R.
     #[test]
-    fn state_lives_as_long_as_the_rfc_says() {
+    fn lifetime_follows_rfc_2205() {
         let timing = Timing::default();
         assert_eq!(timing.refresh_ms(), 30_000);
         assert_eq!(timing.lifetime(30_000), Duration::from_millis(157_500));

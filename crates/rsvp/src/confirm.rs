@@ -1,5 +1,5 @@
-//! Confirmations: ResvConf on its way to the receiver that asked for it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209,
-//! RESV CONFIRM ARRIVES).
+//! Confirmations: ResvConf towards the receiver that requested it (RFC 2205 sections 2.6 and 3.1.9; RFC 2209, RESV
+//! CONFIRM ARRIVES).
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -17,22 +17,22 @@ use crate::merge::{is_greater, least_upper_bound};
 use crate::next_hops::{NextHops, SenderData};
 use crate::pool::shared_flows;
 use crate::refresh_reduction::OutgoingMessage;
-use crate::shared::told as told_filters;
+use crate::shared::event_filters as told_filters;
 use crate::state::{Holder, Index, Peer};
 
-/// A receiver wants to know whether its request stands.
+/// RESV_CONFIRM of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfirmRequest {
     pub(crate) receiver: IpAddr,
-    /// Its block.
+    /// Reservation state block of the request.
     pub(crate) request: Index,
 }
 
 impl Rsvp {
-    /// Whether a request is more than all others for a sender, so that it is for upstream to confirm: what is equal to or
-    /// smaller than what others have in place goes no further (RFC 2205 section 2.6). What has failed upstream lately
-    /// does not lead, nor is it in place.
-    pub(crate) fn leads(&self, now: Time, request: Index, sender: Index) -> bool {
+    /// Returns whether a request is larger than all others for a sender, so that the confirmation must come from
+    /// upstream. A request that others in place equal or exceed is not forwarded (RFC 2205 section 2.6). Requests in
+    /// blockade state are neither larger nor in place.
+    pub(crate) fn is_largest_request(&self, now: Time, request: Index, sender: Index) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let failed = self.failure(now, holder, sender);
         let (mut own, mut others) = (None, None);
@@ -54,7 +54,7 @@ impl Rsvp {
         }
     }
 
-    pub(crate) fn resv_conf_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -66,12 +66,12 @@ impl Rsvp {
         if !cx.context.interfaces.is_local(confirmation.confirm) {
             return self.forward_resv_conf(cx, datagram, confirmation);
         }
-        if !self.tell_applications_of_confirmation(cx, confirmation) {
+        if !self.notify_confirmed(cx, confirmation) {
             self.drop(cx, datagram, DropReason::NotForUs);
         }
     }
 
-    /// Confirms a reservation to the receiver that asked: it stands here, and nobody upstream has a say in it.
+    /// Sends a ResvConf from this node: the reservation is in place here and no node upstream has to confirm it.
     pub(crate) fn send_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -84,7 +84,7 @@ impl Rsvp {
             .outgoing
             .and_then(|outgoing| cx.context.interfaces.by_id(outgoing))
             .and_then(|interface| interface.address_like(receiver));
-        // A receiver on this very host is told at once.
+        // A receiver on this host is notified at once.
         let node = address.unwrap_or(receiver);
         let flowspec = Some(tcsb.flowspec);
         let flow = filters.as_slice().first().map(|&filter| FixedFilterFlow { flowspec, filter });
@@ -99,7 +99,7 @@ impl Rsvp {
             },
         };
         if let Peer::Local(application) = self.store.rsb(request).hop {
-            // Others of this host have not asked, or have asked for more.
+            // Other applications of this host have not requested a confirmation, or have requested more.
             let (session, style) = (confirmation.session, confirmation.flows.style());
             let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
             let event = Event::Confirmed { application, session, node, style, filters, reach };
@@ -107,7 +107,7 @@ impl Rsvp {
             return;
         }
         if cx.context.interfaces.is_local(receiver) {
-            self.tell_applications_of_confirmation(cx, &confirmation);
+            self.notify_confirmed(cx, &confirmation);
             return;
         }
         let data = self.data_confirmed(cx.context, &confirmation);
@@ -126,10 +126,10 @@ impl Rsvp {
         let peer = self.refresh_reduction.peer_towards(cx, None, receiver, |context| {
             by_flow.or_else(|| context.routes.lookup(receiver))
         });
-        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).via(peer), &Body::ResvConf(confirmation));
     }
 
-    /// Sends a confirmation one hop further. It is rebuilt here, so that each hop can vouch for it.
+    /// Forwards a ResvConf by one hop. The message is rebuilt, so that each hop can sign it.
     fn forward_resv_conf<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -140,14 +140,14 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         let data = self.data_confirmed(cx.context, confirmation);
-        let way = match &data {
+        let next_hops = match &data {
             Some(data) => NextHops::of_sender(cx.context, data),
             None => NextHops::of(cx.context, confirmation.confirm),
         };
-        let interface = match way {
+        let interface = match next_hops {
             NextHops::Out(interface) => interface,
-            NextHops::Past => return self.relay(cx, datagram),
-            NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::Astray => {
+            NextHops::WithoutRsvp => return self.relay(cx, datagram),
+            NextHops::Here | NextHops::None | NextHops::Branches(_) | NextHops::WrongInterface => {
                 return self.drop(cx, datagram, DropReason::NoRoute);
             }
         };
@@ -160,7 +160,7 @@ impl Rsvp {
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
-            // Whoever gets it named must know whom to acknowledge it to.
+            // A receiver that gets a MESSAGE_ID must know the address to acknowledge it to.
             source: peer.and(own).unwrap_or(datagram.source),
             destination: datagram.destination,
             ttl: datagram.ttl - 1,
@@ -169,11 +169,11 @@ impl Rsvp {
             neighbor: None,
             next_hop: data.and_then(|data| data.next_hop(cx.context, interface)),
         };
-        self.send_once(cx, OutgoingMessage::new(how).past(peer), &Body::ResvConf(*confirmation));
+        self.send_once(cx, OutgoingMessage::new(how).via(peer), &Body::ResvConf(*confirmation));
     }
 
-    /// The data whose reservation is confirmed, of the first sender that is known, where a confirmation goes to the
-    /// destination of the data and the way there depends on the flow.
+    /// Returns the data of the first known sender in a ResvConf, if the ResvConf goes to the destination of the data
+    /// and the route there depends on the flow.
     fn data_confirmed(
         &self,
         context: &Context<'_>,
@@ -198,21 +198,21 @@ impl Rsvp {
                 self.store.senders_of(session).next()
             }
         };
-        sender.map(|sender| self.data_of(sender))
+        sender.map(|sender| self.sender_data(sender))
     }
 
-    /// RESV_CONFIRM to every application that reserved one of the flows. Gives whether there was one.
-    fn tell_applications_of_confirmation<E: From<Event>>(
+    /// Sends RESV_CONFIRM to every application that has reserved one of the flows. Returns whether there was one.
+    fn notify_confirmed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         confirmation: &ResvConf<'_>,
     ) -> bool {
         let (session, style) = (confirmation.session, confirmation.flows.style());
-        let mut told = false;
+        let mut notified = false;
         let mut tell = |tcsb: Option<Index>, filters: &Filters| {
             for rsb in tcsb.into_iter().flat_map(|tcsb| self.store.rsbs_of(tcsb)) {
                 if let Peer::Local(application) = self.store.rsb(rsb).hop {
-                    told = true;
+                    notified = true;
                     let (node, filters) = (confirmation.error.node, filters.clone());
                     let reach = Box::new(self.reach_of_receiver(cx, &session, &filters, node));
                     cx.out.notify(Event::Confirmed {
@@ -240,6 +240,6 @@ impl Rsvp {
             let tcsb = self.store.find_tcsb(Holder::Pool(pool), None);
             tell(tcsb, &told_filters(&confirmation.flows));
         }
-        told
+        notified
     }
 }

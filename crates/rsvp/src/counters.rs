@@ -1,70 +1,70 @@
-//! What the engine counts: messages by kind, and what it threw away by reason.
+//! Counters of the engine: messages by type, and drops by reason.
 
 use earmark_wire::rsvp::MessageType;
 use serde::{Deserialize, Serialize};
 
 use crate::refresh_reduction::Bundled;
 
-/// Why a message was thrown away.
+/// Reason for dropping a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It could not be read; the kinds are told apart in [`Counters::malformed`].
+    /// The message is malformed; [`Counters::malformed`] has the kinds of error.
     Malformed,
-    /// Its refresh period is zero.
+    /// The refresh period is zero.
     ZeroRefreshPeriod,
-    /// Its hop object names an address that cannot be a neighbour's.
+    /// The hop object has an address that cannot be a neighbour's.
     BadHop,
-    /// It came through an interface that this node does not know.
+    /// The incoming interface is unknown.
     UnknownInterface,
-    /// Its logical interface handle is none that this node gave out.
+    /// The logical interface handle was not assigned by this node.
     BadLih,
-    /// It is about a session or sender that this node knows nothing of.
+    /// The session or sender has no state here.
     NoState,
-    /// It came from another previous hop than the state did.
+    /// The previous hop is not that of the state.
     OtherHop,
-    /// There is no way to its destination.
+    /// There is no route to the destination.
     NoRoute,
-    /// It came in where the multicast routes do not expect its sender.
+    /// The incoming interface is not the one that multicast routing expects for the sender.
     WrongInterface,
-    /// Its TTL is used up.
+    /// The TTL has expired.
     TtlExpired,
-    /// Zero and non-zero ports do not go together (RFC 2205 section 3.2).
+    /// Zero and non-zero ports would be mixed (RFC 2205 section 3.2).
     Ports,
     /// A limit of this node is reached.
     Limit,
-    /// It is from a neighbour to whom this node does not listen on that interface.
+    /// The neighbour is not accepted on that interface.
     UnknownNeighbor,
-    /// A request was refused, and the refusal sent back.
+    /// The request was refused with an error message.
     Refused,
-    /// It is addressed to this node but nobody here waits for it.
+    /// The message is addressed to this node but nothing here expects it.
     NotForUs,
-    /// It carries no INTEGRITY, and came through an interface where it must (RFC 2747 section 4).
+    /// INTEGRITY is missing on an interface that requires it (RFC 2747 section 4).
     MissingIntegrity,
-    /// It is signed with a key that is not known here, or does not serve there.
+    /// The key is unknown, or not used on that interface or with that neighbour.
     UnknownKey,
-    /// It is signed with a key whose time has not come, or is over.
+    /// The key is not valid yet, or not any more.
     KeyNotValid,
-    /// Its digest has another length than those of its key.
+    /// The digest length differs from that of the key.
     DigestLength,
-    /// Its digest is wrong.
+    /// The digest is wrong.
     WrongDigest,
-    /// Its sequence number was seen before, or is too old.
+    /// The sequence number was seen before, or is too old.
     Replayed,
-    /// Its sender has not answered our challenge yet.
+    /// The sender has not answered a challenge yet.
     HandshakePending,
-    /// It answers a challenge that is not ours, or was answered before.
+    /// The response answers no pending challenge.
     UnknownChallenge,
-    /// It should leave signed, and there is no key for it.
+    /// The message must be signed, and there is no key for it.
     NotSigned,
-    /// It asks for, or tells, the state of a session, which is switched off here (RFC 2745 section 7).
+    /// The message requests or reports session state, and diagnostics are disabled here (RFC 2745 section 7).
     DiagnosticsOff,
-    /// A later message about the same state has overtaken it (RFC 2961 section 4.5).
+    /// A later message about the same state arrived earlier (RFC 2961 section 4.5).
     Overtaken,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 26] = [
         DropReason::Malformed,
         DropReason::ZeroRefreshPeriod,
@@ -94,7 +94,7 @@ impl DropReason {
         DropReason::Overtaken,
     ];
 
-    /// Its name in counters.
+    /// Returns the name of the reason in counters.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::Malformed => "malformed",
@@ -127,7 +127,7 @@ impl DropReason {
     }
 }
 
-/// Names of the kinds of message.
+/// Names of the message types.
 pub const MESSAGES: [&str; 13] = [
     "path",
     "resv",
@@ -144,47 +144,48 @@ pub const MESSAGES: [&str; 13] = [
     "hello",
 ];
 
-/// Messages of each kind, by direction, and drops by reason.
+/// Messages by type and direction, and drops by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Received, in the order of [`MESSAGES`].
+    /// Received messages, in the order of [`MESSAGES`].
     pub received: [u64; MESSAGES.len()],
-    /// Sent, likewise.
+    /// Sent messages, in the order of [`MESSAGES`].
     pub sent: [u64; MESSAGES.len()],
-    /// Messages of others, passed on as they were.
+    /// Messages of other nodes, forwarded unchanged.
     pub relayed: u64,
-    /// Reservations that gave way to more important ones, in whole or in part.
+    /// Reservations preempted in whole or in part.
     pub preempted: u64,
-    /// Senders whose first Path came with another IP source than it names: address translation on the way.
+    /// Senders whose first Path had another IP source address than its SENDER_TEMPLATE: address translation on the
+    /// path.
     pub translated: u64,
-    /// What refresh reduction did.
+    /// Counters of refresh reduction.
     pub reduction: ReductionCounters,
-    /// Thrown away, in the order of [`DropReason::ALL`].
+    /// Dropped messages, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
-    /// Messages that could not be read, by what was wrong; at most one entry a kind of error.
+    /// Malformed messages by kind of error, with at most one entry for each kind.
     pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
 }
 
-/// What refresh reduction did.
+/// Counters of refresh reduction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReductionCounters {
-    /// States that a summary refresh of a neighbour refreshed.
+    /// States refreshed by summary refreshes of neighbours.
     pub refreshed: u64,
-    /// Names in them that meant nothing here.
+    /// Identifiers in received summary refreshes without state here.
     pub unknown: u64,
-    /// States that summary refreshes of this node named.
+    /// Identifiers in sent summary refreshes.
     pub named: u64,
-    /// Of these, how many the neighbour no longer knew.
+    /// Identifiers in sent summary refreshes that the neighbour did not know.
     pub forgotten: u64,
     /// Messages that were acknowledged.
     pub acknowledged: u64,
-    /// Messages that were sent again.
+    /// Retransmitted messages.
     pub repeated: u64,
-    /// Messages that were never acknowledged and left to their refreshes.
+    /// Messages that were never acknowledged and are left to their refreshes.
     pub given_up: u64,
-    /// Messages that left in Bundles.
+    /// Messages sent in Bundles.
     pub bundled: u64,
-    /// Messages that came in Bundles.
+    /// Messages received in Bundles.
     pub unbundled: u64,
 }
 
@@ -207,7 +208,7 @@ impl ReductionCounters {
 }
 
 impl Counters {
-    /// Counts a message in.
+    /// Counts a received message.
     #[inline]
     pub(crate) fn receive(&mut self, kind: MessageType) {
         if let Some(counter) = self.received.get_mut(place(kind)) {
@@ -215,13 +216,13 @@ impl Counters {
         }
     }
 
-    /// Counts messages out that were brought together.
+    /// Counts messages sent in Bundles.
     pub(crate) fn bundle(&mut self, bundled: Bundled) {
         self.sent[place(MessageType::Bundle)] += bundled.bundles;
         self.reduction.bundled += bundled.messages;
     }
 
-    /// Counts a message out.
+    /// Counts a sent message.
     #[inline]
     pub(crate) fn send(&mut self, kind: MessageType) {
         if let Some(counter) = self.sent.get_mut(place(kind)) {
@@ -229,12 +230,12 @@ impl Counters {
         }
     }
 
-    /// Counts a message away.
+    /// Counts a dropped message.
     pub(crate) fn drop(&mut self, reason: DropReason) {
         self.dropped[reason as usize] += 1;
     }
 
-    /// Every counter with its name, those at zero too.
+    /// Returns every counter as group, name and value, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let received = MESSAGES.iter().zip(self.received).map(|(&name, n)| ("received", name, n));
         let sent = MESSAGES.iter().zip(self.sent).map(|(&name, n)| ("sent", name, n));

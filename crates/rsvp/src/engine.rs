@@ -1,4 +1,4 @@
-//! The engine: takes an input to the rules that treat it.
+//! Engine contract: dispatch of inputs to the handlers of each message type and timer.
 
 use core::net::IpAddr;
 
@@ -13,10 +13,10 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_neighbor;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::refresh_reduction::unbundled;
-use crate::repair::Changed;
+use crate::repair::RouteChange;
 use crate::state::TimerKind;
 
-/// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
+/// Limit of timers handled by one [`Input::Expire`]; the rest is due again at once.
 const TIMERS_PER_TURN: usize = 256;
 
 impl Engine for Rsvp {
@@ -32,14 +32,20 @@ impl Engine for Rsvp {
         out: &mut Effects<E>,
     ) {
         let before = out.len();
-        let mut cx = HandlerContext { now, context, out, name: MessageIdKey::NONE, owed: None };
+        let mut cx = HandlerContext {
+            now,
+            context,
+            out,
+            message_id: MessageIdKey::NONE,
+            acknowledge_to: None,
+        };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram, None),
-            // It has no connections.
+            Input::Datagram(datagram) => self.receive_message(&mut cx, &datagram, None),
+            // RSVP has no connections.
             Input::Stream(_) => {}
-            Input::Expire => self.timers_expire(&mut cx),
+            Input::Expire => self.expire_timers(&mut cx),
             Input::Command(command) => self.command(&mut cx, command),
-            Input::Host(event) => self.host_changes(&mut cx, &event),
+            Input::Host(event) => self.host_changed(&mut cx, &event),
         }
         if let Some(integrity) = &mut self.integrity {
             integrity.sign(now, cx.context, before, &mut self.counters, cx.out);
@@ -52,42 +58,42 @@ impl Engine for Rsvp {
 }
 
 impl Rsvp {
-    fn host_changes<E: From<Event>>(
+    fn host_changed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         if self.integrity.is_some() {
-            self.host_changes_for_neighbors(cx, event);
+            self.host_changed_for_neighbors(cx, event);
         }
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, errno } => {
-                self.traffic_control_refuses(cx, claim, owner, errno);
+                self.traffic_control_refused(cx, claim, owner, errno);
             }
             HostEvent::Displaced(Displaced { claim, owner, kept, by }) => {
-                self.give_way(cx, claim, owner, kept, by);
+                self.reservation_preempted(cx, claim, owner, kept, by);
             }
-            // What it refuses it answers, and the receiver asks again; it has nobody wait.
+            // Refused requests are answered at once, so none waits for bandwidth; the receiver repeats its request.
             HostEvent::Grantable { .. } => {}
             HostEvent::RouteChanged(prefix) => {
-                self.routes_change(cx.now, Changed::Prefix(prefix));
+                self.note_route_change(cx.now, RouteChange::Prefix(prefix));
             }
             HostEvent::MulticastRouteChanged { source, group } => {
-                self.routes_change(cx.now, Changed::Group(source, group));
+                self.note_route_change(cx.now, RouteChange::Group(source, group));
             }
-            // Routes through it may lead elsewhere now, or nowhere.
+            // Routes through the interface may have changed or ended.
             HostEvent::InterfaceChanged(interface) => {
-                self.routes_change(cx.now, Changed::Anything);
-                self.interface_changes(cx, interface);
+                self.note_route_change(cx.now, RouteChange::Unknown);
+                self.interface_changed(cx, interface);
             }
         }
-        if !self.announced.is_empty() {
+        if !self.sender_proxies.is_empty() {
             self.start_proxies(cx);
         }
     }
 
-    /// A message arrives, by itself or in a Bundle that was sent with TTL `bundled`.
-    pub(crate) fn message_arrives<E: From<Event>>(
+    /// Handles a message, received alone or in a Bundle that was sent with TTL `bundled`.
+    pub(crate) fn receive_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -98,15 +104,15 @@ impl Rsvp {
         }
         let takes_part =
             cx.context.interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
-        // A message is large, so it is looked at where it was made.
+        // Parsed in place because a message is large.
         let mut parsed = Message::parse(datagram.payload);
         let message = match &mut parsed {
             Ok(message) => message,
-            Err(error) => return self.malformed_arrives(cx, datagram, error, takes_part),
+            Err(error) => return self.receive_malformed(cx, datagram, error, takes_part),
         };
         mark(Checkpoint::Parse);
         if message.body.session().is_none() {
-            return self.neighbor_speaks(cx, datagram, message, takes_part);
+            return self.receive_neighbor_message(cx, datagram, message, takes_part);
         }
         let alone;
         let datagram = match bundled {
@@ -117,15 +123,15 @@ impl Rsvp {
                 &alone
             }
         };
-        // RFC 2209, MESSAGE ARRIVES: what is on its way to another node goes on, but for the kinds that every node
-        // on the way must look at.
+        // RFC 2209, MESSAGE ARRIVES: messages to other nodes are forwarded, except the types that every node on the
+        // path examines.
         let for_every_node =
             matches!(message.body, Body::Path(_) | Body::PathTear(_) | Body::ResvConf(_));
-        if !takes_part || (!for_every_node && passes_by(cx.context, datagram.destination)) {
+        if !takes_part || (!for_every_node && is_for_other_node(cx.context, datagram.destination)) {
             return self.relay(cx, datagram);
         }
         if !self.config.limits.interfaces.is_empty()
-            && !self.listens_to(cx.context, datagram, &message.body)
+            && !self.accepts_neighbor(cx.context, datagram, &message.body)
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
@@ -135,28 +141,29 @@ impl Rsvp {
         }
         self.receive_leading_objects(cx, datagram, message);
         match &message.body {
-            Body::Path(path) => self.path_arrives(cx, datagram, message, path),
-            Body::Resv(resv) => self.resv_arrives(cx, datagram, resv),
-            Body::PathErr(error) => self.path_err_arrives(cx, datagram, error),
-            Body::ResvErr(error) => self.resv_err_arrives(cx, datagram, error),
-            Body::PathTear(tear) => self.path_tear_arrives(cx, datagram, tear),
-            Body::ResvTear(tear) => self.resv_tear_arrives(cx, datagram, tear),
-            Body::ResvConf(confirmation) => self.resv_conf_arrives(cx, datagram, confirmation),
-            Body::Dreq(question) => self.dreq_arrives(cx, datagram, message.send_ttl, question),
-            Body::Drep(answer) => self.drep_arrives(cx, datagram, answer),
-            _ => self.unsupported_arrives(cx, datagram),
+            Body::Path(path) => self.receive_path(cx, datagram, message, path),
+            Body::Resv(resv) => self.receive_resv(cx, datagram, resv),
+            Body::PathErr(error) => self.receive_path_err(cx, datagram, error),
+            Body::ResvErr(error) => self.receive_resv_err(cx, datagram, error),
+            Body::PathTear(tear) => self.receive_path_tear(cx, datagram, tear),
+            Body::ResvTear(tear) => self.receive_resv_tear(cx, datagram, tear),
+            Body::ResvConf(confirmation) => self.receive_resv_conf(cx, datagram, confirmation),
+            Body::Dreq(question) => self.receive_dreq(cx, datagram, message.send_ttl, question),
+            Body::Drep(answer) => self.receive_drep(cx, datagram, answer),
+            _ => self.receive_unsupported(cx, datagram),
         }
     }
 
-    /// A message that is about no session, but between neighbours.
-    fn neighbor_speaks<E: From<Event>>(
+    /// Handles a message between neighbours that concerns no session.
+    fn receive_neighbor_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         message: &Message<'_>,
         takes_part: bool,
     ) {
-        // A summary may go to the group that it is about, and so to whoever forwards packets to it.
+        // A summary refresh may be sent to the group that it is about, and so arrive at nodes that forward the group's
+        // packets.
         let to_group =
             matches!(message.body, Body::Srefresh(_)) && datagram.destination.is_multicast();
         if !takes_part || !(to_group || cx.context.interfaces.is_local(datagram.destination)) {
@@ -164,13 +171,13 @@ impl Rsvp {
         }
         let is_reduction = !matches!(message.body, Body::Hello(_));
         if is_reduction && !self.config.reduction.enabled {
-            return self.unsupported_arrives(cx, datagram);
+            return self.receive_unsupported(cx, datagram);
         }
         if !is_neighbor(cx.context, datagram.source) {
             return self.drop(cx, datagram, DropReason::BadHop);
         }
         if !self.config.limits.interfaces.is_empty()
-            && !self.listens_to(cx.context, datagram, &message.body)
+            && !self.accepts_neighbor(cx.context, datagram, &message.body)
         {
             return self.drop(cx, datagram, DropReason::UnknownNeighbor);
         }
@@ -186,15 +193,15 @@ impl Rsvp {
             }
             Body::Hello(hello) => {
                 self.receive_leading_objects(cx, datagram, message);
-                self.hello_arrives(cx, datagram, hello);
+                self.receive_hello(cx, datagram, hello);
             }
-            _ => self.unsupported_arrives(cx, datagram),
+            _ => self.receive_unsupported(cx, datagram),
         }
     }
 
-    /// A message of a kind that this engine does not take part in: as good as one of an unknown type.
+    /// Handles a message type without support: dropped like an unknown type.
     #[cold]
-    fn unsupported_arrives<E: From<Event>>(
+    fn receive_unsupported<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -203,20 +210,20 @@ impl Rsvp {
         self.drop(cx, datagram, DropReason::Malformed);
     }
 
-    /// Counts a message that cannot be read, and answers it where RFC 2205 has an answer.
-    fn malformed_arrives<E: From<Event>>(
+    /// Counts a malformed message, and sends an error if RFC 2205 defines one.
+    fn receive_malformed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ParseError,
         takes_part: bool,
     ) {
-        // What a neighbour sends to another node is that node's to judge.
+        // A hop-by-hop message to another node is for that node to check.
         let hop_by_hop = matches!(
             Salvage::scan(datagram.payload).message_type,
             MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
         );
-        if !takes_part || (hop_by_hop && passes_by(cx.context, datagram.destination)) {
+        if !takes_part || (hop_by_hop && is_for_other_node(cx.context, datagram.destination)) {
             return self.relay(cx, datagram);
         }
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
@@ -226,27 +233,27 @@ impl Rsvp {
         self.drop(cx, datagram, DropReason::Malformed);
     }
 
-    fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+    fn expire_timers<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         for _ in 0..TIMERS_PER_TURN {
             let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind {
-                TimerKind::Sender => self.sender_is_due(cx, timer.block),
-                TimerKind::Reservation => self.reservation_is_due(cx, timer.block),
-                TimerKind::Handshake => self.handshake_is_due(cx),
-                TimerKind::Pool => self.pool_is_due(cx, timer.block),
-                TimerKind::Repair => self.repair_is_due(cx),
-                TimerKind::Departure => self.departures_are_due(cx),
-                TimerKind::Trace => self.trace_is_due(cx, timer.block),
+                TimerKind::Sender => self.sender_due(cx, timer.block),
+                TimerKind::Reservation => self.reservation_due(cx, timer.block),
+                TimerKind::Handshake => self.handshake_due(cx),
+                TimerKind::Pool => self.pool_due(cx, timer.block),
+                TimerKind::Repair => self.repair_due(cx),
+                TimerKind::Departure => self.departures_due(cx),
+                TimerKind::Trace => self.trace_due(cx, timer.block),
                 TimerKind::Acknowledgement => self.acknowledgements_due(cx),
                 TimerKind::Retransmission => self.retransmissions_due(cx),
                 TimerKind::Summary => self.summary_due(cx, timer.block),
-                TimerKind::Hello => self.hello_is_due(cx, timer.block),
+                TimerKind::Hello => self.hello_due(cx, timer.block),
             }
         }
     }
 }
 
-/// Whether a message with this destination is another node's.
-fn passes_by(context: &Context<'_>, destination: IpAddr) -> bool {
+/// Returns whether a destination is another node's.
+fn is_for_other_node(context: &Context<'_>, destination: IpAddr) -> bool {
     !destination.is_multicast() && !context.interfaces.is_local(destination)
 }

@@ -1,5 +1,5 @@
-//! Errors: PathErr on its way to senders, ResvErr on its way to receivers (RFC 2205 sections 3.1.7 and 3.1.8;
-//! RFC 2209, PERR and RERR MESSAGE ARRIVES).
+//! Errors: PathErr towards senders, ResvErr towards receivers (RFC 2205 sections 3.1.7 and 3.1.8; RFC 2209, PERR and
+//! RERR MESSAGE ARRIVES).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -21,19 +21,19 @@ use crate::merge::is_greater;
 use crate::policy::explanation;
 use crate::pool::shared_flows;
 use crate::refresh_reduction::OutgoingMessage;
-use crate::shared::{filters_of, flowspec_of, told};
+use crate::shared::{event_filters, filters_of, flowspec_of};
 use crate::state::{Blocked, Holder, Index, Origin, Peer};
 
-/// Why a reservation is refused.
+/// Reason for refusing a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResvFault {
     pub(crate) code: ErrorCode,
     pub(crate) value: u16,
-    /// An older reservation still stands.
+    /// Whether an older reservation remains (InPlace).
     pub(crate) in_place: bool,
-    /// What could have been granted, if that was the trouble.
+    /// Available rate, if admission control failed.
     pub(crate) available: Option<Rate>,
-    /// Whose importance it is that it gave way to.
+    /// Priority of the reservation that preempted this one.
     pub(crate) preempted_by: Option<Priority>,
 }
 
@@ -42,12 +42,12 @@ impl ResvFault {
         ResvFault { code, value, in_place: false, available: None, preempted_by: None }
     }
 
-    /// A limit of this node is reached.
-    pub(crate) const fn too_much() -> ResvFault {
+    /// Returns the error for a limit of this node that is reached.
+    pub(crate) const fn limit_reached() -> ResvFault {
         ResvFault::new(ErrorCode::RsvpSystemError, 0)
     }
 
-    /// What is asked for cannot be.
+    /// Returns the error for an invalid flowspec.
     pub(crate) const fn bad_flowspec() -> ResvFault {
         ResvFault::new(ErrorCode::TrafficControlError, TrafficControlError::BadFlowspec.code())
     }
@@ -59,7 +59,7 @@ impl ResvFault {
 }
 
 impl Rsvp {
-    pub(crate) fn path_err_arrives<E: From<Event>>(
+    pub(crate) fn receive_path_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -87,7 +87,7 @@ impl Rsvp {
                 let Some(source) = interface.and_then(|i| i.address_like(hop.address)) else {
                     return;
                 };
-                let Some(ttl) = ttl_onward(datagram) else {
+                let Some(ttl) = forwarded_ttl(datagram) else {
                     return self.drop(cx, datagram, DropReason::TtlExpired);
                 };
                 let how = Outgoing { ttl, ..self.to_neighbor(incoming, source, hop.address) };
@@ -98,32 +98,32 @@ impl Rsvp {
         }
     }
 
-    pub(crate) fn resv_err_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         error: &ResvErr<'_>,
     ) {
-        let Some(ttl) = ttl_onward(datagram) else {
+        let Some(ttl) = forwarded_ttl(datagram) else {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         };
         let found_any = match error.flows {
             FlowDescriptors::FixedFilter(flows) => {
                 let mut found_any = false;
                 for flow in flows {
-                    found_any |= self.distinct_err_arrives(cx, datagram, error, &flow, ttl);
+                    found_any |= self.receive_distinct_err(cx, datagram, error, &flow, ttl);
                 }
                 found_any
             }
-            _ => self.shared_err_arrives(cx, datagram, error, ttl),
+            _ => self.receive_shared_err(cx, datagram, error, ttl),
         };
         if !found_any {
             self.drop(cx, datagram, DropReason::NoState);
         }
     }
 
-    /// An error about a fixed-filter reservation. Gives whether there is such a reservation.
-    fn distinct_err_arrives<E: From<Event>>(
+    /// Handles an error about a fixed-filter reservation. Returns whether there is such a reservation.
+    fn receive_distinct_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -132,18 +132,18 @@ impl Rsvp {
         ttl: u8,
     ) -> bool {
         let Some(psb) = self.store.find_sender(&error.session, &flow.filter) else { return false };
-        // Errors come from upstream: through the interface that the sender's data comes through.
+        // Errors come from upstream, so through the incoming interface of the sender's data.
         let incoming = self.store.neighbor_of(self.store.psb(psb).hop).map(|(id, _)| id);
         if incoming != Some(datagram.interface) {
             return false;
         }
-        let before = self.asked_for(cx.now, psb);
+        let before = self.requested_flowspec(cx.now, psb);
         let blocked = Blocked::Sender(psb);
         self.note_failure(cx.now, datagram.interface, &error.error, blocked, flow.flowspec);
-        self.refresh_resv_by_itself(cx.now, psb);
-        if let Some(asked) = self.asked_for(cx.now, psb)
-            && before != Some(asked)
-            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &asked))
+        self.refresh_resv_by_message(cx.now, psb);
+        if let Some(requested) = self.requested_flowspec(cx.now, psb)
+            && before != Some(requested)
+            && flow.flowspec.is_none_or(|failed| is_greater(&failed, &requested))
         {
             self.resv_refresh(cx, psb, None);
         }
@@ -159,14 +159,14 @@ impl Rsvp {
                 next = self.store.next_rsb(rsb);
                 found_any = true;
                 let passed = ResvErr { flows, ..*error };
-                self.pass_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
+                self.forward_resv_err(cx, rsb, &passed, flow.flowspec, ttl);
             }
         }
         found_any
     }
 
-    /// An error about a shared reservation. Gives whether there is such a reservation.
-    fn shared_err_arrives<E: From<Event>>(
+    /// Handles an error about a shared reservation. Returns whether there is such a reservation.
+    fn receive_shared_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -197,13 +197,13 @@ impl Rsvp {
                 }
             }
         }
-        self.forget_shared(pool);
-        self.spread_past_failure(cx, pool, failed);
+        self.forget_shared_message_ids(pool);
+        self.update_pool_upstream_after_failure(cx, pool, failed);
         let mut found_any = false;
         let tcsbs: Vec<Index> = self.store.tcsbs_of(Holder::Pool(pool)).collect();
         for tcsb in tcsbs {
             let outgoing = self.store.tcsb(tcsb).outgoing;
-            let scope = self.scope_beyond(pool, outgoing, error.scope);
+            let scope = self.scope_through(pool, outgoing, error.scope);
             if outgoing == Some(incoming) || scope.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
@@ -219,14 +219,14 @@ impl Rsvp {
                 found_any = true;
                 let flows = shared_flows(style, failed, &common);
                 let scope = scope.as_deref().map(List::Items);
-                self.pass_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
+                self.forward_resv_err(cx, rsb, &ResvErr { flows, scope, ..*error }, failed, ttl);
             }
         }
         found_any
     }
 
-    /// The senders of a SCOPE whose data goes a way; `None` without a SCOPE.
-    fn scope_beyond(
+    /// Returns the senders of a SCOPE object whose data uses an interface; `None` without SCOPE.
+    fn scope_through(
         &self,
         pool: Index,
         outgoing: Option<InterfaceId>,
@@ -237,14 +237,13 @@ impl Rsvp {
             self.store
                 .senders_of(session)
                 .map(|psb| self.store.psb(psb))
-                .any(|psb| psb.template.source == *source && psb.goes(outgoing))
+                .any(|psb| psb.template.source == *source && psb.leaves_through(outgoing))
         };
         Some(scope?.iter().filter(goes).collect())
     }
 
-    /// Passes an error about `failed` on to one next hop, with this TTL, or to one application, if it is of concern
-    /// there.
-    fn pass_resv_err<E: From<Event>>(
+    /// Forwards an error about `failed` to one next hop, with this TTL, or to one application, if it is concerned.
+    fn forward_resv_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
@@ -260,7 +259,7 @@ impl Rsvp {
             Origin::Local(Application::PROXY) => {
                 if let Holder::Sender(psb) = self.store.tcsb(block.tcsb).holder {
                     let ErrorSpec { code, value, flags, .. } = error.error;
-                    self.pass_failure_to_sender(cx, psb, code, value, flags);
+                    self.send_proxy_path_err(cx, psb, code, value, flags);
                 }
             }
             Origin::Local(application) => {
@@ -270,7 +269,7 @@ impl Rsvp {
                     session: error.session,
                     error: ErrorSpec { flags, ..error.error },
                     style: error.flows.style(),
-                    filters: told(&error.flows),
+                    filters: event_filters(&error.flows),
                     flowspec: failed,
                 });
             }
@@ -278,7 +277,7 @@ impl Rsvp {
         }
     }
 
-    /// Answers a Path that is not accepted.
+    /// Sends a PathErr for a Path that is rejected.
     pub(crate) fn send_path_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -299,7 +298,7 @@ impl Rsvp {
         );
     }
 
-    #[allow(clippy::too_many_arguments)] // they are the objects of the message
+    #[allow(clippy::too_many_arguments)] // objects of the message
     fn emit_path_err<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -322,9 +321,9 @@ impl Rsvp {
         self.send_once(cx, outgoing_message, &Body::PathErr(body));
     }
 
-    /// Answers a flow descriptor of a Resv that is refused.
+    /// Sends a ResvErr for a flow descriptor that is refused.
     #[cold]
-    #[allow(clippy::too_many_arguments)] // they are what the answer quotes
+    #[allow(clippy::too_many_arguments)] // objects that the error quotes
     pub(crate) fn refuse<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -352,8 +351,8 @@ impl Rsvp {
         self.drop(cx, datagram, DropReason::Refused);
     }
 
-    /// Sends a ResvErr that begins at this node, to the next hop that the Resv came from.
-    #[allow(clippy::too_many_arguments)] // they are the objects of the message
+    /// Sends a ResvErr that originates at this node to the next hop that sent the Resv.
+    #[allow(clippy::too_many_arguments)] // objects of the message
     fn send_resv_err<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -371,8 +370,7 @@ impl Rsvp {
         emit_resv_err(self, cx, outgoing, to, &error, NEIGHBOR_TTL);
     }
 
-    /// Tells the next hop or application of one request that its reservation is lost, or cannot be what it was, but
-    /// (where that is given) `left`.
+    /// Reports to the next hop or application of one request that its reservation was lost, or reduced to `left`.
     pub(crate) fn report_loss<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -383,7 +381,7 @@ impl Rsvp {
         let block = self.store.rsb(rsb);
         let holder = self.store.tcsb(block.tcsb).holder;
         if let (Peer::Local(Application::PROXY), Holder::Sender(psb)) = (block.hop, holder) {
-            return self.tell_sender_of_failure(cx, psb, fault);
+            return self.report_proxy_failure(cx, psb, fault);
         }
         let Some((outgoing, hop)) = self.store.neighbor_of(block.hop) else { return };
         let Some(error) = self.local_spec(cx, outgoing, hop.address, fault) else { return };
@@ -405,7 +403,7 @@ impl Rsvp {
         emit_resv_err(self, cx, outgoing, hop, &error, NEIGHBOR_TTL);
     }
 
-    /// Answers a message that could be read only in part, as far as it tells whom to answer.
+    /// Sends an error for a message that was parsed only in part, if the receiver of the error is known.
     pub(crate) fn answer_malformed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -435,12 +433,12 @@ impl Rsvp {
                     None => self.answer_unknown_style(cx, outgoing, hop, &fault, &salvage),
                 }
             }
-            // RFC 2205 knows no error messages about other messages.
+            // RFC 2205 defines no error messages for other messages.
             _ => {}
         }
     }
 
-    /// Answers a Resv in a style that can be quoted but not understood.
+    /// Sends a ResvErr for a Resv in an unknown style, whose flow descriptors are quoted unparsed.
     fn answer_unknown_style<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -471,7 +469,7 @@ impl Rsvp {
     }
 }
 
-/// Sends an error to the next hop `to`, as from this node.
+/// Sends a ResvErr from this node to the next hop `to`.
 fn emit_resv_err<E>(
     engine: &mut Rsvp,
     cx: &mut HandlerContext<'_, '_, E>,
@@ -489,8 +487,8 @@ fn emit_resv_err<E>(
     engine.send_once(cx, outgoing_message, &Body::ResvErr(ResvErr { hop, ..*error }));
 }
 
-/// The TTL with which an error goes on. It shrinks from hop to hop, although each hop addresses it anew: where the hops
-/// of two nodes' states point at each other, be it by a routing loop or by malice, it would go round for ever.
-fn ttl_onward(datagram: &Datagram<'_>) -> Option<u8> {
+/// Returns the TTL of a forwarded error. It decreases at each hop although each hop sets a new destination: if the
+/// states of two nodes name each other as next hop, by a routing loop or by malice, the error would circulate forever.
+fn forwarded_ttl(datagram: &Datagram<'_>) -> Option<u8> {
     datagram.ttl.checked_sub(1).filter(|&ttl| ttl > 0).map(|ttl| ttl.min(NEIGHBOR_TTL))
 }

@@ -1,4 +1,4 @@
-//! The host's side: applications that send and receive (RFC 2205 section 3.11.1).
+//! Applications of this host that send and receive (RFC 2205 section 3.11.1).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use crate::state::{Extra, Filter, Holder, Index, Kept, NONE, Origin, Peer, Psb, 
 use crate::traffic::Request;
 
 impl Rsvp {
-    /// Carries a command out, or says why not.
+    /// Executes a command, or rejects it.
     pub(crate) fn command<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -40,8 +40,11 @@ impl Rsvp {
                 (application, self.reserve_for(cx, application, &request, confirm))
             }
             Command::Identity { application, identity } => {
-                let said = identity.policy_data().map_err(|_| Rejection::Identity);
-                (application, said.map(|octets| self.applications.identify(application, octets)))
+                let policy_data = identity.policy_data().map_err(|_| Rejection::Identity);
+                (
+                    application,
+                    policy_data.map(|octets| self.applications.identify(application, octets)),
+                )
             }
             Command::Release { application } => {
                 (application, self.release_application(cx, application))
@@ -50,14 +53,14 @@ impl Rsvp {
                 (application, self.trace(cx, application, &trace))
             }
             Command::Keys { keys } => return self.replace_keys(cx, keys),
-            Command::Renew(renewal) => return self.renew(cx, *renewal),
+            Command::Renew(renewal) => return self.reload(cx, *renewal),
         };
         if let Err(reason) = done {
             cx.out.notify(Event::Rejected { application, reason });
         }
     }
 
-    /// SESSION. Senders that are known already are announced at once.
+    /// SESSION: opens a session, and reports known senders at once.
     fn open_session<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -78,13 +81,13 @@ impl Rsvp {
             if session.destination.is_multicast() && !self.store.psb(sender).is_here() {
                 self.set_here(cx, sender, true);
             } else {
-                self.tell_of_sender(cx, application, sender);
+                self.notify_of_sender(cx, application, sender);
             }
         }
         Ok(())
     }
 
-    /// SENDER.
+    /// SENDER: creates or changes the application's sender.
     fn define_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -101,19 +104,19 @@ impl Rsvp {
         if session.port == 0 && template.selector != SourceSelector::Port(0) {
             return Err(Rejection::Ports);
         }
-        let template = if self.speaks_for_others(application) {
+        let template = if self.is_sender_proxy(application) {
             template
         } else {
             self.fill_in_source(cx, &session, template)?
         };
-        let way =
+        let next_hops =
             NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
-        // Where the data of a group goes may be known only later, or it may end here; but one address has to be reached.
-        let here = way == NextHops::Here || session.destination.is_multicast();
-        if !here && !matches!(way, NextHops::Out(_)) {
+        // A multicast destination may have no next hop yet, or end here; a unicast one must be reachable.
+        let here = next_hops == NextHops::Here || session.destination.is_multicast();
+        if !here && !matches!(next_hops, NextHops::Out(_)) {
             return Err(Rejection::NoRoute);
         }
-        let outgoing = way.outgoing(cx.context, None);
+        let outgoing = next_hops.outgoing(cx.context, None);
         if before == Some(template)
             && let Some(index) = self.store.find_sender(&session, &template)
         {
@@ -148,7 +151,7 @@ impl Rsvp {
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: MessageIdKey::NONE,
+                message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
@@ -160,15 +163,15 @@ impl Rsvp {
             open.sender = Some(template);
         }
         self.notify_path_state(cx, index, Change::Created);
-        self.tell_applications_of_sender(cx, index);
+        self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
-        self.answer_for_receivers(cx, index);
-        self.settle_shared(cx, index);
+        self.update_receiver_proxy(cx, index);
+        self.update_shared_reservations(cx, index);
         Ok(())
     }
 
-    /// Announces a sender of another host.
-    pub(crate) fn announce_for<E: From<Event>>(
+    /// Starts sending Path messages for a sender on another host.
+    pub(crate) fn start_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -182,17 +185,17 @@ impl Rsvp {
         }
     }
 
-    /// A sender of another host is announced no more, if it was.
+    /// Stops sending Path messages for a sender on another host.
     pub(crate) fn end_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
     ) {
-        // Where there was no way to its destination it has never begun, and so has no session to end.
+        // Without a route it was never started and has no session to release.
         let _ = self.release_application(cx, application);
     }
 
-    /// A sender of another host has another TSpec or TTL.
+    /// Changes Tspec or TTL of a sender on another host.
     pub(crate) fn change_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -208,7 +211,7 @@ impl Rsvp {
         }
     }
 
-    /// A second SENDER call with the same template changes what the sender says.
+    /// Handles a further SENDER call with the same template, which changes the sender.
     fn change_own_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -227,15 +230,15 @@ impl Rsvp {
         psb.carried = Kept::of(carried);
         if changed {
             self.notify_path_state(cx, index, Change::Changed);
-            self.tell_applications_of_sender(cx, index);
+            self.notify_applications_of_sender(cx, index);
             self.path_refresh(cx, index);
-            self.answer_for_receivers(cx, index);
-            self.settle_sender(cx, index);
-            self.settle_shared(cx, index);
+            self.update_receiver_proxy(cx, index);
+            self.update_sender_reservations(cx, index);
+            self.update_shared_reservations(cx, index);
         }
     }
 
-    /// RESERVE.
+    /// RESERVE: creates or changes the application's reservation.
     fn reserve_for<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -293,8 +296,8 @@ impl Rsvp {
         Ok(())
     }
 
-    /// An application that asks in another style than before gives back what it has first, unless others hold on to
-    /// the old style.
+    /// Releases an application's reservation in another style before a new one, unless others have reserved in the old
+    /// style.
     fn change_own_style<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -311,7 +314,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Whether anybody but an application has reserved something in a session.
+    /// Returns whether a neighbour or another application has a reservation in a session.
     fn others_have_reserved(&self, session: Index, application: Application) -> bool {
         let shared = self.store.pool_of(session).map(Holder::Pool);
         let distinct = self.store.senders_of(session).map(Holder::Sender);
@@ -323,8 +326,8 @@ impl Rsvp {
             .any(|rsb| self.store.rsb(rsb).hop != Peer::Local(application))
     }
 
-    /// The address of this host to which confirmations come: that of a unicast session; for a group, that of the
-    /// interface through which the data of the first of some senders, or of any, comes in.
+    /// Returns the address of this host for confirmations: the destination of a unicast session; for a group, the
+    /// address of the incoming interface of the first of some senders, or of any.
     fn own_address<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -348,7 +351,7 @@ impl Rsvp {
         })
     }
 
-    /// RELEASE.
+    /// RELEASE: ends the application's sender and reservations, and closes its session.
     fn release_application<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -371,7 +374,7 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Gives back what an application has reserved, in whatever style.
+    /// Releases an application's reservations of any style.
     fn release_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -404,7 +407,7 @@ impl Rsvp {
         }
     }
 
-    /// A sender without address gets the one that this host would send from.
+    /// Fills in the source address of a sender without one: the address of this host on the route to the destination.
     fn fill_in_source<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -427,7 +430,7 @@ impl Rsvp {
     }
 }
 
-/// The ADSPEC that a sender of ours starts with, before its own link is added.
+/// Returns the initial ADSPEC of a local sender, without its own link.
 fn sender_adspec() -> Option<Arc<[u8]>> {
     let adspec = Adspec::for_sender();
     let mut body = alloc::vec![0; adspec.buffer_len()];

@@ -1,4 +1,4 @@
-//! One instance of RSVP: its state, and what every rule needs in order to act.
+//! RSVP engine of one node: its state, and the context of its handlers.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -24,18 +24,18 @@ use crate::repair::Repairs;
 use crate::state::Index;
 use crate::store::Store;
 
-/// RSVP's IP protocol number.
+/// IP protocol number of RSVP.
 pub const PROTOCOL: u8 = 46;
 
-/// TTL of messages from one neighbour to the next; routers in between that do not speak RSVP may take some of it.
+/// TTL of messages between neighbours; routers without RSVP in between may decrement it.
 pub(crate) const NEIGHBOR_TTL: u8 = 64;
 
-/// Effects past which no further flow of a message is treated, so that a message that repeats one flow a thousand times
-/// does not bring about a thousand answers. Flows that are refreshed have no effect and so do not count: what is left
-/// over has its turn when the message is refreshed.
+/// Limit of effects for one message; further flows in it are skipped, so that a message that repeats one flow a
+/// thousand times does not cause a thousand errors. Refreshed flows have no effects and do not count; skipped flows are
+/// handled when the message is refreshed.
 pub(crate) const EFFECTS_PER_MESSAGE: usize = 1_024;
 
-/// RSVP on one node.
+/// RSVP engine of one node.
 #[derive(Debug)]
 pub struct Rsvp {
     pub(crate) config: Config,
@@ -43,43 +43,43 @@ pub struct Rsvp {
     pub(crate) applications: Applications,
     pub(crate) refresh_reduction: RefreshReduction,
     pub(crate) counters: Counters,
-    /// What follows from changed routes.
+    /// Pending work after route changes.
     pub(crate) repairs: Repairs,
-    /// The senders that are announced for others, by place; `None` where one was until the settings changed.
-    pub(crate) announced: Vec<Option<SenderProxy>>,
-    /// Interfaces behind which somebody speaks through UDP (RFC 2205 appendix C).
+    /// Sender proxies by index; `None` where one was removed by new settings.
+    pub(crate) sender_proxies: Vec<Option<SenderProxy>>,
+    /// Interfaces with UDP-encapsulated neighbours (RFC 2205 appendix C).
     pub(crate) encapsulating: BTreeSet<InterfaceId>,
-    /// Spreads refreshes over [0.5 R, 1.5 R].
+    /// Random refresh intervals in [0.5 R, 1.5 R].
     pub(crate) jitter: Stream,
-    /// Room to compose an ADSPEC in.
+    /// Buffer for composing objects.
     pub(crate) scratch: Vec<u8>,
-    /// Senders that the request being treated names, kept for its room.
-    pub(crate) named: Vec<FilterSpec>,
-    /// What makes the logical interface handles of this engine's life differ from those of its last one.
+    /// Buffer for the senders that the current request names.
+    pub(crate) sender_buffer: Vec<FilterSpec>,
+    /// Random offset of logical interface handles, so that they differ from those of the previous run.
     pub(crate) lih_offset: u32,
-    /// Questions about sessions that are under way.
+    /// Traces in progress and the rate limit of diagnostics.
     pub(crate) diagnostics: Diagnostics,
-    /// What neighbours have used of what they may ask for.
+    /// Rate limits of neighbours.
     pub(crate) throttle: Throttle,
-    /// Signs and verifies messages; `None` where nothing is configured.
+    /// Signs and verifies messages; `None` if not configured.
     pub(crate) integrity: Option<Box<Integrity>>,
-    /// Judges requests; `None` where nothing is configured.
+    /// Policy control; `None` if not configured.
     pub(crate) policy: Option<Box<Policy>>,
 }
 
-/// The surroundings of one input: when it is, what may be looked at, where consequences go.
+/// Context of handling one input: time, environment, and output.
 pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
-    /// MESSAGE_ID of the message that is treated, if it has one and there is one.
-    pub(crate) name: MessageIdKey,
-    /// The peer who made it, by what name, where it is to be acknowledged.
-    pub(crate) owed: Option<(Index, MessageIdKey)>,
+    /// MESSAGE_ID of the current message, if any.
+    pub(crate) message_id: MessageIdKey,
+    /// Peer that gets the acknowledgement of the current message, and its MESSAGE_ID, if one is requested.
+    pub(crate) acknowledge_to: Option<(Index, MessageIdKey)>,
 }
 
 impl Rsvp {
-    /// An engine without state. It draws from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih`,
+    /// Creates an engine without state. Random numbers come from the streams `rsvp/jitter`, `rsvp/hash`, `rsvp/lih`,
     /// `rsvp/diagnostics` and `rsvp/cookie`.
     pub fn new(config: Config, random: &RandomStreams) -> Rsvp {
         Rsvp {
@@ -88,7 +88,7 @@ impl Rsvp {
             policy: Policy::new(&config.policy).map(Box::new),
             throttle: Throttle::default(),
             refresh_reduction: RefreshReduction::new(&config, random),
-            announced: config.proxies.senders.iter().copied().map(Some).collect(),
+            sender_proxies: config.proxies.senders.iter().copied().map(Some).collect(),
             config,
             store: Store::new(&mut random.stream("rsvp/hash")),
             applications: Applications::default(),
@@ -97,34 +97,34 @@ impl Rsvp {
             encapsulating: BTreeSet::new(),
             jitter: random.stream("rsvp/jitter"),
             scratch: Vec::new(),
-            named: Vec::new(),
+            sender_buffer: Vec::new(),
             lih_offset: random.stream("rsvp/lih").next_u64() as u32,
         }
     }
 
-    /// The logical interface handle (LIH) that names `interface` in this engine's hop objects.
+    /// Returns the logical interface handle (LIH) of `interface` in this engine's hop objects.
     ///
-    /// Handles differ from one life of a node to the next. A neighbour downstream sees a changed previous hop in the
-    /// first Path after a restart, and by RFC 2209 answers at once with its Resv, instead of when its refresh is due:
-    /// that is how reservations come back within one refresh period.
+    /// Handles differ from one run of a node to the next. A neighbour downstream thus sees a changed previous hop in
+    /// the first Path after a restart, and by RFC 2209 answers at once with its Resv instead of at the next refresh.
+    /// Reservations are therefore restored within one refresh period.
     #[inline]
     pub fn lih(&self, interface: InterfaceId) -> u32 {
         interface.0.wrapping_add(self.lih_offset)
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Brings messages to one neighbour together into Bundles (RFC 2961 section 3): a last step over the effects of one
-    /// input or of several, in their order. Left out, each message leaves by itself.
+    /// Bundles messages to the same neighbour (RFC 2961 section 3): a last step over the effects of one input or of
+    /// several, in order. Without it each message is sent alone.
     pub fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) {
         let bundled = self.refresh_reduction.bundle(interfaces, out);
         self.counters.bundle(bundled);
     }
 
-    /// Passes a message on as a router would that does not speak RSVP.
+    /// Forwards a message as a router without RSVP would.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -133,7 +133,7 @@ impl Rsvp {
         self.relay_to(cx, datagram, datagram.destination);
     }
 
-    /// Likewise, but to another node than the one that it is addressed to.
+    /// Forwards a message to another node than its destination.
     pub(crate) fn relay_to<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -148,8 +148,8 @@ impl Rsvp {
         }
         self.counters.relayed += 1;
         if let Some(integrity) = &mut self.integrity {
-            // It speaks for another node.
-            integrity.leave_as_it_is(cx.out.len());
+            // The message is another node's, so it is not signed here.
+            integrity.skip_signing(cx.out.len());
         }
         let how = Outgoing {
             protocol: PROTOCOL,
@@ -165,7 +165,7 @@ impl Rsvp {
         cx.out.send(how, datagram.payload.len()).copy_from_slice(datagram.payload);
     }
 
-    /// Sends a message that no state stands behind, which would be lost for good if it were lost.
+    /// Sends a message that no refresh repeats, reliably if the receiver supports it.
     pub(crate) fn send_once<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -182,9 +182,9 @@ impl Rsvp {
         );
     }
 
-    /// Throws a Path or Resv away whose state was not taken up, and so does not acknowledge it, unless a later one was.
+    /// Drops a Path or Resv whose state was not accepted. The message is not acknowledged, unless a later one was.
     #[cold]
-    pub(crate) fn turn_away<E: From<Event>>(
+    pub(crate) fn drop_unacknowledged<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -196,7 +196,7 @@ impl Rsvp {
         self.drop(cx, datagram, reason);
     }
 
-    /// Throws a message away and says so.
+    /// Drops a message, with a counter and an event.
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

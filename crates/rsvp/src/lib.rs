@@ -1,53 +1,55 @@
 //! RSVP version 1 (RFC 2205, with the processing rules of RFC 2209 and the objects of RFC 2210), without I/O.
 //!
-//! # The story
+//! # Overview
 //!
 //! A sender's host announces a data flow with a Path message, addressed to the flow's destination and marked with a
-//! router alert, so that every RSVP router on the way takes it up. Each of them notes where it came from (a [`Psb`]),
-//! and sends a Path of its own onward. When the Path reaches the receiver's host, an application there may answer with
-//! a Resv, which retraces the way hop by hop: each router admits the request against the ledger of its outgoing link,
-//! puts it into traffic control (a [`Tcsb`], made of one [`Rsb`] a next hop), and asks the next one upstream. At the
-//! sender's host the reservation is complete; a receiver that wanted to know is told with a ResvConf.
+//! router alert, so that every RSVP router on the path examines it. Each router stores the previous hop (in a [`Psb`]),
+//! and sends a Path of its own to the next hop. When the Path reaches the receiver's host, an application there may
+//! answer with a Resv, which follows the path back hop by hop: each router admits the request against the ledger of its
+//! outgoing link, installs it in traffic control (as a [`Tcsb`], made of one [`Rsb`] for each next hop), and sends a
+//! request to the previous hop. At the sender's host the reservation is complete; a receiver that requested a
+//! confirmation gets a ResvConf.
 //!
-//! # State and its life
+//! # Soft state
 //!
-//! All state is soft. A Path or Resv carries the period R in which it will be refreshed, and the state that it made
-//! lives (K + 0.5) · 1.5 · R after the last of them. Each node refreshes towards its own neighbours at its own random
-//! pace, drawn anew each time from [0.5 R, 1.5 R]. State also ends at once: by a PathTear, which follows the data and
-//! takes reservations with it, or by a ResvTear, which retraces the way of the Resv and stops where others still want
-//! what it gives back. Whoever lets state time out tears it for those who got it from here.
+//! All state is soft. A Path or Resv contains the refresh period R, and its state expires (K + 0.5) · 1.5 · R after the
+//! last refresh. Each node refreshes the state at its neighbours at intervals of its own, drawn at random from [0.5 R,
+//! 1.5 R]. State is removed at once by a PathTear, which follows the data and also removes reservations, or by a
+//! ResvTear, which follows the path back and stops where other requests remain. A node whose state expires sends a tear
+//! to those that got the state from it.
 //!
-//! What arrives and says nothing new costs a look-up and a store: no timer moves, nothing is allocated, nothing is
-//! sent. A block has one timer, armed for whatever comes first; a refresh only writes how long the block lives, and a
-//! timer that fires too early is armed again. Nothing ever walks all sessions.
+//! A refresh without changes costs a lookup and a store: no timer moves, nothing is allocated, nothing is sent. A block
+//! has one timer, armed for the earliest of its times; a refresh only stores the new end of the block's lifetime, and a
+//! timer that fires too early is armed again. No operation iterates over all sessions at once.
 //!
-//! Between neighbours that can do better (RFC 2961), a Path or Resv has a number, is acknowledged, and is sent again until
-//! it is; from then on its number in a list, one short message for many states, is its refresh. See [`refresh_reduction`], which
-//! also treats Hello (RFC 3209 section 5).
+//! Between neighbours with refresh reduction (RFC 2961), a Path or Resv has a MESSAGE_ID and is retransmitted until it
+//! is acknowledged. From then on its identifier in a summary refresh, one short message for many states, is its
+//! refresh. See [`refresh_reduction`], which includes Hello (RFC 3209 section 5).
 //!
 //! # Odd cases
 //!
-//! - **An increase that is refused** leaves the old reservation; the ResvErr says so (InPlace). Everything is computed
-//!   and granted before anything is written, so there is nothing to undo.
-//! - **Two next hops on one link**, as after a route change further on, are merged: the least upper bound counts.
-//! - **The route moves**: a short while after the routes have changed, the senders concerned are announced on their new
-//!   way, or as soon as a Path comes. The old one is told by a PathTear some seconds later, and what is reserved there
-//!   ends; until then it is not asked for upstream any more, but nothing is given back.
-//! - **A request that fails upstream** is left out for a while where smaller ones can do without it (blockade state).
-//! - **Styles do not mix**: who asks for another one than the session has gets a ResvErr, and the first one stays.
-//! - **Traffic control refuses** what the ledger granted: the receiver gets a ResvErr (code 22), the previous hop a
+//! - **A refused increase** leaves the old reservation, and the ResvErr has the flag InPlace. Everything is computed
+//!   and granted before anything is stored, so nothing has to be undone.
+//! - **Two next hops on one link**, as after a route change further downstream, are merged by the least upper bound.
+//! - **A route change** causes a Path on the new path after a short delay, or with the next received Path. The old path
+//!   gets a PathTear some seconds later, and reservations there end. Until then they are not requested upstream any
+//!   more, but not torn either.
+//! - **A request that fails upstream** is left out of the merged request for a while (blockade state).
+//! - **Styles are not mixed**: a request in another style than the session's gets a ResvErr, and the first style stays.
+//! - **If traffic control refuses** what the ledger granted, the receiver gets a ResvErr (code 22), the previous hop a
 //!   ResvTear.
-//! - **An interface that takes no part** is crossed by relaying messages as a router without RSVP would.
-//! - **Objects of unknown classes** reject the message, vanish, or are kept and sent on, by their highest bits.
+//! - **Through an interface without RSVP** messages are relayed as by a router without RSVP.
+//! - **Objects of unknown classes** cause rejection, are ignored, or are stored and forwarded, by their highest bits.
 //!
 //! # Scope and limits
 //!
-//! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. What is not here, and why, stands
-//! in the requirement lists under `docs/conformance`.
+//! Unicast and multicast sessions in the styles FF, SE and WF, in IPv4 and IPv6 formats. The requirement lists under
+//! `docs/conformance` say what is missing, and why.
 //!
 //! # References
 //!
-//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench -p earmark-rsvp`.
+//! RFC 2205, 2209, 2210, 2211, 2212, 2215, 2747, 2961, 3097, 3209 (Hello only), 4558. Instruction counts: `cargo bench
+//! -p earmark-rsvp`.
 //!
 //! [`Psb`]: state::Psb
 //! [`Tcsb`]: state::Tcsb

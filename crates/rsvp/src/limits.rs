@@ -1,8 +1,8 @@
-//! Limits that an operator sets: to whom a node listens, and how much one neighbour may want of it.
+//! Configured limits: accepted neighbours, and the state and request rate of each neighbour.
 //!
-//! Past a limit new work is refused, in the protocol's words: a Path by a PathErr, a Resv by a ResvErr, both "RSVP system
-//! error" (code 23), or "admission control failure" where it is about bandwidth. What is there already stays, and is
-//! refreshed as before, for nothing here is looked at for a refresh that says nothing new.
+//! At a limit new work is refused: a Path by a PathErr, a Resv by a ResvErr, both "RSVP system error" (code 23), or
+//! "admission control failure" for bandwidth. Existing state stays and is refreshed as before, because refreshes
+//! without changes are not checked.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 use crate::instance::Rsvp;
 use crate::state::{Block, Origin};
 
-/// Limits of a node. By default there are none but those of [`crate::Config`].
+/// Limits of a node. The default has only those of [`crate::Config`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Limits of interfaces, by name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// Most senders, and most reservations, of one neighbour.
+    /// Limit of senders, and of reservations, of one neighbour.
     pub per_neighbor: Option<u32>,
-    /// How many new senders and reservations, and changes of them, one neighbour may ask for in a second.
+    /// Limit of new or changed senders and reservations of one neighbour in one second.
     pub changes_per_second: Option<u32>,
 }
 
@@ -33,48 +33,49 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Interface {
-    /// The neighbours whose messages are looked at; all, if there are none here.
+    /// Accepted neighbours; all if empty.
     pub neighbors: Vec<Prefix>,
-    /// Most for one reservation.
+    /// Limit of one reservation.
     pub largest: Option<Rate>,
-    /// What link layer and tunnels add to each IP packet, octets. It is claimed beside what a flow asks for, as if all its
-    /// packets were as small as it says that they may be (m of RFC 2210 section 3.1).
+    /// Octets that link layer and tunnels add to each IP packet. They are claimed beside the rate of a flow, as if all
+    /// its packets had the minimum size (m of RFC 2210 section 3.1).
     pub overhead: u32,
 }
 
-/// What neighbours have used of [`Settings::changes_per_second`].
+/// Use of [`Settings::changes_per_second`] by neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
-    /// By neighbour, who may choose the address: ordered, and no more than [`MOST_NEIGHBORS`].
+    /// Buckets by neighbour. Neighbours may choose their addresses, so the map is ordered and limited to
+    /// [`MAX_NEIGHBORS`].
     buckets: BTreeMap<(InterfaceId, IpAddr), Bucket>,
-    /// When those that had been quiet were forgotten, which is done once in a second at most.
+    /// Time when full buckets were last removed, at most once in a second.
     swept: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// What is left, billionths of a change.
+    /// Remaining credit, billionths of a change.
     left: u64,
     at: Time,
 }
 
-/// Neighbours told apart; past that those of an interface share what one may do, until others have been quiet.
-const MOST_NEIGHBORS: usize = 1_024;
-/// A change, in the unit of [`Bucket::left`].
+/// Limit of neighbours with a bucket; further ones on an interface share one, until others are removed.
+const MAX_NEIGHBORS: usize = 1_024;
+/// One change, in the unit of [`Bucket::left`].
 const ONE: u64 = 1_000_000_000;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Throttle {
-    /// Whether a neighbour may ask for one more change. It may ask for those of one second at once.
+    /// Returns whether a neighbour may request one more change. The bucket holds those of one second.
     fn admits(&mut self, now: Time, interface: InterfaceId, neighbor: IpAddr, rate: u32) -> bool {
         let full = u64::from(rate) * ONE;
         let mut who = (interface, neighbor);
-        if self.buckets.len() >= MOST_NEIGHBORS && !self.buckets.contains_key(&who) {
+        if self.buckets.len() >= MAX_NEIGHBORS && !self.buckets.contains_key(&who) {
             if now >= self.swept + SECOND {
                 self.swept = now;
                 self.buckets.retain(|_, bucket| now < bucket.at + SECOND);
             }
-            if self.buckets.len() >= MOST_NEIGHBORS {
+            if self.buckets.len() >= MAX_NEIGHBORS {
                 who.1 = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
             }
         }
@@ -94,7 +95,7 @@ impl Throttle {
 }
 
 impl Rsvp {
-    /// The limits of an interface, if it has any.
+    /// Returns the limits of an interface, if any.
     #[inline]
     pub(crate) fn limits_of(&self, context: &Context<'_>, id: InterfaceId) -> Option<&Interface> {
         if self.config.limits.interfaces.is_empty() {
@@ -103,10 +104,9 @@ impl Rsvp {
         self.config.limits.interfaces.get(&context.interfaces.by_id(id)?.name)
     }
 
-    /// Whether a message is from a neighbour to whom this node listens. A ResvConf is from whoever confirms, and changes
-    /// nothing.
+    /// Returns whether a message is from an accepted neighbour. A ResvConf may come from any node, and changes nothing.
     #[cold]
-    pub(crate) fn listens_to(
+    pub(crate) fn accepts_neighbor(
         &self,
         context: &Context<'_>,
         datagram: &Datagram<'_>,
@@ -127,9 +127,9 @@ impl Rsvp {
         })
     }
 
-    /// Whether somebody may have one more block, or (`new` is `None`) a change of one.
+    /// Returns whether a peer may have one more block, or (`new` is `None`) a change of one.
     #[inline]
-    pub(crate) fn may_ask(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
+    pub(crate) fn admits_change(&mut self, now: Time, origin: Origin, new: Option<Block>) -> bool {
         let limits = &self.config.limits;
         let unlimited = limits.per_neighbor.is_none() && limits.changes_per_second.is_none();
         unlimited || self.is_within_limits(now, origin, new)
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_may_do_so_much_in_a_second_and_others_as_much() {
+    fn changes_are_limited_for_each_neighbor() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         let granted = |throttle: &mut Throttle, now, who| {
@@ -173,16 +173,17 @@ mod tests {
         assert!(!throttle.admits(start, ETH1, neighbor(3), 0), "nothing is nothing");
     }
 
-    /// Made-up neighbours do not fill the memory: past a number they share, and those that are known go on.
+    /// Forged neighbours do not fill the memory: above the limit they share a bucket, and known neighbours are
+    /// unaffected.
     #[test]
-    fn many_neighbours_share() {
+    fn neighbors_over_limit_share_bucket() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         assert!(throttle.admits(start, ETH1, neighbor(0), 10));
         let crowd = 1..10_000;
         let granted = crowd.filter(|&who| throttle.admits(start, ETH1, neighbor(who), 10)).count();
-        assert_eq!(granted, MOST_NEIGHBORS - 1 + 10);
-        assert!(throttle.buckets.len() <= MOST_NEIGHBORS + 1);
+        assert_eq!(granted, MAX_NEIGHBORS - 1 + 10);
+        assert!(throttle.buckets.len() <= MAX_NEIGHBORS + 1);
         assert!(throttle.admits(start, ETH1, neighbor(0), 10));
         let later = start + SECOND;
         assert!(throttle.admits(later, ETH1, neighbor(200_000), 10));

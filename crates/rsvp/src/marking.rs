@@ -1,9 +1,9 @@
-//! Marking: which code points a sender shall put on its packets, so that a differentiated-services network on their way
-//! treats them as was promised (RFC 2996).
+//! DCLASS: code points for a sender's packets, so that a differentiated-services network on the path treats them as
+//! reserved (RFC 2996).
 //!
-//! A router at the edge of such a network adds DCLASS to the Resv messages that it sends upstream, in the place of what
-//! those downstream have said, for it is the first to see the packets. Others carry DCLASS on as it came. The sender's
-//! host tells its application.
+//! A router at the edge of such a network adds DCLASS to the Resv messages that it sends upstream, replacing that of
+//! downstream nodes, because it is the first to receive the packets. Other routers forward DCLASS unchanged. The
+//! sender's host reports the code points to its application.
 
 use alloc::vec::Vec;
 
@@ -13,8 +13,8 @@ use earmark_wire::rsvp::{Carried, Dscp, List, Object};
 
 use crate::config::Config;
 
-/// Brings the objects that a Resv is to carry in line with what is configured for the interface through which it leaves,
-/// if anything is: [`Config::dclass`].
+/// Replaces DCLASS in the objects of a Resv, if code points are configured for the interface that it leaves through:
+/// [`Config::dclass`].
 #[inline]
 pub(crate) fn mark_upstream(
     carried: &mut Vec<u8>,
@@ -42,15 +42,15 @@ fn replace_dclass(carried: &mut Vec<u8>, code_points: &[Dscp]) {
     let start = objects.len();
     objects.resize(start + OBJECT_HEADER + 4 * code_points.len(), 0);
     let written = Object::DClass(List::Items(code_points)).emit(&mut objects[start..]);
-    // One without a code point says nothing.
+    // An object without code points would be empty.
     objects.truncate(start + written.ok().filter(|_| !code_points.is_empty()).unwrap_or(0));
     *carried = objects;
 }
 
-/// Length and class of an object, octets.
+/// Octets of an object header.
 const OBJECT_HEADER: usize = 4;
 
-/// The code points that the first of some requests to name any names.
+/// Returns the code points of the first request that has any.
 pub(crate) fn code_points<'k>(mut requests: impl Iterator<Item = &'k [u8]>) -> Vec<Dscp> {
     let found = requests.find_map(|carried| Carried::Objects(carried).dclass());
     found.map_or_else(Vec::new, |code_points| code_points.iter().collect())

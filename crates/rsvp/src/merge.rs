@@ -5,10 +5,10 @@ use core::cmp::Ordering;
 
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 
-/// The smallest flowspec that satisfies both, or `None` where they ask for different services.
+/// Returns the smallest flowspec that satisfies both, or `None` if they request different services.
 ///
-/// The largest packet becomes the *smaller* one of the two, so that a receiver with a small path MTU is not sent what
-/// it cannot get (RFC 2211, "merged TSpec").
+/// The maximum packet size becomes the *smaller* one of the two, so that a receiver with a small path MTU is not sent
+/// packets that it cannot receive (RFC 2211, "merged TSpec").
 pub fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
     match (a, b) {
         (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => {
@@ -23,8 +23,8 @@ pub fn least_upper_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
     }
 }
 
-/// The largest flowspec that both satisfy, or `None` where they ask for different services: what is asked for upstream
-/// where all that is asked for here has failed there (RFC 2205 section 3.5).
+/// Returns the largest flowspec that both satisfy, or `None` if they request different services. It is requested
+/// upstream if all requests here have failed there (RFC 2205 section 3.5).
 pub(crate) fn greatest_lower_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpec> {
     let lower = |a: &TokenBucket, b: &TokenBucket| TokenBucket {
         rate: a.rate.min(b.rate),
@@ -46,12 +46,13 @@ pub(crate) fn greatest_lower_bound(a: &FlowSpec, b: &FlowSpec) -> Option<FlowSpe
     }
 }
 
-/// Whether `a` is strictly greater than `b` (RFC 2205 section 3.5): it asks for a higher rate, and for less in nothing.
+/// Returns whether `a` is strictly greater than `b` (RFC 2205 section 3.5): it has a higher rate, and is smaller in no
+/// parameter.
 ///
-/// The RFC leaves the order open. If it were greater in something that counts, two requests of which one has the rate and
-/// the other one the bucket of what failed would both be smaller, and merged they would fail again for ever. If it were
-/// greater in everything, a smaller rate would not count for a bucket of the same size. Packet sizes never make a request
-/// less, because merging takes the smaller ones whoever else asks for more.
+/// The RFC does not define the order. If one greater parameter were enough, of two requests one could have the rate and
+/// the other one the bucket of what failed; both would be smaller, and merged they would fail again forever. If all
+/// parameters had to be greater, a smaller rate with a bucket of the same size would not count. Packet sizes never make
+/// a request smaller, because merging takes the smaller ones whoever else requests more.
 pub(crate) fn is_greater(a: &FlowSpec, b: &FlowSpec) -> bool {
     let services = match (a, b) {
         (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) if a.rate > b.rate => {
@@ -72,7 +73,7 @@ pub(crate) fn is_greater(a: &FlowSpec, b: &FlowSpec) -> bool {
     buckets.into_iter().fold(services, product) == Some(Ordering::Greater)
 }
 
-/// How two pairs compare whose parts compare like this; `None` where one part is more and the other less.
+/// Returns the order of two pairs in the product order; `None` if one part is greater and the other less.
 fn product(a: Option<Ordering>, b: Option<Ordering>) -> Option<Ordering> {
     match (a?, b?) {
         (a, Ordering::Equal) => Some(a),
@@ -81,8 +82,8 @@ fn product(a: Option<Ordering>, b: Option<Ordering>) -> Option<Ordering> {
     }
 }
 
-/// What is to be reserved for a flowspec where the senders announce `path` in all (Path_Te): never more than can come
-/// (RFC 2205 section 2.2; the minimum of RFC 2211 section 8).
+/// Returns the flowspec to reserve if the senders announce `path` in total (Path_Te): never more than the senders can
+/// send (RFC 2205 section 2.2; the minimum of RFC 2211 section 8).
 #[inline]
 pub(crate) fn effective(flowspec: &FlowSpec, path: &TokenBucket) -> FlowSpec {
     match flowspec {
@@ -91,8 +92,9 @@ pub(crate) fn effective(flowspec: &FlowSpec, path: &TokenBucket) -> FlowSpec {
     }
 }
 
-/// The minimum of two traffic specifications: the smaller one if they can be compared, else the lower rates with the
-/// larger bucket. Packet sizes are looked at by themselves, lest a sender of smaller packets be given a larger bucket.
+/// Returns the minimum of two traffic specifications: the smaller one if they can be compared, else the lower rates
+/// with the larger bucket. Packet sizes are compared separately, so that a sender of smaller packets does not get a
+/// larger bucket.
 fn minimum(a: &TokenBucket, b: &TokenBucket) -> TokenBucket {
     let covers = |a: &TokenBucket, b: &TokenBucket| {
         a.rate >= b.rate && a.depth >= b.depth && a.peak >= b.peak
@@ -107,7 +109,7 @@ fn minimum(a: &TokenBucket, b: &TokenBucket) -> TokenBucket {
     }
 }
 
-/// The traffic of two senders together (RFC 2211 section 8, "the sum").
+/// Returns the sum of the traffic of two senders (RFC 2211 section 8, "the sum").
 pub(crate) fn sum(a: &TokenBucket, b: &TokenBucket) -> TokenBucket {
     TokenBucket {
         rate: a.rate + b.rate,
@@ -147,7 +149,7 @@ mod tests {
         max_packet_size: 9_000,
     };
 
-    /// Every parameter by its own rule, whichever side it stands on.
+    /// Each parameter has its own rule, independent of the order of the arguments.
     #[test]
     fn controlled_load_takes_the_larger_traffic_and_the_smaller_packets() {
         let merged = TokenBucket {
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(least_upper_bound(&a, &b), None);
     }
 
-    /// What is asked for while all is blocked satisfies neither more than it must.
+    /// The lower bound takes the smaller value of each parameter, so that both requests satisfy it.
     #[test]
     fn the_lower_bound_takes_the_smaller_of_each() {
         let lower = TokenBucket {
@@ -196,7 +198,7 @@ mod tests {
         assert_eq!(greatest_lower_bound(&a, &rspec(5.0, 1)), None);
     }
 
-    /// A higher rate and less of something else is not greater, nor is the same rate; packet sizes never make it less.
+    /// Neither a higher rate with less of another parameter nor an equal rate is greater; packet sizes do not count.
     #[test]
     fn greater_is_a_higher_rate_and_less_in_nothing() {
         let load = FlowSpec::ControlledLoad;
@@ -224,7 +226,7 @@ mod tests {
         );
     }
 
-    /// No more is reserved than the senders announce, and no more than is asked for.
+    /// The effective flowspec exceeds neither the senders' traffic nor the request.
     #[test]
     fn the_effective_flowspec_is_the_smaller_one() {
         let load = FlowSpec::ControlledLoad;

@@ -1,9 +1,9 @@
-//! Next hops of a sender's data, by the routes of the node.
+//! Next hops of a sender's data by the routes of the node.
 //!
-//! Unicast data has one way: by its destination, or where several next hops share that or policy rules apply, by its
-//! flow. Multicast data has branches, by its source and its group, and must
-//! come in through the interface that the forwarding entry names. Whether it ends at an application of this host too is
-//! not a matter of routes; see [`Psb::HERE`](crate::state::Psb::HERE).
+//! Unicast data has one next hop: by its destination, or, with several next hops for it or with policy rules, by its
+//! flow. Multicast data has branches, by source and group, and must arrive through the interface in the forwarding
+//! entry. Whether data also ends at an application of this host does not depend on routes; see
+//! [`Psb::HERE`](crate::state::Psb::HERE).
 
 use core::net::IpAddr;
 
@@ -14,34 +14,34 @@ use earmark_wire::rsvp::{SenderTemplate, Session};
 use crate::state::OutInterfaces;
 use crate::traffic::flow;
 
-/// Where data goes.
+/// Next hops of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHops<'r> {
-    /// To this host.
+    /// This host.
     Here,
-    /// Through an interface that takes part.
+    /// An interface with RSVP.
     Out(InterfaceId),
-    /// Through each of these that takes part, in ascending order: multicast.
+    /// Interfaces of the list with RSVP, in ascending order: multicast.
     Branches(&'r [InterfaceId]),
-    /// Through an interface that does not take part.
-    Past,
-    /// Nowhere: multicast came in where it should not.
-    Astray,
-    /// Nowhere: there is no route.
+    /// An interface without RSVP.
+    WithoutRsvp,
+    /// None: multicast data from an unexpected interface.
+    WrongInterface,
+    /// None: there is no route.
     None,
 }
 
-/// The data of a sender, as far as its way depends on it.
+/// Properties of a sender's data that its route depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderData {
     pub(crate) session: Session,
     pub(crate) template: SenderTemplate,
-    /// Where it comes in; `None`: from this host.
+    /// Incoming interface; `None` for a sender on this host.
     pub(crate) incoming: Option<InterfaceId>,
 }
 
 impl SenderData {
-    /// The hop of unicast data.
+    /// Returns the next hop of unicast data.
     #[inline]
     pub(crate) fn hop(&self, context: &Context<'_>) -> Option<Hop> {
         let destination = self.session.destination;
@@ -56,7 +56,7 @@ impl SenderData {
         context.routes.lookup_flow(&flow(&self.session, Some(&self.template)), self.incoming)
     }
 
-    /// The router that takes it on the link of an interface, where that depends on the flow.
+    /// Returns the next router on the link of an interface, if it depends on the flow.
     #[cold]
     pub(crate) fn next_hop(&self, context: &Context<'_>, interface: InterfaceId) -> Option<IpAddr> {
         context.next_hop(self.session.destination, interface, || {
@@ -66,11 +66,12 @@ impl SenderData {
 }
 
 impl<'r> NextHops<'r> {
-    /// The way of data to one address.
+    /// Returns the next hops of data to one address.
     pub(crate) fn of(context: &Context<'r>, destination: IpAddr) -> NextHops<'r> {
-        let way = NextHops::unicast(context, destination, || context.routes.lookup(destination));
+        let next_hops =
+            NextHops::unicast(context, destination, || context.routes.lookup(destination));
         mark(Checkpoint::Route);
-        way
+        next_hops
     }
 
     #[inline(always)]
@@ -85,21 +86,21 @@ impl<'r> NextHops<'r> {
         match hop() {
             None => NextHops::None,
             Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
-            Some(_) => NextHops::Past,
+            Some(_) => NextHops::WithoutRsvp,
         }
     }
 
-    /// The way of a sender's data.
+    /// Returns the next hops of a sender's data.
     #[inline]
     pub(crate) fn of_sender(context: &Context<'r>, data: &SenderData) -> NextHops<'r> {
         let destination = data.session.destination;
-        let way = if destination.is_multicast() {
+        let next_hops = if destination.is_multicast() {
             NextHops::multicast(context, destination, data.template.source, data.incoming)
         } else {
             NextHops::unicast(context, destination, || data.hop(context))
         };
         mark(Checkpoint::Route);
-        way
+        next_hops
     }
 
     #[cold]
@@ -113,11 +114,11 @@ impl<'r> NextHops<'r> {
             (Some(branches), Some(interface))
                 if branches.incoming.is_some_and(|expected| expected != interface) =>
             {
-                NextHops::Astray
+                NextHops::WrongInterface
             }
             (Some(branches), _) => NextHops::Branches(branches.outgoing),
             (None, Some(_)) => NextHops::Branches(&[]),
-            // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
+            // A sending host needs no forwarding entry: its data follows the route for the group.
             (None, None) => match context.routes.lookup(group) {
                 Some(hop) if takes_part(context, hop.interface) => NextHops::Out(hop.interface),
                 _ => NextHops::Branches(&[]),
@@ -125,7 +126,7 @@ impl<'r> NextHops<'r> {
         }
     }
 
-    /// OutInterface_list.
+    /// Returns OutInterface_list.
     pub(crate) fn outgoing(
         self,
         context: &Context<'r>,
@@ -134,15 +135,15 @@ impl<'r> NextHops<'r> {
         match self {
             NextHops::Out(interface) => OutInterfaces::One(interface),
             NextHops::Branches(all) => OutInterfaces::of(branches(context, all, incoming)),
-            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+            NextHops::Here | NextHops::WithoutRsvp | NextHops::WrongInterface | NextHops::None => {
                 OutInterfaces::None
             }
         }
     }
 
-    /// Whether OutInterface_list is just this.
+    /// Returns whether OutInterface_list would equal `outgoing`.
     #[inline]
-    pub(crate) fn leads_through(
+    pub(crate) fn has_outgoing(
         self,
         context: &Context<'r>,
         incoming: Option<InterfaceId>,
@@ -153,14 +154,14 @@ impl<'r> NextHops<'r> {
             NextHops::Branches(all) => {
                 branches(context, all, incoming).eq(outgoing.as_slice().iter().copied())
             }
-            NextHops::Here | NextHops::Past | NextHops::Astray | NextHops::None => {
+            NextHops::Here | NextHops::WithoutRsvp | NextHops::WrongInterface | NextHops::None => {
                 *outgoing == OutInterfaces::None
             }
         }
     }
 }
 
-/// Data never leaves where it came in (RFC 2205 section 3.4), and only some interfaces take part.
+/// Returns the interfaces with RSVP, without the incoming one (RFC 2205 section 3.4).
 fn branches<'r>(
     context: &Context<'r>,
     all: &'r [InterfaceId],

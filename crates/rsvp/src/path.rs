@@ -1,6 +1,6 @@
-//! Path messages: senders appear, are refreshed, and change (RFC 2209, PATH MESSAGE ARRIVES).
+//! Path messages: new, refreshed and changed senders (RFC 2209, PATH MESSAGE ARRIVES).
 
-mod known;
+mod known_sender;
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,7 @@ use crate::state::{
 use crate::store::Place;
 
 impl Rsvp {
-    pub(crate) fn path_arrives<E: From<Event>>(
+    pub(crate) fn receive_path<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -31,54 +31,56 @@ impl Rsvp {
         path: &Path<'_>,
     ) {
         if path.refresh_ms == 0 {
-            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
+            return self.drop_unacknowledged(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
         let interface = datagram.interface;
         // UDP does not show the TTL with which a message arrived (RFC 2205 appendix C).
         let ttl = if datagram.encapsulated { message.send_ttl } else { datagram.ttl };
-        let mut arrival = Arrival {
+        let mut received = ReceivedPath {
             interface,
             ttl,
             flags: if message.send_ttl == ttl { 0 } else { Psb::NON_RSVP }
                 | if path.session.flags & Session::E_POLICE == 0 { 0 } else { Psb::E_POLICE },
             expires_at: cx.now + self.config.lifetime(interface, path.refresh_ms),
-            way: None,
+            next_hops: None,
         };
         let found = self.store.look_up_sender(&path.session, &path.sender.template);
         mark(Checkpoint::SearchPsb);
         let on_its_way =
-            found.ok().filter(|&index| self.is_on_its_way(index, path.session.destination));
+            found.ok().filter(|&index| self.follows_route(index, path.session.destination));
         if let Some(index) = on_its_way {
-            arrival.flags |= self.store.psb(index).flags & Psb::HERE;
+            received.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
             let destination = path.session.destination;
             let (session, template) = (path.session, path.sender.template);
             let data = SenderData { session, template, incoming: Some(interface) };
-            let way = NextHops::of_sender(cx.context, &data);
-            let here = match way {
-                NextHops::Past => {
+            let next_hops = NextHops::of_sender(cx.context, &data);
+            let here = match next_hops {
+                NextHops::WithoutRsvp => {
                     self.withhold_acknowledgement(cx);
                     return self.relay(cx, datagram);
                 }
-                NextHops::None => return self.turn_away(cx, datagram, DropReason::NoRoute),
+                NextHops::None => {
+                    return self.drop_unacknowledged(cx, datagram, DropReason::NoRoute);
+                }
                 NextHops::Here => true,
-                NextHops::Out(_) | NextHops::Branches(_) | NextHops::Astray => {
+                NextHops::Out(_) | NextHops::Branches(_) | NextHops::WrongInterface => {
                     destination.is_multicast() && self.applications.has_session(&path.session)
                 }
             };
-            arrival.flags |= if here { Psb::HERE } else { 0 };
-            arrival.way = Some(way);
+            received.flags |= if here { Psb::HERE } else { 0 };
+            received.next_hops = Some(next_hops);
         }
         let verdict = match found {
-            Ok(index) => self.refresh_sender(cx, index, path, &arrival),
+            Ok(index) => self.refresh_sender(cx, index, path, &received),
             Err(place) => {
                 self.note_translation(cx, datagram, path);
-                self.create_sender(cx, place, path, &arrival)
+                self.create_sender(cx, place, path, &received)
             }
         };
         match verdict {
             Ok(()) => self.note_encapsulation(datagram, interface, path.hop.address),
-            Err(PathFault::Silent(reason)) => self.turn_away(cx, datagram, reason),
+            Err(PathFault::Silent(reason)) => self.drop_unacknowledged(cx, datagram, reason),
             Err(PathFault::Report(reason, code, value)) => {
                 self.withhold_acknowledgement(cx);
                 self.send_path_err(cx, datagram, path, code, value);
@@ -87,23 +89,23 @@ impl Rsvp {
         }
     }
 
-    /// Whether no look at the routes is needed to know where a sender's data goes: it is unicast, which goes the same
-    /// way wherever it came in, and has followed its route ever since (RFC 2209, "if there is no route change
-    /// notification in place").
+    /// Returns whether the outgoing interface of a sender's data is known without a route lookup. The session must be
+    /// unicast, so that the route does not depend on the incoming interface, and no route may have changed since (RFC
+    /// 2209, "if there is no route change notification in place").
     #[inline]
-    fn is_on_its_way(&self, index: Index, destination: IpAddr) -> bool {
-        self.repairs.are_done()
+    fn follows_route(&self, index: Index, destination: IpAddr) -> bool {
+        self.repairs.is_idle()
             && self.store.psb(index).flags & Psb::UNROUTED == 0
             && !destination.is_multicast()
     }
 
-    /// The sender is new: check that it may be, make its state, and pass it on.
+    /// Creates the state of a new sender after all checks, and forwards the Path.
     fn create_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         place: Place,
         path: &Path<'_>,
-        arrival: &Arrival<'_>,
+        received: &ReceivedPath<'_>,
     ) -> Result<(), PathFault> {
         if !is_neighbor(cx.context, path.hop.address) {
             return Err(PathFault::Silent(DropReason::BadHop));
@@ -111,15 +113,15 @@ impl Rsvp {
         if path.sender.tspec.validate().is_err() {
             return Err(bad_tspec());
         }
-        if !self.can_keep(path) {
+        if !self.fits_object_limit(path) {
             return Err(too_large());
         }
         if self.policy.is_some() {
-            self.judge_sender(path).map_err(not_allowed)?;
+            self.check_sender(path).map_err(policy_refused)?;
         }
-        let origin = arrival.origin(path);
-        if !self.may_ask(cx.now, origin, Some(Block::Sender)) {
-            return Err(too_much());
+        let origin = received.origin(path);
+        if !self.admits_change(cx.now, origin, Some(Block::Sender)) {
+            return Err(limit_reached());
         }
         let session = self.admit_sender(&path.session, &path.sender.template)?;
         let hop = self.store.find_or_insert_hop(origin, Block::Sender, cx.now);
@@ -132,19 +134,19 @@ impl Rsvp {
                 template: path.sender.template,
                 tspec: path.sender.tspec,
                 hop,
-                outgoing: arrival.way.map_or(OutInterfaces::None, |way| {
-                    way.outgoing(cx.context, Some(arrival.interface))
+                outgoing: received.next_hops.map_or(OutInterfaces::None, |next_hops| {
+                    next_hops.outgoing(cx.context, Some(received.interface))
                 }),
-                ttl: arrival.ttl,
-                flags: arrival.flags,
+                ttl: received.ttl,
+                flags: received.flags,
                 adspec,
                 carried: Kept::of(path.carried),
-                expires_at: arrival.expires_at,
-                // The rest is filled in when it is entered.
+                expires_at: received.expires_at,
+                // Set when the block is inserted.
                 next: NONE,
                 previous: NONE,
                 tcsbs: NONE,
-                name: MessageIdKey::NONE,
+                message_id: MessageIdKey::NONE,
                 path_message_id: NONE,
                 resv_message_id: NONE,
                 path_refresh_at: Time::MAX,
@@ -153,50 +155,51 @@ impl Rsvp {
             },
         );
         mark(Checkpoint::CreatePsb);
-        self.remember(cx, NamedBlock::new(Block::Sender, index));
+        self.store_message_id(cx, NamedBlock::new(Block::Sender, index));
         self.notify_path_state(cx, index, Change::Created);
-        self.tell_applications_of_sender(cx, index);
+        self.notify_applications_of_sender(cx, index);
         self.path_refresh(cx, index);
-        self.answer_for_receivers(cx, index);
-        self.settle_shared(cx, index);
+        self.update_receiver_proxy(cx, index);
+        self.update_shared_reservations(cx, index);
         Ok(())
     }
 
-    /// What a sender announces has changed, and with it how much of its reservations it can use.
-    pub(crate) fn settle_sender<E: From<Event>>(
+    /// Recomputes the reservations of a sender after its Tspec has changed.
+    pub(crate) fn update_sender_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let asked = self.asked_for(cx.now, index);
+        let requested = self.requested_flowspec(cx.now, index);
         let mut next = self.store.first_tcsb(Holder::Sender(index));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
-        self.tell_upstream_of(cx, index, asked, Carried::NONE);
+        self.update_upstream(cx, index, requested, Carried::NONE);
     }
 
-    /// A sender is new, or something about it is: what its session shares may change with it.
-    pub(crate) fn settle_shared<E: From<Event>>(
+    /// Recomputes the shared reservations of a sender's session after a sender was added or has changed.
+    pub(crate) fn update_shared_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.settle_pool(cx, pool);
-            self.spread_pool(cx, pool);
+            self.update_pool_traffic_control(cx, pool);
+            self.update_pool_upstream(cx, pool);
         }
     }
 
-    /// Whether what a Path brings for others is within our limit.
+    /// Returns whether ADSPEC and unknown objects of a Path are within the limit.
     #[cold]
-    fn can_keep(&self, path: &Path<'_>) -> bool {
+    fn fits_object_limit(&self, path: &Path<'_>) -> bool {
         let adspec = path.sender.adspec.map_or(0, <[u8]>::len);
         adspec + Kept::length(path.carried) <= self.config.max_kept_octets as usize
     }
 
-    /// Finds or makes the session of a new sender, by the rules for ports (RFC 2205 section 3.2) and by our limits.
+    /// Finds or creates the session of a new sender by the rules for ports (RFC 2205 section 3.2) and within the
+    /// limits.
     pub(crate) fn admit_sender(
         &mut self,
         session: &Session,
@@ -205,7 +208,7 @@ impl Rsvp {
         let found = self.store.look_up_session(session);
         mark(Checkpoint::FindSession);
         if self.store.psbs.len() >= self.config.max_sessions as usize {
-            return Err(too_much());
+            return Err(limit_reached());
         }
         let place = match found {
             Ok(index) => return self.admit_another(index, session, template),
@@ -224,7 +227,7 @@ impl Rsvp {
         Ok(index)
     }
 
-    /// Likewise where the session is known.
+    /// Checks that a known session may have another sender.
     fn admit_another(
         &self,
         index: Index,
@@ -232,7 +235,7 @@ impl Rsvp {
         template: &SenderTemplate,
     ) -> Result<Index, PathFault> {
         if self.store.session(index).sender_count >= self.config.max_senders {
-            return Err(too_much());
+            return Err(limit_reached());
         }
         if self.sender_ports_conflict(index, session, template) {
             let code = ErrorCode::ConflictingSenderPorts;
@@ -241,8 +244,8 @@ impl Rsvp {
         Ok(index)
     }
 
-    /// Whether the same host sends with and without a source port (RFC 2205 section 3.2, rule 3). Only a sender
-    /// without port has to look at the others, and those are limited.
+    /// Returns whether the same host sends with and without a source port (RFC 2205 section 3.2, rule 3). Only a sender
+    /// without port is compared with the others, and their number is limited.
     fn sender_ports_conflict(
         &self,
         index: Index,
@@ -262,7 +265,7 @@ impl Rsvp {
         }
     }
 
-    /// Enters a sender, arms its timer.
+    /// Inserts a sender and arms its timer.
     pub(crate) fn enter_sender(&mut self, now: Time, place: Place, mut psb: Psb) -> Index {
         if let Some(&first) = psb.outgoing.as_slice().first() {
             psb.path_refresh_at = self.next_refresh(now, first);
@@ -275,7 +278,7 @@ impl Rsvp {
         index
     }
 
-    /// The data of a sender begins to end on this host, or does no more. Those who have its session open hear of it.
+    /// Sets whether the data of a sender ends on this host, and notifies the applications of its session.
     pub(crate) fn set_here<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -284,16 +287,16 @@ impl Rsvp {
     ) {
         if here {
             self.store.psb_mut(index).flags |= Psb::HERE;
-            self.tell_applications_of_sender(cx, index);
+            self.notify_applications_of_sender(cx, index);
         } else {
-            self.tell_applications_of_end(cx, index);
+            self.notify_path_gone(cx, index);
             self.store.psb_mut(index).flags &= !Psb::HERE;
-            self.leave(cx, index, None);
+            self.remove_from_interface(cx, index, None);
         }
     }
 
-    /// PATH_EVENT to every application of this host that has the session open.
-    pub(crate) fn tell_applications_of_sender<E: From<Event>>(
+    /// Sends PATH_EVENT to every application of this host that has the session open.
+    pub(crate) fn notify_applications_of_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -303,12 +306,12 @@ impl Rsvp {
         }
         let session = self.store.session_of(index);
         for application in self.applications.of_session(&session) {
-            self.tell_of_sender(cx, application, index);
+            self.notify_of_sender(cx, application, index);
         }
     }
 
-    /// PATH_EVENT to one application; its own senders are not news to it.
-    pub(crate) fn tell_of_sender<E: From<Event>>(
+    /// Sends PATH_EVENT to one application, except about its own senders.
+    pub(crate) fn notify_of_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
@@ -339,35 +342,35 @@ impl Rsvp {
     }
 }
 
-/// What a Path brings beside its objects.
-struct Arrival<'r> {
+/// Properties of a received Path outside its objects.
+struct ReceivedPath<'r> {
     interface: InterfaceId,
     ttl: u8,
     /// Flags of [`Psb`].
     flags: u8,
     expires_at: Time,
-    /// Where the data goes; `None` where it has been going.
-    way: Option<NextHops<'r>>,
+    /// Next hops of the data; `None` if unchanged.
+    next_hops: Option<NextHops<'r>>,
 }
 
-impl Arrival<'_> {
-    /// Who sent it.
+impl ReceivedPath<'_> {
+    /// Returns the previous hop of the Path.
     fn origin(&self, path: &Path<'_>) -> Origin {
         Origin::Neighbor(self.interface, path.hop)
     }
 
-    /// Whether the data ends on this host.
+    /// Returns whether the data ends on this host.
     fn is_here(&self) -> bool {
         self.flags & Psb::HERE != 0
     }
 }
 
-/// Why a Path is not accepted.
+/// Reason for rejecting a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathFault {
-    /// It is dropped.
+    /// The Path is dropped.
     Silent(DropReason),
-    /// It is dropped, and a PathErr says why.
+    /// The Path is dropped, and a PathErr reports the reason.
     Report(DropReason, ErrorCode, u16),
 }
 
@@ -376,13 +379,13 @@ fn bad_tspec() -> PathFault {
     PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
 }
 
-/// Whether a hop object can name a neighbour: not everybody, not nobody, not this node.
+/// Returns whether an address can belong to a neighbour: unicast, specified, and not local.
 #[inline]
 pub(crate) fn is_neighbor(context: &Context<'_>, address: IpAddr) -> bool {
     is_unicast(address) && !context.interfaces.is_local(address)
 }
 
-/// Whether an address can be that of one other node.
+/// Returns whether an address is a unicast address of one node.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     !address.is_unspecified()
         && !address.is_multicast()
@@ -390,22 +393,22 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// A limit of this node is reached.
-fn too_much() -> PathFault {
+/// Returns the error for a limit of this node that is reached.
+fn limit_reached() -> PathFault {
     PathFault::Report(DropReason::Limit, ErrorCode::RsvpSystemError, 0)
 }
 
-/// Policy does not let the sender announce this.
-fn not_allowed(value: u16) -> PathFault {
+/// Returns the error for a Path that policy refuses.
+fn policy_refused(value: u16) -> PathFault {
     PathFault::Report(DropReason::Refused, ErrorCode::PolicyControlFailure, value)
 }
 
-/// Past [`crate::Config::max_kept_octets`] a message is refused: its state would cost more than the others'.
+/// Returns the error for a Path above [`crate::Config::max_kept_octets`], whose state would need too much memory.
 fn too_large() -> PathFault {
     PathFault::Silent(DropReason::Limit)
 }
 
-/// What an ADSPEC says, in a receiver's terms.
+/// Converts an ADSPEC for the receiver's application.
 fn offer(body: &[u8], flags: u8) -> Option<Offer> {
     let adspec = Adspec::parse(body).ok()?;
     Some(Offer::of(&adspec, flags & Psb::NON_RSVP != 0))

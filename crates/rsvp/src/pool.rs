@@ -1,7 +1,7 @@
-//! Shared reservations upstream: what each previous hop is asked for on behalf of a pool (RFC 2209, RESV REFRESH).
+//! Shared reservations upstream: the request of a pool to each previous hop (RFC 2209, RESV REFRESH).
 //!
-//! What is to be asked for is computed anew after each change and compared with what was asked for last; the difference
-//! is what is sent. So no rule has to know which change brings which message about.
+//! After each change the requests are computed anew and compared with the last ones; only differences are sent. No rule
+//! has to know which change causes which message.
 
 mod demands;
 
@@ -22,163 +22,190 @@ use crate::marking::{code_points, mark_upstream};
 use crate::merge::is_greater;
 use crate::refresh::merge_carried;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
-use crate::refresh_reduction::{OutgoingMessage, Sending};
+use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{
     Block, Dropped, Filter, Holder, Index, Kept, NONE, Peer, SentResv, Timer, TimerKind,
 };
 
-/// Filter specs in one message. Requests of one next hop for more senders add up, so the rest goes into another.
+/// Limit of filter specs in one message. Requests of one next hop for more senders add up, so the others follow in
+/// further messages.
 pub(crate) const FILTERS_PER_MESSAGE: usize = 1_024;
 
-/// How a pool's previous hops are told.
+/// Options for sending the requests of a pool.
 #[derive(Clone, Copy, Debug)]
-struct Manner<'c> {
-    /// Say it to those too for whom it is nothing new.
-    everyone: bool,
-    /// Take nothing back yet.
-    patient: bool,
-    /// What has just failed upstream: nobody is asked for as much at once.
+struct SendOptions<'c> {
+    /// Send unchanged requests as well.
+    include_unchanged: bool,
+    /// Send no ResvTear yet.
+    without_tears: bool,
+    /// Flowspec that has just failed upstream; requests as large are not repeated at once.
     failed: Option<FlowSpec>,
-    /// A receiver wants to know whether its request stands.
-    wish: Option<ConfirmRequest>,
-    /// What a ResvTear carries on.
+    /// RESV_CONFIRM of a receiver, to be forwarded.
+    confirm: Option<ConfirmRequest>,
+    /// Unknown objects that a ResvTear forwards.
     carried: Carried<'c>,
 }
 
-impl Default for Manner<'_> {
+impl Default for SendOptions<'_> {
     fn default() -> Self {
-        Manner { everyone: false, patient: false, failed: None, wish: None, carried: Carried::NONE }
+        SendOptions {
+            include_unchanged: false,
+            without_tears: false,
+            failed: None,
+            confirm: None,
+            carried: Carried::NONE,
+        }
     }
 }
 
 impl Rsvp {
-    /// Tells previous hops what has changed for them.
-    pub(crate) fn spread_pool<E: From<Event>>(
+    /// Sends requests that have changed to previous hops.
+    pub(crate) fn update_pool_upstream<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
-        self.tell_hops(cx, pool, Manner::default());
+        self.send_shared_resvs(cx, pool, SendOptions::default());
     }
 
-    /// Likewise because of a ResvTear, whose objects to be carried on go with what it brings about.
-    pub(crate) fn spread_torn<E: From<Event>>(
+    /// Sends requests that have changed because of a ResvTear, and forwards its unknown objects.
+    pub(crate) fn update_pool_upstream_after_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         carried: Carried<'_>,
     ) {
-        self.tell_hops(cx, pool, Manner { carried, ..Manner::default() });
+        self.send_shared_resvs(cx, pool, SendOptions { carried, ..SendOptions::default() });
     }
 
-    /// Likewise, but takes nothing back.
-    pub(crate) fn spread_patiently<E: From<Event>>(
+    /// Sends requests that have changed, but no ResvTear.
+    pub(crate) fn update_pool_upstream_without_tears<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
-        self.tell_hops(cx, pool, Manner { patient: true, ..Manner::default() });
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { without_tears: true, ..SendOptions::default() },
+        );
     }
 
-    /// Likewise, and passes on that a receiver wants a confirmation of its request. Gives whether anybody upstream was
-    /// asked for it: where others ask for more, it is this node that confirms.
-    pub(crate) fn spread_with_wish<E: From<Event>>(
+    /// Sends requests that have changed and forwards RESV_CONFIRM of a receiver. Returns whether it was forwarded to
+    /// any previous hop; if others request more, this node confirms instead.
+    pub(crate) fn update_pool_upstream_with_confirm<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) -> bool {
-        self.tell_hops(cx, pool, Manner { wish, ..Manner::default() })
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { confirm: confirm_request, ..SendOptions::default() },
+        )
     }
 
-    /// Likewise after a failure upstream, but only those are asked who are to be asked for less than has failed: where
-    /// all requests are as large, asking again at once would fail again at once.
-    pub(crate) fn spread_past_failure<E: From<Event>>(
+    /// Sends requests that have changed after a failure upstream, but only those smaller than what failed: a request as
+    /// large would fail again at once.
+    pub(crate) fn update_pool_upstream_after_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         failed: Option<FlowSpec>,
     ) {
-        self.tell_hops(cx, pool, Manner { failed, ..Manner::default() });
+        self.send_shared_resvs(cx, pool, SendOptions { failed, ..SendOptions::default() });
     }
 
-    /// A pool's timer fired: everybody is asked anew.
-    pub(crate) fn pool_is_due<E: From<Event>>(
+    /// Handles the refresh timer of a pool: sends all requests.
+    pub(crate) fn pool_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
     ) {
         let block = self.store.pool_mut(pool);
         (block.timer, block.refresh_at) = (None, Time::MAX);
-        self.tell_hops(cx, pool, Manner { everyone: true, ..Manner::default() });
+        self.send_shared_resvs(
+            cx,
+            pool,
+            SendOptions { include_unchanged: true, ..SendOptions::default() },
+        );
     }
 
-    fn tell_hops<E: From<Event>>(
+    fn send_shared_resvs<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        manner: Manner<'_>,
+        options: SendOptions<'_>,
     ) -> bool {
         let mut wanted = self.demands(cx.now, pool);
-        let before = core::mem::take(&mut self.store.pool_mut(pool).asked);
+        let before = core::mem::take(&mut self.store.pool_mut(pool).sent_resvs);
         let mut left = Vec::new();
-        let mut wished = false;
+        let mut confirm_forwarded = false;
         for new in &mut wanted {
             let old = before.iter().find(|old| old.hop == new.hop);
-            new.told = old.map_or(NONE, |old| old.told);
+            new.message_id = old.map_or(NONE, |old| old.message_id);
             new.carried = self.merged_objects(pool, &new.filters);
-            let wish = manner.wish.filter(|wish| self.leads_towards(cx.now, wish.request, new));
-            let hopeless = manner.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
-            // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+            let confirm_request = options.confirm.filter(|confirm_request| {
+                self.is_largest_request_to_hop(cx.now, confirm_request.request, new)
+            });
+            let would_fail =
+                options.failed.is_some_and(|failed| !is_greater(&failed, &new.flowspec));
+            // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
             let others_carried = old.is_some_and(|old| old.carried != new.carried);
-            let other_objects = others_carried && new.told != NONE;
-            let news = other_objects || wish.is_some() || !old.is_some_and(|old| old.is_same(new));
-            let again = manner.everyone && !self.refresh_reduction.is_listed(new.told);
-            if (news || again) && !hopeless {
-                let sending = if news { Sending::News } else { Sending::Refresh };
-                let confirm = wish.map(|wish| wish.receiver);
-                wished |= self.ask_hop(cx, pool, new, old, confirm, sending);
+            let other_objects = others_carried && new.message_id != NONE;
+            let changed = other_objects
+                || confirm_request.is_some()
+                || !old.is_some_and(|old| old.is_same(new));
+            let again =
+                options.include_unchanged && !self.refresh_reduction.is_listed(new.message_id);
+            if (changed || again) && !would_fail {
+                let reason = if changed { SendReason::Trigger } else { SendReason::Refresh };
+                let confirm = confirm_request.map(|confirm_request| confirm_request.receiver);
+                confirm_forwarded |= self.send_shared_resv(cx, pool, new, old, confirm, reason);
             }
         }
         for old in before {
             let new = wanted.iter().find(|new| new.hop == old.hop);
             match new {
-                None if manner.patient => left.push(old),
+                None if options.without_tears => left.push(old),
                 None => {
-                    self.refresh_reduction.forget(old.told);
-                    self.take_back(cx, pool, &old, &old.filters, manner.carried);
+                    self.refresh_reduction.forget(old.message_id);
+                    self.send_shared_resv_tear(cx, pool, &old, &old.filters, options.carried);
                 }
                 Some(new)
-                    if !manner.patient && self.store.pool(pool).style == Style::SharedExplicit =>
+                    if !options.without_tears
+                        && self.store.pool(pool).style == Style::SharedExplicit =>
                 {
                     let gone = |filter: &&FilterSpec| new.filters.binary_search(filter).is_err();
                     let gone: Vec<FilterSpec> = old.filters.iter().filter(gone).copied().collect();
                     if !gone.is_empty() {
-                        self.take_back(cx, pool, &old, &gone, manner.carried);
+                        self.send_shared_resv_tear(cx, pool, &old, &gone, options.carried);
                     }
                 }
                 Some(_) => {}
             }
         }
-        let asked = wanted.into_iter().chain(left).collect();
-        self.store.pool_mut(pool).asked = asked;
+        let sent_resvs = wanted.into_iter().chain(left).collect();
+        self.store.pool_mut(pool).sent_resvs = sent_resvs;
         self.schedule_pool(cx.now, pool);
-        wished
+        confirm_forwarded
     }
 
-    /// Whether a request is more than others ask for, for one of the senders that a previous hop is asked for.
-    fn leads_towards(&self, now: Time, request: Index, asked: &SentResv) -> bool {
+    /// Returns whether a request is larger than all others for one of the senders in a message to a previous hop.
+    fn is_largest_request_to_hop(&self, now: Time, request: Index, sent_resv: &SentResv) -> bool {
         let holder = self.store.tcsb(self.store.rsb(request).tcsb).holder;
         let session = self.store.session_key(holder);
-        asked.filters.iter().any(|template| {
+        sent_resv.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
-            sender.is_some_and(|sender| self.leads(now, request, sender))
+            sender.is_some_and(|sender| self.is_largest_request(now, request, sender))
         })
     }
 
-    /// What goes with a request for these senders, which may be those of one previous hop of several.
+    /// Merges the unknown objects of all requests for these senders, which may be those of one of several previous
+    /// hops.
     fn merged_objects(&mut self, pool: Index, senders: &[FilterSpec]) -> Kept {
-        // Taken out for as long as it is filled with what the requests have.
+        // Taken out because filling it borrows the engine.
         let mut merged = core::mem::take(&mut self.scratch);
         let limit = self.config.max_kept_octets as usize;
         merge_carried(&mut merged, self.carried_for(pool, senders), limit);
@@ -187,39 +214,43 @@ impl Rsvp {
         kept
     }
 
-    /// What a pool asked of one hop is sent again, for whatever reason.
-    pub(crate) fn repeat_shared<E: From<Event>>(
+    /// Sends the request of a pool to one previous hop again.
+    pub(crate) fn resend_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
-        told: Index,
+        message_id: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) {
-        let asked = &self.store.pool(pool).asked;
-        let Some(at) = asked.iter().position(|asked| asked.told == told) else { return };
-        let (old, mut new) = (asked[at].clone(), asked[at].clone());
-        self.ask_hop(cx, pool, &mut new, Some(&old), confirm, sending);
-        self.store.pool_mut(pool).asked[at].told = new.told;
+        let sent_resvs = &self.store.pool(pool).sent_resvs;
+        let Some(at) = sent_resvs.iter().position(|sent_resv| sent_resv.message_id == message_id)
+        else {
+            return;
+        };
+        let (old, mut new) = (sent_resvs[at].clone(), sent_resvs[at].clone());
+        self.send_shared_resv(cx, pool, &mut new, Some(&old), confirm, reason);
+        self.store.pool_mut(pool).sent_resvs[at].message_id = new.message_id;
         self.schedule_pool(cx.now, pool);
     }
 
-    /// What a pool asks for may be other than what it would like to, so it is not part of summaries for now.
-    pub(crate) fn forget_shared(&mut self, pool: Index) {
-        for asked in &mut self.store.pools[pool as usize].asked {
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
+    /// Removes the requests of a pool from summary refreshes, because blockade state may reduce them.
+    pub(crate) fn forget_shared_message_ids(&mut self, pool: Index) {
+        for sent_resv in &mut self.store.pools[pool as usize].sent_resvs {
+            self.refresh_reduction.forget(core::mem::replace(&mut sent_resv.message_id, NONE));
         }
     }
 
-    /// Asks one previous hop, or tells one application that sends. Gives whether a wish for confirmation went on.
-    fn ask_hop<E: From<Event>>(
+    /// Sends a request to one previous hop, or notifies a sending application. Returns whether RESV_CONFIRM was
+    /// forwarded.
+    fn send_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         new: &mut SentResv,
         old: Option<&SentResv>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) -> bool {
         let style = self.store.pool(pool).style;
         let session = self.store.session_key(Holder::Pool(pool));
@@ -246,7 +277,7 @@ impl Rsvp {
         let Some(interface) = cx.context.interfaces.by_id(incoming) else { return false };
         let Some(address) = interface.address_like(hop.address) else { return false };
         let peer = self.refresh_reduction.peer(incoming, hop.address);
-        let message_id = self.assign_shared_message_id(cx.now, pool, new, peer, confirm, sending);
+        let message_id = self.assign_shared_message_id(cx.now, pool, new, peer, confirm, reason);
         self.scratch.clear();
         self.scratch.extend_from_slice(new.carried.octets());
         mark_upstream(&mut self.scratch, &self.config, cx.context, incoming);
@@ -262,7 +293,7 @@ impl Rsvp {
                 flows: shared_flows(style, Some(new.flowspec), filters),
             };
             let how = self.to_neighbor(incoming, address, hop.address);
-            let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+            let outgoing_message = OutgoingMessage::new(how).to(peer).with_message_id(message_id);
             self.refresh_reduction.send(
                 &mut self.counters,
                 cx.out,
@@ -276,8 +307,8 @@ impl Rsvp {
         confirm.is_some()
     }
 
-    /// Gives back what one previous hop was asked for, for these senders.
-    fn take_back<E: From<Event>>(
+    /// Sends a ResvTear for these senders to one previous hop.
+    fn send_shared_resv_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -314,22 +345,22 @@ impl Rsvp {
         }
     }
 
-    /// Begins, goes on with, or ends refreshing a pool; one that holds nothing ends itself.
+    /// Starts, continues or stops the refresh timer of a pool. Removes a pool without reservations.
     pub(crate) fn schedule_pool(&mut self, now: Time, index: Index) {
         if self.store.pool(index).tcsbs == NONE {
-            for asked in core::mem::take(&mut self.store.pool_mut(index).asked) {
-                self.refresh_reduction.forget(asked.told);
+            for sent_resv in core::mem::take(&mut self.store.pool_mut(index).sent_resvs) {
+                self.refresh_reduction.forget(sent_resv.message_id);
             }
             return self.store.remove_pool(index);
         }
         let interfaces = self
             .store
             .pool(index)
-            .asked
+            .sent_resvs
             .iter()
-            .filter(|asked| !self.refresh_reduction.is_listed(asked.told))
-            .filter_map(|asked| Some(self.store.neighbor_of(asked.hop)?.0));
-        // The shortest of their periods does for all of them.
+            .filter(|sent_resv| !self.refresh_reduction.is_listed(sent_resv.message_id))
+            .filter_map(|sent_resv| Some(self.store.neighbor_of(sent_resv.hop)?.0));
+        // The shortest refresh period of all interfaces is used.
         let nearest = interfaces.min_by_key(|&id: &InterfaceId| self.config.timing(id).refresh);
         let at = match nearest {
             None => Time::MAX,
@@ -350,28 +381,29 @@ impl Rsvp {
         }
     }
 
-    /// A sender is about to go, or to come from another previous hop: the old one needs not be told, for it knows, or
-    /// has no part in it any more.
-    pub(crate) fn forget_asked(&mut self, sender: Index) {
+    /// Removes a sender from the recorded requests because it ends or its previous hop changes. The old hop gets no
+    /// ResvTear: it has removed the sender, or is no longer concerned.
+    pub(crate) fn forget_sent_requests(&mut self, sender: Index) {
         let psb = self.store.psb(sender);
         let (hop, template) = (psb.hop, psb.template);
         let Some(pool) = self.store.pool_of(psb.session) else { return };
-        let asked = &mut self.store.pools[pool as usize].asked;
-        for asked in asked.iter_mut().filter(|asked| asked.hop == hop) {
-            asked.filters.retain(|filter| *filter != template);
-            // The hop may know the sender longer than this node; summaries would keep it alive there.
-            self.refresh_reduction.forget(core::mem::replace(&mut asked.told, NONE));
+        let sent_resvs = &mut self.store.pools[pool as usize].sent_resvs;
+        for sent_resv in sent_resvs.iter_mut().filter(|sent_resv| sent_resv.hop == hop) {
+            sent_resv.filters.retain(|filter| *filter != template);
+            // The hop may keep the sender longer than this node; summary refreshes would keep the reservation alive
+            // there.
+            self.refresh_reduction.forget(core::mem::replace(&mut sent_resv.message_id, NONE));
         }
-        asked.retain(|asked| !asked.filters.is_empty());
-        let gone = !asked.iter().any(|asked| asked.hop == hop);
+        sent_resvs.retain(|sent_resv| !sent_resv.filters.is_empty());
+        let gone = !sent_resvs.iter().any(|sent_resv| sent_resv.hop == hop);
         if let (true, Peer::Neighbor { index, .. }) = (gone, hop) {
             self.store.unblock_hop(pool, index);
         }
     }
 
-    /// A sender's data does not take the way of a traffic-control block of its pool any more: its part in what is shared
-    /// there ends. However many next hops it was shared with, traffic control hears of it once.
-    pub(crate) fn evict<E: From<Event>>(
+    /// Removes a sender from a traffic-control block of its pool because its data no longer uses that interface.
+    /// Traffic control changes once, whatever the number of next hops.
+    pub(crate) fn remove_sender_from_tcsb<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -381,10 +413,14 @@ impl Rsvp {
         if self.store.pool(pool).style == Style::Wildcard {
             let session = self.store.pool(pool).session;
             let outgoing = self.store.tcsb(tcsb).outgoing;
-            if self.store.senders_of(session).any(|psb| self.store.psb(psb).goes(outgoing)) {
-                self.settle(cx, tcsb);
+            if self
+                .store
+                .senders_of(session)
+                .any(|psb| self.store.psb(psb).leaves_through(outgoing))
+            {
+                self.update_traffic_control(cx, tcsb);
             } else {
-                self.void(cx, tcsb, Change::Orphaned);
+                self.remove_from_traffic_control(cx, tcsb, Change::Orphaned);
             }
             return;
         }
@@ -396,9 +432,12 @@ impl Rsvp {
             match self.store.rsb_mut(rsb).drop_filters(names_it) {
                 Dropped::All => self.remove_request(before, rsb),
                 Dropped::Some => {
-                    // Its next hop may not know, and remind of a request that is still for this sender, too.
-                    self.store
-                        .set_name(NamedBlock::new(Block::Reservation, rsb), MessageIdKey::NONE);
+                    // The next hop may not know, and may list a request that still includes this sender in summary
+                    // refreshes.
+                    self.store.set_message_id(
+                        NamedBlock::new(Block::Reservation, rsb),
+                        MessageIdKey::NONE,
+                    );
                     before = Some(rsb);
                 }
                 Dropped::None => {
@@ -409,12 +448,12 @@ impl Rsvp {
             any = true;
         }
         if any {
-            self.settle_rest(cx, tcsb, Change::Orphaned);
+            self.update_after_removal(cx, tcsb, Change::Orphaned);
         }
     }
 
-    /// Brings all of a pool's traffic control in line with its senders.
-    pub(crate) fn settle_pool<E: From<Event>>(
+    /// Updates all traffic control of a pool for its current senders.
+    pub(crate) fn update_pool_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -422,12 +461,12 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
     }
 }
 
-/// Style and flow descriptor of a shared reservation.
+/// Returns style and flow descriptor of a shared reservation.
 pub(crate) fn shared_flows(
     style: Style,
     flowspec: Option<FlowSpec>,

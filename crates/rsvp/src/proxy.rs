@@ -1,13 +1,14 @@
-//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+//! RSVP proxies: this node acts for hosts without RSVP (RFC 5945, RFC 5946).
 //!
-//! A *receiver proxy* answers senders whose data leaves towards a host that would never answer, with a reservation of its
-//! own on the last link. It is triggered by Path messages, and hangs on the path state: when that changes so does the
-//! reservation, when it goes the reservation goes. What is refused is tried again whenever the Path is refreshed. The
-//! sender, who would otherwise wait in vain, hears of a failure by a PathErr (RFC 5946 section 3.1).
+//! A *receiver proxy* reserves the last link for a sender whose receiver does not send Resv messages. Path messages
+//! trigger it, and the reservation follows the path state: it changes and ends with it. A refused reservation is
+//! retried with each refresh of the Path. The sender, which would otherwise wait in vain, gets a PathErr about a
+//! failure (RFC 5946 section 3.1).
 //!
-//! A *sender proxy* announces a flow for a host that only sends. It begins when there is a route to the destination.
+//! A *sender proxy* sends Path messages for a host that only sends data. It starts when there is a route to the
+//! destination.
 //!
-//! Path messages go on past a receiver proxy: whoever speaks RSVP behind it can still reserve more, and is merged.
+//! Path messages continue past a receiver proxy: an RSVP node behind it can reserve more, and its request is merged.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,74 +26,74 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::next_hops::{NextHops, SenderData};
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Holder, Index, NONE, Origin};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 use crate::traffic::Request;
 
-/// For whom this node speaks. By default for nobody.
+/// Proxies of this node. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Senders.
+    /// Sender proxies.
     pub senders: Vec<SenderProxy>,
-    /// Receivers; the first that fits a flow and an interface answers.
+    /// Receiver proxies; the first that matches a flow and an interface is used.
     pub receivers: Vec<ReceiverProxy>,
 }
 
-/// A flow that is announced for another host.
+/// Flow announced for another host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SenderProxy {
-    /// Where it goes.
+    /// Destination of the data.
     pub session: Session,
-    /// Where it comes from.
+    /// Source of the data.
     pub template: SenderTemplate,
-    /// What it looks like.
+    /// Traffic of the data.
     pub tspec: SenderTspec,
-    /// The TTL of its packets where they pass here.
+    /// TTL of the data packets at this node.
     pub ttl: u8,
 }
 
-/// Receivers that are answered for. What is not mentioned does not matter.
+/// Receiver proxy. Conditions that are missing match everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReceiverProxy {
-    /// Interfaces behind which they are, by name; any, if there is none here.
+    /// Names of the interfaces towards the receivers; any if empty.
     pub interfaces: Vec<String>,
-    /// Their addresses, or groups; any, if there is none here.
+    /// Addresses or groups of the receivers; any if empty.
     pub destinations: Vec<Prefix>,
-    /// The senders that are answered; any, if there is none here.
+    /// Addresses of the senders; any if empty.
     pub sources: Vec<Prefix>,
     /// IP protocol of the data.
     pub protocol: Option<u8>,
     /// Destination port of the data.
     pub port: Option<u16>,
-    /// What is reserved (controlled load); what the sender announces, if nothing is said.
+    /// Rate to reserve (controlled load); the sender's Tspec if missing.
     pub rate: Option<Rate>,
-    /// Senders that announce more are not answered.
+    /// Limit of the sender's rate; senders with more get no reservation.
     pub largest: Option<Rate>,
 }
 
 impl Application {
-    /// The one in whose name receivers are answered for; no driver must hand it out, nor those just below it, in whose
-    /// names senders are announced.
+    /// Application of receiver proxies. A driver must not assign it, nor those just below it, which are the sender
+    /// proxies.
     pub const PROXY: Application = Application(u64::MAX);
 
-    /// The one in whose name the sender at a place in the list is announced.
+    /// Returns the application of the sender proxy at an index of the list.
     pub(crate) fn proxy(place: usize) -> Application {
         Application(Application::PROXY.0 - 1 - place as u64)
     }
 }
 
 impl SenderProxy {
-    /// Whether another one is about the same sender of the same session, whatever it announces.
+    /// Returns whether another proxy announces the same sender of the same session.
     pub(crate) fn is_of_the_same_flow(&self, other: &SenderProxy) -> bool {
         (self.session, self.template) == (other.session, other.template)
     }
 }
 
 impl ReceiverProxy {
-    /// What to reserve for a sender of a session on an interface; `None` where that is not for this proxy to answer.
-    fn answer(
+    /// Returns the flowspec to reserve for a sender of a session on an interface; `None` if the proxy does not match.
+    fn flowspec_for(
         &self,
         interface: &str,
         session: &Session,
@@ -116,42 +117,42 @@ impl ReceiverProxy {
 }
 
 impl Rsvp {
-    /// Reserves for the receivers of a sender that cannot do it themselves, and takes back what is not theirs any more.
+    /// Updates the receiver proxy's reservations for a sender, and removes those that no longer match.
     #[inline]
-    pub(crate) fn answer_for_receivers<E: From<Event>>(
+    pub(crate) fn update_receiver_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         if !self.config.proxies.receivers.is_empty() {
-            self.answer_as_proxy(cx, index);
+            self.update_proxy_reservations(cx, index);
         }
     }
 
-    /// Likewise, after the proxies have changed.
-    pub(crate) fn answer_anew<E: From<Event>>(
+    /// Updates the receiver proxy's reservations for a sender after the settings have changed.
+    pub(crate) fn recheck_receiver_proxy<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        self.answer_as_proxy(cx, index);
+        self.update_proxy_reservations(cx, index);
         if !self.config.proxies.receivers.is_empty()
             && self.store.psb(index).path_message_id != NONE
         {
-            // What is refused is tried again with each refresh, so there must be some.
+            // Refused reservations are retried with each refresh of the Path, so it must be refreshed by messages.
             self.path_refresh(cx, index);
         }
     }
 
     #[cold]
-    fn answer_as_proxy<E: From<Event>>(
+    fn update_proxy_reservations<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
-        let ways: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
-        for outgoing in ways {
-            let wanted = self.proxy_answer(cx, index, outgoing);
+        let interfaces: Vec<InterfaceId> = self.store.psb(index).outgoing.as_slice().to_vec();
+        for outgoing in interfaces {
+            let wanted = self.proxy_flowspec(cx, index, outgoing);
             let origin = Origin::Local(Application::PROXY);
             let known = self.store.find_request(Holder::Sender(index), Some(outgoing), origin);
             let rsb = known.rsb;
@@ -165,14 +166,14 @@ impl Rsvp {
                     let done = self.reserve_as_proxy(cx, index, outgoing, flowspec, known);
                     if let Err(fault) = done {
                         let in_place = rsb.is_some();
-                        self.tell_sender_of_failure(cx, index, &ResvFault { in_place, ..fault });
+                        self.report_proxy_failure(cx, index, &ResvFault { in_place, ..fault });
                     }
                 }
             }
         }
     }
 
-    fn proxy_answer<E>(
+    fn proxy_flowspec<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         index: Index,
@@ -180,13 +181,12 @@ impl Rsvp {
     ) -> Option<FlowSpec> {
         let interface = cx.context.interfaces.by_id(outgoing)?;
         let (psb, session) = (self.store.psb(index), self.store.session_of(index));
-        let flowspec =
-            self.config.proxies.receivers.iter().find_map(|proxy| {
-                proxy.answer(&interface.name, &session, &psb.template, &psb.tspec)
-            })?;
+        let flowspec = self.config.proxies.receivers.iter().find_map(|proxy| {
+            proxy.flowspec_for(&interface.name, &session, &psb.template, &psb.tspec)
+        })?;
         Some(match flowspec {
             FlowSpec::ControlledLoad(bucket) => FlowSpec::ControlledLoad(TokenBucket {
-                // No packet that the link cannot carry (RFC 2210 section 2.3.2).
+                // No packets larger than the MTU of the link (RFC 2210 section 2.3.2).
                 max_packet_size: bucket.max_packet_size.min(interface.mtu),
                 min_policed_unit: bucket.min_policed_unit.min(interface.mtu),
                 ..bucket
@@ -201,7 +201,7 @@ impl Rsvp {
         index: Index,
         outgoing: InterfaceId,
         flowspec: FlowSpec,
-        known: Known,
+        known: ExistingRequest,
     ) -> Result<Index, ResvFault> {
         self.check_style(self.store.psb(index).session, Style::FixedFilter)?;
         let request = Request {
@@ -215,21 +215,21 @@ impl Rsvp {
         self.reserve(cx, Holder::Sender(index), known, request)
     }
 
-    /// What has failed at this node for receivers that it answers for.
-    pub(crate) fn tell_sender_of_failure<E: From<Event>>(
+    /// Sends a PathErr for a local failure of a receiver proxy's reservation.
+    pub(crate) fn report_proxy_failure<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         fault: &ResvFault,
     ) {
         let flags = if fault.in_place { ErrorSpec::IN_PLACE } else { 0 };
-        self.pass_failure_to_sender(cx, index, fault.code, fault.value, flags);
+        self.send_proxy_path_err(cx, index, fault.code, fault.value, flags);
     }
 
-    /// The answer of a receiver proxy to a ResvErr, or to what would have been one: a PathErr towards the sender
-    /// (RFC 5946 sections 3.1.1 and 3.1.2). Whatever the sender could do nothing about goes as "unrecoverable receiver
-    /// proxy error" with the code as its value.
-    pub(crate) fn pass_failure_to_sender<E: From<Event>>(
+    /// Sends a PathErr towards the sender for a ResvErr, or a local failure, that concerns a receiver proxy (RFC 5946
+    /// sections 3.1.1 and 3.1.2). Failures that the sender cannot correct become "unrecoverable receiver proxy error"
+    /// with the code as value.
+    pub(crate) fn send_proxy_path_err<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -266,25 +266,25 @@ impl Rsvp {
         }
     }
 
-    /// Whether an application's senders are other hosts.
-    pub(crate) fn speaks_for_others(&self, application: Application) -> bool {
-        let senders = self.announced.len() as u64;
+    /// Returns whether an application is a sender proxy.
+    pub(crate) fn is_sender_proxy(&self, application: Application) -> bool {
+        let senders = self.sender_proxies.len() as u64;
         (Application::PROXY.0 - senders..Application::PROXY.0).contains(&application.0)
     }
 
-    /// Announces those senders whose destinations can be reached by now.
+    /// Starts the sender proxies whose destinations are reachable now.
     pub(crate) fn start_proxies<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        for place in 0..self.announced.len() {
-            let Some(proxy) = self.announced[place] else { continue };
+        for place in 0..self.sender_proxies.len() {
+            let Some(proxy) = self.sender_proxies[place] else { continue };
             let application = Application::proxy(place);
             if self.applications.open.contains_key(&application) {
                 continue;
             }
             let (session, template) = (proxy.session, proxy.template);
-            let way =
+            let next_hops =
                 NextHops::of_sender(cx.context, &SenderData { session, template, incoming: None });
-            if matches!(way, NextHops::Out(_) | NextHops::Branches(_)) {
-                self.announce_for(cx, application, &proxy);
+            if matches!(next_hops, NextHops::Out(_) | NextHops::Branches(_)) {
+                self.start_proxy(cx, application, &proxy);
             }
         }
     }
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_answers_what_fits_all_that_it_mentions() {
+    fn receiver_proxy_matches_all_conditions() {
         let address = |text: &str| text.parse().expect("an address");
         let range = |text: &str| alloc::vec![text.parse().expect("a range")];
         let session =
@@ -324,7 +324,7 @@ mod tests {
             (ReceiverProxy { largest: mbps(2), ..any.clone() }, Some(250_000.0)),
             (ReceiverProxy { largest: mbps(1), ..any.clone() }, None),
         ] {
-            let answer = proxy.answer("eth1", &session, &template, &tspec);
+            let answer = proxy.flowspec_for("eth1", &session, &template, &tspec);
             let bucket = answer.map(|flowspec| *flowspec.token_bucket());
             assert_eq!(bucket.map(|bucket| bucket.rate), rate, "{proxy:?}");
             assert!(bucket.is_none_or(|bucket| bucket.peak >= bucket.rate), "{proxy:?}");

@@ -1,8 +1,8 @@
-//! How far a reservation reaches, as its sender and its receiver can know.
+//! Extent of a reservation on the path, as known to its sender and receiver.
 //!
-//! Routers without RSVP show downstream only: by the TTL of a Path (RFC 2205 section 3.8) and by the break bit of its
-//! ADSPEC (RFC 2210 section 3.3.2), so the receiver knows of all of them. A sender knows its next hop. Where that is not on
-//! a link of this node, routers without RSVP are between; what lies behind it, only a trace tells.
+//! Routers without RSVP are detected only downstream: by the TTL of a Path (RFC 2205 section 3.8) and by the break bit
+//! of its ADSPEC (RFC 2210 section 3.3.2), so the receiver knows of all of them. A sender knows its next hop. If that
+//! is not on a link of this node, routers without RSVP are in between; only a trace shows what is behind it.
 
 use core::net::IpAddr;
 
@@ -16,7 +16,7 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index, Peer, Psb};
 
 impl Rsvp {
-    /// What a sender of this node knows of the reservation that has come up the path.
+    /// Returns what a sender of this node knows of its reservation.
     pub(crate) fn reach_of_sender<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -35,19 +35,20 @@ impl Rsvp {
         // Without a neighbour the receiver is an application of this node.
         let Some((_, hop)) = next else { return known_here() };
         let node = hop.address;
-        let said = Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
+        let outcome =
+            Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
         if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
-            return Outcome { kind, ..said };
+            return Outcome { kind, ..outcome };
         }
         if node == destination {
-            return Outcome { kind: Kind::Whole, to: Some(node), hops_without: Some(0), ..said };
+            return Outcome { kind: Kind::Whole, to: Some(node), hops_without: Some(0), ..outcome };
         }
-        said
+        outcome
     }
 
-    /// What a receiver of this node knows of a reservation that a node has confirmed.
+    /// Returns what a receiver of this node knows of a confirmed reservation.
     pub(crate) fn reach_of_receiver<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -59,33 +60,37 @@ impl Rsvp {
         let all = self.store.find_session(session);
         let all = all.into_iter().flat_map(|index| self.store.senders_of(index));
         let first = named.chain(all).next();
-        let said = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
-        let Some(first) = first else { return said };
+        let outcome = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
+        let Some(first) = first else { return outcome };
         let psb = self.store.psb(first);
         let sender = psb.template.source;
         let (to, nodes) = (Some(session.destination), self.hops_to(psb));
-        let said = Outcome { from: Some(sender), to, nodes, ..said };
+        let outcome = Outcome { from: Some(sender), to, nodes, ..outcome };
         if matches!(psb.hop, Peer::Local(_)) {
-            return Outcome { by: Outcome::known_here(Kind::Whole).by, kind: Kind::Whole, ..said };
+            return Outcome {
+                by: Outcome::known_here(Kind::Whole).by,
+                kind: Kind::Whole,
+                ..outcome
+            };
         }
         let senders = filters.as_slice().iter().filter_map(|f| self.store.find_sender(session, f));
         let broken = core::iter::once(first).chain(senders).any(|psb| self.is_broken(psb));
         let kind = match broken {
             true => Kind::Part,
-            // A confirmation of another node says that the reservation is merged there with one that is as large.
+            // A ResvConf of another node shows that the reservation is merged there with one as large.
             false if node == sender && nodes.is_some() => Kind::Whole,
             false => Kind::Unverified,
         };
         let hops_without = (kind == Kind::Whole).then_some(0);
         let by = match cx.context.interfaces.is_local(node) {
             true => Outcome::known_here(kind).by,
-            false => said.by.clone(),
+            false => outcome.by.clone(),
         };
-        Outcome { kind, hops_without, by, ..said }
+        Outcome { kind, hops_without, by, ..outcome }
     }
 
-    /// Tells if the first Path of a sender comes from an address that it does not name. Routers that write their own
-    /// address there name it as the previous hop; a UDP packet has that of whoever encapsulated it.
+    /// Reports if the IP source address of a sender's first Path is not that of the sender. Routers that use their own
+    /// address are also the previous hop in the message; a UDP packet has the address of the encapsulating node.
     pub(crate) fn note_translation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -99,25 +104,26 @@ impl Rsvp {
         }
         self.counters.translated += 1;
         let translation = Translation { named, seen: Some(seen) };
-        let mut told = false;
+        let mut reported = false;
         for application in self.applications.of_session(&session) {
-            told = true;
+            reported = true;
             let application = Some(application);
             cx.out.notify(Event::Translated { application, session, template, translation });
         }
-        if !told {
+        if !reported {
             let application = None;
             cx.out.notify(Event::Translated { application, session, template, translation });
         }
     }
 
-    /// Nodes with RSVP between a sender, itself included, and this node; `None` where its Path does not count them.
+    /// Returns the number of RSVP nodes from a sender, itself included, to this node; `None` if its Path does not count
+    /// them.
     fn hops_to(&self, psb: &Psb) -> Option<u16> {
         let adspec = Adspec::parse(psb.adspec.as_deref()?).ok()?;
         Some(u16::try_from(adspec.general.hops).unwrap_or(u16::MAX))
     }
 
-    /// Whether some hop between a sender and this node does not speak RSVP.
+    /// Returns whether some hop between a sender and this node does not support RSVP.
     fn is_broken(&self, index: Index) -> bool {
         let psb = self.store.psb(index);
         let adspec = psb.adspec.as_deref().and_then(|body| Adspec::parse(body).ok());

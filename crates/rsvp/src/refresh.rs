@@ -1,5 +1,5 @@
-//! Refreshes: Path downstream and Resv upstream, each at its own random pace (RFC 2209, PATH REFRESH and RESV
-//! REFRESH; RFC 2205 section 3.7).
+//! Refreshes: Path downstream and Resv upstream, at random intervals (RFC 2209, PATH REFRESH and RESV REFRESH; RFC 2205
+//! section 3.7).
 
 use alloc::collections::BTreeSet;
 use core::net::IpAddr;
@@ -16,12 +16,12 @@ use earmark_wire::rsvp::{
 use crate::api::{Change, Event};
 use crate::instance::{HandlerContext, NEIGHBOR_TTL, PROTOCOL, Rsvp};
 use crate::marking::mark_upstream;
-use crate::refresh_reduction::{OutgoingMessage, Sending};
+use crate::refresh_reduction::{OutgoingMessage, SendReason};
 use crate::state::{Holder, Index, OutInterfaces, Peer, Psb};
 
 impl Rsvp {
-    /// A sender's timer fired: its end, a refresh, or only an alarm that later refreshes have made void.
-    pub(crate) fn sender_is_due<E: From<Event>>(
+    /// Handles the timer of a sender: expiry or refresh. A timer that fires too early is armed again.
+    pub(crate) fn sender_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -34,54 +34,54 @@ impl Rsvp {
         }
         if now >= self.store.psb(index).path_refresh_at {
             self.follow_route(cx, index);
-            self.path_messages(cx, index, Sending::Refresh);
-            self.answer_for_receivers(cx, index);
+            self.path_messages(cx, index, SendReason::Refresh);
+            self.update_receiver_proxy(cx, index);
             self.schedule_path_refresh(now, index);
         }
         if now >= self.store.psb(index).resv_refresh_at {
-            self.resv_message(cx, index, None, Sending::Refresh);
+            self.resv_message(cx, index, None, SendReason::Refresh);
             self.schedule_resv_refresh(now, index);
         }
         self.rearm_sender(index);
     }
 
-    /// PATH REFRESH: tells the next hops of a sender, if there are any, what is new.
+    /// PATH REFRESH: sends the changed Path of a sender to its next hops, if any.
     #[inline]
     pub(crate) fn path_refresh<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
-        self.path_messages(cx, index, Sending::News);
+        self.path_messages(cx, index, SendReason::Trigger);
     }
 
-    /// The Path of a sender leaves on all its ways, for whatever reason.
+    /// Sends the Path of a sender to all next hops.
     #[inline]
     pub(crate) fn path_messages<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        sending: Sending,
+        reason: SendReason,
     ) {
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
-                self.path_message_through(cx, index, interface, sending);
+                self.path_message_through(cx, index, interface, reason);
             }
             OutInterfaces::Many(ref interfaces) => {
                 for interface in interfaces.clone() {
-                    self.path_message_through(cx, index, interface, sending);
+                    self.path_message_through(cx, index, interface, reason);
                 }
             }
         }
         mark(Checkpoint::PathRefresh);
     }
 
-    /// The Path of a sender leaves through one interface.
+    /// Sends the Path of a sender through one interface.
     pub(crate) fn path_message_through<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         outgoing: InterfaceId,
-        sending: Sending,
+        reason: SendReason,
     ) {
-        let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, sending);
+        let (peer, message_id) = self.assign_path_message_id(cx, index, outgoing, reason);
         let psb = self.store.psb(index);
         let session = self.store.session(psb.session).session;
         let ttl = self.ttl_downstream(index);
@@ -91,12 +91,12 @@ impl Rsvp {
             return;
         };
         if cx.context.routes.differs_by_flow(session.destination) {
-            how.next_hop = self.data_of(index).next_hop(cx.context, outgoing);
+            how.next_hop = self.sender_data(index).next_hop(cx.context, outgoing);
         }
         self.repairs.note_next_hop(index, how.next_hop);
         let psb = self.store.psb(index);
-        let adspec = advertise(psb, interface, &mut self.scratch);
-        // Whoever can police does; only those before such a node pass the demand on.
+        let adspec = forward_adspec(psb, interface, &mut self.scratch);
+        // A node with policing performs it; only nodes before it forward the flag.
         let police = psb.flags & Psb::E_POLICE != 0 && interface.reservable.as_bps() == 0;
         let body = Body::Path(Path {
             session: Session { flags: if police { Session::E_POLICE } else { 0 }, ..session },
@@ -106,24 +106,24 @@ impl Rsvp {
             sender: SenderDescriptor { template: psb.template, tspec: psb.tspec, adspec },
         });
         if self.encapsulating.contains(&outgoing) {
-            // For hosts there that have no raw sockets; the others leave this one alone (RFC 2205 appendix C).
-            let outgoing_message =
-                OutgoingMessage::new(Outgoing { encapsulated: true, ..how }).named(message_id);
+            // For hosts there without raw sockets; others ignore the encapsulated message (RFC 2205 appendix C).
+            let outgoing_message = OutgoingMessage::new(Outgoing { encapsulated: true, ..how })
+                .with_message_id(message_id);
             self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
         }
-        let outgoing_message = OutgoingMessage::new(how).past(peer).named(message_id);
+        let outgoing_message = OutgoingMessage::new(how).via(peer).with_message_id(message_id);
         self.refresh_reduction.send(&mut self.counters, cx.out, outgoing_message, &body);
     }
 
-    /// The TTL with which messages that follow a sender's data leave.
+    /// Returns the TTL of messages that follow a sender's data.
     #[inline]
     pub(crate) fn ttl_downstream(&self, index: Index) -> u8 {
         let psb = self.store.psb(index);
         if matches!(psb.hop, Peer::Local(_)) { psb.ttl } else { psb.ttl.saturating_sub(1) }
     }
 
-    /// How Path and PathTear of a sender leave through an interface, and with what hop object: as from the sender to
-    /// the destination, for every RSVP node on the way to look at. `None` where they cannot, or where the TTL ends.
+    /// Returns hop object, header and interface for Path and PathTear of a sender: from the sender to the destination,
+    /// with router alert. Returns `None` if the interface cannot be used or the TTL expires.
     #[inline]
     pub(crate) fn downstream<'c, E>(
         &self,
@@ -149,51 +149,51 @@ impl Rsvp {
         (ttl > 0).then_some((RsvpHop { address, lih: self.lih(interface.id) }, how, interface))
     }
 
-    /// RESV REFRESH: asks the previous hop of a sender for what its data gets here, if it gets anything. With
-    /// `confirm`, whoever makes the reservation in the end is asked to tell that receiver.
+    /// RESV REFRESH: sends the request for a sender to its previous hop, if there are reservations. `confirm` is the
+    /// receiver for RESV_CONFIRM.
     pub(crate) fn resv_refresh<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
     ) {
-        self.resv_message(cx, index, confirm, Sending::News);
+        self.resv_message(cx, index, confirm, SendReason::Trigger);
     }
 
-    /// The Resv for a sender leaves, for whatever reason.
+    /// Sends the Resv for a sender.
     pub(crate) fn resv_message<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) {
-        if let Some(flowspec) = self.asked_for(cx.now, index) {
-            self.resv_message_for(cx, index, flowspec, confirm, sending);
+        if let Some(flowspec) = self.requested_flowspec(cx.now, index) {
+            self.resv_message_for(cx, index, flowspec, confirm, reason);
         }
     }
 
-    /// Likewise, where it is known what is asked for.
+    /// Sends the Resv for a sender with a known flowspec.
     pub(crate) fn resv_message_for<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         flowspec: FlowSpec,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) {
         let psb = self.store.psb(index);
         let Some((incoming, hop)) = self.store.neighbor_of(psb.hop) else { return };
         let Some(interface) = cx.context.interfaces.by_id(incoming) else { return };
         let Some(address) = interface.address_like(hop.address) else { return };
         let peer = self.refresh_reduction.peer(incoming, hop.address);
-        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, sending);
+        let message_id = self.assign_resv_message_id(cx.now, index, peer, confirm, reason);
         let psb = self.store.psb(index);
         let flow = FixedFilterFlow { flowspec: Some(flowspec), filter: psb.template };
         let requests = self
             .store
             .tcsbs_of(Holder::Sender(index))
-            .filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing))
+            .filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing))
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).carried());
         merge_carried(&mut self.scratch, requests, self.config.max_kept_octets as usize);
@@ -208,7 +208,7 @@ impl Rsvp {
             flows: FlowDescriptors::FixedFilter(List::Items(&[flow])),
         };
         let how = self.to_neighbor(incoming, address, hop.address);
-        let outgoing_message = OutgoingMessage::new(how).to(peer).named(message_id);
+        let outgoing_message = OutgoingMessage::new(how).to(peer).with_message_id(message_id);
         self.refresh_reduction.send(
             &mut self.counters,
             cx.out,
@@ -218,16 +218,16 @@ impl Rsvp {
         mark(Checkpoint::ResvRefresh);
     }
 
-    /// When state on `interface` is to be refreshed next.
+    /// Returns the time of the next refresh of state on `interface`.
     pub(crate) fn next_refresh(&mut self, now: Time, interface: InterfaceId) -> Time {
-        // As the neighbours are told, and so never zero, which would refresh without end.
+        // As announced to neighbours, and therefore never zero, which would refresh without end.
         let refresh_ms = u64::from(self.config.timing(interface).refresh_ms());
-        // 0.5 R and 1.5 R; R in milliseconds is 500 000 ns a half.
+        // 0.5 R and 1.5 R; half of R in milliseconds is 500 000 ns.
         let (low, high) = (refresh_ms * 500_000, refresh_ms * 1_500_000);
         now + self.jitter.uniform(Duration::from_nanos(low), Duration::from_nanos(high))
     }
 
-    /// Arms the timer of a sender for whatever comes first.
+    /// Arms the timer of a sender for the earliest of its times.
     pub(crate) fn rearm_sender(&mut self, index: Index) {
         let psb = &mut self.store.psbs[index as usize];
         let due = psb.due();
@@ -243,13 +243,13 @@ impl Rsvp {
         }
     }
 
-    /// Begins, goes on with, or ends refreshing the Resv for a sender, whichever its reservations call for.
+    /// Starts, continues or stops the refresh of the Resv for a sender, as its reservations require.
     pub(crate) fn schedule_resv_refresh(&mut self, now: Time, index: Index) {
-        let reserved = self.asked_for(now, index).is_some();
+        let reserved = self.requested_flowspec(now, index).is_some();
         self.schedule_resv(now, index, reserved);
     }
 
-    /// Likewise, where it is known whether anything is asked for.
+    /// Starts, continues or stops the refresh of the Resv for a sender, given whether there are reservations.
     #[inline]
     pub(crate) fn schedule_resv(&mut self, now: Time, index: Index, reserved: bool) {
         let psb = self.store.psb(index);
@@ -261,7 +261,7 @@ impl Rsvp {
         self.store.psb_mut(index).resv_refresh_at = at;
     }
 
-    /// When the Path of a sender is to be refreshed by itself, if it is.
+    /// Schedules the refresh of a sender's Path, unless summary refreshes include it.
     pub(crate) fn schedule_path_refresh(&mut self, now: Time, index: Index) {
         let psb = self.store.psb(index);
         let at = match psb.outgoing.as_slice().first() {
@@ -273,7 +273,7 @@ impl Rsvp {
         self.store.psb_mut(index).path_refresh_at = at;
     }
 
-    /// How a message travels to a neighbour behind an interface: the way that it speaks itself.
+    /// Returns the header of a message to a neighbour behind an interface, UDP-encapsulated if the neighbour is.
     pub(crate) fn to_neighbor(
         &self,
         interface: InterfaceId,
@@ -288,7 +288,7 @@ impl Rsvp {
         Outgoing { encapsulated, ..to_neighbor(source, destination) }
     }
 
-    /// Notes through what the neighbour speaks that a message came from, where UDP is spoken at all.
+    /// Records whether the neighbour that sent a message uses UDP encapsulation, on interfaces where any does.
     #[inline]
     pub(crate) fn note_encapsulation(
         &mut self,
@@ -297,12 +297,12 @@ impl Rsvp {
         address: IpAddr,
     ) {
         if !self.encapsulating.is_empty() {
-            self.store.speaks(interface, address, datagram.encapsulated);
+            self.store.set_encapsulated(interface, address, datagram.encapsulated);
         }
     }
 }
 
-/// How a message travels to the neighbour that it is addressed to.
+/// Returns the header of a message to a neighbour.
 pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
     Outgoing {
         protocol: PROTOCOL,
@@ -317,9 +317,9 @@ pub(crate) fn to_neighbor(source: IpAddr, destination: IpAddr) -> Outgoing {
     }
 }
 
-/// The ADSPEC of a sender with this hop added to it, composed in `scratch`. One that cannot be read is left out: a
-/// receiver is better off without than with a wrong one.
-fn advertise<'s>(
+/// Returns the ADSPEC of a sender with this hop added, composed in `scratch`. A malformed one is omitted: none is
+/// better for a receiver than a wrong one.
+fn forward_adspec<'s>(
     psb: &Psb,
     interface: &Interface,
     scratch: &'s mut alloc::vec::Vec<u8>,
@@ -329,14 +329,14 @@ fn advertise<'s>(
     scratch.resize(body.len(), 0);
     let length = match Adspec::forward(body, &hop, scratch) {
         Some(length) => length,
-        None => advertise_any(body, &hop, scratch)?,
+        None => forward_any_adspec(body, &hop, scratch)?,
     };
     Some(&scratch[..length])
 }
 
-/// Likewise, of whatever shape it is; gives its length.
+/// Adds this hop to an ADSPEC of any form; returns its length.
 #[cold]
-fn advertise_any(
+fn forward_any_adspec(
     body: &[u8],
     hop: &HopCharacteristics,
     scratch: &mut alloc::vec::Vec<u8>,
@@ -346,9 +346,9 @@ fn advertise_any(
     adspec.emit(scratch).ok()
 }
 
-/// What a link adds to an ADSPEC. Its bandwidth is what could be reserved of it at best. For guaranteed service a
-/// class of our scheduler deviates from a fluid link by one packet at the reserved rate (C) and one at the link's (D),
-/// as any fair queueing does (RFC 2212, "Exported Information").
+/// Returns the contribution of a link to an ADSPEC. The bandwidth is the maximum reservable one. For guaranteed service
+/// a class of our scheduler deviates from a fluid link by one packet at the reserved rate (C) and one at the link's
+/// rate (D), as in any fair queueing (RFC 2212, "Exported Information").
 fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristics {
     let bits = u64::from(interface.mtu) * 8;
     let bandwidth = interface.bandwidth.as_bps().max(1);
@@ -368,8 +368,8 @@ fn characteristics(interface: &Interface, non_is_hop: bool) -> HopCharacteristic
     }
 }
 
-/// Writes into `all` the objects that the requests carry, each once (RFC 2205 section 3.10, rule 3), as far as they
-/// fit into `limit` octets: one next hop must not be able to fill the message of all.
+/// Writes the objects of all requests into `all`, each once (RFC 2205 section 3.10, rule 3), up to `limit` octets, so
+/// that one next hop cannot fill the message of all.
 pub(crate) fn merge_carried<'k>(
     all: &mut alloc::vec::Vec<u8>,
     requests: impl Iterator<Item = &'k [u8]>,
@@ -377,7 +377,7 @@ pub(crate) fn merge_carried<'k>(
 ) {
     all.clear();
     let mut known = BTreeSet::new();
-    // Most carry nothing.
+    // Most requests have none.
     requests.filter(|octets| !octets.is_empty()).for_each(|octets| {
         for object in Carried::Objects(octets).iter() {
             if all.len() + object.bytes.len() <= limit && known.insert(object.bytes) {

@@ -1,9 +1,8 @@
-//! Settings that may be replaced while an engine runs.
+//! Settings that can be replaced while an engine runs.
 //!
-//! What stands is never given up for it: reservations that a new limit or rule would refuse stay, and are refreshed as
-//! before. What messages say is told anew where it is another now (R, code points), at the pace of what is sent again. What
-//! this node says for others follows its settings, for that is theirs alone: a proxy that is no longer named ends what it
-//! began.
+//! Existing state is kept: reservations that a new limit or rule would refuse stay and are refreshed as before. State
+//! whose messages change (R, code points) is sent again, at the rate of retransmissions. Proxies follow the settings: a
+//! proxy that is removed ends its senders and reservations.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -20,25 +19,25 @@ use crate::policy::Policy;
 use crate::proxy::SenderProxy;
 use crate::{limits, policy, proxy};
 
-/// The part of [`Config`] that may change; the rest holds for an engine's life.
+/// Part of [`Config`] that can change at run time; the rest is fixed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renewal {
-    /// See [`Config::timing`].
+    /// Value for [`Config::timing`].
     pub timing: Timing,
-    /// See [`Config::interfaces`].
+    /// Value for [`Config::interfaces`].
     pub interfaces: BTreeMap<InterfaceId, Timing>,
-    /// See [`Config::max_sessions`].
+    /// Value for [`Config::max_sessions`].
     pub max_sessions: u32,
-    /// Whether questions about sessions are answered; see [`crate::diagnostics::Settings::answer`].
+    /// Value for [`crate::diagnostics::Settings::answer`].
     pub diagnostics: bool,
-    /// See [`Config::limits`].
+    /// Value for [`Config::limits`].
     pub limits: limits::Settings,
-    /// See [`Config::policy`]. A rule that keeps its conditions keeps its account, whatever its limits are now.
+    /// Value for [`Config::policy`]. A rule with unchanged conditions keeps its account, whatever its limits are.
     pub policy: policy::Settings,
-    /// See [`Config::dclass`].
+    /// Value for [`Config::dclass`].
     pub dclass: BTreeMap<String, Vec<Dscp>>,
-    /// See [`Config::proxies`].
+    /// Value for [`Config::proxies`].
     pub proxies: proxy::Settings,
 }
 
@@ -58,16 +57,16 @@ impl From<Config> for Renewal {
 }
 
 impl Rsvp {
-    /// Takes other settings.
-    pub(crate) fn renew<E: From<Event>>(
+    /// Applies new settings.
+    pub(crate) fn reload<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         new: Renewal,
     ) {
         let Renewal { timing, interfaces, max_sessions, diagnostics, limits, .. } = new;
         let Renewal { policy, dclass, proxies, .. } = new;
-        let said = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
-        let says_otherwise = said != (&timing, &interfaces, &dclass);
+        let current = (&self.config.timing, &self.config.interfaces, &self.config.dclass);
+        let content_changed = current != (&timing, &interfaces, &dclass);
         let answers_otherwise = self.config.proxies.receivers != proxies.receivers;
         self.config.timing = timing;
         self.config.interfaces = interfaces;
@@ -76,33 +75,33 @@ impl Rsvp {
         self.config.limits = limits;
         self.config.dclass = dclass;
         match &mut self.policy {
-            Some(current) => current.renew(&policy),
+            Some(current) => current.reload(&policy),
             none => *none = Policy::new(&policy).map(Into::into),
         }
         self.config.policy = policy;
         self.config.proxies.receivers = proxies.receivers;
-        self.speak_for(cx, &proxies.senders);
-        if says_otherwise {
+        self.replace_sender_proxies(cx, &proxies.senders);
+        if content_changed {
             self.resend_all_to_all_peers(cx.now);
         }
         if answers_otherwise {
-            self.answers_change(cx.now);
+            self.note_proxy_change(cx.now);
         }
     }
 
-    /// Announces these senders, and no others, for hosts that do not speak RSVP. A place in the list is what an application
-    /// is called by, so who stays keeps its place, and who comes takes one that is free.
-    fn speak_for<E: From<Event>>(
+    /// Replaces the sender proxies. The index in the list determines the application, so proxies that remain keep their
+    /// index, and new ones get a free one.
+    fn replace_sender_proxies<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         wanted: &[SenderProxy],
     ) {
         let mut wanted = wanted.to_vec();
-        for place in 0..self.announced.len() {
-            let Some(old) = self.announced[place] else { continue };
+        for place in 0..self.sender_proxies.len() {
+            let Some(old) = self.sender_proxies[place] else { continue };
             let stays = wanted.iter().position(|new| new.is_of_the_same_flow(&old));
             let new = stays.map(|found| wanted.remove(found));
-            self.announced[place] = new;
+            self.sender_proxies[place] = new;
             match new {
                 Some(new) if new != old => self.change_proxy(cx, place, &new),
                 Some(_) => {}
@@ -110,9 +109,9 @@ impl Rsvp {
             }
         }
         for new in wanted {
-            match self.announced.iter_mut().find(|place| place.is_none()) {
+            match self.sender_proxies.iter_mut().find(|place| place.is_none()) {
                 Some(free) => *free = Some(new),
-                None => self.announced.push(Some(new)),
+                None => self.sender_proxies.push(Some(new)),
             }
         }
         self.start_proxies(cx);

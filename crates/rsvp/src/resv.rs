@@ -1,4 +1,4 @@
-//! Resv messages: reservations appear, are refreshed, and change (RFC 2209, RESV MESSAGE ARRIVES).
+//! Resv messages: new, refreshed and changed reservations (RFC 2209, RESV MESSAGE ARRIVES).
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Time};
@@ -17,35 +17,36 @@ use crate::state::{Block, Extra, Holder, Index, Kept, Origin};
 use crate::traffic::Request;
 
 impl Rsvp {
-    pub(crate) fn resv_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         resv: &Resv<'_>,
     ) {
         if resv.refresh_ms == 0 {
-            return self.turn_away(cx, datagram, DropReason::ZeroRefreshPeriod);
+            return self.drop_unacknowledged(cx, datagram, DropReason::ZeroRefreshPeriod);
         }
         if !is_neighbor(cx.context, resv.hop.address) {
-            return self.turn_away(cx, datagram, DropReason::BadHop);
+            return self.drop_unacknowledged(cx, datagram, DropReason::BadHop);
         }
         let Some(outgoing) = self.interface_of_lih(cx, resv.hop.lih) else {
-            return self.turn_away(cx, datagram, DropReason::BadLih);
+            return self.drop_unacknowledged(cx, datagram, DropReason::BadLih);
         };
         self.note_encapsulation(datagram, outgoing, resv.hop.address);
         let expires_at = cx.now + self.config.lifetime(datagram.interface, resv.refresh_ms);
         let FlowDescriptors::FixedFilter(flows) = resv.flows else {
-            return self.shared_resv_arrives(cx, datagram, resv, outgoing, expires_at);
+            return self.receive_shared_resv(cx, datagram, resv, outgoing, expires_at);
         };
-        if cx.name.is_some() && flows.iter().nth(1).is_some() {
-            cx.name = MessageIdKey::NONE; // one name cannot stand for several states
+        if cx.message_id.is_some() && flows.iter().nth(1).is_some() {
+            cx.message_id = MessageIdKey::NONE; // one MESSAGE_ID cannot stand for several states
         }
         let budget = cx.out.len() + EFFECTS_PER_MESSAGE;
         for flow in flows {
             if cx.out.len() >= budget {
-                return self.turn_away(cx, datagram, DropReason::Limit);
+                return self.drop_unacknowledged(cx, datagram, DropReason::Limit);
             }
-            let Err(fault) = self.resv_flow(cx, resv, outgoing, expires_at, &flow) else {
+            let Err(fault) = self.receive_fixed_filter_flow(cx, resv, outgoing, expires_at, &flow)
+            else {
                 continue;
             };
             let in_place = self.keep_reservation(cx.now, resv, outgoing, expires_at, &flow);
@@ -54,13 +55,13 @@ impl Rsvp {
             let filters = Filters::One(flow.filter);
             self.refuse(cx, datagram, resv, outgoing, flows, filters, &fault);
             if fault.code == ErrorCode::NoPathInformation {
-                return; // of the whole session, so one answer says it all
+                return; // the error concerns the whole session, so one ResvErr is enough
             }
         }
     }
 
-    /// One flow descriptor of the fixed-filter style: refreshes its reservation, or makes or changes it.
-    fn resv_flow<E: From<Event>>(
+    /// Handles one fixed-filter flow descriptor: creates, changes or refreshes its reservation.
+    fn receive_fixed_filter_flow<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         resv: &Resv<'_>,
@@ -74,15 +75,15 @@ impl Rsvp {
         };
         let (holder, origin) = (Holder::Sender(psb), Origin::Neighbor(outgoing, resv.hop));
         let known = self.store.find_request(holder, Some(outgoing), origin);
-        if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
-            return Ok(()); // what overtook it says what holds
+        if known.rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).message_id)) {
+            return Ok(()); // a later message has set the state
         }
         if resv.confirm.is_none()
             && let Some(rsb) = known.rsb
             && self.is_same_request(rsb, &flowspec, resv)
         {
             self.refresh_reservation(cx.now, rsb, expires_at);
-            self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+            self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
             mark(Checkpoint::Refresh);
             return Ok(());
         }
@@ -90,14 +91,14 @@ impl Rsvp {
             return Err(ResvFault::bad_flowspec());
         }
         if Kept::length(resv.carried) > self.config.max_kept_octets as usize {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         let request = Request {
             origin,
             outgoing: Some(outgoing),
             flowspec,
             extra: Extra::carrying(resv.carried),
-            // Whom to confirm to is the receiver's word alone: at least it is somebody.
+            // RESV_CONFIRM is not verified; only its form is checked.
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
             expires_at,
         };
@@ -105,12 +106,12 @@ impl Rsvp {
         self.check_style(self.store.psb(psb).session, Style::FixedFilter)?;
         mark(Checkpoint::CheckStyles);
         let rsb = self.reserve(cx, holder, known, request)?;
-        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+        self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
         Ok(())
     }
 
-    /// A request was refused: what its next hop has reserved already stays, and the attempt counts as a refresh of it
-    /// (RFC 2209 restarts the cleanup timer before it tries). Gives whether any reservation stands for the sender.
+    /// Handles a refused request: an existing reservation of the next hop stays, and the attempt refreshes it (RFC 2209
+    /// restarts the cleanup timer before it tries). Returns whether any reservation exists for the sender.
     #[cold]
     fn keep_reservation(
         &mut self,
@@ -130,7 +131,7 @@ impl Rsvp {
         known.tcsb.is_some()
     }
 
-    /// The sender that a filter spec names, if its data goes out through `outgoing` (`None`: ends here).
+    /// Returns the sender that a filter spec names, if its data leaves through `outgoing` (`None`: ends on this host).
     pub(crate) fn sender_for(
         &self,
         session: &Session,
@@ -140,7 +141,7 @@ impl Rsvp {
         let found = self.store.find_sender(session, filter);
         mark(Checkpoint::FindSession);
         match found {
-            Some(psb) if self.store.psb(psb).goes(outgoing) => Ok(psb),
+            Some(psb) if self.store.psb(psb).leaves_through(outgoing) => Ok(psb),
             Some(_) => Err(ResvFault::new(ErrorCode::NoSenderInformation, 0)),
             None if self.store.find_session(session).is_some() => {
                 Err(ResvFault::new(ErrorCode::NoSenderInformation, 0))
@@ -149,7 +150,7 @@ impl Rsvp {
         }
     }
 
-    /// The outgoing interface that a logical interface handle of ours names.
+    /// Returns the outgoing interface for one of our logical interface handles.
     pub(crate) fn interface_of_lih<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -160,14 +161,14 @@ impl Rsvp {
         interface.takes_part().then_some(interface.id)
     }
 
-    /// Whether a message asks for what is reserved already.
+    /// Returns whether a Resv requests what is reserved already.
     #[inline]
     fn is_same_request(&self, rsb: Index, flowspec: &FlowSpec, resv: &Resv<'_>) -> bool {
         let rsb = self.store.rsb(rsb);
         rsb.flowspec == *flowspec && rsb.carries(resv.carried)
     }
 
-    /// A refresh writes when the state ends, and nothing else.
+    /// Extends the lifetime of a reservation.
     #[inline]
     pub(crate) fn refresh_reservation(&mut self, now: Time, index: Index, expires_at: Time) {
         let rsb = &mut self.store.rsbs[index as usize];
@@ -177,6 +178,6 @@ impl Rsvp {
             self.store.timers.rearm(timer, expires_at);
         }
         let peer = rsb.hop;
-        self.store.heard(peer, now);
+        self.store.note_refresh(peer, now);
     }
 }

@@ -1,5 +1,5 @@
-//! Requests in the shared styles, WF and SE: they appear, are refreshed, change and go (RFC 2209, RESV and RTEAR
-//! MESSAGE ARRIVES).
+//! Requests in the shared styles WF and SE: created, refreshed, changed and removed (RFC 2209, RESV and RTEAR MESSAGE
+//! ARRIVES).
 
 use alloc::vec::Vec;
 
@@ -16,11 +16,11 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::path::is_unicast;
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Dropped, Extra, Filter, Holder, Index, Kept, Origin, first_end};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 use crate::traffic::Request;
 
 impl Rsvp {
-    pub(crate) fn shared_resv_arrives<E: From<Event>>(
+    pub(crate) fn receive_shared_resv<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -28,10 +28,10 @@ impl Rsvp {
         outgoing: InterfaceId,
         expires_at: Time,
     ) {
-        // Taken out for as long as it is needed, so that a refresh allocates nothing.
-        let mut named = core::mem::take(&mut self.named);
+        // Taken out and reused, so that a refresh allocates nothing.
+        let mut named = core::mem::take(&mut self.sender_buffer);
         let done = self.shared_request(cx, resv, outgoing, expires_at, &mut named);
-        self.named = named;
+        self.sender_buffer = named;
         let Err(fault) = done else { return };
         let in_place = self.keep_shared(cx.now, resv, outgoing, expires_at);
         let fault = ResvFault { in_place, ..fault };
@@ -39,7 +39,7 @@ impl Rsvp {
         self.refuse(cx, datagram, resv, outgoing, resv.flows, filters.into(), &fault);
     }
 
-    /// Refreshes the request of a next hop, or makes or changes it. `specs` is room for the senders that it is for.
+    /// Creates, changes or refreshes the request of a next hop. `specs` is a buffer for its senders.
     fn shared_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -67,15 +67,15 @@ impl Rsvp {
         let known = self.find_shared(session, Some(outgoing), origin);
         let rsb = known.rsb;
         mark(Checkpoint::FindRsb);
-        if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).name)) {
-            return Ok(()); // what overtook it says what holds
+        if rsb.is_some_and(|rsb| self.is_overtaken(cx, self.store.rsb(rsb).message_id)) {
+            return Ok(()); // a later message has set the state
         }
         if let Some(rsb) = rsb
             && resv.confirm.is_none()
             && self.is_same_shared_request(rsb, &flowspec, resv, specs)
         {
             self.refresh_shared(cx.now, rsb, specs, expires_at);
-            self.remember_shared(cx, rsb, wanted.len(), specs.len());
+            self.store_shared_message_id(cx, rsb, wanted.len(), specs.len());
             return Ok(());
         }
         if flowspec.validate().is_err() {
@@ -86,7 +86,7 @@ impl Rsvp {
         if Kept::length(resv.carried) > self.config.max_kept_octets as usize
             || scope.as_ref().is_some_and(|scope| scope.len() > limit)
         {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         let mut filters: Vec<Filter> =
             specs.iter().map(|&spec| Filter { spec, expires_at }).collect();
@@ -102,13 +102,13 @@ impl Rsvp {
             confirm: resv.confirm.filter(|&receiver| is_unicast(receiver)),
         };
         let rsb = self.reserve_shared(cx, session, style, known, request)?;
-        self.remember_shared(cx, rsb, wanted.len(), specs.len());
+        self.store_shared_message_id(cx, rsb, wanted.len(), specs.len());
         Ok(())
     }
 
-    /// A request has what a message said that named so many senders, of whom so many were found here. Its name can stand
-    /// for it only if these are all that the message named, and all that the request is for.
-    fn remember_shared<E>(
+    /// Stores the MESSAGE_ID of a message in the block of its request. The identifier can stand for the request only if
+    /// all senders in the message were found here, and the request has no others.
+    fn store_shared_message_id<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         rsb: Index,
@@ -116,18 +116,18 @@ impl Rsvp {
         found: usize,
     ) {
         if found != named || self.store.rsb(rsb).filters().len() != found {
-            cx.name = MessageIdKey::NONE;
+            cx.message_id = MessageIdKey::NONE;
         }
-        self.remember(cx, NamedBlock::new(Block::Reservation, rsb));
+        self.store_message_id(cx, NamedBlock::new(Block::Reservation, rsb));
     }
 
-    /// Makes or changes a shared reservation; gives the block of the request.
+    /// Creates or changes a shared reservation; returns the block of the request.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         session: Index,
         style: Style,
-        known: Known,
+        known: ExistingRequest,
         request: Request,
     ) -> Result<Index, ResvFault> {
         let found = self.store.pool_of(session);
@@ -139,7 +139,7 @@ impl Rsvp {
         done
     }
 
-    /// A session has one style at a time; the error names the one that it has.
+    /// Checks the style of a session, which has one at a time; the error contains that style.
     pub(crate) fn check_style(&self, session: Index, style: Style) -> Result<(), ResvFault> {
         let present = match self.store.pool_of(session) {
             Some(pool) => self.store.pool(pool).style,
@@ -152,8 +152,8 @@ impl Rsvp {
         Err(ResvFault::new(ErrorCode::ConflictingStyle, present.option_vector()))
     }
 
-    /// Writes into `matching` the senders that filters name and whose data takes a way, in ascending order: those that
-    /// have a part in a shared reservation there. None for WF, if there is any sender at all.
+    /// Writes into `matching` the senders that filters name and whose data uses an outgoing interface, in ascending
+    /// order; none for WF if there is any sender.
     pub(crate) fn senders_towards(
         &self,
         session: Index,
@@ -166,15 +166,16 @@ impl Rsvp {
         let none = ResvFault::new(ErrorCode::NoSenderInformation, 0);
         matching.clear();
         if filters.len() > self.config.max_senders as usize {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
         if style == Style::Wildcard {
-            let any = self.store.senders_of(session).any(|i| self.store.psb(i).goes(outgoing));
+            let any =
+                self.store.senders_of(session).any(|i| self.store.psb(i).leaves_through(outgoing));
             return if any { Ok(()) } else { Err(none) };
         }
         let goes = |filter: &FilterSpec| {
             let sender = self.store.find_sender(key, filter);
-            sender.is_some_and(|psb| self.store.psb(psb).goes(outgoing))
+            sender.is_some_and(|psb| self.store.psb(psb).leaves_through(outgoing))
         };
         matching.extend(filters.iter().filter(goes));
         matching.sort_unstable();
@@ -182,15 +183,17 @@ impl Rsvp {
         if matching.is_empty() { Err(none) } else { Ok(()) }
     }
 
-    /// What there is of a request in a session's shared reservation on an outgoing interface.
+    /// Returns the existing blocks for a request in a session's shared reservation on an outgoing interface.
     pub(crate) fn find_shared(
         &self,
         session: Index,
         outgoing: Option<InterfaceId>,
         origin: Origin,
-    ) -> Known {
+    ) -> ExistingRequest {
         let holder = self.store.pool_of(session).map(Holder::Pool);
-        holder.map_or(Known::default(), |holder| self.store.find_request(holder, outgoing, origin))
+        holder.map_or(ExistingRequest::default(), |holder| {
+            self.store.find_request(holder, outgoing, origin)
+        })
     }
 
     fn is_same_shared_request(
@@ -209,10 +212,11 @@ impl Rsvp {
         rsb.flowspec == *flowspec
             && same_scope
             && rsb.carries(resv.carried)
-            && specs.iter().all(|spec| rsb.names(spec))
+            && specs.iter().all(|spec| rsb.has_filter(spec))
     }
 
-    /// A refresh writes when the filters that it names end, and with the first of them the request.
+    /// Extends the lifetime of the filters in a message, and sets that of the request to the earliest end of all
+    /// filters.
     fn refresh_shared(&mut self, now: Time, rsb: Index, specs: &[FilterSpec], expires_at: Time) {
         let block = self.store.rsb_mut(rsb);
         let mut first = expires_at;
@@ -227,7 +231,7 @@ impl Rsvp {
         self.refresh_reservation(now, rsb, first);
     }
 
-    /// A request was refused: what its next hop has reserved already stays, and counts as refreshed.
+    /// Handles a refused request: the reservation that its next hop has stays, and counts as refreshed.
     #[cold]
     fn keep_shared(
         &mut self,
@@ -250,8 +254,8 @@ impl Rsvp {
         known.tcsb.is_some()
     }
 
-    /// Gives whether there was anything to tear.
-    pub(crate) fn shared_tear_arrives<E: From<Event>>(
+    /// Handles a ResvTear in a shared style. Returns whether there was anything to tear.
+    pub(crate) fn receive_shared_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tear: &ResvTear<'_>,
@@ -263,7 +267,7 @@ impl Rsvp {
             Some((pool, self.find_shared(session, Some(outgoing), origin).rsb?))
         });
         let Some((pool, rsb)) = found else { return false };
-        if self.is_overtaken(cx, self.store.rsb(rsb).name) {
+        if self.is_overtaken(cx, self.store.rsb(rsb).message_id) {
             return false;
         }
         match (self.store.pool(pool).style, tear.flows) {
@@ -280,11 +284,11 @@ impl Rsvp {
             }
             _ => return false,
         }
-        self.spread_torn(cx, pool, tear.carried);
+        self.update_pool_upstream_after_tear(cx, pool, tear.carried);
         true
     }
 
-    /// Some filters of a request go, and with the last of them the request. Gives whether there were any.
+    /// Removes some filters of a request, and the request if none remain. Returns whether there were any.
     pub(crate) fn drop_filters<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -294,14 +298,14 @@ impl Rsvp {
     ) -> bool {
         match self.store.rsb_mut(rsb).drop_filters(goes) {
             Dropped::None => return false,
-            Dropped::Some => self.settle(cx, self.store.rsb(rsb).tcsb),
+            Dropped::Some => self.update_traffic_control(cx, self.store.rsb(rsb).tcsb),
             Dropped::All => self.withdraw(cx, rsb, change),
         }
         true
     }
 }
 
-/// The filter specs of shared-explicit descriptors; none for WF.
+/// Returns the filter specs of shared-explicit descriptors; none for WF.
 pub(crate) fn filters_of(flows: &FlowDescriptors<'_>) -> Vec<FilterSpec> {
     match flows {
         FlowDescriptors::SharedExplicit(_, filters) => filters.iter().collect(),
@@ -310,7 +314,7 @@ pub(crate) fn filters_of(flows: &FlowDescriptors<'_>) -> Vec<FilterSpec> {
     }
 }
 
-/// The flowspec of shared descriptors.
+/// Returns the flowspec of shared descriptors.
 pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
     match flows {
         FlowDescriptors::SharedExplicit(flowspec, _) | FlowDescriptors::Wildcard(flowspec) => {
@@ -320,7 +324,7 @@ pub(crate) fn flowspec_of(flows: &FlowDescriptors<'_>) -> Option<FlowSpec> {
     }
 }
 
-/// Filters as events tell them.
-pub(crate) fn told(flows: &FlowDescriptors<'_>) -> Filters {
+/// Converts flow descriptors to the filters of an event.
+pub(crate) fn event_filters(flows: &FlowDescriptors<'_>) -> Filters {
     filters_of(flows).into()
 }

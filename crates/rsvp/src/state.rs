@@ -1,13 +1,13 @@
-//! The state blocks of RFC 2209 section 1.
+//! State blocks of RFC 2209 section 1.
 //!
 //! A session owns a list of senders ([`Psb`]). A sender owns the traffic-control blocks of its distinct reservations
-//! ([`Tcsb`], one an outgoing interface), and each of these owns the reservation requests ([`Rsb`], one a next hop)
-//! that are merged into it. A unicast session with one sender has exactly one of each, so that every walk along these
-//! lists has length one; multicast and shared styles make the lists longer, not the blocks larger.
+//! ([`Tcsb`], one for each outgoing interface), and each of these owns the reservation requests ([`Rsb`], one for each
+//! next hop) that are merged into it. A unicast session with one sender has exactly one of each, so all of its lists
+//! have length one; multicast and shared styles make the lists longer, not the blocks larger.
 //!
-//! Shared reservations (WF, SE) hang on the session instead: it owns one [`Pool`], and that owns the traffic-control
-//! blocks. What only these styles need lives in the pool and in the [`Extra`] of a request, so that a session with fixed
-//! filters does not pay for it.
+//! Shared reservations (WF, SE) belong to the session: it owns one [`Pool`], which owns the traffic-control blocks.
+//! Fields that only these styles need are in the pool and in the [`Extra`] of a request, so that a session with fixed
+//! filters does not pay for them.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -25,12 +25,12 @@ use crate::api::Application;
 use crate::policy::Grant;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 
-/// Objects that are kept to be carried on. Most blocks have none, so a thin pointer is what it takes.
+/// Objects that are stored to be forwarded. Most blocks have none, so the pointer is thin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept(#[allow(clippy::box_collection)] Option<Box<Vec<u8>>>);
 
 impl Kept {
-    /// Keeps what a message carries.
+    /// Copies the objects that a message carries.
     pub(crate) fn of(carried: Carried<'_>) -> Kept {
         let mut octets = Vec::new();
         for object in carried.iter() {
@@ -40,18 +40,18 @@ impl Kept {
         if octets.is_empty() { Kept(None) } else { Kept(Some(Box::new(octets))) }
     }
 
-    /// How many octets there would be to keep.
+    /// Returns the number of octets to store.
     pub(crate) fn length(carried: Carried<'_>) -> usize {
         carried.iter().map(|object| object.bytes.len()).sum()
     }
 
-    /// The objects, one after the other.
+    /// Returns the objects, concatenated.
     #[inline]
     pub(crate) fn octets(&self) -> &[u8] {
         self.0.as_deref().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether this is just what a message carries.
+    /// Returns whether the objects equal those that a message carries.
     #[inline]
     pub(crate) fn is(&self, carried: Carried<'_>) -> bool {
         let mut rest = self.octets();
@@ -73,41 +73,41 @@ pub(crate) const NONE: Index = Index::MAX;
 /// A session: (DestAddress, ProtocolId, DstPort).
 #[derive(Debug)]
 pub(crate) struct SessionBlock {
-    /// Its key; flags are zero.
+    /// Key of the session; flags are zero.
     pub(crate) session: Session,
-    /// First of its senders.
+    /// First sender of the session.
     pub(crate) senders: Index,
-    /// How many senders it has.
+    /// Number of senders.
     pub(crate) sender_count: u32,
-    /// How many traffic-control blocks of fixed filters (FF) hang on its senders.
+    /// Number of traffic-control blocks of fixed filters (FF) of its senders.
     pub(crate) distinct: u32,
-    /// What it has reserved in a shared style (WF, SE), if it has.
+    /// Shared reservation (WF, SE) of the session, or [`NONE`].
     pub(crate) pool: Index,
-    /// Neighbours in the list of sessions with the same destination and protocol.
+    /// Links of the list of sessions with the same destination and protocol.
     pub(crate) next: Index,
     pub(crate) previous: Index,
 }
 
-/// Where a message comes from or a call: a neighbour, as its hop object names it, or an application of this host.
+/// Origin of a message or call: a neighbour, as in its hop object, or an application of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The RSVP neighbour behind an interface.
+    /// RSVP neighbour behind an interface.
     Neighbor(InterfaceId, RsvpHop),
-    /// The API of this host.
+    /// Application of this host.
     Local(Application),
 }
 
-/// An [`Origin`] as state blocks keep it: what many blocks share stands in the [`Neighbor`].
+/// [`Origin`] in the compact form of state blocks; the [`Neighbor`] has the fields that many blocks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// An RSVP neighbour and its logical interface handle.
+    /// RSVP neighbour and its logical interface handle.
     Neighbor {
-        /// Which.
+        /// Index of the [`Neighbor`].
         index: Index,
         /// LIH of the hop object.
         lih: u32,
     },
-    /// The API of this host.
+    /// Application of this host.
     Local(Application),
 }
 
@@ -115,78 +115,78 @@ pub(crate) enum Peer {
 #[derive(Debug)]
 pub(crate) struct Psb {
     pub(crate) session: Index,
-    /// Neighbours in the session's list of senders.
+    /// Links of the session's list of senders.
     pub(crate) next: Index,
     pub(crate) previous: Index,
-    /// First of its traffic-control blocks.
+    /// First traffic-control block of the sender.
     pub(crate) tcsbs: Index,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
-    /// PHOP, and with it IncInterface.
+    /// PHOP, which includes IncInterface.
     pub(crate) hop: Peer,
-    /// OutInterface_list. Whether the data ends here as well, [`Psb::HERE`] says.
+    /// OutInterface_list. [`Psb::HERE`] shows whether the data also ends here.
     pub(crate) outgoing: OutInterfaces,
-    /// TTL with which the Path arrived.
+    /// TTL of the received Path.
     pub(crate) ttl: u8,
     /// [`Psb::NON_RSVP`], [`Psb::E_POLICE`], [`Psb::HERE`].
     pub(crate) flags: u8,
-    /// Body of the ADSPEC as received. Most senders of a neighbour say the same, so they share it.
+    /// Body of the ADSPEC as received. Most senders of a neighbour have the same one, so they share it.
     pub(crate) adspec: Option<Arc<[u8]>>,
-    /// POLICY_DATA and unknown objects that must be carried on, as received.
+    /// POLICY_DATA and unknown objects to be forwarded, as received.
     pub(crate) carried: Kept,
-    /// When the Path is to be refreshed downstream; never, where there is no downstream.
+    /// Time of the next Path refresh; [`Time::MAX`] without next hop.
     pub(crate) path_refresh_at: Time,
-    /// When the Resv for this sender is to be refreshed upstream; never, without a reservation of its own.
+    /// Time of the next refresh of this sender's fixed-filter Resv; [`Time::MAX`] without reservation.
     pub(crate) resv_refresh_at: Time,
-    /// When the state dies without a refresh; never, for a local sender.
+    /// Time when the state expires; [`Time::MAX`] for a local sender.
     pub(crate) expires_at: Time,
-    /// How PHOP named the Path that this says.
-    pub(crate) name: MessageIdKey,
+    /// MESSAGE_ID of the Path that set this state.
+    pub(crate) message_id: MessageIdKey,
     /// Entry of the Path to the next hop in `SentMessageIds`.
     pub(crate) path_message_id: Index,
-    /// What PHOP has been told by Resv, likewise.
+    /// Entry of the Resv to the previous hop in `SentMessageIds`.
     pub(crate) resv_message_id: Index,
-    /// The one timer for all three.
+    /// Timer for the earliest of the three times.
     pub(crate) timer: Option<TimerId>,
 }
 
 impl Psb {
-    /// A hop on the way did not speak RSVP: the TTLs of IP and RSVP differ.
+    /// A hop on the path does not support RSVP: the TTLs of IP and RSVP differ.
     pub(crate) const NON_RSVP: u8 = 1;
     /// The next policing-capable node must police.
     pub(crate) const E_POLICE: u8 = 2;
-    /// The data ends on this host: it is addressed to it, or an application here has the multicast session open.
+    /// The data ends on this host: it is the destination, or an application here has the multicast session open.
     pub(crate) const HERE: u8 = 4;
-    /// There was no route when the sender was last looked up; it is kept where it was.
+    /// There was no route at the last lookup; the old next hops are kept.
     pub(crate) const UNROUTED: u8 = 8;
 
-    /// Whether the data ends on this host.
+    /// Returns whether the data ends on this host.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.flags & Psb::HERE != 0
     }
 
-    /// Notes whether there was a route at the last look.
+    /// Sets whether there was no route at the last lookup.
     pub(crate) fn set_unrouted(&mut self, unrouted: bool) {
         self.flags = self.flags & !Psb::UNROUTED | if unrouted { Psb::UNROUTED } else { 0 };
     }
 
-    /// Whether the data goes out through an interface, or (`None`) ends on this host.
+    /// Returns whether the data leaves through an interface, or (`None`) ends on this host.
     #[inline]
-    pub(crate) fn goes(&self, outgoing: Option<InterfaceId>) -> bool {
+    pub(crate) fn leaves_through(&self, outgoing: Option<InterfaceId>) -> bool {
         match outgoing {
             Some(interface) => self.outgoing.contains(interface),
             None => self.is_here(),
         }
     }
 
-    /// When its timer must fire next.
+    /// Returns the earliest of the times for its timer.
     pub(crate) fn due(&self) -> Time {
         self.path_refresh_at.min(self.resv_refresh_at).min(self.expires_at)
     }
 }
 
-/// OutInterface_list: unicast data has one way, multicast data none to many. The list of many is in ascending order.
+/// OutInterface_list: one interface for unicast data, any number for multicast data, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutInterfaces {
     None,
@@ -195,7 +195,7 @@ pub(crate) enum OutInterfaces {
 }
 
 impl OutInterfaces {
-    /// Those that `interfaces` gives, in ascending order.
+    /// Collects `interfaces`, which must be in ascending order.
     pub(crate) fn of(mut interfaces: impl Iterator<Item = InterfaceId>) -> OutInterfaces {
         let Some(first) = interfaces.next() else { return OutInterfaces::None };
         let Some(second) = interfaces.next() else { return OutInterfaces::One(first) };
@@ -221,66 +221,66 @@ impl OutInterfaces {
     }
 }
 
-/// What a traffic-control block belongs to.
+/// Owner of a traffic-control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// A sender: a distinct reservation (FF).
     Sender(Index),
-    /// What a session has reserved in a shared style (WF, SE).
+    /// A pool: the shared reservation of a session (WF, SE).
     Pool(Index),
 }
 
-/// The reservation that traffic control has for a sender, or for a pool, on one outgoing interface.
+/// Reservation in traffic control for a sender or pool on one outgoing interface.
 #[derive(Debug)]
 pub(crate) struct Tcsb {
     pub(crate) holder: Holder,
     /// Next traffic-control block of the holder.
     pub(crate) next: Index,
-    /// First of the reservation requests merged here.
+    /// First of the reservation requests merged into this block.
     pub(crate) rsbs: Index,
-    /// OI; `None` where the receiver is on this host and nothing is queued.
+    /// OI; `None` if the receiver is on this host, without traffic control.
     pub(crate) outgoing: Option<InterfaceId>,
-    /// TC_Flowspec: the merged one.
+    /// TC_Flowspec: the merged flowspec.
     pub(crate) flowspec: FlowSpec,
-    /// The bandwidth it holds; `None` where nothing is queued.
+    /// Claim on the ledger; `None` without traffic control.
     pub(crate) claim: Option<ClaimId>,
 }
 
-/// What a session has reserved in a shared style.
+/// Shared reservation of a session.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) session: Index,
     /// WF or SE.
     pub(crate) style: Style,
-    /// First of its traffic-control blocks.
+    /// First traffic-control block of the pool.
     pub(crate) tcsbs: Index,
-    /// TC_Filter_Spec*, by traffic-control block and in ascending order: whose packets share the reservation there.
-    /// Empty lists for WF.
+    /// TC_Filter_Spec* by traffic-control block, in ascending order: senders that share the reservation there. Empty
+    /// lists for WF.
     pub(crate) filters: BTreeMap<Index, Vec<FilterSpec>>,
-    /// What each previous hop was asked for last.
-    pub(crate) asked: Vec<SentResv>,
-    /// When that is to be said again; never, where nobody was asked.
+    /// Last request to each previous hop.
+    pub(crate) sent_resvs: Vec<SentResv>,
+    /// Time of the next refresh; [`Time::MAX`] without requests.
     pub(crate) refresh_at: Time,
     pub(crate) timer: Option<TimerId>,
 }
 
-/// What one previous hop, or one application that sends, was told that it should reserve for a pool.
+/// Last request of a pool to one previous hop, or last report to one sending application.
 #[derive(Clone, Debug)]
 pub(crate) struct SentResv {
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
-    /// Its senders that have a part in it, in ascending order; for WF too, where no message names them.
+    /// Senders of the request, in ascending order; listed for WF too, although no message contains them.
     pub(crate) filters: Vec<FilterSpec>,
-    /// SCOPE, where the way of a wildcard request could lead in a circle.
+    /// SCOPE, if wildcard requests could loop.
     pub(crate) scope: Option<Vec<IpAddr>>,
-    /// Objects of the requests behind it, which go with it.
+    /// Objects of the merged requests, to be forwarded.
     pub(crate) carried: Kept,
     /// Entry of the Resv in `SentMessageIds`.
-    pub(crate) told: Index,
+    pub(crate) message_id: Index,
 }
 
 impl SentResv {
-    /// Whether another asks the same hop for the same, whatever goes with it.
+    /// Returns whether two requests to the same hop are equal, apart from forwarded objects.
     pub(crate) fn is_same(&self, other: &SentResv) -> bool {
         self.hop == other.hop
             && self.flowspec == other.flowspec
@@ -289,7 +289,7 @@ impl SentResv {
     }
 }
 
-/// A reservation request: one next hop, for one sender (FF) or for those that share (WF, SE).
+/// Reservation request of one next hop, for one sender (FF) or for those that share it (WF, SE).
 #[derive(Debug)]
 pub(crate) struct Rsb {
     pub(crate) tcsb: Index,
@@ -298,29 +298,29 @@ pub(crate) struct Rsb {
     /// NHOP.
     pub(crate) hop: Peer,
     pub(crate) flowspec: FlowSpec,
-    /// What most requests do without.
+    /// Fields that most requests do not need.
     pub(crate) extra: Option<Box<Extra>>,
-    /// When the state, or the first of its filters, dies without a refresh; never, for a local receiver.
+    /// Time when the state, or the first of its filters, expires; [`Time::MAX`] for a local receiver.
     pub(crate) expires_at: Time,
-    /// How NHOP named the Resv that this says.
-    pub(crate) name: MessageIdKey,
+    /// MESSAGE_ID of the Resv that set this state.
+    pub(crate) message_id: MessageIdKey,
     pub(crate) timer: Option<TimerId>,
 }
 
-/// The part of a reservation request that few have.
+/// Fields that few reservation requests need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
-    /// POLICY_DATA and unknown objects that must be carried on, as received.
+    /// POLICY_DATA and unknown objects to be forwarded, as received.
     pub(crate) carried: Kept,
-    /// Filter_spec_list of a shared-explicit request, in ascending order, each with a life of its own.
+    /// Filter_spec_list of a shared-explicit request, in ascending order, each with a lifetime of its own.
     pub(crate) filters: Vec<Filter>,
     /// SCOPE of a wildcard request.
     pub(crate) scope: Option<Vec<IpAddr>>,
-    /// What policy has decided about it, where there is a policy.
+    /// Policy decision, if policy is configured.
     pub(crate) grant: Option<Box<Grant>>,
 }
 
-/// How many filters of a request have gone.
+/// Result of removing filters of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dropped {
     None,
@@ -335,18 +335,18 @@ pub(crate) struct Filter {
     pub(crate) expires_at: Time,
 }
 
-/// When the first of some filters ends.
+/// Returns the time when the first of some filters expires.
 pub(crate) fn first_end(filters: &[Filter]) -> Option<Time> {
     filters.iter().map(|filter| filter.expires_at).min()
 }
 
 impl Extra {
-    /// In a box, if there is anything in it.
+    /// Returns the fields in a box, or `None` if all are empty.
     pub(crate) fn boxed(self) -> Option<Box<Extra>> {
         (self != Extra::default()).then(|| Box::new(self))
     }
 
-    /// What a request has that carries these objects and nothing else.
+    /// Returns the fields of a request that only carries these objects.
     pub(crate) fn carrying(objects: Carried<'_>) -> Option<Box<Extra>> {
         let extra = || Extra { carried: Kept::of(objects), ..Extra::default() };
         (!objects.is_empty()).then(|| Box::new(extra()))
@@ -354,13 +354,13 @@ impl Extra {
 }
 
 impl Rsb {
-    /// Objects to be carried on.
+    /// Returns the objects to be forwarded.
     #[inline]
     pub(crate) fn carried(&self) -> &[u8] {
         self.extra.as_deref().map_or(&[], |extra| extra.carried.octets())
     }
 
-    /// Whether it carries just what a message does.
+    /// Returns whether the objects to be forwarded equal those of a message.
     #[inline]
     pub(crate) fn carries(&self, carried: Carried<'_>) -> bool {
         match &self.extra {
@@ -369,18 +369,18 @@ impl Rsb {
         }
     }
 
-    /// Filter_spec_list of a shared-explicit request.
+    /// Returns the Filter_spec_list of a shared-explicit request.
     pub(crate) fn filters(&self) -> &[Filter] {
         self.extra.as_deref().map_or(&[], |extra| &extra.filters)
     }
 
-    /// Whether this is in its Filter_spec_list.
-    pub(crate) fn names(&self, spec: &FilterSpec) -> bool {
+    /// Returns whether the Filter_spec_list contains this filter.
+    pub(crate) fn has_filter(&self, spec: &FilterSpec) -> bool {
         self.filters().binary_search_by_key(spec, |filter| filter.spec).is_ok()
     }
 
-    /// Takes those filters out that `goes` tells of; the request lives as long as the first of the others. Where none
-    /// would be left, all of them stay: the request has to go with them.
+    /// Removes the filters for which `goes` returns true and updates the lifetime to the earliest end of the others. If
+    /// none would remain all of them stay, because the request has to be removed with them.
     pub(crate) fn drop_filters(&mut self, goes: impl Fn(&Filter) -> bool) -> Dropped {
         let Some(extra) = self.extra.as_deref_mut() else { return Dropped::None };
         let count = extra.filters.len();
@@ -396,18 +396,18 @@ impl Rsb {
         Dropped::Some
     }
 
-    /// What policy has decided about it.
+    /// Returns the policy decision about the request.
     pub(crate) fn grant(&self) -> Option<&Grant> {
         self.extra.as_deref()?.grant.as_deref()
     }
 
-    /// SCOPE of a wildcard request.
+    /// Returns SCOPE of a wildcard request.
     pub(crate) fn scope(&self) -> Option<&[IpAddr]> {
         self.extra.as_deref()?.scope.as_deref()
     }
 }
 
-/// What a ResvErr for an admission-control failure blocks (RFC 2205 section 3.5).
+/// Scope of blockade state after an admission-control failure (RFC 2205 section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Blocked {
     /// Explicit styles: requests for this sender.
@@ -419,31 +419,31 @@ pub(crate) enum Blocked {
 /// Blockade state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bsb {
-    /// Qb: what failed.
+    /// Qb: flowspec that failed.
     pub(crate) flowspec: FlowSpec,
-    /// Tb: when it counts no more.
+    /// Tb: end of the blockade.
     pub(crate) until: Time,
 }
 
-/// A neighbour that state hangs on.
+/// Neighbour with state.
 #[derive(Debug)]
 pub(crate) struct Neighbor {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
-    /// Senders whose PHOP it is.
+    /// Number of senders with this PHOP.
     pub(crate) senders: u32,
-    /// Reservations whose NHOP it is.
+    /// Number of reservations with this NHOP.
     pub(crate) reservations: u32,
-    /// When it last refreshed or made state.
-    pub(crate) heard: Time,
-    /// Whether it speaks through UDP (RFC 2205 appendix C).
+    /// Time when the neighbour last created or refreshed state.
+    pub(crate) last_refresh_at: Time,
+    /// Whether the neighbour uses UDP encapsulation (RFC 2205 appendix C).
     pub(crate) encapsulated: bool,
-    /// The last ADSPEC that it sent, which most likely is the next one too.
+    /// Last ADSPEC of the neighbour, which the next sender probably has, too.
     pub(crate) adspec: Option<Arc<[u8]>>,
 }
 
 impl Neighbor {
-    /// How many blocks of a kind hang on it.
+    /// Returns the counter of blocks of a kind.
     pub(crate) fn count(&mut self, block: Block) -> &mut u32 {
         match block {
             Block::Sender => &mut self.senders,
@@ -452,48 +452,48 @@ impl Neighbor {
     }
 }
 
-/// The kinds of block that hang on neighbours.
+/// Kinds of block that belong to neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     Sender,
     Reservation,
 }
 
-/// Why a timer was armed.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// A sender's refreshes, or its end.
+    /// Refreshes of a sender, or its expiry.
     Sender,
-    /// A reservation's end.
+    /// Expiry of a reservation.
     Reservation,
-    /// A neighbour that has not answered a challenge.
+    /// Challenge to a neighbour that has not answered.
     Handshake,
-    /// A shared reservation's refreshes.
+    /// Refreshes of a shared reservation.
     Pool,
-    /// Routes have changed: state follows.
+    /// Local repair after route changes.
     Repair,
-    /// Data has left a way: its state there ends.
+    /// Teardown of old paths.
     Departure,
-    /// A trace that was not answered.
+    /// Trace without answer.
     Trace,
-    /// Acknowledgements that no message took along.
+    /// Acknowledgements not sent with other messages.
     Acknowledgement,
     /// Messages that were not acknowledged.
     Retransmission,
-    /// A neighbour's next summary refresh.
+    /// Next summary refresh to a neighbour.
     Summary,
-    /// A neighbour's next Hello.
+    /// Next Hello to a neighbour.
     Hello,
 }
 
-/// What a timer is for.
+/// Purpose of a timer, and its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timer {
     pub(crate) kind: TimerKind,
     pub(crate) block: Index,
 }
 
-/// The session's key without what does not belong to it.
+/// Returns a session's key without flags.
 pub(crate) fn key(session: Session) -> Session {
     Session { flags: 0, ..session }
 }

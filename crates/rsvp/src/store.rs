@@ -1,20 +1,20 @@
-//! The slabs of state blocks and the indexes into them.
+//! Slabs of state blocks and the indexes into them.
 //!
-//! | index | key | cardinality | who chooses the key |
+//! | index | key | entries | source of the key |
 //! |---|---|---|---|
-//! | `senders` | (session, sender template) | one a [`Psb`] | peers, so SipHash with a random key |
-//! | `sessions` | session | one a [`SessionBlock`] | peers, likewise |
-//! | `destinations` | (address, protocol) | one a destination, the first of its sessions | peers, likewise |
-//! | `names` | (neighbour, MESSAGE_ID) | one a [`Psb`] or [`Rsb`] that a message with MESSAGE_ID made | peers, so a [`KeyedHash`] |
-//! | `neighbors_by_address` | (interface, address) | one a neighbour | an ordered map |
-//! | `blockades` | sender, or (pool, neighbour) | as many as were refused upstream lately | an ordered map |
+//! | `senders` | (session, sender template) | each [`Psb`] | peers: SipHash with a random key |
+//! | `sessions` | session | each [`SessionBlock`] | peers: SipHash with a random key |
+//! | `destinations` | (address, protocol) | each destination, the first of its sessions | peers: SipHash with a random key |
+//! | `message_ids` | (neighbour, MESSAGE_ID) | each [`Psb`] or [`Rsb`] from a message with MESSAGE_ID | peers: [`KeyedHash`] |
+//! | `neighbors_by_address` | (interface, address) | each neighbour | ordered map |
+//! | `blockades` | sender, or (pool, neighbour) | each request recently refused upstream | ordered map |
 //!
-//! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
+//! No index is ever iterated; listings are in slab order, so no order depends on a hash.
 
 mod blockades;
 mod keys;
 mod lists;
-mod names;
+mod message_ids;
 mod neighbors;
 
 use alloc::collections::BTreeMap;
@@ -30,13 +30,13 @@ use hashbrown::hash_table::Entry;
 use slab::Slab;
 
 use self::keys::{hash_destination, hash_sender, hash_session, same_destination, same_session};
-pub(crate) use self::lists::Known;
+pub(crate) use self::lists::ExistingRequest;
 use crate::refresh_reduction::message_id_key::{MessageIdIndex, MessageIdKey, NamedBlock};
 use crate::state::{
     Block, Blocked, Bsb, Index, NONE, Neighbor, Pool, Psb, Rsb, SessionBlock, Tcsb, Timer,
 };
 
-/// All state of one engine.
+/// State blocks and indexes of one engine.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) session_blocks: Slab<SessionBlock>,
@@ -46,19 +46,19 @@ pub(crate) struct Store {
     pub(crate) pools: Slab<Pool>,
     pub(crate) neighbors: Slab<Neighbor>,
     pub(crate) timers: TimingWheel<Timer>,
-    names: MessageIdIndex,
+    message_ids: MessageIdIndex,
     sessions: HashTable<Index>,
     senders: HashTable<Index>,
     destinations: HashTable<Index>,
     neighbors_by_address: BTreeMap<(InterfaceId, IpAddr), Index>,
-    /// Where the last block of each kind was hung on; the neighbour may be gone, and its place be another's.
-    met: [Index; 2],
+    /// Neighbour of the last block of each kind. It may have been removed and its index reused.
+    last_neighbors: [Index; 2],
     blockades: BTreeMap<Blocked, Bsb>,
     hash_key: (u64, u64),
 }
 
 impl Store {
-    /// An empty store whose indexes hash with keys that are drawn from `keys`.
+    /// Creates an empty store. The hash keys of the indexes are drawn from `keys`.
     pub(crate) fn new(keys: &mut Stream) -> Store {
         let hash_key = keys.hash_key();
         Store {
@@ -69,12 +69,12 @@ impl Store {
             pools: Slab::new(),
             neighbors: Slab::new(),
             timers: TimingWheel::new(),
-            names: MessageIdIndex::new(KeyedHash::draw(keys)),
+            message_ids: MessageIdIndex::new(KeyedHash::draw(keys)),
             sessions: HashTable::new(),
             senders: HashTable::new(),
             destinations: HashTable::new(),
             neighbors_by_address: BTreeMap::new(),
-            met: [NONE; 2],
+            last_neighbors: [NONE; 2],
             blockades: BTreeMap::new(),
             hash_key,
         }
@@ -115,18 +115,18 @@ impl Store {
         &mut self.rsbs[index as usize]
     }
 
-    /// The key of the session that a sender belongs to.
+    /// Returns the key of the session of a sender.
     #[inline]
     pub(crate) fn session_of(&self, psb: Index) -> Session {
         self.session(self.psb(psb).session).session
     }
 
-    /// The session with this key.
+    /// Returns the session with this key.
     pub(crate) fn find_session(&self, session: &Session) -> Option<Index> {
         self.look_up_session(session).ok()
     }
 
-    /// The session with this key, or the place of a new one.
+    /// Returns the session with this key, or the place for a new one.
     #[inline]
     pub(crate) fn look_up_session(&self, session: &Session) -> Result<Index, Place> {
         let hash = self.hash_session(session);
@@ -136,7 +136,7 @@ impl Store {
             .ok_or(Place(hash))
     }
 
-    /// The sender with this key.
+    /// Returns the sender with this key.
     #[inline]
     pub(crate) fn find_sender(
         &self,
@@ -146,7 +146,7 @@ impl Store {
         self.look_up_sender(session, template).ok()
     }
 
-    /// The sender with this key, or the place of a new one.
+    /// Returns the sender with this key, or the place for a new one.
     #[inline]
     pub(crate) fn look_up_sender(
         &self,
@@ -157,13 +157,13 @@ impl Store {
         self.sender_at(place, session, template).ok_or(place)
     }
 
-    /// The place of the sender with this key.
+    /// Returns the place of the sender with this key.
     #[inline]
     pub(crate) fn place_of_sender(&self, session: &Session, template: &SenderTemplate) -> Place {
         Place(hash_sender(self.hash_key, session, template))
     }
 
-    /// The sender with this key, whose place is known.
+    /// Returns the sender with this key at a known place.
     #[inline]
     pub(crate) fn sender_at(
         &self,
@@ -178,8 +178,8 @@ impl Store {
         self.senders.find(place.0, is_it).copied()
     }
 
-    /// Enters a session that is not there yet; `None` where it would mix zero and non-zero destination ports. The
-    /// sessions of a destination never do, so the first of them speaks for all.
+    /// Inserts a new session; returns `None` if it would mix zero and non-zero destination ports. Existing sessions of
+    /// a destination never mix them, so comparing with the first is enough.
     pub(crate) fn insert_session(&mut self, place: Place, session: Session) -> Option<Index> {
         grow(&mut self.session_blocks);
         let index = self.session_blocks.vacant_key() as Index;
@@ -220,7 +220,7 @@ impl Store {
         Some(index)
     }
 
-    /// Takes a session without senders out.
+    /// Removes a session without senders.
     pub(crate) fn remove_session(&mut self, index: Index) {
         let SessionBlock { session, next, previous, .. } = *self.session(index);
         let hash = self.hash_session(&session);
@@ -244,7 +244,7 @@ impl Store {
         self.session_blocks.remove(index as usize);
     }
 
-    /// Enters a sender at the head of its session's list. Its timer is armed by the caller.
+    /// Inserts a sender at the head of its session's list. The caller arms its timer.
     #[inline]
     pub(crate) fn insert_sender(&mut self, place: Place, mut psb: Psb) -> Index {
         let block = psb.session;
@@ -266,10 +266,10 @@ impl Store {
         index
     }
 
-    /// Takes the sender at a place out, which has no traffic-control blocks any more, its timer with it, and its session if
-    /// it was the last.
+    /// Removes the sender at a place, which must have no traffic-control blocks, with its timer, and its session if it
+    /// was the last.
     pub(crate) fn remove_sender(&mut self, place: Place, index: Index) -> Psb {
-        self.set_name(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
+        self.set_message_id(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);
         let psb = self.psbs.remove(index as usize);
         self.unblock_sender(index);
         if let Ok(entry) = self.senders.find_entry(place.0, |&i| i == index) {
@@ -301,11 +301,11 @@ impl Store {
     }
 }
 
-/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+/// Hash of a key that was looked up, so that a following insertion need not compute it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
-/// Makes room for one more block.
+/// Reserves space for one more block.
 fn grow<T>(slab: &mut Slab<T>) {
     if slab.len() == slab.capacity() {
         slab.reserve_exact(growth::step(slab.len()));
@@ -324,10 +324,10 @@ mod tests {
 
     use super::*;
 
-    /// What one unicast session with one reservation takes, block by block, without what it shares with others
-    /// (the ADSPEC) and without the slack of growing tables.
+    /// Memory of one unicast session with one reservation, block by block, without shared parts (the ADSPEC) and
+    /// without the spare capacity of growing tables.
     #[test]
-    fn blocks_stay_small() {
+    fn block_sizes_are_limited() {
         for (block, size, limit) in [
             ("session", size_of::<SessionBlock>(), 48),
             ("psb", size_of::<Psb>(), 184),

@@ -1,5 +1,5 @@
-//! Teardown: senders and reservations go, because they are told to, time out, or lose what they hang on
-//! (RFC 2205 sections 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
+//! Teardown of senders and reservations: by message, by timeout, or with the state they depend on (RFC 2205 sections
+//! 3.1.5 and 3.1.6; RFC 2209, PTEAR and RTEAR MESSAGE ARRIVES).
 
 use core::net::IpAddr;
 
@@ -21,18 +21,18 @@ use crate::state::{
 };
 use crate::store::Place;
 
-/// What a PathTear says.
+/// Content of a PathTear.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct EndOfSender {
+pub(crate) struct PathTearContent {
     pub(crate) session: Session,
     pub(crate) template: SenderTemplate,
     pub(crate) tspec: SenderTspec,
-    /// Where its data came in; `None`: from this host.
+    /// Incoming interface of the data; `None` for a sender on this host.
     pub(crate) incoming: Option<InterfaceId>,
 }
 
 impl Rsvp {
-    pub(crate) fn path_tear_arrives<E: From<Event>>(
+    pub(crate) fn receive_path_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -42,20 +42,20 @@ impl Rsvp {
         let found = self.store.sender_at(place, &tear.session, &tear.template);
         mark(Checkpoint::SearchPsb);
         let Some(index) = found else {
-            // Where the Path was relayed, for want of RSVP on the way out, so is its end.
+            // A Path relayed to a link without RSVP had no state here, so its PathTear is relayed, too.
             let (session, template) = (tear.session, tear.template);
             let data = SenderData { session, template, incoming: Some(datagram.interface) };
             return match NextHops::of_sender(cx.context, &data) {
-                NextHops::Past => self.relay(cx, datagram),
+                NextHops::WithoutRsvp => self.relay(cx, datagram),
                 _ => self.drop(cx, datagram, DropReason::NoState),
             };
         };
-        // RFC 2205 section 3.1.5: the state is another hop's by now; its old hop has no say in it.
+        // RFC 2205 section 3.1.5: if the previous hop has changed, the PathTear of the old one is ignored.
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
         if hop != Some((datagram.interface, tear.hop)) {
             return self.drop(cx, datagram, DropReason::OtherHop);
         }
-        if self.is_overtaken(cx, self.store.psb(index).name) {
+        if self.is_overtaken(cx, self.store.psb(index).message_id) {
             return self.drop(cx, datagram, DropReason::Overtaken);
         }
         self.scratch.clear();
@@ -67,7 +67,7 @@ impl Rsvp {
         self.remove_sender(cx, place, index, Change::Torn);
     }
 
-    pub(crate) fn resv_tear_arrives<E: From<Event>>(
+    pub(crate) fn receive_resv_tear<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -77,7 +77,7 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::BadLih);
         };
         let FlowDescriptors::FixedFilter(flows) = tear.flows else {
-            if !self.shared_tear_arrives(cx, tear, outgoing) {
+            if !self.receive_shared_tear(cx, tear, outgoing) {
                 self.drop(cx, datagram, DropReason::NoState);
             }
             return;
@@ -91,7 +91,7 @@ impl Rsvp {
             mark(Checkpoint::FindRsb);
             if let Some(rsb) = found {
                 found_any = true;
-                if self.is_overtaken(cx, self.store.rsb(rsb).name) {
+                if self.is_overtaken(cx, self.store.rsb(rsb).message_id) {
                     self.drop(cx, datagram, DropReason::Overtaken);
                     continue;
                 }
@@ -104,8 +104,8 @@ impl Rsvp {
         }
     }
 
-    /// A sender goes: tells those downstream, and takes its reservations with it. Nobody upstream has to be told,
-    /// since they had it first (RFC 2205 section 3.1.5).
+    /// Removes a sender and its reservations, and sends a PathTear downstream. Upstream nodes had the sender first and
+    /// get no message (RFC 2205 section 3.1.5).
     pub(crate) fn drop_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -119,8 +119,8 @@ impl Rsvp {
         self.remove_sender(cx, place, index, change);
     }
 
-    /// A reservation request goes: what is left of the reservation, if anything, is what upstream gets to hear. `carried`
-    /// are the objects to be carried on of the ResvTear that says so (RFC 2205 section 3.10).
+    /// Removes a reservation request and updates the request upstream. `carried` are the unknown objects of the
+    /// ResvTear that caused it, which are forwarded (RFC 2205 section 3.10).
     pub(crate) fn drop_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -130,44 +130,48 @@ impl Rsvp {
     ) {
         match self.store.tcsb(self.store.rsb(rsb).tcsb).holder {
             Holder::Sender(psb) => {
-                let asked = self.asked_for(cx.now, psb);
-                let told = self.store.psb(psb).resv_message_id != NONE;
-                let carries = told && !self.store.rsb(rsb).carried().is_empty();
+                let requested = self.requested_flowspec(cx.now, psb);
+                let has_message_id = self.store.psb(psb).resv_message_id != NONE;
+                let carries = has_message_id && !self.store.rsb(rsb).carried().is_empty();
                 self.withdraw(cx, rsb, change);
-                self.tell_upstream_of(cx, psb, asked, carried);
-                if carries && asked.is_some() && self.asked_for(cx.now, psb) == asked {
-                    self.resv_refresh(cx, psb, None); // without what only this one carried
+                self.update_upstream(cx, psb, requested, carried);
+                if carries
+                    && requested.is_some()
+                    && self.requested_flowspec(cx.now, psb) == requested
+                {
+                    self.resv_refresh(cx, psb, None); // omits the objects that only this request carried
                 }
             }
             Holder::Pool(pool) => {
                 self.withdraw(cx, rsb, change);
-                self.spread_torn(cx, pool, carried);
+                self.update_pool_upstream_after_tear(cx, pool, carried);
             }
         }
     }
 
-    /// A sender's data does not go out through an interface any more, or (`None`) does not end here: what is reserved
-    /// for it there ends, and upstream is told what is left.
-    pub(crate) fn leave<E: From<Event>>(
+    /// Removes the reservations for a sender on an interface (`None`: on this host) that its data no longer uses, and
+    /// updates the request upstream.
+    pub(crate) fn remove_from_interface<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         outgoing: Option<InterfaceId>,
     ) {
         if let Some(tcsb) = self.store.find_tcsb(Holder::Sender(psb), outgoing) {
-            self.lose(cx, tcsb, Change::Orphaned);
+            self.lose_reservation(cx, tcsb, Change::Orphaned);
         }
         let (session, template) = (self.store.psb(psb).session, self.store.psb(psb).template);
         if let Some(pool) = self.store.pool_of(session) {
             if let Some(tcsb) = self.store.find_tcsb(Holder::Pool(pool), outgoing) {
-                self.evict(cx, tcsb, &template);
+                self.remove_sender_from_tcsb(cx, tcsb, &template);
             }
-            self.spread_pool(cx, pool);
+            self.update_pool_upstream(cx, pool);
         }
     }
 
-    /// A reservation's timer fired: its end, or only an alarm that later refreshes have made void.
-    pub(crate) fn reservation_is_due<E: From<Event>>(
+    /// Handles the timer of a reservation: removes it if expired, else arms the timer again, since refreshes do not
+    /// move it.
+    pub(crate) fn reservation_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -183,7 +187,7 @@ impl Rsvp {
         let Holder::Pool(pool) = self.store.tcsb(self.store.rsb(index).tcsb).holder else {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         };
-        // Of a shared-explicit request only the filters end that were not named again.
+        // Of a shared-explicit request only the filters expire that were not refreshed.
         if self.store.rsb(index).filters().iter().all(|filter| filter.expires_at <= now) {
             return self.drop_reservation(cx, index, Change::Expired, Carried::NONE);
         }
@@ -191,25 +195,25 @@ impl Rsvp {
         let timer = Timer { kind: TimerKind::Reservation, block: index };
         let armed = self.store.timers.arm(self.store.rsb(index).expires_at, timer);
         self.store.rsb_mut(index).timer = Some(armed);
-        self.spread_pool(cx, pool);
+        self.update_pool_upstream(cx, pool);
     }
 
-    /// Tells those upstream what is left of a sender's fixed-filter reservations, where `before` was asked for.
-    pub(crate) fn tell_upstream_of<E: From<Event>>(
+    /// Updates the fixed-filter request upstream for a sender, if it differs from `before`.
+    pub(crate) fn update_upstream<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         before: Option<FlowSpec>,
         carried: Carried<'_>,
     ) {
-        let asked = self.asked_for(cx.now, psb);
-        if asked == before {
+        let requested = self.requested_flowspec(cx.now, psb);
+        if requested == before {
             return;
         }
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            return self.tell_sender(cx, psb, application, asked);
+            return self.notify_sender(cx, psb, application, requested);
         }
-        match (before, asked) {
+        match (before, requested) {
             (Some(before), None) => {
                 self.send_resv_tear(cx, psb, before, carried);
                 self.schedule_resv(cx.now, psb, false);
@@ -219,13 +223,13 @@ impl Rsvp {
         }
     }
 
-    /// Sends the PathTear of a sender onward on all its ways; objects to be carried lie in `scratch`.
+    /// Sends the PathTear of a sender to all next hops. `scratch` holds the unknown objects to be forwarded.
     fn forward_path_tear<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let psb = self.store.psb(index);
         let (template, tspec) = (psb.template, psb.tspec);
         let (session, ttl) = (self.store.session_of(index), self.ttl_downstream(index));
-        let incoming = self.data_of(index).incoming;
-        let end = EndOfSender { session, template, tspec, incoming };
+        let incoming = self.sender_data(index).incoming;
+        let end = PathTearContent { session, template, tspec, incoming };
         match self.store.psb(index).outgoing {
             OutInterfaces::None => {}
             OutInterfaces::One(interface) => {
@@ -239,17 +243,17 @@ impl Rsvp {
         }
     }
 
-    /// Sends a PathTear out through one interface, for those on the way to an address to take up; objects to be carried
-    /// lie in `scratch`.
+    /// Sends a PathTear through one interface to the RSVP nodes on the path to an address. `scratch` holds the unknown
+    /// objects to be forwarded.
     pub(crate) fn send_path_tear<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         outgoing: InterfaceId,
         destination: IpAddr,
-        end: &EndOfSender,
+        end: &PathTearContent,
         ttl: u8,
     ) {
-        let &EndOfSender { session, template, tspec, incoming } = end;
+        let &PathTearContent { session, template, tspec, incoming } = end;
         let data = SenderData { session, template, incoming };
         let Some((hop, how, _)) = self.downstream(cx, outgoing, &session, &template, ttl) else {
             return;
@@ -272,7 +276,7 @@ impl Rsvp {
                     false => context.routes.lookup(destination),
                 }
             });
-        let outgoing_message = OutgoingMessage::new(how).past(peer);
+        let outgoing_message = OutgoingMessage::new(how).via(peer);
         let timers = &mut self.store.timers;
         self.refresh_reduction.send_reliably(
             timers,
@@ -305,11 +309,11 @@ impl Rsvp {
         let how = self.to_neighbor(incoming, address, hop.address);
         let outgoing_message =
             OutgoingMessage::new(how).to(self.refresh_reduction.peer(incoming, hop.address));
-        self.forget_resv(index);
+        self.forget_resv_message_id(index);
         self.send_once(cx, outgoing_message, &Body::ResvTear(tear));
     }
 
-    /// Takes the sender at a place out with all that hangs on it.
+    /// Removes the sender at a place with all state that depends on it.
     fn remove_sender<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -317,29 +321,29 @@ impl Rsvp {
         index: Index,
         change: Change,
     ) {
-        self.tell_applications_of_end(cx, index);
+        self.notify_path_gone(cx, index);
         while let Some(tcsb) = self.store.first_tcsb(Holder::Sender(index)) {
-            self.void(cx, tcsb, Change::Orphaned);
+            self.remove_from_traffic_control(cx, tcsb, Change::Orphaned);
         }
         if let Some(pool) = self.store.pool_of(self.store.psb(index).session) {
-            self.leave_pool(cx, index, pool);
+            self.remove_from_pool(cx, index, pool);
         }
         self.notify_path_state(cx, index, change);
         let psb = self.store.remove_sender(place, index);
         self.refresh_reduction.forget(psb.path_message_id);
         self.refresh_reduction.forget(psb.resv_message_id);
-        self.store.part(psb.hop, Block::Sender);
+        self.store.release_neighbor(psb.hop, Block::Sender);
         mark(Checkpoint::TearPsb);
     }
 
-    /// A sender is about to go: it has no part any more in what its session shares.
-    fn leave_pool<E: From<Event>>(
+    /// Removes a sender from the shared reservations of its session before it ends.
+    fn remove_from_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         pool: Index,
     ) {
-        self.forget_asked(index);
+        self.forget_sent_requests(index);
         let psb = self.store.psb_mut(index);
         let template = psb.template;
         psb.flags &= !Psb::HERE;
@@ -347,13 +351,13 @@ impl Rsvp {
         let mut next = self.store.first_tcsb(Holder::Pool(pool));
         while let Some(tcsb) = next {
             next = self.store.next_tcsb(tcsb);
-            self.evict(cx, tcsb, &template);
+            self.remove_sender_from_tcsb(cx, tcsb, &template);
         }
-        self.spread_pool(cx, pool);
+        self.update_pool_upstream(cx, pool);
     }
 
-    /// The sender is gone: its own application knows, those that receive from it must hear of it.
-    pub(crate) fn tell_applications_of_end<E: From<Event>>(
+    /// Notifies applications of this host that a sender has ended, except its own application.
+    pub(crate) fn notify_path_gone<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,

@@ -1,8 +1,8 @@
-//! Traffic control: what the reservation requests of a sender or pool add up to on a link (RFC 2209, UPDATE TRAFFIC
-//! CONTROL), and how much of it the senders can use.
+//! Traffic control: the merged reservation requests of a sender or pool on a link (RFC 2209, UPDATE TRAFFIC CONTROL),
+//! limited to what the senders can use.
 //!
-//! A change is first tried on the ledger, with everything computed and nothing written. Only what was granted is
-//! written into the state blocks, so that a refusal leaves nothing to undo.
+//! A change is first computed and admitted by the ledger, without storing anything. Only granted changes are stored in
+//! the state blocks, so a refusal leaves nothing to undo.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,12 +21,12 @@ use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::marking::code_points;
 use crate::merge::least_upper_bound;
-use crate::refresh_reduction::Sending;
+use crate::refresh_reduction::SendReason;
 use crate::refresh_reduction::message_id_key::MessageIdKey;
 use crate::state::{Block, Extra, Holder, Index, NONE, Origin, Peer, Rsb, Timer, TimerKind};
-use crate::store::Known;
+use crate::store::ExistingRequest;
 
-/// What one next hop, or one application, asks for one sender or for those that share.
+/// Request of one next hop, or one application, for one sender or for those that share it.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) origin: Origin,
@@ -34,40 +34,42 @@ pub(crate) struct Request {
     pub(crate) outgoing: Option<InterfaceId>,
     pub(crate) flowspec: FlowSpec,
     pub(crate) extra: Option<Box<Extra>>,
-    /// Receiver that wants to know.
+    /// Receiver address of RESV_CONFIRM.
     pub(crate) confirm: Option<IpAddr>,
     pub(crate) expires_at: Time,
 }
 
 impl Rsvp {
-    /// Makes or changes a reservation: all of it, or nothing and the reason why. Gives the block of the request.
+    /// Creates or changes a reservation completely, or returns the error and changes nothing. Returns the block of the
+    /// request.
     pub(crate) fn reserve<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
-        Known { tcsb, rsb }: Known,
+        ExistingRequest { tcsb, rsb }: ExistingRequest,
         mut request: Request,
     ) -> Result<Index, ResvFault> {
         if let (Some(tcsb), None) = (tcsb, rsb)
             && self.store.rsbs_of(tcsb).count() >= self.config.max_next_hops as usize
         {
-            return Err(ResvFault::too_much());
+            return Err(ResvFault::limit_reached());
         }
-        if !self.may_ask(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation)) {
-            return Err(ResvFault::too_much());
+        if !self.admits_change(cx.now, request.origin, rsb.is_none().then_some(Block::Reservation))
+        {
+            return Err(ResvFault::limit_reached());
         }
         let merged = self.merged(tcsb, rsb, Some(&request.flowspec));
-        let merged = merged.filter(|merged| self.goes_with_the_others(holder, tcsb, merged));
+        let merged = merged.filter(|merged| self.is_compatible_with_others(holder, tcsb, merged));
         let merged = merged.ok_or_else(|| {
             let value = TrafficControlError::ServiceConflict.code();
             ResvFault::new(ErrorCode::TrafficControlError, value)
         })?;
         if self.policy.is_some() {
-            self.judge_request(cx, holder, rsb, &mut request)?;
+            self.check_request(cx, holder, rsb, &mut request)?;
         }
         let priority = self.priority(tcsb, rsb, Some(&request));
-        let asked = match holder {
-            Holder::Sender(psb) => self.asked_for(cx.now, psb),
+        let requested = match holder {
+            Holder::Sender(psb) => self.requested_flowspec(cx.now, psb),
             Holder::Pool(_) => None,
         };
         let before = tcsb.map(|tcsb| self.store.tcsb(tcsb).flowspec);
@@ -83,8 +85,8 @@ impl Rsvp {
         let carried = request.extra.as_deref().map_or(&[][..], |extra| extra.carried.octets());
         let other_objects = rsb.map_or(&[][..], |rsb| self.store.rsb(rsb).carried()) != carried;
         let request = self.write_request(cx.now, tcsb, rsb, request);
-        let wish = receiver.map(|receiver| ConfirmRequest { receiver, request });
-        let other_flows = self.settle_flows(cx, tcsb, Some(request));
+        let confirm_request = receiver.map(|receiver| ConfirmRequest { receiver, request });
+        let other_flows = self.update_filters(cx, tcsb, Some(request));
         if before != Some(merged) || other_flows {
             let change = if before.is_some() { Change::Changed } else { Change::Created };
             self.notify_reservation(cx, tcsb, change);
@@ -92,18 +94,18 @@ impl Rsvp {
         mark(Checkpoint::ReservationManagement);
         match holder {
             Holder::Sender(psb) => {
-                // Other objects wait for the next refresh, but what is refreshed in summaries has none.
+                // Changed unknown objects wait for the next refresh, but state in summary refreshes has none.
                 let waits = self.store.psb(psb).resv_message_id == NONE;
-                let asked = asked.filter(|_| waits || !other_objects);
-                self.spread_reservation(cx, psb, tcsb, asked, wish);
+                let requested = requested.filter(|_| waits || !other_objects);
+                self.report_distinct_reservation(cx, psb, tcsb, requested, confirm_request);
             }
-            Holder::Pool(pool) => self.spread_shared(cx, pool, tcsb, wish),
+            Holder::Pool(pool) => self.report_shared_reservation(cx, pool, tcsb, confirm_request),
         }
         Ok(request)
     }
 
-    /// Takes one reservation request back, and traffic control with it if it was the last. Upstream is for the caller
-    /// to tell.
+    /// Removes one reservation request, and its traffic-control block if it was the last. The caller updates the
+    /// request upstream.
     pub(crate) fn withdraw<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -112,38 +114,38 @@ impl Rsvp {
     ) {
         let tcsb = self.store.rsb(rsb).tcsb;
         self.remove_request(self.store.rsb_before(rsb), rsb);
-        self.settle_rest(cx, tcsb, change);
+        self.update_after_removal(cx, tcsb, change);
         mark(Checkpoint::TearRsb);
     }
 
-    /// Requests have gone, or filters of them: brings traffic control in line with what is left, if anything is.
-    pub(crate) fn settle_rest<E: From<Event>>(
+    /// Updates traffic control after requests, or filters of them, were removed.
+    pub(crate) fn update_after_removal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
         change: Change,
     ) {
         if self.store.first_rsb(tcsb).is_none() {
-            self.void(cx, tcsb, change);
+            self.remove_from_traffic_control(cx, tcsb, change);
         } else {
-            self.settle(cx, tcsb);
+            self.update_traffic_control(cx, tcsb);
         }
     }
 
-    /// Brings traffic control in line with what is left of requests, filters and senders. What cannot be had is told to
-    /// those who asked for it; they keep what there was.
-    pub(crate) fn settle<E: From<Event>>(
+    /// Updates traffic control for the remaining requests, filters and senders. If the change is refused, those
+    /// requests get an error and the old reservation stays.
+    pub(crate) fn update_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
     ) {
         let before = self.store.tcsb(tcsb).flowspec;
         let merged = self.merged(Some(tcsb), None, None).unwrap_or(before);
-        let other_flows = self.settle_flows(cx, tcsb, None);
+        let other_flows = self.update_filters(cx, tcsb, None);
         let priority = self.priority(Some(tcsb), None, None);
         if let Err(fault) = self.change_traffic_control(cx, tcsb, merged, &[], priority) {
-            // A lower rate is never refused, but larger packets may be: whoever asked for small ones has gone, and the
-            // link has no room for those of the others. They keep what it has room for.
+            // A lower rate is never refused, but larger packets may be: the request with small packets has ended, and
+            // the link cannot admit those of the others. They keep the size that was admitted.
             let smaller = with_packets_of(merged, &before);
             if self.change_traffic_control(cx, tcsb, smaller, &[], priority).is_err() {
                 self.report_refusal(cx, tcsb, &ResvFault { in_place: true, ..fault }, None);
@@ -154,8 +156,8 @@ impl Rsvp {
         }
     }
 
-    /// Takes a reservation out of traffic control at one stroke, with all requests that are merged into it.
-    pub(crate) fn void<E: From<Event>>(
+    /// Removes a reservation from traffic control at once, with all requests merged into it.
+    pub(crate) fn remove_from_traffic_control<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -172,8 +174,8 @@ impl Rsvp {
         }
     }
 
-    /// The claim behind a reservation could not be put into traffic control: the reservation is void.
-    pub(crate) fn traffic_control_refuses<E: From<Event>>(
+    /// Handles a failure of traffic control for a granted claim: the reservation is void.
+    pub(crate) fn traffic_control_refused<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
@@ -183,17 +185,17 @@ impl Rsvp {
         let Some(tcsb) = self.block_of(claim, owner) else { return };
         let fault = ResvFault::new(ErrorCode::TrafficControlSystemError, errno);
         self.report_refusal(cx, tcsb, &fault, None);
-        self.lose(cx, tcsb, Change::Orphaned);
+        self.lose_reservation(cx, tcsb, Change::Orphaned);
     }
 
-    /// The block that a claim is behind, if it is one of ours and still there.
+    /// Returns the block of a claim, if it still exists.
     pub(crate) fn block_of(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let block = self.store.tcsbs.get(owner.block as usize)?;
         (owner.protocol == Protocol::Rsvp && block.claim == Some(claim)).then_some(owner.block)
     }
 
-    /// A reservation ends with all its requests, and upstream is told what is left.
-    pub(crate) fn lose<E: From<Event>>(
+    /// Removes a reservation with all its requests, and updates the request upstream.
+    pub(crate) fn lose_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -201,19 +203,19 @@ impl Rsvp {
     ) {
         match self.store.tcsb(tcsb).holder {
             Holder::Sender(psb) => {
-                let (asked, flowspec) =
-                    (self.asked_for(cx.now, psb), self.store.tcsb(tcsb).flowspec);
-                self.void(cx, tcsb, change);
-                self.tell_upstream_of(cx, psb, asked.or(Some(flowspec)), Carried::NONE);
+                let (requested, flowspec) =
+                    (self.requested_flowspec(cx.now, psb), self.store.tcsb(tcsb).flowspec);
+                self.remove_from_traffic_control(cx, tcsb, change);
+                self.update_upstream(cx, psb, requested.or(Some(flowspec)), Carried::NONE);
             }
             Holder::Pool(pool) => {
-                self.void(cx, tcsb, change);
-                self.spread_pool(cx, pool);
+                self.remove_from_traffic_control(cx, tcsb, change);
+                self.update_pool_upstream(cx, pool);
             }
         }
     }
 
-    /// Tells all whose requests are merged into a reservation that it cannot be had, but for `left` of it.
+    /// Reports to all requests merged into a reservation that it was refused or reduced to `left`.
     pub(crate) fn report_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -228,17 +230,22 @@ impl Rsvp {
         }
     }
 
-    /// Whether a merged flowspec can be merged with what the same senders have on other interfaces, too.
+    /// Returns whether a merged flowspec can be merged with those of the same senders on other interfaces.
     #[inline]
-    fn goes_with_the_others(&self, holder: Holder, tcsb: Option<Index>, merged: &FlowSpec) -> bool {
+    fn is_compatible_with_others(
+        &self,
+        holder: Holder,
+        tcsb: Option<Index>,
+        merged: &FlowSpec,
+    ) -> bool {
         self.store.tcsbs_of(holder).all(|other| {
             Some(other) == tcsb
                 || least_upper_bound(merged, &self.store.tcsb(other).flowspec).is_some()
         })
     }
 
-    /// The least upper bound of the requests of a block, with `instead` in the place of `rsb`. `None` where nothing is
-    /// asked for, or what is asked for does not go together.
+    /// Returns the least upper bound of the requests of a block, with `instead` in place of `rsb`. Returns `None`
+    /// without requests, or if they request different services.
     #[inline]
     fn merged(
         &self,
@@ -260,9 +267,9 @@ impl Rsvp {
         merged
     }
 
-    /// TC_AddFilter and TC_DelFilter: the packets that share a reservation become those that its requests name, of which
-    /// only `changed` may name others than before. Gives whether any other packets do.
-    fn settle_flows<E: From<Event>>(
+    /// TC_AddFilter and TC_DelFilter: sets the filters of a shared reservation to those of its requests; only those of
+    /// `changed` may differ. Returns whether any filter has changed.
+    fn update_filters<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         tcsb: Index,
@@ -277,9 +284,10 @@ impl Rsvp {
         let named = named.iter().map(|filter| filter.spec);
         let new: Vec<FilterSpec> =
             named.filter(|spec| before.binary_search(spec).is_err()).collect();
-        // As a rule all requests are for the same senders, and the first of them names them all.
-        let is_named =
-            |spec: &FilterSpec| self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).names(spec));
+        // In most cases all requests have the same senders, and the first of them names all.
+        let is_named = |spec: &FilterSpec| {
+            self.store.rsbs_of(tcsb).any(|rsb| self.store.rsb(rsb).has_filter(spec))
+        };
         let gone: Vec<FilterSpec> = before.iter().filter(|spec| !is_named(spec)).copied().collect();
         if new.is_empty() && gone.is_empty() {
             return false;
@@ -287,7 +295,7 @@ impl Rsvp {
         if let Some(claim) = self.store.tcsb(tcsb).claim {
             for filter in &new {
                 let flow = self.flow(Holder::Pool(pool), Some(filter));
-                // What a dead daemon left for this flow alone is part of the claim now.
+                // A class for this flow left by a previous daemon run is part of the claim now.
                 if let Some(interface) = self.store.tcsb(tcsb).outgoing {
                     cx.context.ledger.drop_adopted(interface, &flow);
                 }
@@ -304,7 +312,7 @@ impl Rsvp {
         true
     }
 
-    /// Writes a request that was granted into its block, a new one where there was none, and gives the block.
+    /// Stores a granted request in its block, or in a new one, and returns the block.
     fn write_request(
         &mut self,
         now: Time,
@@ -314,7 +322,7 @@ impl Rsvp {
     ) -> Index {
         if self.policy.is_some() {
             let before = rsb.and_then(|rsb| self.store.rsb_mut(rsb).extra.take());
-            self.book(before.as_deref(), request.extra.as_deref());
+            self.update_accounts(before.as_deref(), request.extra.as_deref());
         }
         if let Some(index) = rsb {
             let rsb = self.store.rsb_mut(index);
@@ -325,7 +333,7 @@ impl Rsvp {
             if let Some(timer) = timer {
                 self.store.timers.rearm(timer, request.expires_at);
             }
-            self.store.heard(peer, now);
+            self.store.note_refresh(peer, now);
             return index;
         }
         let hop = self.store.find_or_insert_hop(request.origin, Block::Reservation, now);
@@ -336,7 +344,7 @@ impl Rsvp {
             flowspec: request.flowspec,
             extra: request.extra,
             expires_at: request.expires_at,
-            name: MessageIdKey::NONE,
+            message_id: MessageIdKey::NONE,
             timer: None,
         });
         if request.expires_at < Time::MAX {
@@ -347,73 +355,83 @@ impl Rsvp {
         index
     }
 
-    /// Removes a request, and nothing with it; `before` is the one before it.
+    /// Removes a request only; `before` is the request before it.
     pub(crate) fn remove_request(&mut self, before: Option<Index>, rsb: Index) {
         let gone = self.store.remove_rsb(before, rsb);
-        self.store.part(gone.hop, Block::Reservation);
-        self.book(gone.extra.as_deref(), None);
+        self.store.release_neighbor(gone.hop, Block::Reservation);
+        self.update_accounts(gone.extra.as_deref(), None);
     }
 
-    /// Tells whoever must know of a granted fixed-filter request: the previous hop, or the sender if it is one of ours,
-    /// and the receiver that asked for it. `before` is what was asked for upstream until now.
-    fn spread_reservation<E: From<Event>>(
+    /// Reports a granted fixed-filter request: to the previous hop or the local sender, and to the receiver that
+    /// requested a confirmation. `before` is the previous request upstream.
+    fn report_distinct_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         tcsb: Index,
         before: Option<FlowSpec>,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) {
-        let asked = self.asked_for(cx.now, psb);
-        let leading = wish.filter(|wish| self.leads(cx.now, wish.request, psb));
+        let requested = self.requested_flowspec(cx.now, psb);
+        let leading = confirm_request.filter(|confirm_request| {
+            self.is_largest_request(cx.now, confirm_request.request, psb)
+        });
         if let Peer::Local(application) = self.store.psb(psb).hop {
-            if before != asked {
-                self.tell_sender(cx, psb, application, asked);
+            if before != requested {
+                self.notify_sender(cx, psb, application, requested);
             }
-        } else if before != asked || leading.is_some() {
-            if let Some(flowspec) = asked {
-                let confirm = leading.map(|wish| wish.receiver);
-                self.resv_message_for(cx, psb, flowspec, confirm, Sending::News);
+        } else if before != requested || leading.is_some() {
+            if let Some(flowspec) = requested {
+                let confirm = leading.map(|confirm_request| confirm_request.receiver);
+                self.resv_message_for(cx, psb, flowspec, confirm, SendReason::Trigger);
             }
-            self.schedule_resv(cx.now, psb, asked.is_some());
+            self.schedule_resv(cx.now, psb, requested.is_some());
             self.rearm_sender(psb);
         }
         let ours = matches!(self.store.psb(psb).hop, Peer::Local(_));
-        if let Some(wish) = wish
+        if let Some(confirm_request) = confirm_request
             && (ours || leading.is_none())
-            && !self.is_blocked(cx.now, Holder::Sender(psb), &self.store.rsb(wish.request).flowspec)
+            && !self.is_blocked(
+                cx.now,
+                Holder::Sender(psb),
+                &self.store.rsb(confirm_request.request).flowspec,
+            )
         {
-            self.send_resv_conf(cx, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, confirm_request);
         }
     }
 
-    /// Likewise for a request in a shared style.
-    fn spread_shared<E: From<Event>>(
+    /// Reports a granted request in a shared style.
+    fn report_shared_reservation<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
         tcsb: Index,
-        wish: Option<ConfirmRequest>,
+        confirm_request: Option<ConfirmRequest>,
     ) {
-        let went_on = self.spread_with_wish(cx, pool, wish);
-        if let Some(wish) = wish
+        let went_on = self.update_pool_upstream_with_confirm(cx, pool, confirm_request);
+        if let Some(confirm_request) = confirm_request
             && !went_on
-            && !self.is_blocked(cx.now, Holder::Pool(pool), &self.store.rsb(wish.request).flowspec)
+            && !self.is_blocked(
+                cx.now,
+                Holder::Pool(pool),
+                &self.store.rsb(confirm_request.request).flowspec,
+            )
         {
-            self.send_resv_conf(cx, tcsb, wish);
+            self.send_resv_conf(cx, tcsb, confirm_request);
         }
     }
 
-    /// RESV_EVENT to an application that sends, about what its data has now.
-    pub(crate) fn tell_sender<E: From<Event>>(
+    /// Sends RESV_EVENT to a sending application about its current reservation.
+    pub(crate) fn notify_sender<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         psb: Index,
         application: Application,
-        asked: Option<FlowSpec>,
+        requested: Option<FlowSpec>,
     ) {
         let (session, filter) = (self.store.session_of(psb), self.store.psb(psb).template);
-        cx.out.notify(match asked {
+        cx.out.notify(match requested {
             Some(flowspec) => {
                 let requests = self.store.tcsbs_of(Holder::Sender(psb));
                 let requests = requests.flat_map(|tcsb| self.store.rsbs_of(tcsb));
@@ -426,7 +444,7 @@ impl Rsvp {
         });
     }
 
-    /// The packets of a sender, or of that sender in a pool, or of all senders.
+    /// Returns the flow of a sender, of one sender in a pool, or of all senders.
     pub(crate) fn flow(&self, holder: Holder, filter: Option<&FilterSpec>) -> Flow {
         let session = self.store.session_key(holder);
         match holder {
@@ -435,7 +453,7 @@ impl Rsvp {
         }
     }
 
-    /// For whose packets a reservation is.
+    /// Returns the senders of a reservation.
     #[inline]
     pub(crate) fn filters_in(&self, tcsb: Index) -> Filters {
         match self.store.tcsb(tcsb).holder {
@@ -464,7 +482,7 @@ impl Rsvp {
     }
 }
 
-/// `flowspec`, but with packets no larger than those of `other`.
+/// Returns `flowspec` with packets no larger than those of `other`.
 fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     let (FlowSpec::ControlledLoad(other) | FlowSpec::Guaranteed(other, _)) = other;
     let (FlowSpec::ControlledLoad(bucket) | FlowSpec::Guaranteed(bucket, _)) = &mut flowspec;
@@ -473,7 +491,7 @@ fn with_packets_of(mut flowspec: FlowSpec, other: &FlowSpec) -> FlowSpec {
     flowspec
 }
 
-/// The packets of a session that a filter selects; without one, those of every sender.
+/// Returns the flow of a session that a filter selects; without one, that of every sender.
 pub(crate) fn flow(session: &Session, filter: Option<&FilterSpec>) -> Flow {
     let (source_port, flow_label) = match filter.map(|filter| filter.selector) {
         Some(SourceSelector::Port(port)) => (port, 0),

@@ -1,5 +1,5 @@
-//! What the engine shows of its state, for listings. Blocks are shown in the order of their slabs, a page at a time,
-//! so that even a million of them can be listed without holding the engine up for long.
+//! Read-only views of the engine's state for listings. Blocks are listed in slab order, a page at a time, so that
+//! listing a million of them does not block the engine.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,91 +17,91 @@ use crate::state::{Holder, Index, Rsb};
 /// One sender of one session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SenderView<'s> {
-    /// Its session.
+    /// Session of the sender.
     pub session: Session,
-    /// Who sends.
+    /// Address and port of the sender.
     pub template: SenderTemplate,
-    /// What.
+    /// Tspec of the sender.
     pub tspec: SenderTspec,
     /// PHOP; `None` for a sender of this host.
     pub previous_hop: Option<IpAddr>,
-    /// Where its Path comes in.
+    /// Incoming interface of the Path.
     pub incoming: Option<InterfaceId>,
-    /// Where its data goes out, in ascending order.
+    /// Outgoing interfaces of the data, in ascending order.
     pub outgoing: &'s [InterfaceId],
-    /// Whether its data ends on this host, be it nowhere else or here too.
+    /// Whether the data ends on this host, only or among others.
     pub here: bool,
-    /// RSVP hops so far, where the path advertises them.
+    /// Number of RSVP hops so far, if the ADSPEC has it.
     pub hops: Option<u32>,
-    /// When it ends without a refresh; never, for a sender of this host.
+    /// Time when the sender expires; [`Time::MAX`] for a sender of this host.
     pub expires_at: Time,
-    /// Whether there is a reservation for it.
+    /// Whether there is a reservation for the sender.
     pub reserved: bool,
 }
 
 /// One reservation request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReservationView {
-    /// Its session.
+    /// Session of the request.
     pub session: Session,
-    /// In which style.
+    /// Style of the request.
     pub style: Style,
-    /// For whom.
+    /// Senders of the request.
     pub filters: Filters,
-    /// What was asked for.
+    /// Requested flowspec.
     pub flowspec: FlowSpec,
-    /// On which link; `None` for a receiver of this host.
+    /// Outgoing interface; `None` for a receiver of this host.
     pub outgoing: Option<InterfaceId>,
     /// NHOP; `None` for a receiver of this host.
     pub next_hop: Option<IpAddr>,
-    /// When it ends without a refresh; never, for a receiver of this host.
+    /// Time when the request expires; [`Time::MAX`] for a receiver of this host.
     pub expires_at: Time,
-    /// The bandwidth that it holds, alone or with others that are merged; `None` where nothing is queued.
+    /// Claim of the merged reservation that the request belongs to; `None` without traffic control.
     pub claim: Option<ClaimId>,
 }
 
-/// One neighbour that state hangs on.
+/// A neighbour with state, or with refresh reduction or Hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NeighborView {
-    /// Its address.
+    /// Address of the neighbour.
     pub address: IpAddr,
-    /// Behind which interface.
+    /// Interface towards the neighbour.
     pub interface: InterfaceId,
-    /// Senders whose PHOP it is.
+    /// Number of senders with this PHOP.
     pub senders: u32,
-    /// Reservations whose NHOP it is.
+    /// Number of reservations with this NHOP.
     pub reservations: u32,
-    /// When it made or refreshed state last; where it has none, when it was heard last.
+    /// Time when the neighbour last created or refreshed state; without state, time of its last message.
     pub heard: Time,
-    /// What refresh reduction knows of it; `None` where it takes no part.
+    /// State of refresh reduction; `None` without support.
     pub reduction: Option<ReductionView>,
-    /// What Hello knows of it.
+    /// State of Hello.
     pub hello: Liveness,
 }
 
-/// A neighbour that takes part in refresh reduction.
+/// Refresh reduction with a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReductionView {
-    /// Its epoch, if it has named a message yet.
+    /// Epoch of the neighbour, if it has sent a MESSAGE_ID.
     pub epoch: Option<u32>,
-    /// States that it has acknowledged, and that are refreshed in summaries.
+    /// Number of acknowledged states in summary refreshes.
     pub summarized: usize,
-    /// States that it acknowledged once and must be told again.
+    /// Number of acknowledged states that must be sent again.
     pub to_repeat: usize,
-    /// Summary refreshes sent to it.
+    /// Number of summary refreshes sent.
     pub summaries_sent: u64,
-    /// Summary refreshes received from it.
+    /// Number of summary refreshes received.
     pub summaries_received: u64,
 }
 
 impl Rsvp {
-    /// How many sessions, senders and reservation requests there are.
+    /// Returns the numbers of sessions, senders and reservation requests.
     pub fn population(&self) -> (usize, usize, usize) {
         (self.store.session_blocks.len(), self.store.psbs.len(), self.store.rsbs.len())
     }
 
-    /// The claim that a request from behind `interface` for a sender, or, without one, for all that share a reservation,
-    /// would change.
+    /// Returns the claim that a request received through `interface` would change: that of a sender, or without one of
+    /// all that share a reservation.
     pub fn claim_for(
         &self,
         session: &Session,
@@ -115,7 +115,7 @@ impl Rsvp {
         self.store.tcsb(self.store.find_tcsb(holder, Some(interface))?).claim
     }
 
-    /// All senders.
+    /// Returns all senders.
     pub fn senders(&self) -> impl Iterator<Item = SenderView<'_>> {
         self.store.psbs.iter().map(|(index, psb)| SenderView {
             session: self.store.session(psb.session).session,
@@ -135,7 +135,7 @@ impl Rsvp {
         })
     }
 
-    /// All reservation requests.
+    /// Returns all reservation requests.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> {
         self.store.rsbs.iter().map(|(_, rsb)| self.reservation_view(rsb))
     }
@@ -160,7 +160,7 @@ impl Rsvp {
         }
     }
 
-    /// For whom a request is.
+    /// Returns the senders of a request.
     pub(crate) fn filters_of_request(&self, rsb: &Rsb) -> Filters {
         match self.store.tcsb(rsb.tcsb).holder {
             Holder::Sender(psb) => Filters::One(self.store.psb(psb).template),
@@ -168,26 +168,25 @@ impl Rsvp {
         }
     }
 
-    /// Whether anything is reserved for a sender on a way that its data takes.
+    /// Returns whether there is a reservation for a sender on an outgoing interface of its data.
     fn is_reserved(&self, index: Index) -> bool {
         let psb = self.store.psb(index);
         let mut holders = [Some(Holder::Sender(index)), None];
         holders[1] = self.store.pool_of(psb.session).map(Holder::Pool);
         holders.into_iter().flatten().any(|holder| {
             self.store.tcsbs_of(holder).any(|tcsb| {
-                psb.goes(self.store.tcsb(tcsb).outgoing)
-                    && self.has_part(holder, tcsb, &psb.template)
+                psb.leaves_through(self.store.tcsb(tcsb).outgoing)
+                    && self.includes_sender(holder, tcsb, &psb.template)
             })
         })
     }
 
-    /// All neighbours: those that state hangs on, by slab order, and then those that are only known to take part in
-    /// refresh reduction or to say Hello.
+    /// Returns all neighbours: those with state in slab order, then those with only refresh reduction or Hello.
     pub fn neighbors(&self) -> impl Iterator<Item = NeighborView> {
         let with_state = self.store.neighbors.iter().map(|(_, neighbor)| NeighborView {
             senders: neighbor.senders,
             reservations: neighbor.reservations,
-            heard: neighbor.heard,
+            heard: neighbor.last_refresh_at,
             ..self.refresh_reduction.view(neighbor.interface, neighbor.address)
         });
         let without = self
@@ -199,8 +198,8 @@ impl Rsvp {
         )
     }
 
-    /// The epoch of this node's names, and how many messages wait for their acknowledgement.
+    /// Returns the epoch of this node and the number of messages waiting for acknowledgement.
     pub fn reduction(&self) -> (u32, usize) {
-        self.refresh_reduction.outlook()
+        self.refresh_reduction.epoch_and_unacknowledged()
     }
 }

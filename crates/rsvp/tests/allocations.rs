@@ -1,4 +1,4 @@
-//! What arrives and says nothing new allocates nothing, in any style, one by one or in summaries.
+//! Refreshes without changes allocate nothing, in any style, by message or by summary refresh.
 
 #[path = "common/population.rs"]
 mod population;
@@ -8,7 +8,7 @@ use population::{Arrival, Population};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// How many blocks of memory are asked for while these messages arrive.
+/// Number of allocations while these messages are handled.
 fn allocations(population: &mut Population, arrivals: &[Arrival]) -> u64 {
     let before = dhat::HeapStats::get().total_blocks;
     for arrival in arrivals {
@@ -17,9 +17,9 @@ fn allocations(population: &mut Population, arrivals: &[Arrival]) -> u64 {
     dhat::HeapStats::get().total_blocks - before
 }
 
-/// One test for all, for the allocator counts for the whole process.
+/// One test for all cases, because the allocator counts for the whole process.
 #[test]
-fn refreshes_allocate_nothing() {
+fn refresh_without_changes_allocates_nothing() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let mut population = Population::new(1);
     let fixed = [population.path(0), population.resv(0)];

@@ -1,4 +1,4 @@
-//! Blockade state: whose requests it holds back, and when it ends (RFC 2205 section 3.5).
+//! Blockade state: which requests it blocks, and when it ends (RFC 2205 section 3.5).
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -11,8 +11,8 @@ use earmark_core::Rate;
 use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Resv, RsvpHop, SourceSelector};
 use sharing::*;
 
-/// The same request from another next hop.
-fn by<'a>(address: &str, resv: Resv<'a>) -> Resv<'a> {
+/// An equal request from another next hop.
+fn from_next_hop<'a>(address: &str, resv: Resv<'a>) -> Resv<'a> {
     Resv { hop: RsvpHop { address: ip(address), ..resv.hop }, ..resv }
 }
 
@@ -20,64 +20,68 @@ fn by<'a>(address: &str, resv: Resv<'a>) -> Resv<'a> {
 fn blocked<'a>(large: Resv<'a>, small: Resv<'a>) -> Bench {
     let mut router = router();
     router.add_interface_with(ETH2, &["10.0.2.1"], Rate::from_mbps(100));
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     ask(&mut router, large, small);
-    let outcomes = router.arrives(ETH1, Body::ResvErr(failure_of(large)));
-    assert!(told(&outcomes)[0].starts_with("Resv to 10.0.1.1: "), "{:?}", told(&outcomes));
+    let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(large)));
+    assert!(
+        sent_texts(&outcomes)[0].starts_with("Resv to 10.0.1.1: "),
+        "{:?}",
+        sent_texts(&outcomes)
+    );
     router
 }
 
 fn ask<'a>(router: &mut Bench, large: Resv<'a>, small: Resv<'a>) -> Vec<String> {
-    let mut told = told(&router.arrives(ETH2, Body::Resv(by("10.0.2.3", small))));
-    told.extend(sharing::told(&router.arrives(ETH2, Body::Resv(large))));
-    told
+    let mut texts = sent_texts(&router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", small))));
+    texts.extend(sharing::sent_texts(&router.receive(ETH2, Body::Resv(large))));
+    texts
 }
 
-/// The next request upstream.
-fn asked_next(router: &mut Bench) -> Option<String> {
+/// Next request upstream.
+fn next_request(router: &mut Bench) -> Option<String> {
     let outcomes = router.pass(Duration::from_secs(46));
-    told(&outcomes).into_iter().find(|text| text.starts_with("Resv to"))
+    sent_texts(&outcomes).into_iter().find(|text| text.starts_with("Resv to"))
 }
 
-/// It lasts twice the refresh period, and then all is asked for again.
+/// Blockade state lasts twice the refresh period; then the full request is sent again.
 #[test]
-fn it_ends_by_itself() {
+fn blockade_ends_after_two_refresh_periods() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
-    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 2 of 4000"));
+    assert_eq!(next_request(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 2 of 4000"));
     router.pass(Duration::from_secs(14));
-    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 4 of 4000"));
+    assert_eq!(next_request(&mut router).as_deref(), Some("Resv to 10.0.1.1: FF 4 of 4000"));
 }
 
-/// It holds until the last moment before 2 R have passed, and at that moment no more.
+/// Blockade state lasts until 2 R have passed, and not longer.
 #[test]
-fn it_ends_at_its_time() {
+fn blockade_lasts_until_its_end_time() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
     let moment = Duration::from_nanos(1);
     router.pass(Duration::from_secs(60) - moment);
-    // A wish for confirmation goes on at once, unless its request is held back.
-    let wish = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
-    let before = told(&router.arrives(ETH2, Body::Resv(wish)));
+    // RESV_CONFIRM is forwarded at once unless its request is blocked.
+    let confirmed = Resv { confirm: Some(ip(RECEIVER)), ..resv(&large) };
+    let before = sent_texts(&router.receive(ETH2, Body::Resv(confirmed)));
     router.pass(moment);
-    let after = told(&router.arrives(ETH2, Body::Resv(wish)));
+    let after = sent_texts(&router.receive(ETH2, Body::Resv(confirmed)));
     assert_eq!((before, after), (vec![], vec!["Resv to 10.0.1.1: FF 4 of 4000".to_string()]));
 }
 
-/// It is about a sender: one that comes again afterwards has nothing to do with it.
+/// Blockade state ends with its sender; the same sender starts without it.
 #[test]
-fn it_ends_with_its_sender() {
+fn blockade_of_torn_sender_is_removed() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
-    router.arrives(ETH1, Body::PathTear(path_tear()));
-    router.arrives(ETH1, Body::Path(path()));
-    let told = ask(&mut router, resv(&large), resv(&small));
-    assert_eq!(told, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
+    router.receive(ETH1, Body::PathTear(path_tear()));
+    router.receive(ETH1, Body::Path(path()));
+    let texts = ask(&mut router, resv(&large), resv(&small));
+    assert_eq!(texts, ["Resv to 10.0.1.1: FF 2 of 4000", "Resv to 10.0.1.1: FF 4 of 4000"]);
 }
 
-/// What failed behind one previous hop may well succeed behind another.
+/// What failed behind one previous hop may succeed behind another.
 #[test]
-fn it_ends_when_the_sender_comes_from_elsewhere() {
+fn blockade_is_removed_when_previous_hop_changes() {
     let (large, small) = ([flow(4)], [flow(2)]);
     let elsewhere = || {
         let mut path = path();
@@ -85,60 +89,60 @@ fn it_ends_when_the_sender_comes_from_elsewhere() {
         path
     };
     let mut router = blocked(resv(&large), resv(&small));
-    let moved = router.arrives(ETH1, Body::Path(elsewhere()));
-    assert!(told(&moved).contains(&"Resv to 10.0.1.3: FF 4 of 4000".into()), "{moved:?}");
+    let moved = router.receive(ETH1, Body::Path(elsewhere()));
+    assert!(sent_texts(&moved).contains(&"Resv to 10.0.1.3: FF 4 of 4000".into()), "{moved:?}");
 
     let mut router = blocked(wildcard(4), wildcard(2));
-    let moved = router.arrives(ETH1, Body::Path(elsewhere()));
-    assert!(told(&moved).contains(&"Resv to 10.0.1.3: WF 4".into()), "{moved:?}");
-    let back = router.arrives(ETH1, Body::Path(path()));
-    assert!(told(&back).contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
+    let moved = router.receive(ETH1, Body::Path(elsewhere()));
+    assert!(sent_texts(&moved).contains(&"Resv to 10.0.1.3: WF 4".into()), "{moved:?}");
+    let back = router.receive(ETH1, Body::Path(path()));
+    assert!(sent_texts(&back).contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
 }
 
-/// For wildcard requests it is about a previous hop, and holds for all of its senders, as long as there is one.
+/// Blockade state of a wildcard request concerns a previous hop, with all of its senders, as long as there is one.
 #[test]
-fn wildcard_requests_are_held_back_from_a_hop() {
+fn wildcard_request_to_failed_hop_is_blocked() {
     let second = sender_on(4001);
     let mut router = blocked(wildcard(4), wildcard(2));
-    let outcomes = router.arrives(ETH1, Body::Path(path_of(second)));
-    assert_eq!(told(&outcomes), ["Path through eth2", "Resv to 10.0.1.1: WF 2"]);
-    router.arrives(ETH1, Body::PathTear(path_tear()));
-    assert_eq!(asked_next(&mut router).as_deref(), Some("Resv to 10.0.1.1: WF 2"));
+    let outcomes = router.receive(ETH1, Body::Path(path_of(second)));
+    assert_eq!(sent_texts(&outcomes), ["Path through eth2", "Resv to 10.0.1.1: WF 2"]);
+    router.receive(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(next_request(&mut router).as_deref(), Some("Resv to 10.0.1.1: WF 2"));
     let mut moved = path_of(second);
     moved.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(moved));
-    let back = told(&router.arrives(ETH1, Body::Path(path_of(second))));
+    router.receive(ETH1, Body::Path(moved));
+    let back = sent_texts(&router.receive(ETH1, Body::Path(path_of(second))));
     assert!(back.contains(&"Resv to 10.0.1.1: WF 4".into()), "{back:?}");
 }
 
-/// It ends with the last request, too.
+/// Blockade state ends with the last request, too.
 #[test]
-fn it_ends_with_the_reservation() {
+fn blockade_of_torn_reservation_is_removed() {
     let mut router = blocked(wildcard(4), wildcard(2));
-    router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(4))));
-    router.arrives(ETH2, Body::ResvTear(tear_of(by("10.0.2.3", wildcard(2)))));
-    let told = ask(&mut router, wildcard(4), wildcard(2));
-    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
+    router.receive(ETH2, Body::ResvTear(tear_of(wildcard(4))));
+    router.receive(ETH2, Body::ResvTear(tear_of(from_next_hop("10.0.2.3", wildcard(2)))));
+    let texts = ask(&mut router, wildcard(4), wildcard(2));
+    assert_eq!(texts, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.1: WF 4"]);
 }
 
-/// A sender's requests are those that name it: what others share does not count while it is held back.
+/// Blocked requests of a shared style do not count for the senders in their filters.
 #[test]
-fn shared_requests_are_held_back_for_the_senders_that_failed() {
+fn shared_request_is_blocked_for_failed_senders_only() {
     let (first, second) = (sender_on(4000), sender_on(4001));
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path_of(first)));
+    router.receive(ETH1, Body::Path(path_of(first)));
     let mut elsewhere = path_of(second);
     elsewhere.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(elsewhere));
+    router.receive(ETH1, Body::Path(elsewhere));
     let both = [first, second];
-    router.arrives(ETH2, Body::Resv(shared(4, &both[..1])));
-    router.arrives(ETH2, Body::Resv(by("10.0.2.3", shared(3, &both[1..]))));
-    router.arrives(ETH2, Body::Resv(by("10.0.2.4", shared(1, &both))));
-    let outcomes = router.arrives(ETH1, Body::ResvErr(failure_of(shared(4, &both[..1]))));
-    let mut told = told(&outcomes);
-    told.sort();
+    router.receive(ETH2, Body::Resv(shared(4, &both[..1])));
+    router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.3", shared(3, &both[1..]))));
+    router.receive(ETH2, Body::Resv(from_next_hop("10.0.2.4", shared(1, &both))));
+    let outcomes = router.receive(ETH1, Body::ResvErr(failure_of(shared(4, &both[..1]))));
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
     assert_eq!(
-        told,
+        texts,
         [
             "Resv to 10.0.1.1: SE 1 of 4000",
             "ResvErr to 10.0.2.2: SE 4 of 4000",
@@ -147,14 +151,14 @@ fn shared_requests_are_held_back_for_the_senders_that_failed() {
     );
 }
 
-/// An error about one sender says nothing of another one of the same session.
+/// An error about one sender does not block requests for another one of the session.
 #[test]
-fn other_senders_are_not_held_back() {
+fn request_for_other_sender_is_not_blocked() {
     let other = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
     let (large, small) = ([flow(4)], [flow(2)]);
     let mut router = blocked(resv(&large), resv(&small));
-    router.arrives(ETH1, Body::Path(path_of(other)));
+    router.receive(ETH1, Body::Path(path_of(other)));
     let flows = [FixedFilterFlow { filter: other, ..flow(4) }];
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&flows)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: FF 4 of 4001"]);
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&flows)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: FF 4 of 4001"]);
 }

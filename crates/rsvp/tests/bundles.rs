@@ -1,10 +1,10 @@
-//! Bundles between engines (RFC 2961 section 3): what is said at once leaves in few packets, and nothing else changes.
+//! Bundles between engines (RFC 2961 section 3): simultaneous messages need few packets, and state does not change.
 
 #[path = "common/chain.rs"]
 mod chain;
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 #[path = "common/signing.rs"]
 mod signing;
 
@@ -19,11 +19,11 @@ use earmark_core::{Interface, InterfaceId, MulticastRoute, Neighbor, Outgoing, R
 use earmark_rsvp::integrity::Algorithm;
 use earmark_rsvp::{Config, Timing};
 use earmark_wire::rsvp::{Body, Bundle, Message, MessageType, Path, Session};
-use naming::*;
+use message_ids::*;
 use proptest::prelude::*;
 use signing::{KEY, key, settings};
 
-/// A chain in which everybody knows what everybody can do, because one session is up.
+/// A chain whose nodes know each other's capabilities, because one session is up.
 fn warm(config: Config) -> Chain {
     let mut chain = Chain::new(config);
     chain.open(1);
@@ -32,16 +32,16 @@ fn warm(config: Config) -> Chain {
     chain
 }
 
-/// The packets of `chain` since then: messages less those that were in Bundles.
+/// Packets of `chain` since `mark`: messages, with each Bundle counted once.
 fn packets(chain: &Chain, mark: usize) -> usize {
     let in_bundles: u64 =
         chain.nodes.iter().map(|node| node.engine.counters().reduction.bundled).sum();
     chain.seen.len() - mark - in_bundles as usize
 }
 
-/// A hundred sessions, all at once: a Bundle holds eight or more messages of each kind.
+/// A hundred sessions at once: a Bundle holds eight or more messages of each type.
 #[test]
-fn many_set_ups_cost_few_packets() {
+fn simultaneous_setups_need_few_packets() {
     let mut chain = warm(Config::default());
     let mark = chain.seen.len();
     chain.open_together(2..=101);
@@ -67,9 +67,9 @@ fn bundled(node: &Node) -> usize {
     node.engine.counters().reduction.bundled as usize
 }
 
-/// Where they are switched off, or the neighbour takes no part, each message is a packet.
+/// If Bundles are disabled, or the neighbour does not support refresh reduction, each message is a packet.
 #[test]
-fn without_them_each_message_is_a_packet() {
+fn message_without_bundling_is_one_packet() {
     let mut off = Config::default();
     off.reduction.bundle = false;
     let mut apart = Config::default();
@@ -83,11 +83,11 @@ fn without_them_each_message_is_a_packet() {
     }
 }
 
-/// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order in which they were signed.
+/// Each message of a Bundle has its INTEGRITY, and the peer verifies them in the order of signing.
 #[test]
-fn signed_messages_travel_in_bundles() {
+fn signed_messages_are_bundled() {
     let mut settings = settings(vec![key(KEY, Algorithm::HmacSha256)]);
-    settings.window = 1; // no message may be late
+    settings.window = 1; // no reordering
     let mut chain = warm(Config { integrity: settings, ..Config::default() });
     chain.open_together(2..=101);
     chain.pass(100 * MS);
@@ -99,9 +99,9 @@ fn signed_messages_travel_in_bundles() {
     }
 }
 
-/// A Bundle that is lost is lost with all its messages, which are sent again.
+/// A lost Bundle loses all its messages, which are retransmitted.
 #[test]
-fn a_lost_bundle_is_made_up_for() {
+fn lost_bundle_is_retransmitted() {
     for from in [LEFT, MIDDLE, RIGHT] {
         let mut chain = warm(Config::default());
         let mut lost = false;
@@ -121,8 +121,8 @@ fn a_lost_bundle_is_made_up_for() {
     }
 }
 
-/// With whom the messages of `outcomes` may travel.
-fn companions(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
+/// Neighbours that the messages of `outcomes` may be bundled for.
+fn bundle_neighbors(outcomes: &[Outcome]) -> Vec<(MessageType, Option<Neighbor>)> {
     let sent = common::sent(outcomes);
     sent.iter().map(|(how, message)| (message.body.message_type(), how.neighbor)).collect()
 }
@@ -136,24 +136,24 @@ fn session_of(port: u16) -> Session {
     Session { port, ..common::session() }
 }
 
-/// Only what a peer takes up may travel with other messages to it.
+/// Only messages that a peer receives may be bundled for it.
 #[test]
-fn strangers_groups_and_udp_get_no_bundles() {
-    let (mut router, ..) = settled();
+fn messages_to_unknown_hop_group_and_udp_are_not_bundled() {
+    let (mut router, ..) = acknowledged_router();
     let other = Path { session: session_of(9), ..path() };
-    let outcomes = path_named(&mut router, other, named(7));
-    assert_eq!(companions(&outcomes), [(MessageType::Path, at(ETH2, DOWNSTREAM))]);
-    let outcomes = resv_named(&mut router, 1, Some(named(101)));
-    assert_eq!(companions(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
+    let outcomes = receive_path_with_id(&mut router, other, message_id(7));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, at(ETH2, DOWNSTREAM))]);
+    let outcomes = receive_resv_with_id(&mut router, 1, Some(message_id(101)));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Resv, at(ETH1, UPSTREAM))]);
 
-    // Nobody has heard of the next hop yet.
+    // The next hop is still unknown.
     let mut fresh = common::router();
-    let outcomes = path_named(&mut fresh, path(), named(1));
-    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+    let outcomes = receive_path_with_id(&mut fresh, path(), message_id(1));
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, None)]);
     let mut group = common::router();
     introduce(&mut group);
     let outcomes = group_path(&mut group);
-    assert_eq!(companions(&outcomes), [(MessageType::Path, None)]);
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Path, None)]);
 }
 
 fn group_path(router: &mut Bench) -> Vec<Outcome> {
@@ -165,18 +165,18 @@ fn group_path(router: &mut Bench) -> Vec<Outcome> {
         outgoing: vec![ETH2],
     });
     let session = Session { destination: group, ..common::session() };
-    path_named(router, Path { session, ..path() }, named(1))
+    receive_path_with_id(router, Path { session, ..path() }, message_id(1))
 }
 
 fn bundle_of(messages: &[Message<'_>]) -> Vec<u8> {
     let octets: Vec<u8> = messages.iter().flat_map(bytes).collect();
-    bytes(&front(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
+    bytes(&capable_message(Body::Bundle(Bundle::new(&octets).expect("messages")), None))
 }
 
-/// A message of a Bundle that this router has no business with goes on as if it had come alone: from its sender to its
-/// destination, for every node on the way.
+/// A message of a Bundle that this router does not handle is forwarded as if received alone: from its sender to its
+/// destination, with router alert.
 #[test]
-fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
+fn bundled_message_for_other_node_is_relayed() {
     let mut router = router();
     let plain = Interface {
         bandwidth: Rate::ZERO,
@@ -184,8 +184,8 @@ fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
     };
     router.interfaces.set(plain);
     let messages = [Body::Path(path()), Body::PathTear(path_tear())];
-    let bundle = bundle_of(&messages.map(|body| front(body, None)));
-    let outcomes = router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle);
+    let bundle = bundle_of(&messages.map(|body| capable_message(body, None)));
+    let outcomes = router.receive_octets(ETH1, ip("10.0.1.2"), 64, &bundle);
     let hows: Vec<Outgoing> = common::sent(&outcomes).iter().map(|(how, _)| *how).collect();
     assert_eq!(hows.len(), 2);
     for how in hows {
@@ -197,9 +197,9 @@ fn what_a_bundle_brings_is_relayed_as_if_it_had_come_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Crowds of sessions that come and go, with losses: what comes out is the same with Bundles and without.
+    /// Many sessions start and end, with losses: the final state is the same with and without Bundles.
     #[test]
-    fn states_are_the_same_with_bundles_and_without(
+    fn states_with_and_without_bundles_are_equal(
         seed: u64,
         percent in 0..15_u64,
         steps in proptest::collection::vec((0..4_u8, 0..6_u16, 1..2_000_u32), 1..15),
@@ -209,7 +209,7 @@ proptest! {
         let timing = Timing { refresh: 5 * SECOND, ..Timing::default() };
         let config = Config { timing, ..Config::default() };
         let mut together = Chain::new(config.clone());
-        together.disturb(seed, percent);
+        together.set_random_faults(seed, percent);
         let mut apart = Chain::new(config);
         apart.bundles = false;
         for chain in [&mut together, &mut apart] {
@@ -219,7 +219,7 @@ proptest! {
                     0 if open.remove(&number) => chain.close_together(LEFT, crowd(number)),
                     1 if open.remove(&number) => chain.close_together(RIGHT, crowd(number)),
                     2 | 3 if open.insert(number) => {
-                        // Whichever end still has them open must close them first.
+                        // The end that still has sessions open must close them first.
                         chain.close_together(LEFT, crowd(number));
                         chain.close_together(RIGHT, crowd(number));
                         chain.pass(60 * SECOND);
@@ -231,7 +231,7 @@ proptest! {
             }
             chain.pass(120 * SECOND);
         }
-        // Whatever has been lost just now comes back.
+        // Lost messages are repaired meanwhile.
         for _ in 0..60 {
             if together.population() != apart.population() {
                 together.pass(SECOND);
@@ -243,31 +243,34 @@ proptest! {
     }
 }
 
-/// A reservation that is asked for in a Bundle is confirmed in one.
+/// A reservation requested in a Bundle is confirmed in one.
 #[test]
-fn reservations_and_acknowledgements_go_back_together() {
+fn reservation_and_acknowledgement_share_a_bundle() {
     let mut router = router();
     introduce(&mut router);
     let paths: Vec<_> = (1..=5)
         .map(|n| {
-            front(Body::Path(Path { session: session_of(n), ..path() }), Some(named(n.into())))
+            capable_message(
+                Body::Path(Path { session: session_of(n), ..path() }),
+                Some(message_id(n.into())),
+            )
         })
         .collect();
-    router.octets_arrive(ETH1, ip("10.0.1.2"), 64, &bundle_of(&paths));
+    router.receive_octets(ETH1, ip("10.0.1.2"), 64, &bundle_of(&paths));
     let flows = [flow(1)];
     let resvs: Vec<_> = (1..=5)
         .map(|n| {
             let mut resv = resv(&flows);
             resv.session = session_of(n);
             resv.hop.lih = router.engine.lih(ETH2);
-            front(Body::Resv(resv), Some(named(100 + u32::from(n))))
+            capable_message(Body::Resv(resv), Some(message_id(100 + u32::from(n))))
         })
         .collect();
-    let outcomes = router.octets_arrive(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
-    let asked = companions(&outcomes);
-    assert_eq!(asked, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
+    let outcomes = router.receive_octets(ETH2, ip("10.0.2.1"), 64, &bundle_of(&resvs));
+    let neighbors = bundle_neighbors(&outcomes);
+    assert_eq!(neighbors, [(MessageType::Resv, at(ETH1, UPSTREAM)); 5]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Paths, with the first Resv");
     let outcomes = router.pass(10 * MS);
-    assert_eq!(companions(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);
+    assert_eq!(bundle_neighbors(&outcomes), [(MessageType::Ack, at(ETH2, DOWNSTREAM))]);
     assert_eq!(acknowledged(&outcomes).len(), 5, "all Resvs, in one message");
 }

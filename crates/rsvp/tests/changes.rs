@@ -1,4 +1,4 @@
-//! What moves while it is reserved: routes, hops, packets that shrink, and requests that are refused again and again.
+//! Changes during a reservation: routes, hops, smaller packets, and repeated refusals.
 
 mod common;
 
@@ -10,7 +10,7 @@ use earmark_rsvp::{Application, Change, Command, DropReason, Event};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{Body, ErrorSpec, FixedFilterFlow, FlowDescriptors, ResvErr, Style};
 
-/// The way to the receiver leads through eth3 now, or no longer.
+/// Routes the receiver through eth3, or no longer.
 fn detour(bench: &mut Bench, there: bool) {
     let hop = Hop { interface: ETH3, gateway: Some(ip("10.0.3.2")), source: None };
     let prefix = "10.0.9.9/32".parse().expect("a prefix");
@@ -34,37 +34,38 @@ fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
     })
 }
 
-/// The data goes another way and comes back while its reservation still stands: upstream is asked for it at once, and
-/// from then on for ever.
+/// The data leaves its path and returns while the reservation there still exists: the request upstream is sent at once,
+/// and then refreshed.
 #[test]
-fn a_reservation_to_which_the_data_returns_is_refreshed_again() {
+fn reservation_after_data_returns_is_refreshed() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut router, true);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let meanwhile = router.pass(Duration::from_secs(2));
     assert!(!kinds(&meanwhile).contains(&"Resv"), "nothing is reserved on the new way");
 
     detour(&mut router, false);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     assert_eq!(kinds(&router.pass(Duration::from_millis(1))), ["Resv"]);
     for _ in 0..4 {
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let outcomes = router.pass(Duration::from_secs(46));
         assert!(kinds(&outcomes).contains(&"Resv"), "upstream would forget");
     }
 }
 
-/// A sender's application hears that its data lost its reservation by a change of route, and that it got it back.
+/// A sending application gets RESV_EVENT when a route change ends its reservation, and when the reservation is
+/// restored.
 #[test]
-fn a_sender_hears_that_its_route_has_no_reservation() {
+fn sender_is_notified_of_reservation_lost_by_route_change() {
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(2), ttl: 63 });
-    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut host, true);
     let gone = Event::ResvGone { application, session: session(), filter: template() };
     let moved =
@@ -73,99 +74,100 @@ fn a_sender_hears_that_its_route_has_no_reservation() {
     detour(&mut host, false);
     let (filter, flowspec) = (template(), flowspec(2));
     let style = Style::FixedFilter;
-    let told = events(&host.pass(Duration::from_secs(2)));
-    let [Event::Resv { filter: of, style: in_style, flowspec: gets, .. }, last] = &told[..] else {
-        panic!("{told:?}")
+    let reported = events(&host.pass(Duration::from_secs(2)));
+    let [Event::Resv { filter: of, style: in_style, flowspec: gets, .. }, last] = &reported[..]
+    else {
+        panic!("{reported:?}")
     };
     assert_eq!((of, in_style, gets, last), (&filter, &style, &flowspec, &moved));
 }
 
-/// Reservations on a way that the data has left end without a word upstream, where another may have taken their place.
+/// Reservations on an old path end without a message upstream, where another may have replaced them.
 #[test]
-fn the_end_of_an_old_way_is_no_news_upstream() {
+fn end_of_old_path_sends_nothing_upstream() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     detour(&mut router, true);
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     assert_eq!(kinds(&outcomes), Vec::<&str>::new());
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that keeps
-/// asking for too much keeps what it has.
+/// RFC 2209, RESV MESSAGE ARRIVES: the cleanup timer is restarted before a change is tried, so a receiver that repeats
+/// a refused increase keeps its reservation.
 #[test]
-fn a_refused_increase_refreshes_what_is_there() {
+fn refused_increase_refreshes_old_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     for _ in 0..8 {
-        router.arrives(ETH1, Body::Path(path()));
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(8)])));
+        router.receive(ETH1, Body::Path(path()));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(8)])));
         assert_eq!(resv_err(&outcomes).map(|error| error.flags), Some(ErrorSpec::IN_PLACE));
         router.pass(Duration::from_secs(30));
     }
     assert_eq!(router.held(), Rate::from_mbps(2));
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     router.pass(Duration::from_secs(130));
     assert_eq!(router.held(), Rate::ZERO, "it dies 157.5 s after the last attempt");
 }
 
-/// Appendix A.5, InPlace: it is said of every refusal beside which an older reservation stands, whatever the reason.
+/// Appendix A.5, InPlace: set for every refusal while an older reservation exists, whatever the reason.
 #[test]
-fn every_refusal_says_whether_a_reservation_stands() {
+fn refusal_with_older_reservation_has_in_place_flag() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
-    let nonsense = FixedFilterFlow { flowspec: Some(nonsense), ..flow(2) };
+    router.receive(ETH1, Body::Path(path()));
+    let invalid = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let invalid = FixedFilterFlow { flowspec: Some(invalid), ..flow(2) };
     let flags = |outcomes: &[Outcome]| resv_err(outcomes).map(|error| error.flags);
-    assert_eq!(flags(&router.arrives(ETH2, Body::Resv(resv(&[nonsense])))), Some(0));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[nonsense])));
+    assert_eq!(flags(&router.receive(ETH2, Body::Resv(resv(&[invalid])))), Some(0));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[invalid])));
     assert_eq!(flags(&outcomes), Some(ErrorSpec::IN_PLACE));
 }
 
-/// The one who asked for small packets leaves, and the link cannot carry those of the other: the rate is given back all
-/// the same, and the other keeps packets of the size that the link has admitted.
+/// The request with small packets ends, and the link cannot carry those of the other: the rate still decreases, and the
+/// other keeps packets of the admitted size.
 #[test]
-fn less_is_reserved_even_where_larger_packets_are_refused() {
+fn decrease_with_larger_packets_keeps_packet_size() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let small = TokenBucket { max_packet_size: 500, ..tspec(5) };
     let small = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(small)), ..flow(5) }];
-    router.arrives(ETH2, Body::Resv(resv(&small)));
+    router.receive(ETH2, Body::Resv(resv(&small)));
     let jumbo = TokenBucket { max_packet_size: 9_000, min_policed_unit: 800, ..tspec(1) };
     let jumbo = [FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(jumbo)), ..flow(1) }];
     let mut other = resv(&jumbo);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     assert_eq!(router.held(), Rate::from_mbps(5));
 
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&small)));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&small)));
     assert_eq!(router.held(), Rate::from_mbps(1));
     let sent = sent(&outcomes);
     let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::Resv(upstream) = &message.body else { panic!("a Resv, not {message:?}") };
     let FlowDescriptors::FixedFilter(flows) = upstream.flows else { panic!("fixed filter") };
-    let asked = flows.iter().next().and_then(|flow| flow.flowspec).expect("a flowspec");
-    asked.validate().expect("one that makes sense");
-    let FlowSpec::ControlledLoad(bucket) = asked else { panic!("controlled load") };
+    let installed = flows.iter().next().and_then(|flow| flow.flowspec).expect("a flowspec");
+    installed.validate().expect("one that makes sense");
+    let FlowSpec::ControlledLoad(bucket) = installed else { panic!("controlled load") };
     assert_eq!((bucket.rate, bucket.max_packet_size), (125_000.0, 500));
 }
 
-/// All requests that are merged into a reservation end at one stroke: nothing is installed in between, each next hop
-/// gets its ResvErr, and upstream one ResvTear.
+/// All requests merged into a reservation end at once: no intermediate installation, a ResvErr to each next hop, and
+/// one ResvTear upstream.
 #[test]
-fn merged_requests_are_lost_together() {
+fn merged_requests_end_at_once() {
     let merged = || {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let flows = [flow(3)];
         let mut other = resv(&flows);
         other.hop.address = ip("10.0.2.3");
-        router.arrives(ETH2, Body::Resv(other));
+        router.receive(ETH2, Body::Resv(other));
         let claim = outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Installed(installation) => Some(installation.claim),
             _ => None,
@@ -183,7 +185,7 @@ fn merged_requests_are_lost_together() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 
     let (mut router, _) = merged();
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!(kinds(&outcomes), ["PathTear"]);
     assert_eq!(touches(&outcomes), 1, "{outcomes:?}");
     let gone: Vec<_> = events(&outcomes)
@@ -198,25 +200,25 @@ fn merged_requests_are_lost_together() {
     assert_eq!(router.engine.neighbors().count(), 0);
 }
 
-/// The end of a sender goes where its Path went: through an interface that takes no part, as by a router without RSVP.
+/// A PathTear follows its Path through an interface without RSVP, relayed as by a router without RSVP.
 #[test]
-fn a_path_tear_passes_where_its_path_did() {
+fn path_tear_through_interface_without_rsvp_is_relayed() {
     let mut router = router();
     router.add_interface_with(ETH2, &["10.0.2.1"], Rate::ZERO);
     for body in [Body::Path(path()), Body::PathTear(path_tear())] {
         let octets = octets(body, 63);
-        let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 63, &octets);
+        let outcomes = router.receive_octets(ETH1, ip(RECEIVER), 63, &octets);
         let [Outcome::Sent(how, passed)] = &outcomes[..] else { panic!("one: {outcomes:?}") };
         assert_eq!((how.destination, how.ttl), (ip(RECEIVER), 62));
         assert_eq!(*passed, octets);
     }
 }
 
-/// RFC 2205 appendix C: for hosts without raw sockets the end of a sender leaves inside UDP as well, saying the same.
+/// RFC 2205 appendix C: for hosts without raw sockets an equal PathTear is also sent in UDP.
 #[test]
-fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
+fn path_tear_to_udp_hosts_is_also_encapsulated() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.hop.lih = router.engine.lih(ETH2);
@@ -230,7 +232,7 @@ fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
         encapsulated: true,
         payload: &payload,
     }));
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     let tears: Vec<_> = sent(&outcomes)
         .into_iter()
         .filter(|(_, message)| matches!(message.body, Body::PathTear(_)))
@@ -242,26 +244,26 @@ fn a_path_tear_leaves_inside_udp_where_such_hosts_are() {
     assert_eq!(first.body, second.body);
 }
 
-/// A sender that had no route when its routes were last looked at has them looked at again with its next Path; there
-/// may be a route that nobody spoke of.
+/// A sender without a route at the last lookup is looked up again with its next Path, even if no route change was
+/// reported.
 #[test]
-fn a_sender_without_route_is_dropped_until_it_has_one() {
+fn path_without_route_is_dropped_until_route_exists() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let routes = core::mem::take(&mut router.routes);
     router.host(HostEvent::RouteChanged("10.0.9.0/24".parse().expect("a prefix")));
     router.pass(Duration::from_secs(3));
-    let dropped = router.arrives(ETH1, Body::Path(path()));
+    let dropped = router.receive(ETH1, Body::Path(path()));
     assert!(matches!(events(&dropped)[..], [Event::Dropped { reason: DropReason::NoRoute, .. }]));
     router.routes = routes;
-    assert_eq!(events(&router.arrives(ETH1, Body::Path(path()))), []);
+    assert_eq!(events(&router.receive(ETH1, Body::Path(path()))), []);
 }
 
-/// Once a sender has a route again its Paths have no look at the routes, until these are said to have changed.
+/// Once a sender has a route again its Paths need no lookup, until a route change is reported.
 #[test]
-fn a_sender_with_a_route_again_is_on_its_way() {
+fn path_after_route_returns_needs_no_lookup() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let prefix = "10.0.9.0/24".parse().expect("a prefix");
     let routes = core::mem::take(&mut router.routes);
     router.host(HostEvent::RouteChanged(prefix));
@@ -269,7 +271,7 @@ fn a_sender_with_a_route_again_is_on_its_way() {
     router.routes = routes;
     router.host(HostEvent::RouteChanged(prefix));
     router.pass(Duration::from_secs(3));
-    // Nobody speaks of these changes.
+    // No route change is reported.
     router.routes = RouteTable::new();
-    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
+    assert_eq!(router.receive(ETH1, Body::Path(path())), []);
 }

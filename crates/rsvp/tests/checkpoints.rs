@@ -1,4 +1,5 @@
-//! The named points that messages pass, as a hook sees them. Alone: `cargo test -p earmark-rsvp --features checkpoints`.
+//! Checkpoints that messages pass, as a hook records them. Separately: `cargo test -p earmark-rsvp --features
+//! checkpoints`.
 
 mod common;
 #[path = "common/signing.rs"]
@@ -11,21 +12,21 @@ use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
 use earmark_rsvp::Config;
 use signing::*;
 
-/// Bit `n` is the point with number `n`: those that were passed since the last look.
+/// Bit `n` is checkpoint number `n`, set if it was passed since the last check.
 static PASSED: AtomicU32 = AtomicU32::new(0);
 
 fn note(checkpoint: Checkpoint) {
     PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
 }
 
-/// Whether a point was passed since the last look.
+/// Whether a checkpoint was passed since the last check.
 fn passed(checkpoint: Checkpoint) -> bool {
     PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
 }
 
-/// One test for all, because a process has only one hook.
+/// One test for all cases, because a process has only one hook.
 #[test]
-fn a_message_that_proves_whose_it_is_passes_integrity() {
+fn authentic_message_passes_integrity_checkpoint() {
     set_hook(&(note as Hook)).expect("the first one");
     enable(true);
     let mut bench = router_with_key();
@@ -35,18 +36,18 @@ fn a_message_that_proves_whose_it_is_passes_integrity() {
         (plain.clone(), false),
         (sign(Signer { secret: b"a guess", ..SIGNER }), false),
         (sign(SIGNER), true),
-        (sign(SIGNER), false), // once more
+        (sign(SIGNER), false), // replayed
         (sign(Signer { sequence: 2, ..SIGNER }), true),
     ] {
-        path_arrives(&mut bench, &octets);
+        receive_path(&mut bench, &octets);
         assert_eq!(passed(Checkpoint::Integrity), genuine, "{octets:?}");
     }
-    // Where nothing is secured, nothing is verified.
+    // Without secured interfaces nothing is verified.
     let mut open = with_config(Config::default());
     for octets in [plain.clone(), sign(SIGNER)] {
-        path_arrives(&mut open, &octets);
+        receive_path(&mut open, &octets);
         assert!(!passed(Checkpoint::Integrity), "{octets:?}");
     }
-    path_arrives(&mut open, &plain);
+    receive_path(&mut open, &plain);
     assert!(passed(Checkpoint::Parse), "the hook still sees other points");
 }

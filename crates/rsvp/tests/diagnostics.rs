@@ -1,4 +1,4 @@
-//! Questions and answers of RFC 2745 at one router: what it adds, where it sends them, and what it does not fall for.
+//! DREQ and DREP (RFC 2745) at one router: responses, forwarding, and protection against abuse.
 
 mod common;
 
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 
 const REQUESTER: &str = "10.0.9.200";
 
-/// A question from the receiver, which told what it knows, about the sender of [`path`].
+/// DREQ from the receiver, with its response, about the sender of [`path`].
 fn diagnostic() -> Diagnostic {
     Diagnostic {
         max_hops: 0,
@@ -47,7 +47,7 @@ fn first_response() -> DiagResponse<'static> {
     }
 }
 
-fn question<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'a> {
+fn dreq<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'a> {
     Diagnosis {
         session: session(),
         hop: RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) },
@@ -59,19 +59,19 @@ fn question<'a>(bench: &Bench, responses: &'a [DiagResponse<'a>]) -> Diagnosis<'
     }
 }
 
-/// A router that has a sender, and a reservation of 2 Mbit/s for it.
+/// A router with a sender and a reservation of 2 Mbit/s for it.
 fn reserved() -> Bench {
     reserved_with(Config::default())
 }
 
 fn reserved_with(config: Config) -> Bench {
     let mut bench = with_config(config);
-    bench.arrives(ETH1, Body::Path(path()));
-    bench.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    bench.receive(ETH1, Body::Path(path()));
+    bench.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     bench
 }
 
-/// The one message that left, and how.
+/// The only sent message, and its header.
 fn one(outcomes: &[Outcome]) -> (Outgoing, Diagnosis<'_>) {
     match sent(outcomes)[..] {
         [(how, Message { body: Body::Dreq(diagnosis) | Body::Drep(diagnosis), .. })] => {
@@ -93,14 +93,14 @@ fn dropped(outcomes: &[Outcome]) -> Option<DropReason> {
 }
 
 #[test]
-fn a_router_adds_what_it_knows_and_passes_the_question_on() {
+fn dreq_at_router_is_forwarded_with_response() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = Diagnosis {
+    let request = Diagnosis {
         route: Some(Route { pointer: 1, nodes: List::Items(&[ip_of_receiver()]) }),
-        ..question(&bench, &responses)
+        ..dreq(&bench, &responses)
     };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     assert!(!is_answer(&outcomes));
     let (how, onward) = one(&outcomes);
     assert_eq!((how.source, how.destination), (ip("10.0.1.2"), ip(UPSTREAM)));
@@ -109,8 +109,8 @@ fn a_router_adds_what_it_knows_and_passes_the_question_on() {
     let route = onward.route.expect("it goes with it");
     assert_eq!(route.pointer, 2);
     assert_eq!(route.nodes.iter().collect::<Vec<_>>(), [ip(RECEIVER), ip("10.0.1.2")]);
-    let told: Vec<DiagResponse<'_>> = onward.responses.iter().collect();
-    assert_eq!(told[0], first_response());
+    let responses_sent: Vec<DiagResponse<'_>> = onward.responses.iter().collect();
+    assert_eq!(responses_sent[0], first_response());
     let expected = DiagResponse {
         arrival: 1_000 << 16,
         incoming: ip("10.0.1.2"),
@@ -119,9 +119,9 @@ fn a_router_adds_what_it_knows_and_passes_the_question_on() {
         ip_hops: 1,
         ..first_response()
     };
-    assert_eq!(DiagResponse { objects: &[], ..told[1] }, expected);
+    assert_eq!(DiagResponse { objects: &[], ..responses_sent[1] }, expected);
     let classes: Vec<u8> =
-        objects_of(told[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
+        objects_of(responses_sent[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
     assert_eq!(classes, [12, 8, 9, 10], "SENDER_TSPEC, STYLE, FLOWSPEC, FILTER_SPEC");
 }
 
@@ -129,47 +129,48 @@ fn ip_of_receiver() -> IpAddr {
     ip(RECEIVER)
 }
 
-/// DIAG_SELECT: just what is listed and known, any C-Type for 0.
+/// DIAG_SELECT: only objects that are listed and known; C-Type 0 matches any.
 #[test]
-fn a_question_selects_what_it_wants() {
+fn dreq_with_diag_select_gets_selected_objects() {
     let mut bench = reserved();
     let responses = [first_response()];
     let wanted = [(11, 0), (3, 1), (3, 2), (9, 1), (13, 0), (15, 0), (200, 0)];
     let wanted = wanted.map(|(class_num, c_type)| Selected { class_num, c_type });
-    let asked = Diagnosis { select: Some(List::Items(&wanted)), ..question(&bench, &responses) };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let request = Diagnosis { select: Some(List::Items(&wanted)), ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let (_, onward) = one(&outcomes);
-    assert_eq!(onward.select, asked.select);
-    let told = onward.responses.iter().last().expect("its own");
+    assert_eq!(onward.select, request.select);
+    let responses_sent = onward.responses.iter().last().expect("its own");
     let objects: Vec<Object<'_>> =
-        objects_of(told.objects).map(|o| o.expect("whole").object).collect();
+        objects_of(responses_sent.objects).map(|o| o.expect("whole").object).collect();
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     assert_eq!(objects, [Object::RsvpHop(hop), Object::SenderTemplate(template())]);
 }
 
-/// The way ends where nothing is known, where enough nodes have answered, and where no more can be counted.
+/// A DREQ becomes a DREP where path state is missing, where enough nodes have answered, and where the hop count
+/// overflows.
 #[test]
-fn the_end_of_the_way_turns_the_question_into_the_answer() {
+fn dreq_at_end_of_path_becomes_drep() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
-    let strange = Session { port: 1, ..session() };
+    let request = dreq(&bench, &responses);
+    let unknown_session = Session { port: 1, ..session() };
     for (diagnosis, error) in [
-        (Diagnosis { session: strange, ..asked }, DiagResponse::NO_PATH_STATE),
-        (Diagnosis { diagnostic: Diagnostic { max_hops: 2, ..diagnostic() }, ..asked }, 0),
-        (Diagnosis { diagnostic: Diagnostic { hop_count: 254, ..diagnostic() }, ..asked }, 0),
+        (Diagnosis { session: unknown_session, ..request }, DiagResponse::NO_PATH_STATE),
+        (Diagnosis { diagnostic: Diagnostic { max_hops: 2, ..diagnostic() }, ..request }, 0),
+        (Diagnosis { diagnostic: Diagnostic { hop_count: 254, ..diagnostic() }, ..request }, 0),
     ] {
-        let outcomes = bench.arrives(ETH2, Body::Dreq(diagnosis));
+        let outcomes = bench.receive(ETH2, Body::Dreq(diagnosis));
         assert!(is_answer(&outcomes));
         let (how, answer) = one(&outcomes);
         assert_eq!((how.source, how.destination), (ip("10.0.2.1"), ip(REQUESTER)));
         assert!(!answer.diagnostic.more_fragments);
         let own = answer.responses.iter().last().expect("its own");
         assert_eq!((own.error, own.outgoing), (error, ip("10.0.2.1")));
-        // Along the route, the same goes to the node before.
+        // With a ROUTE the DREP goes to the node before.
         let route = Route { pointer: 1, nodes: List::Items(&[ip_of_downstream()]) };
         let outcomes =
-            bench.arrives(ETH2, Body::Dreq(Diagnosis { route: Some(route), ..diagnosis }));
+            bench.receive(ETH2, Body::Dreq(Diagnosis { route: Some(route), ..diagnosis }));
         let (how, answer) = one(&outcomes);
         assert_eq!(how.destination, ip(DOWNSTREAM));
         assert_eq!(answer.route.map(|route| (route.pointer, route.nodes.len())), Some((0, 1)));
@@ -180,39 +181,39 @@ fn ip_of_downstream() -> IpAddr {
     ip(DOWNSTREAM)
 }
 
-/// A hop on the way took some of the TTL: it speaks no RSVP. A handle that is none of ours leaves the way unknown.
+/// A hop decremented the TTL, so it does not support RSVP. With an unknown LIH the outgoing interface is unknown.
 #[test]
-fn hops_without_rsvp_and_unknown_handles_show() {
+fn dreq_over_hop_without_rsvp_reports_distance() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let mut asked = question(&bench, &responses);
-    asked.hop.lih = 12_345;
-    let octets = octets(Body::Dreq(asked), 64);
-    let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), 61, &octets);
+    let mut request = dreq(&bench, &responses);
+    request.hop.lih = 12_345;
+    let octets = octets(Body::Dreq(request), 64);
+    let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), 61, &octets);
     let (_, onward) = one(&outcomes);
     let own = onward.responses.iter().last().expect("its own");
     assert_eq!((own.ip_hops, own.outgoing), (4, ip("0.0.0.0")));
     assert!(objects_of(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
 }
 
-/// What was collected goes back first where the message would grow too long; the ROUTE goes where even that is too much.
+/// If the message would become too long, the responses are returned first; if even that is too long, ROUTE is dropped.
 #[test]
-fn what_is_too_long_goes_back_in_parts() {
+fn long_dreq_is_returned_in_fragments() {
     let mut bench = reserved();
     let responses = [first_response(); 3];
     let nodes = [ip(RECEIVER); 3];
     let route = Some(Route { pointer: 3, nodes: List::Items(&nodes) });
-    let asked = Diagnosis { route, ..question(&bench, &responses) };
-    let length = octets(Body::Dreq(asked), 64).len();
-    let told: usize = responses.iter().map(DiagResponse::object_len).sum();
+    let request = Diagnosis { route, ..dreq(&bench, &responses) };
+    let length = octets(Body::Dreq(request), 64).len();
+    let responses_sent: usize = responses.iter().map(DiagResponse::object_len).sum();
     for (path_mtu, parts, error, pointer) in [
         (length + 1_000, 1, 0, 4),
         (length + 100, 2, DiagResponse::PACKET_TOO_BIG, 4),
         (length, 2, DiagResponse::PACKET_TOO_BIG | DiagResponse::ROUTE_TOO_BIG, 1),
     ] {
         let path_mtu = path_mtu as u16;
-        let asked = Diagnosis { diagnostic: Diagnostic { path_mtu, ..diagnostic() }, ..asked };
-        let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+        let request = Diagnosis { diagnostic: Diagnostic { path_mtu, ..diagnostic() }, ..request };
+        let outcomes = bench.receive(ETH2, Body::Dreq(request));
         let sent = sent(&outcomes);
         assert_eq!(sent.len(), parts);
         if let [(how, Message { body: Body::Drep(part), .. }), _] = &sent[..] {
@@ -224,7 +225,7 @@ fn what_is_too_long_goes_back_in_parts() {
         let Some((_, Message { body: Body::Dreq(onward), .. })) = sent.last() else {
             panic!("it goes on: {sent:?}");
         };
-        let offset = if parts == 2 { told } else { 0 };
+        let offset = if parts == 2 { responses_sent } else { 0 };
         assert_eq!(usize::from(onward.diagnostic.fragment_offset), offset);
         assert!(!onward.diagnostic.more_fragments);
         assert_eq!(onward.responses.iter().last().map(|own| own.error), Some(error));
@@ -232,53 +233,53 @@ fn what_is_too_long_goes_back_in_parts() {
     }
 }
 
-/// A link with short packets on the way upstream makes the path MTU smaller; the largest message fits beside IP and UDP.
+/// A link with a small MTU upstream reduces the path MTU; the longest message fits beside IP and UDP.
 #[test]
-fn the_path_mtu_follows_the_links() {
+fn dreq_over_small_mtu_reduces_path_mtu() {
     let mut bench = reserved();
     let mut link = bench.interfaces.by_id(ETH1).expect("known").clone();
     link.mtu = 576;
     bench.interfaces.set(link);
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let request = dreq(&bench, &responses);
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     assert_eq!(one(&outcomes).1.diagnostic.path_mtu, 548);
 }
 
-/// Answers go back one node at a time, and from the last one to the requester.
+/// DREPs return one node at a time, and from the last one to the requester.
 #[test]
-fn answers_retrace_the_route() {
+fn drep_with_route_returns_hop_by_hop() {
     let mut bench = reserved();
     let responses = [first_response()];
     let nodes = [ip(DOWNSTREAM), ip("10.0.1.2")];
     let answer = |pointer| Diagnosis {
         route: Some(Route { pointer, nodes: List::Items(&nodes) }),
-        ..question(&reserved(), &responses)
+        ..dreq(&reserved(), &responses)
     };
-    let outcomes = bench.arrives(ETH1, Body::Drep(answer(1)));
+    let outcomes = bench.receive(ETH1, Body::Drep(answer(1)));
     let (how, passed) = one(&outcomes);
     assert_eq!(how.destination, ip(DOWNSTREAM));
     assert_eq!(passed.route.map(|route| route.pointer), Some(0));
-    // With nothing left of the route, or at the LAST-HOP itself, the requester is next.
+    // At the end of the route, or at the LAST-HOP itself, the requester is next.
     let at_last_hop = Diagnosis {
         diagnostic: Diagnostic { last_hop: ip("10.0.2.1"), ..diagnostic() },
         ..answer(2)
     };
     for last in [answer(0), at_last_hop] {
-        let outcomes = bench.arrives(ETH1, Body::Drep(last));
+        let outcomes = bench.receive(ETH1, Body::Drep(last));
         assert_eq!(one(&outcomes).0.destination, ip(REQUESTER));
     }
 }
 
-/// A requester with a port listens there, and need not speak RSVP.
+/// A requester with a port gets UDP, and need not support RSVP.
 #[test]
-fn who_speaks_no_rsvp_is_answered_inside_udp() {
+fn requester_with_port_gets_drep_in_udp() {
     let mut bench = reserved();
     let requester = FilterSpec { source: ip(REQUESTER), selector: SourceSelector::Port(5_353) };
     let diagnostic = Diagnostic { max_hops: 1, requester, ..diagnostic() };
     let responses = [first_response()];
-    let asked = Diagnosis { diagnostic, ..question(&bench, &responses) };
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let request = Diagnosis { diagnostic, ..dreq(&bench, &responses) };
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let [Outcome::Sent(how, octets)] = &outcomes[..] else { panic!("one packet: {outcomes:?}") };
     assert_eq!((how.protocol, how.source, how.destination), (17, ip("10.0.2.1"), ip(REQUESTER)));
     assert_eq!(octets[..4], [1_699_u16.to_be_bytes(), 5_353_u16.to_be_bytes()].concat());
@@ -287,38 +288,38 @@ fn who_speaks_no_rsvp_is_answered_inside_udp() {
     assert!(matches!(message.body, Body::Drep(answer) if answer.responses.len() == 2));
 }
 
-/// A question that has collected nothing is on its way to its LAST-HOP, which may not be this node.
+/// A DREQ without responses is on its way to its LAST-HOP, which may not be this node.
 #[test]
-fn questions_find_their_last_hop() {
+fn fresh_dreq_is_forwarded_to_last_hop() {
     let mut bench = reserved();
-    let asked = question(&bench, &[]);
-    let outcomes = bench.arrives(ETH2, Body::Dreq(asked));
+    let request = dreq(&bench, &[]);
+    let outcomes = bench.receive(ETH2, Body::Dreq(request));
     let (how, onward) = one(&outcomes);
-    assert_eq!((how.destination, onward), (ip(RECEIVER), asked));
-    // Here it starts: by the way that the data takes, not the one that the question came.
+    assert_eq!((how.destination, onward), (ip(RECEIVER), request));
+    // It starts here, so the outgoing interface is that of the data, not that of the DREQ.
     let diagnostic = Diagnostic { last_hop: ip("10.0.1.2"), ..diagnostic() };
     let hop = RsvpHop { address: ip(REQUESTER), lih: 0 };
-    let outcomes = bench.arrives(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
+    let outcomes = bench.receive(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..request }));
     let own = one(&outcomes).1.responses.iter().last().expect("its own");
     assert_eq!(own.outgoing, ip("10.0.2.1"));
     assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
 }
 
-/// Answers must not be sent where no single node is, nor past the route, nor to those who did not ask.
+/// DREPs are not sent to addresses other than unicast, nor beyond the route, nor to nodes without a request.
 #[test]
-fn what_makes_no_sense_is_dropped() {
+fn invalid_diagnostics_are_dropped() {
     let mut bench = reserved();
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
+    let request = dreq(&bench, &responses);
     for address in ["224.0.0.1", "255.255.255.255", "127.0.0.1", "0.0.0.0"] {
         let requester = FilterSpec { source: ip(address), selector: SourceSelector::Port(0) };
         for diagnostic in [
             Diagnostic { requester, ..diagnostic() },
             Diagnostic { last_hop: ip(address), ..diagnostic() },
         ] {
-            let asked = Diagnosis { diagnostic, ..asked };
-            for body in [Body::Dreq(asked), Body::Drep(asked)] {
-                assert_eq!(dropped(&bench.arrives(ETH2, body)), Some(DropReason::BadHop));
+            let request = Diagnosis { diagnostic, ..request };
+            for body in [Body::Dreq(request), Body::Drep(request)] {
+                assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::BadHop));
             }
         }
     }
@@ -329,33 +330,33 @@ fn what_makes_no_sense_is_dropped() {
         (vec![ip("192.0.2.1")], 1, DropReason::NoRoute),
     ] {
         let route = Some(Route { pointer, nodes: List::Items(&nodes) });
-        let outcomes = bench.arrives(ETH1, Body::Drep(Diagnosis { route, ..asked }));
+        let outcomes = bench.receive(ETH1, Body::Drep(Diagnosis { route, ..request }));
         assert_eq!(dropped(&outcomes), Some(reason));
     }
-    let stray = bench.arrives(ETH1, Body::Drep(asked));
+    let stray = bench.receive(ETH1, Body::Drep(request));
     assert_eq!(dropped(&stray), Some(DropReason::NotForUs));
     let requester = FilterSpec { source: ip("10.0.2.1"), selector: SourceSelector::Port(0) };
     let diagnostic = Diagnostic { requester, ..diagnostic() };
-    let unasked = bench.arrives(ETH1, Body::Drep(Diagnosis { diagnostic, ..asked }));
+    let unasked = bench.receive(ETH1, Body::Drep(Diagnosis { diagnostic, ..request }));
     assert_eq!(dropped(&unasked), Some(DropReason::NotForUs));
 }
 
 #[test]
-fn so_many_a_second_are_answered_and_none_where_it_is_switched_off() {
+fn dreqs_over_rate_limit_or_disabled_are_dropped() {
     let diagnostics = Settings { per_second: 5, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
     let responses = [first_response()];
-    let asked = question(&bench, &responses);
-    let ask = |bench: &mut Bench| dropped(&bench.arrives(ETH2, Body::Dreq(asked)));
+    let request = dreq(&bench, &responses);
+    let ask = |bench: &mut Bench| dropped(&bench.receive(ETH2, Body::Dreq(request)));
     let refused = (0..20).filter(|_| ask(&mut bench) == Some(DropReason::Limit)).count();
     assert_eq!(refused, 15);
     bench.now = bench.now + Duration::from_secs(1);
     assert_eq!(ask(&mut bench), None);
     let diagnostics = Settings { answer: false, ..Settings::default() };
     let mut bench = reserved_with(Config { diagnostics, ..Config::default() });
-    let asked = question(&bench, &responses);
-    for body in [Body::Dreq(asked), Body::Drep(asked)] {
-        assert_eq!(dropped(&bench.arrives(ETH2, body)), Some(DropReason::DiagnosticsOff));
+    let request = dreq(&bench, &responses);
+    for body in [Body::Dreq(request), Body::Drep(request)] {
+        assert_eq!(dropped(&bench.receive(ETH2, body)), Some(DropReason::DiagnosticsOff));
     }
     assert_eq!(bench.engine.counters().received[7..9], [1, 1]);
 }
@@ -368,13 +369,13 @@ fn address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// Any question or answer of IPv4, mostly about a sender that is known.
+/// Any DREQ or DREP of IPv4, mostly about a known sender.
 fn diagnostics() -> impl Strategy<Value = Diagnostic> {
     let port = prop_oneof![Just(0), any::<u16>()];
     let numbers = (any::<u8>(), any::<u8>(), any::<bool>(), any::<u16>(), any::<u16>());
     (numbers, address(), address(), port, any::<bool>()).prop_map(
         |((max_hops, hop_count, more, path_mtu, offset), last_hop, to, port, known)| {
-            let strange = FilterSpec { source: to, selector: SourceSelector::Port(port) };
+            let unknown_session = FilterSpec { source: to, selector: SourceSelector::Port(port) };
             Diagnostic {
                 max_hops,
                 hop_count,
@@ -382,8 +383,8 @@ fn diagnostics() -> impl Strategy<Value = Diagnostic> {
                 path_mtu,
                 fragment_offset: offset,
                 last_hop,
-                sender: if known { template() } else { strange },
-                requester: strange,
+                sender: if known { template() } else { unknown_session },
+                requester: unknown_session,
                 ..diagnostic()
             }
         },
@@ -391,21 +392,21 @@ fn diagnostics() -> impl Strategy<Value = Diagnostic> {
 }
 
 proptest! {
-    /// Whatever is asked or answered: two messages at most, which can be read, and no longer than what came, but for what
-    /// this node adds; no state changes.
+    /// For any input: at most two messages, which can be parsed and are no longer than the input plus this node's
+    /// response; no state changes.
     #[test]
-    fn nothing_that_is_asked_does_harm(
+    fn arbitrary_diagnostics_change_no_state(
         diagnostic in diagnostics(),
         is_question: bool,
         lih in prop_oneof![Just(1_u32), Just(2), any::<u32>()],
         route in proptest::option::of((any::<u8>(), proptest::collection::vec(address(), 0..20))),
-        told in 0_usize..20,
+        responses_sent in 0_usize..20,
         wanted in proptest::option::of(proptest::collection::vec(any::<(u8, u8)>(), 0..20)),
         ttl: u8,
     ) {
         let mut bench = reserved();
         let before = bench.engine.population();
-        let responses = vec![first_response(); told];
+        let responses = vec![first_response(); responses_sent];
         let wanted: Option<Vec<Selected>> = wanted.map(|wanted| {
             wanted.into_iter().map(|(class_num, c_type)| Selected { class_num, c_type }).collect()
         });
@@ -417,11 +418,11 @@ proptest! {
                 pointer: *pointer,
                 nodes: List::Items(nodes),
             }),
-            ..question(&bench, &responses)
+            ..dreq(&bench, &responses)
         };
         let body = if is_question { Body::Dreq(diagnosis) } else { Body::Drep(diagnosis) };
         let octets = octets(body, 64);
-        let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), ttl, &octets);
+        let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), ttl, &octets);
         let mut messages = 0;
         for outcome in &outcomes {
             let Outcome::Sent(how, sent) = outcome else { continue };

@@ -1,4 +1,4 @@
-//! Routes that depend on the flow: state, messages and reservations go where the host says that the flow does.
+//! Routes that depend on the flow: state, messages and reservations follow the route of the flow.
 
 mod common;
 
@@ -11,20 +11,20 @@ use earmark_core::{Flow, FlowResolver, Hop, HostEvent, InterfaceId, Outgoing, Pr
 use earmark_rsvp::Event;
 use earmark_wire::rsvp::Body;
 
-/// Sends all flows the same way, and remembers what it was asked.
+/// A host that routes all flows alike and records the lookups.
 #[derive(Clone, Debug, Default)]
 struct Host(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     hop: Option<Hop>,
-    asked: Vec<(Flow, Option<InterfaceId>)>,
+    lookups: Vec<(Flow, Option<InterfaceId>)>,
 }
 
 impl FlowResolver for Host {
     fn resolve(&mut self, flow: &Flow, incoming: Option<InterfaceId>) -> Resolution {
         let mut state = self.0.lock().expect("alive");
-        state.asked.push((*flow, incoming));
+        state.lookups.push((*flow, incoming));
         state.hop.map_or(Resolution::Nowhere, Resolution::Through)
     }
 }
@@ -35,8 +35,8 @@ impl Host {
         self.0.lock().expect("alive").hop = Some(hop);
     }
 
-    fn asked(&self) -> Vec<(Flow, Option<InterfaceId>)> {
-        std::mem::take(&mut self.0.lock().expect("alive").asked)
+    fn lookups(&self) -> Vec<(Flow, Option<InterfaceId>)> {
+        std::mem::take(&mut self.0.lock().expect("alive").lookups)
     }
 }
 
@@ -44,7 +44,7 @@ fn prefix() -> Prefix {
     "10.0.9.0/24".parse().expect("a prefix")
 }
 
-/// A router that reaches the receiver by two next hops, the first of which is on eth2.
+/// A router with two next hops to the receiver, the first of which is on eth2.
 fn fork() -> (Bench, Host) {
     let mut router = router();
     router.add_interface(ETH3, "10.0.3.1");
@@ -54,17 +54,17 @@ fn fork() -> (Bench, Host) {
     (router, host)
 }
 
-/// How the messages among what came about leave.
-fn leave(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, Option<IpAddr>)> {
+/// Interface and next hop of each sent message.
+fn sent_routes(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, Option<IpAddr>)> {
     sent(outcomes).iter().map(|(how, _)| (how.interface, how.next_hop)).collect()
 }
 
 #[test]
-fn path_leaves_by_the_next_hop_of_its_flow_and_refreshes_ask_no_more() {
+fn path_uses_next_hop_of_flow_and_refreshes_need_no_lookup() {
     let (mut router, host) = fork();
     host.send_through(ETH3, "10.0.3.2");
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
-    assert_eq!(leave(&outcomes), [(Some(ETH3), Some(ip("10.0.3.2")))]);
+    let outcomes = router.receive(ETH1, Body::Path(path()));
+    assert_eq!(sent_routes(&outcomes), [(Some(ETH3), Some(ip("10.0.3.2")))]);
     let flow = Flow {
         destination: ip(RECEIVER),
         source: Some(ip(SENDER)),
@@ -75,28 +75,30 @@ fn path_leaves_by_the_next_hop_of_its_flow_and_refreshes_ask_no_more() {
         destination_open: 0,
         source_open: 0,
     };
-    assert_eq!(host.asked(), [(flow, Some(ETH1))]);
+    assert_eq!(host.lookups(), [(flow, Some(ETH1))]);
     for _ in 0..3 {
-        router.arrives(ETH1, Body::Path(path()));
+        router.receive(ETH1, Body::Path(path()));
         let refreshes = router.pass(Duration::from_secs(40));
         assert!(!sent(&refreshes).is_empty());
-        assert!(leave(&refreshes).iter().all(|how| *how == (Some(ETH3), Some(ip("10.0.3.2")))));
+        assert!(
+            sent_routes(&refreshes).iter().all(|how| *how == (Some(ETH3), Some(ip("10.0.3.2"))))
+        );
     }
-    assert_eq!(host.asked(), []);
-    let torn = router.arrives(ETH1, Body::PathTear(path_tear()));
-    assert_eq!(leave(&torn), [(Some(ETH3), Some(ip("10.0.3.2")))]);
+    assert_eq!(host.lookups(), []);
+    let torn = router.receive(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(sent_routes(&torn), [(Some(ETH3), Some(ip("10.0.3.2")))]);
 }
 
 #[test]
 fn reservation_is_made_where_the_flow_goes_and_moves_with_it() {
     let (mut router, host) = fork();
     host.send_through(ETH3, "10.0.3.2");
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let resv = |router: &mut Bench, interface: InterfaceId, hop: &str| {
         let flows = [flow(2)];
         let mut resv = resv(&flows);
         (resv.hop.address, resv.hop.lih) = (ip(hop), interface.0);
-        router.arrives(interface, Body::Resv(resv))
+        router.receive(interface, Body::Resv(resv))
     };
     let installed = |outcomes: &[Outcome]| -> Vec<InterfaceId> {
         let installed = |outcome: &Outcome| match outcome {
@@ -110,7 +112,7 @@ fn reservation_is_made_where_the_flow_goes_and_moves_with_it() {
     router.routes.flows_changed(prefix());
     router.host(HostEvent::RouteChanged(prefix()));
     let moved = router.pass(Duration::from_secs(3));
-    assert_eq!(leave(&moved)[0], (Some(ETH2), Some(ip(DOWNSTREAM))));
+    assert_eq!(sent_routes(&moved)[0], (Some(ETH2), Some(ip(DOWNSTREAM))));
     assert_eq!(installed(&resv(&mut router, ETH2, DOWNSTREAM)), [ETH2]);
     let ended = router.pass(Duration::from_secs(4));
     assert!(ended.iter().any(|outcome| matches!(outcome, Outcome::Removed(_))), "the old way ends");
@@ -120,21 +122,21 @@ fn reservation_is_made_where_the_flow_goes_and_moves_with_it() {
 fn path_goes_to_another_router_of_the_same_link_at_once() {
     let (mut router, host) = fork();
     host.send_through(ETH2, DOWNSTREAM);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     router.routes.flows_changed(prefix());
     router.host(HostEvent::RouteChanged(prefix()));
     assert_eq!(sent(&router.pass(Duration::from_secs(3))), [], "nothing is new");
     host.send_through(ETH2, "10.0.2.7");
     router.routes.flows_changed(prefix());
     router.host(HostEvent::RouteChanged(prefix()));
-    let told = router.pass(Duration::from_secs(3));
-    assert_eq!(leave(&told), [(Some(ETH2), Some(ip("10.0.2.7")))]);
+    let outcomes = router.pass(Duration::from_secs(3));
+    assert_eq!(sent_routes(&outcomes), [(Some(ETH2), Some(ip("10.0.2.7")))]);
 }
 
 #[test]
 fn flow_without_route_is_dropped_whatever_its_destination_has() {
     let (mut router, _) = fork();
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH1, Body::Path(path()));
     assert_eq!(sent(&outcomes), []);
     let is_dropped = |event: &Event| matches!(event, Event::Dropped { .. });
     assert!(events(&outcomes).iter().any(is_dropped), "{outcomes:?}");
@@ -144,11 +146,11 @@ fn flow_without_route_is_dropped_whatever_its_destination_has() {
 fn confirmation_follows_the_flow_to_the_receiver() {
     let (mut router, host) = fork();
     host.send_through(ETH3, "10.0.3.2");
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(2)];
     let mut resv = resv(&flows);
     (resv.hop.address, resv.hop.lih, resv.confirm) = (ip("10.0.3.2"), ETH3.0, Some(ip(RECEIVER)));
-    router.arrives(ETH3, Body::Resv(resv));
+    router.receive(ETH3, Body::Resv(resv));
     let confirmation = earmark_wire::rsvp::ResvConf {
         session: session(),
         error: earmark_wire::rsvp::ErrorSpec {
@@ -161,7 +163,7 @@ fn confirmation_follows_the_flow_to_the_receiver() {
         carried: earmark_wire::rsvp::Carried::Objects(&[]),
         flows: resv.flows,
     };
-    let outcomes = router.arrives(ETH1, Body::ResvConf(confirmation));
+    let outcomes = router.receive(ETH1, Body::ResvConf(confirmation));
     let hows: Vec<Outgoing> = sent(&outcomes).iter().map(|(how, _)| *how).collect();
     assert_eq!(hows.len(), 1);
     assert_eq!((hows[0].interface, hows[0].next_hop), (Some(ETH3), Some(ip("10.0.3.2"))));

@@ -1,4 +1,4 @@
-//! The integrity handshake (RFC 2747 section 4.3): who is challenged, when, and what an answer is good for.
+//! Integrity handshake (RFC 2747 section 4.3): challenges and responses.
 
 mod common;
 #[path = "common/signing.rs"]
@@ -38,64 +38,64 @@ fn answer(challenge: Challenge, sequence: u64) -> Vec<u8> {
     octets
 }
 
-/// RFC 2747 section 4.3: the first message earns a challenge, the answer opens the association, and what is older than
-/// the answer is not heard any more.
+/// RFC 2747 section 4.3: the first message causes a challenge, the response opens the association, and older messages
+/// are dropped.
 #[test]
-fn a_new_neighbor_has_to_answer_a_challenge() {
+fn new_neighbor_must_answer_challenge() {
     let mut bench = secured(challenging(HandshakeMode::Offered));
     let own = ip("10.0.1.2");
     let fresh = |sequence| Signer { sequence, flags: Integrity::HANDSHAKE, ..SIGNER };
-    let outcomes = path_arrives(&mut bench, &fresh(10).sign(&path_octets()));
+    let outcomes = receive_path(&mut bench, &fresh(10).sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::HandshakePending]);
     let (to, first) = challenge_in(&outcomes).expect("it is challenged");
     assert_eq!((to, first.key_id), (ip(UPSTREAM), KEY));
     assert_eq!(sent(&outcomes)[0].1.integrity, None, "a challenge is not signed");
 
-    // More messages bring no more challenges; time does, each with a cookie of its own.
-    let outcomes = path_arrives(&mut bench, &fresh(11).sign(&path_octets()));
+    // Further messages cause no more challenges; time does, each with a new cookie.
+    let outcomes = receive_path(&mut bench, &fresh(11).sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::HandshakePending]);
     assert_eq!(challenge_in(&outcomes), None);
     let (_, second) = challenge_in(&bench.pass(Duration::from_secs(1))).expect("again");
     assert_ne!(first.cookie, second.cookie);
 
     for wrong in [first, Challenge { key_id: 1, ..second }] {
-        let outcomes = bench.octets_arrive(ETH1, own, 64, &answer(wrong, 100));
+        let outcomes = bench.receive_octets(ETH1, own, 64, &answer(wrong, 100));
         assert_eq!(dropped(&outcomes), [DropReason::UnknownChallenge]);
     }
     let mut forged = answer(second, 100);
     forged[40] ^= 1;
-    let outcomes = bench.octets_arrive(ETH1, own, 64, &forged);
+    let outcomes = bench.receive_octets(ETH1, own, 64, &forged);
     assert_eq!(dropped(&outcomes), [DropReason::WrongDigest]);
-    assert_eq!(bench.octets_arrive(ETH1, own, 64, &answer(second, 100)), []);
-    let outcomes = bench.octets_arrive(ETH1, own, 64, &answer(second, 101));
+    assert_eq!(bench.receive_octets(ETH1, own, 64, &answer(second, 100)), []);
+    let outcomes = bench.receive_octets(ETH1, own, 64, &answer(second, 101));
     assert_eq!(dropped(&outcomes), [DropReason::UnknownChallenge], "it was answered");
 
-    let outcomes = path_arrives(&mut bench, &fresh(50).sign(&path_octets()));
+    let outcomes = receive_path(&mut bench, &fresh(50).sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::Replayed]);
-    path_arrives(&mut bench, &fresh(101).sign(&path_octets()));
+    receive_path(&mut bench, &fresh(101).sign(&path_octets()));
     assert_eq!(bench.engine.population().0, 1);
     assert_eq!(challenge_in(&bench.pass(Duration::from_secs(20))), None, "that is over");
 }
 
 #[test]
-fn an_unanswered_challenge_is_given_up() {
+fn unanswered_challenge_is_given_up() {
     let mut bench = secured(challenging(HandshakeMode::Required));
     let signer = Signer { flags: Integrity::HANDSHAKE, ..SIGNER };
-    path_arrives(&mut bench, &signer.sign(&path_octets()));
+    receive_path(&mut bench, &signer.sign(&path_octets()));
     let outcomes = bench.pass(Duration::from_secs(300));
     assert_eq!(sent(&outcomes).len(), 4, "five in all, at 0, 1, 3, 7 and 15 s");
     assert_eq!(bench.engine.counters().dropped[DropReason::NotSigned as usize], 0);
-    // Who says that it will not answer is not asked, and not heard.
-    let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    // A sender without the flag HF is neither challenged nor accepted.
+    let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     assert_eq!(dropped(&outcomes), [DropReason::HandshakePending]);
     assert_eq!(challenge_in(&outcomes), None);
     let mut lenient = secured(challenging(HandshakeMode::Offered));
-    assert_eq!(dropped(&path_arrives(&mut lenient, &SIGNER.sign(&path_octets()))), []);
+    assert_eq!(dropped(&receive_path(&mut lenient, &SIGNER.sign(&path_octets()))), []);
 }
 
-/// A neighbour that a key names is challenged before it says anything, for as long as it takes.
+/// A neighbour that a key names is challenged before it sends anything, until it answers.
 #[test]
-fn named_neighbors_are_challenged_in_advance() {
+fn neighbor_named_by_key_is_challenged_in_advance() {
     let mut settings = challenging(HandshakeMode::Offered);
     settings.keys[0].neighbors = vec![ip(UPSTREAM)];
     let mut bench = secured(settings);
@@ -115,19 +115,19 @@ fn named_neighbors_are_challenged_in_advance() {
         })
         .expect("again and again");
     assert!(sent(&outcomes).len() > 15);
-    assert_eq!(bench.octets_arrive(ETH1, ip("10.0.1.2"), 64, &answer(last, 5)), []);
-    let outcomes = path_arrives(&mut bench, &Signer { sequence: 6, ..SIGNER }.sign(&path_octets()));
+    assert_eq!(bench.receive_octets(ETH1, ip("10.0.1.2"), 64, &answer(last, 5)), []);
+    let outcomes = receive_path(&mut bench, &Signer { sequence: 6, ..SIGNER }.sign(&path_octets()));
     assert_eq!(dropped(&outcomes), []);
 }
 
-/// The other side: a challenge is answered under signature, and what the challenger has just missed is sent once more.
+/// A challenge gets a signed response, and the messages that the challenger has just dropped are sent again.
 #[test]
-fn a_challenge_is_answered_and_the_last_second_repeated() {
+fn challenge_is_answered_and_recent_messages_are_resent() {
     let mut bench = router_with_key();
-    let first = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    let first = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     let challenge = Challenge { key_id: KEY, cookie: 0xfeed };
     let octets_of_it = octets(Body::IntegrityChallenge(challenge), 64);
-    let ask = |bench: &mut Bench| bench.octets_arrive(ETH2, ip("10.0.2.1"), 64, &octets_of_it);
+    let ask = |bench: &mut Bench| bench.receive_octets(ETH2, ip("10.0.2.1"), 64, &octets_of_it);
     let outcomes = ask(&mut bench);
     let repeated = sent_octets(&outcomes);
     assert_eq!(repeated.len(), 2);
@@ -142,24 +142,25 @@ fn a_challenge_is_answered_and_the_last_second_repeated() {
     assert_eq!(sent_octets(&ask(&mut bench)).len(), 1, "but not a third time");
 
     let unknown = octets(Body::IntegrityChallenge(Challenge { key_id: 1, cookie: 1 }), 64);
-    let outcomes = bench.octets_arrive(ETH2, ip("10.0.2.1"), 64, &unknown);
+    let outcomes = bench.receive_octets(ETH2, ip("10.0.2.1"), 64, &unknown);
     assert_eq!(dropped(&outcomes), [DropReason::UnknownKey]);
-    // Anybody can send challenges, so not all are answered.
+    // Anyone can send challenges, so responses are limited.
     let answered = (0..500).filter(|_| !sent_octets(&ask(&mut bench)).is_empty()).count();
     assert_eq!(answered, 98, "a hundred a second");
 }
 
-/// RFC 2747 section 5.2: keys can be taken away and added while the engine runs. What is known by those that stay is kept.
+/// RFC 2747 section 5.2: keys can be removed and added while the engine runs. Associations of the remaining ones are
+/// kept.
 #[test]
-fn keys_can_be_replaced() {
+fn replaced_keys_keep_associations_of_remaining_keys() {
     let mut bench = router_with_key();
     let path = |sequence, key| Signer { sequence, key, ..SIGNER }.sign(&path_octets());
-    path_arrives(&mut bench, &path(5, KEY));
+    receive_path(&mut bench, &path(5, KEY));
     let keys = vec![key(KEY, Algorithm::HmacSha256), key(9, Algorithm::HmacSha256)];
     bench.command(earmark_rsvp::Command::Keys { keys });
-    assert_eq!(dropped(&path_arrives(&mut bench, &path(5, KEY))), [DropReason::Replayed]);
-    assert_eq!(dropped(&path_arrives(&mut bench, &path(1, 9))), []);
+    assert_eq!(dropped(&receive_path(&mut bench, &path(5, KEY))), [DropReason::Replayed]);
+    assert_eq!(dropped(&receive_path(&mut bench, &path(1, 9))), []);
     bench.command(earmark_rsvp::Command::Keys { keys: vec![key(9, Algorithm::HmacSha256)] });
-    assert_eq!(dropped(&path_arrives(&mut bench, &path(6, KEY))), [DropReason::UnknownKey]);
-    assert_eq!(dropped(&path_arrives(&mut bench, &path(2, 9))), []);
+    assert_eq!(dropped(&receive_path(&mut bench, &path(6, KEY))), [DropReason::UnknownKey]);
+    assert_eq!(dropped(&receive_path(&mut bench, &path(2, 9))), []);
 }

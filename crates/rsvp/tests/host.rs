@@ -1,4 +1,4 @@
-//! Hosts: applications that send and receive, by the interface of RFC 2205 section 3.11.1.
+//! Hosts: sending and receiving applications, by the interface of RFC 2205 section 3.11.1.
 
 mod common;
 
@@ -38,9 +38,9 @@ fn rejection(outcomes: &[Outcome]) -> Option<Rejection> {
     })
 }
 
-/// SENDER: the first Path leaves at once, with the application's TTL and an ADSPEC that counts this host's own link.
+/// SENDER: the first Path is sent at once, with the application's TTL and an ADSPEC that includes this host's own link.
 #[test]
-fn a_sender_announces_itself() {
+fn sender_command_sends_path_at_once() {
     let mut host = sender();
     assert_eq!(host.command(open()), []);
     let outcomes = host.command(send(2));
@@ -52,7 +52,7 @@ fn a_sender_announces_itself() {
     let adspec = path.sender.adspec.expect("an ADSPEC goes along");
     let adspec = earmark_wire::intserv::Adspec::parse(adspec).expect("it can be read");
     assert_eq!((adspec.general.hops, adspec.general.mtu), (1, 1500));
-    // It is refreshed for ever, without any input.
+    // Refreshed without any input.
     let refreshes = sent_kinds(&host.pass(Duration::from_secs(300)));
     assert!(refreshes.len() >= 6 && refreshes.iter().all(|kind| *kind == "Path"), "{refreshes:?}");
 }
@@ -61,9 +61,9 @@ fn sent_kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
 }
 
-/// An unspecified source address becomes the host's own.
+/// An unspecified source address is replaced by the host's own.
 #[test]
-fn a_sender_without_address_gets_the_hosts() {
+fn sender_without_address_gets_host_address() {
     let mut host = sender();
     host.command(open());
     let template = FilterSpec { source: ip("0.0.0.0"), selector: SourceSelector::Port(4000) };
@@ -74,13 +74,14 @@ fn a_sender_without_address_gets_the_hosts() {
     assert_eq!(path.sender.template.source, ip("10.0.2.1"));
 }
 
-/// RESV_EVENT: the reservation is made on the host's own link, and the application hears of it and of its changes.
+/// RESV_EVENT: the reservation is made on the host's own link, and the application is notified of it and of its
+/// changes.
 #[test]
-fn a_sender_hears_of_its_reservation() {
+fn sender_is_notified_of_reservation() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
-    let outcomes = host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(host.held(), Rate::from_mbps(2));
     let expected = Event::Resv {
         application: APPLICATION,
@@ -97,22 +98,22 @@ fn a_sender_hears_of_its_reservation() {
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
     assert_eq!(sent_kinds(&outcomes), Vec::<&str>::new(), "there is nobody upstream");
 
-    let outcomes = host.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    let outcomes = host.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let gone = Event::ResvGone { application: APPLICATION, session: session(), filter: template() };
     assert!(events(&outcomes).contains(&gone));
     assert_eq!(host.held(), Rate::ZERO);
 }
 
-/// RFC 2205 section 2.6: the last node on the way to the sender confirms, to the receiver that asked.
+/// RFC 2205 section 2.6: the last node towards the sender confirms, to the receiver that requested it.
 #[test]
-fn a_sender_confirms() {
+fn sender_host_sends_confirmation() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.confirm = Some(ip(RECEIVER));
-    let outcomes = host.arrives(ETH2, Body::Resv(request));
+    let outcomes = host.receive(ETH2, Body::Resv(request));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message") };
     assert_eq!((how.destination, how.router_alert), (ip(RECEIVER), true));
@@ -122,15 +123,15 @@ fn a_sender_confirms() {
     assert_eq!(confirmation.error.node, ip("10.0.2.1"));
 }
 
-/// RESERVE: nothing can be reserved before a Path came; then a Resv goes to the previous hop, with a wish for
-/// confirmation if that was asked.
+/// RESERVE: nothing can be reserved before a Path has arrived; then a Resv goes to the previous hop, with RESV_CONFIRM
+/// if requested.
 #[test]
-fn a_receiver_reserves() {
+fn reserve_command_after_path_sends_resv() {
     let mut host = receiver();
     host.command(open());
     assert_eq!(rejection(&host.command(reserve(2, true))), Some(Rejection::NoSuchSender));
 
-    let outcomes = host.arrives(ETH1, Body::Path(path()));
+    let outcomes = host.receive(ETH1, Body::Path(path()));
     assert_eq!(sent(&outcomes), [], "the Path has arrived");
     let announced = Event::Path {
         application: APPLICATION,
@@ -151,18 +152,18 @@ fn a_receiver_reserves() {
     assert!(!outcomes.iter().any(|o| matches!(o, Outcome::Installed(_))), "nothing to queue here");
 }
 
-/// RFC 2205 section 3.11.1: an application that comes late hears of senders that are there already.
+/// RFC 2205 section 3.11.1: an application that opens a session gets PATH_EVENT for known senders.
 #[test]
-fn a_late_application_hears_of_known_senders() {
+fn new_session_is_notified_of_known_senders() {
     let mut host = receiver();
-    host.arrives(ETH1, Body::Path(path()));
-    let heard = events(&host.command(open()));
-    assert!(matches!(heard[..], [Event::Path { application: APPLICATION, .. }]), "{heard:?}");
+    host.receive(ETH1, Body::Path(path()));
+    let reported = events(&host.command(open()));
+    assert!(matches!(reported[..], [Event::Path { application: APPLICATION, .. }]), "{reported:?}");
 }
 
-/// The confirmation travels hop by hop: a router passes it on, the receiver's host tells the application.
+/// The ResvConf travels hop by hop: a router forwards it, the receiver's host notifies the application.
 #[test]
-fn a_confirmation_arrives() {
+fn confirmation_is_forwarded_to_application() {
     let flows = [flow(2)];
     let confirmation = ResvConf {
         session: session(),
@@ -177,7 +178,7 @@ fn a_confirmation_arrives() {
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
     let mut between = router();
-    let outcomes = between.arrives(ETH1, Body::ResvConf(confirmation));
+    let outcomes = between.receive(ETH1, Body::ResvConf(confirmation));
     let passed = sent(&outcomes);
     let [(how, message)] = &passed[..] else { panic!("one message") };
     assert_eq!((how.interface, how.destination, how.ttl), (Some(ETH2), ip(RECEIVER), 62));
@@ -185,16 +186,16 @@ fn a_confirmation_arrives() {
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, true));
-    let outcomes = host.arrives(ETH1, Body::ResvConf(confirmation));
+    let outcomes = host.receive(ETH1, Body::ResvConf(confirmation));
     let expected = Event::Confirmed {
         application: APPLICATION,
         session: session(),
         node: ip("10.0.0.1"),
         style: Style::FixedFilter,
         filters: Filters::One(template()),
-        // Without an ADSPEC nobody has counted the nodes.
+        // Without an ADSPEC the number of nodes is unknown.
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
@@ -204,12 +205,11 @@ fn a_confirmation_arrives() {
     assert_eq!(events(&outcomes), [expected]);
 }
 
-/// RESV_ERR: with NotGuilty where this receiver asked for less than what failed; it does not hear of it where what it
-/// has asked for stands.
+/// RESV_ERR: with NotGuilty if this receiver requested less than what failed; no upcall if its reservation remains.
 #[test]
-fn a_receiver_hears_of_errors() {
+fn receiver_is_notified_of_resv_err() {
     let (in_place, not_guilty) = (ErrorSpec::IN_PLACE, ErrorSpec::NOT_GUILTY);
-    for (asked, flags, told) in [
+    for (requested, flags, expected) in [
         (2, 0, Some(not_guilty)),
         (2, in_place, None),
         (5, 0, Some(0)),
@@ -217,8 +217,8 @@ fn a_receiver_hears_of_errors() {
     ] {
         let mut host = receiver();
         host.command(open());
-        host.arrives(ETH1, Body::Path(path()));
-        host.command(reserve(asked, false));
+        host.receive(ETH1, Body::Path(path()));
+        host.command(reserve(requested, false));
         let flows = [flow(5)];
         let failed = ErrorSpec {
             node: ip("10.0.0.254"),
@@ -234,19 +234,19 @@ fn a_receiver_hears_of_errors() {
             carried: Carried::Objects(&[]),
             flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
         };
-        let outcomes = host.arrives(ETH1, Body::ResvErr(message));
+        let outcomes = host.receive(ETH1, Body::ResvErr(message));
         let error = events(&outcomes).iter().find_map(|event| match event {
             Event::ResvError { error, .. } => Some(*error),
             _ => None,
         });
-        let told = told.map(|flags| ErrorSpec { flags, ..failed });
-        assert_eq!(error, told, "asked for {asked}, flags {flags}");
+        let expected = expected.map(|flags| ErrorSpec { flags, ..failed });
+        assert_eq!(error, expected, "asked for {requested}, flags {flags}");
     }
 }
 
 /// PATH_ERROR reaches the application whose Path it is about.
 #[test]
-fn a_sender_hears_of_errors() {
+fn sender_is_notified_of_path_err() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -262,63 +262,63 @@ fn a_sender_hears_of_errors() {
         carried: Carried::Objects(&[]),
         sender: Some((template(), Some(tspec(2)))),
     };
-    let heard = events(&host.arrives(ETH2, Body::PathErr(message)));
+    let reported = events(&host.receive(ETH2, Body::PathErr(message)));
     let expected = Event::PathError {
         application: APPLICATION,
         session: session(),
         error,
         template: template(),
     };
-    assert_eq!(heard, [expected]);
+    assert_eq!(reported, [expected]);
 }
 
-/// RELEASE: what was sent is torn downstream, what was reserved is torn upstream, and refreshes end.
+/// RELEASE: the sender is torn downstream, the reservation upstream, and refreshes end.
 #[test]
-fn release_takes_everything_back() {
+fn release_command_tears_everything() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
-    host.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(sent_kinds(&host.command(RELEASE)), ["PathTear"]);
     assert_eq!(host.held(), Rate::ZERO);
     assert_eq!(host.pass(Duration::from_secs(500)), []);
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
     assert_eq!(sent_kinds(&host.command(RELEASE)), ["ResvTear"]);
     assert_eq!(rejection(&host.command(RELEASE)), Some(Rejection::NoSession));
     assert_eq!(host.engine.population(), (1, 1, 0));
 }
 
-/// A sender that goes takes the local reservation with it, and those that listened hear of it.
+/// The end of a sender ends the local reservation, and its receivers are notified.
 #[test]
-fn a_receiver_hears_that_a_sender_went() {
+fn receiver_is_notified_of_sender_end() {
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
-    let heard = events(&host.arrives(ETH1, Body::PathTear(path_tear())));
+    let reported = events(&host.receive(ETH1, Body::PathTear(path_tear())));
     let gone =
         Event::PathGone { application: APPLICATION, session: session(), template: template() };
-    assert!(heard.contains(&gone), "{heard:?}");
+    assert!(reported.contains(&gone), "{reported:?}");
     assert_eq!(host.engine.population(), (0, 0, 0));
-    // It may come again.
-    assert!(matches!(events(&host.arrives(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
+    // The sender may return.
+    assert!(matches!(events(&host.receive(ETH1, Body::Path(path())))[..], [_, Event::Path { .. }]));
 }
 
-/// Two applications of one host: the sender gets the larger of both requests, and the smaller when the larger goes.
+/// Two applications of one host: the request upstream is the larger of both, and the smaller one after the larger ends.
 #[test]
-fn two_receivers_on_one_host_are_merged() {
+fn receivers_on_one_host_are_merged() {
     let other = Application(2);
     let mut host = receiver();
     host.command(open());
     host.command(Command::Session { application: other, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     host.command(reserve(2, false));
     let request = ReserveRequest::FixedFilter { filter: template(), flowspec: flowspec(4) };
-    let asked = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
+    let requested = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
         Some(Body::Resv(resv)) => match resv.flows {
             FlowDescriptors::FixedFilter(flows) => flows.iter().next().and_then(|f| f.flowspec),
             _ => None,
@@ -326,14 +326,14 @@ fn two_receivers_on_one_host_are_merged() {
         _ => None,
     };
     let outcomes = host.command(Command::Reserve { application: other, request, confirm: false });
-    assert_eq!(asked(&outcomes), Some(flowspec(4)));
+    assert_eq!(requested(&outcomes), Some(flowspec(4)));
     let outcomes = host.command(Command::Release { application: other });
-    assert_eq!(asked(&outcomes), Some(flowspec(2)));
+    assert_eq!(requested(&outcomes), Some(flowspec(2)));
 }
 
-/// Wrong commands come back with the reason, and leave nothing behind.
+/// Invalid commands are rejected with the reason, and leave no state.
 #[test]
-fn wrong_commands_are_rejected() {
+fn invalid_commands_are_rejected() {
     let command = |template: FilterSpec, tspec: TokenBucket| Command::Sender {
         application: APPLICATION,
         template,
@@ -366,16 +366,16 @@ fn wrong_commands_are_rejected() {
 
     let mut host = receiver();
     host.command(open());
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let flowspec = FlowSpec::ControlledLoad(nan);
     let request = ReserveRequest::FixedFilter { filter: template(), flowspec };
     let bad = Command::Reserve { application: APPLICATION, request, confirm: false };
     assert!(matches!(rejection(&host.command(bad)), Some(Rejection::Specification(_))));
 }
 
-/// The same sender twice on one host would be one flow with two masters.
+/// One sender of two applications would be one flow with two owners.
 #[test]
-fn a_sender_has_one_application() {
+fn sender_of_other_application_is_rejected() {
     let mut host = sender();
     host.command(open());
     host.command(send(2));
@@ -385,19 +385,19 @@ fn a_sender_has_one_application() {
         Command::Sender { application: other, template: template(), tspec: tspec(1), ttl: 63 };
     assert_eq!(rejection(&host.command(again)), Some(Rejection::SenderTaken));
     let flow = FixedFilterFlow { flowspec: Some(flowspec(1)), filter: template() };
-    host.arrives(ETH2, Body::Resv(resv(&[flow])));
+    host.receive(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(host.held(), Rate::from_mbps(1));
 }
 
-/// What senders of this host announce counts in what is reserved for them, from the beginning and when it changes.
+/// Local senders' traffic limits their reservations, from the beginning and when it changes.
 #[test]
-fn own_senders_count_in_what_is_reserved() {
+fn local_sender_tspec_limits_reservation() {
     const SECOND: Application = Application(2);
     let mut host = sender();
     host.command(open());
     host.command(send(1));
     let flows = FlowDescriptors::Wildcard(Some(flowspec(6)));
-    host.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    host.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
     assert_eq!(host.held(), Rate::from_mbps(1));
     host.command(Command::Session { application: SECOND, session: session() });
     let template = FilterSpec { selector: SourceSelector::Port(4001), ..template() };
@@ -409,15 +409,15 @@ fn own_senders_count_in_what_is_reserved() {
     let mut host = sender();
     host.command(open());
     host.command(send(1));
-    host.arrives(ETH2, Body::Resv(resv(&[flow(6)])));
+    host.receive(ETH2, Body::Resv(resv(&[flow(6)])));
     host.command(send(3));
     assert_eq!(host.held(), Rate::from_mbps(3));
 }
 
-/// A group whose sender and receiver are on one host: the receiver hears what is new of the sender, and is told at once
-/// that its reservation stands.
+/// A group whose sender and receiver are on one host: the receiver is notified of the sender, and gets a confirmation
+/// at once.
 #[test]
-fn sender_and_receiver_of_a_group_share_a_host() {
+fn multicast_sender_and_receiver_on_one_host_are_confirmed() {
     const SECOND: Application = Application(2);
     let session = Session { destination: ip("239.1.1.1"), ..session() };
     let mut host = sender();
@@ -425,32 +425,32 @@ fn sender_and_receiver_of_a_group_share_a_host() {
         host.command(Command::Session { application, session });
     }
     for mbps in [1, 2] {
-        let heard = events(&host.command(send(mbps)));
-        let announced = heard.iter().find_map(|event| match event {
+        let reported = events(&host.command(send(mbps)));
+        let announced = reported.iter().find_map(|event| match event {
             Event::Path { application: SECOND, tspec, .. } => Some(*tspec),
             _ => None,
         });
-        assert_eq!(announced, Some(tspec(mbps)), "{heard:?}");
+        assert_eq!(announced, Some(tspec(mbps)), "{reported:?}");
     }
     let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
-    let heard =
+    let reported =
         events(&host.command(Command::Reserve { application: SECOND, request, confirm: true }));
     let confirmed = |event: &Event| matches!(event, Event::Confirmed { application: SECOND, node, .. } if *node == ip(SENDER));
-    assert!(heard.iter().any(confirmed), "{heard:?}");
-    assert!(heard.iter().any(|event| matches!(event, Event::Resv { .. })), "{heard:?}");
+    assert!(reported.iter().any(confirmed), "{reported:?}");
+    assert!(reported.iter().any(|event| matches!(event, Event::Resv { .. })), "{reported:?}");
 }
 
-/// A receiver of a group asks to be told at the address of the interface through which the data comes.
+/// RESV_CONFIRM for a group has the address of the interface that the data arrives through.
 #[test]
-fn a_receiver_of_a_group_names_its_own_address() {
+fn multicast_receiver_requests_confirmation_at_own_address() {
     let session = Session { destination: ip("239.1.1.1"), ..session() };
     let mut host = receiver();
     host.command(Command::Session { application: APPLICATION, session });
-    host.arrives(ETH1, Body::Path(Path { session, ..path() }));
+    host.receive(ETH1, Body::Path(Path { session, ..path() }));
     let outcomes = host.command(reserve(2, true));
-    let asked = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
+    let requested = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::Resv(resv) => Some(resv.confirm),
         _ => None,
     });
-    assert_eq!(asked, Some(Some(ip("10.0.1.2"))));
+    assert_eq!(requested, Some(Some(ip("10.0.1.2"))));
 }

@@ -1,5 +1,4 @@
-//! Message integrity (RFC 2747, RFC 3097): what is signed, what is believed, and what an attacker can do, which is
-//! nothing.
+//! Message integrity (RFC 2747, RFC 3097): signing, verification, and resistance to attackers.
 
 mod common;
 #[path = "common/signing.rs"]
@@ -18,7 +17,7 @@ use earmark_wire::rsvp::{
 use proptest::prelude::*;
 use signing::*;
 
-/// Whole Path messages with sequence number 7 and flag HF clear, put together and signed by a few lines of Python (its
+/// Whole Path messages with sequence number 7 and flag HF clear, built and signed by a few lines of Python (its
 /// `struct`, `hmac` and `hashlib`), without a checksum: the one of [`path`].
 const SIGNED_ELSEWHERE: [(Algorithm, &str); 3] = [
     (
@@ -43,30 +42,30 @@ const SIGNED_ELSEWHERE: [(Algorithm, &str); 3] = [
 ];
 
 #[test]
-fn messages_signed_by_others_are_believed_and_no_bit_of_them_may_differ() {
+fn externally_signed_message_is_accepted_unless_changed() {
     for (algorithm, hexadecimal) in SIGNED_ELSEWHERE {
         let octets: Vec<u8> = (0..hexadecimal.len() / 2)
             .map(|at| u8::from_str_radix(&hexadecimal[2 * at..2 * at + 2], 16).expect("hex"))
             .collect();
         let mut bench = secured(settings(vec![key(KEY, algorithm)]));
-        // The checksum is not signed; a wrong one would spend the sequence number.
+        // The checksum is not signed; a wrong one would use up the sequence number.
         for bit in (0..octets.len() * 8).filter(|bit| !(16..32).contains(bit)) {
             let mut other = octets.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            path_arrives(&mut bench, &other);
+            receive_path(&mut bench, &other);
             assert_eq!(bench.engine.population().0, 0, "{algorithm:?}, bit {bit}");
         }
-        let outcomes = path_arrives(&mut bench, &octets);
+        let outcomes = receive_path(&mut bench, &octets);
         assert_eq!(dropped(&outcomes), []);
         assert_eq!(bench.engine.population().0, 1, "{algorithm:?}");
-        // The same once more is a replay.
-        assert_eq!(dropped(&path_arrives(&mut bench, &octets)), [DropReason::Replayed]);
+        // A repetition is a replay.
+        assert_eq!(dropped(&receive_path(&mut bench, &octets)), [DropReason::Replayed]);
     }
 }
 
-/// RFC 2747 section 4.2, each way to fail by its name. Nothing is answered.
+/// RFC 2747 section 4.2: each fault has its own drop reason, and none is answered.
 #[test]
-fn every_fault_is_dropped_in_silence_under_its_own_name() {
+fn invalid_integrity_is_dropped_with_reason() {
     let early = Key { start: Time::from_secs(2_000), ..key(2, Algorithm::HmacSha256) };
     let late = Key { end: Time::from_secs(900), ..key(3, Algorithm::HmacSha256) };
     let elsewhere = Key { interfaces: vec!["eth2".into()], ..key(4, Algorithm::HmacSha256) };
@@ -90,21 +89,21 @@ fn every_fault_is_dropped_in_silence_under_its_own_name() {
         (with(Signer { secret: b"a guess", ..SIGNER }), DropReason::WrongDigest),
     ];
     for (octets, reason) in cases {
-        let outcomes = path_arrives(&mut bench, &octets);
+        let outcomes = receive_path(&mut bench, &octets);
         assert_eq!(dropped(&outcomes), [reason]);
         assert_eq!(outcomes.len(), 1, "and nothing else comes of it");
     }
-    // Ours, played back to us.
+    // A message of this node, reflected.
     let mut mirrored = path();
     mirrored.hop.address = ip("10.0.1.2");
     let octets = SIGNER.sign(&octets(Body::Path(mirrored), 63));
-    assert_eq!(dropped(&path_arrives(&mut bench, &octets)), [DropReason::Replayed]);
-    assert_eq!(dropped(&path_arrives(&mut bench, &with(SIGNER))), []);
+    assert_eq!(dropped(&receive_path(&mut bench, &octets)), [DropReason::Replayed]);
+    assert_eq!(dropped(&receive_path(&mut bench, &with(SIGNER))), []);
 }
 
-/// All that a reservation brings about leaves signed, each message with a higher number, off the clock.
+/// All messages that a reservation causes are signed, with increasing sequence numbers from the clock.
 #[test]
-fn all_that_leaves_is_signed_in_order() {
+fn sent_messages_are_signed_in_order() {
     let mut bench = router_with_key();
     let mut numbers = Vec::new();
     let mut note = |outcomes: &[Outcome]| {
@@ -115,13 +114,13 @@ fn all_that_leaves_is_signed_in_order() {
         }
     };
     let signer = |sequence| Signer { sequence, ..SIGNER };
-    note(&path_arrives(&mut bench, &signer(1).sign(&path_octets())));
+    note(&receive_path(&mut bench, &signer(1).sign(&path_octets())));
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.confirm = Some(ip(RECEIVER));
     request.hop.lih = bench.engine.lih(ETH2);
     let octets_of_resv = octets(Body::Resv(request), 64);
-    note(&bench.octets_arrive(ETH2, ip("10.0.2.1"), 64, &signer(2).sign(&octets_of_resv)));
+    note(&bench.receive_octets(ETH2, ip("10.0.2.1"), 64, &signer(2).sign(&octets_of_resv)));
     assert_eq!(bench.held(), Rate::from_mbps(2));
     note(&bench.pass(Duration::from_secs(100)));
     assert!(numbers.len() >= 5, "a Path, a Resv, and refreshes: {numbers:?}");
@@ -129,48 +128,48 @@ fn all_that_leaves_is_signed_in_order() {
     assert_eq!(numbers[0], (5 + 1_000) << 32);
 }
 
-/// Nothing leaves unsigned for want of a key, and none of it is lost in silence.
+/// Without a key no message is sent, and each is counted.
 #[test]
-fn without_a_key_nothing_leaves() {
+fn message_without_key_is_not_sent() {
     let accept = Key { purpose: Purpose::Accept, ..key(KEY, Algorithm::HmacSha256) };
     let unread = Key { secret: Secret::default(), ..key(8, Algorithm::HmacSha256) };
     let mut bench = secured(settings(vec![accept, unread]));
-    let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     assert_eq!(bench.engine.population().0, 1);
     assert_eq!(sent_octets(&outcomes).len(), 0);
     assert_eq!(bench.engine.counters().dropped[DropReason::NotSigned as usize], 1);
 }
 
-/// What is on its way between two other nodes is not ours to sign or to judge, or to answer if it is broken.
+/// A message between two other nodes is neither signed nor verified, nor answered if malformed.
 #[test]
-fn what_is_relayed_stays_as_it_is() {
+fn relayed_message_is_unchanged() {
     let mut bench = router_with_key();
     let message = octets(Body::Resv(resv(&[flow(2)])), 64);
     for octets in [&message[..], &message[..40], &[]] {
-        let outcomes = bench.octets_arrive(ETH2, ip(SENDER), 64, octets);
+        let outcomes = bench.receive_octets(ETH2, ip(SENDER), 64, octets);
         assert_eq!(sent_octets(&outcomes), [octets]);
     }
 }
 
-/// An interface that is only secured for sending takes anything; one that is only secured for receiving signs nothing.
+/// An interface secured only for sending accepts any message; one secured only for receiving signs none.
 #[test]
-fn each_direction_is_secured_by_itself() {
+fn directions_are_secured_independently() {
     let mut one_way = settings(vec![key(KEY, Algorithm::HmacSha256)]);
     one_way.interfaces.insert("eth1".into(), Secured::Receive);
     one_way.interfaces.insert("eth2".into(), Secured::Send);
     let mut bench = secured(one_way);
-    assert_eq!(dropped(&path_arrives(&mut bench, &path_octets())), [DropReason::MissingIntegrity]);
-    let outcomes = path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    assert_eq!(dropped(&receive_path(&mut bench, &path_octets())), [DropReason::MissingIntegrity]);
+    let outcomes = receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     assert!(signature(sent_octets(&outcomes)[0]).is_some());
-    let outcomes = bench.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = bench.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(bench.held(), Rate::from_mbps(2));
     assert_eq!(signature(sent_octets(&outcomes)[0]), None);
 }
 
-/// Key 1 ends when key 2 has begun: both are accepted in between, the newer one signs from the middle on. When key 2
-/// ends as well, it goes on, and that is told, once for each use.
+/// Key 1 ends after key 2 has started: both are accepted in between, the newer one signs from the middle on. After its
+/// end key 2 remains in use, which is reported once for each use.
 #[test]
-fn keys_roll_over_and_the_last_one_goes_on() {
+fn key_rollover_keeps_last_key() {
     let at = Time::from_secs;
     let first = Key { end: at(1_100), ..key(1, Algorithm::HmacSha256) };
     let second = Key { start: at(1_050), end: at(1_200), ..key(2, Algorithm::HmacSha256) };
@@ -188,11 +187,11 @@ fn keys_roll_over_and_the_last_one_goes_on() {
     let mut send = |bench: &mut Bench, now, key| {
         bench.now = at(now);
         sequence += 1;
-        // A new source port each time makes it worth sending on.
+        // A new source port each time makes the Path a change to be forwarded.
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(sequence as u16);
         let octets = Signer { key, sequence, ..SIGNER }.sign(&octets(Body::Path(path), 63));
-        path_arrives(bench, &octets)
+        receive_path(bench, &octets)
     };
     for (now, key, expected) in script {
         let outcomes = send(&mut bench, now, key);
@@ -206,20 +205,20 @@ fn keys_roll_over_and_the_last_one_goes_on() {
     }
     let outcomes = send(&mut bench, 1_201, 2);
     assert_eq!(signature(sent_octets(&outcomes)[0]).map(|(key, _)| key), Some(2));
-    let told = |outcomes: &[Outcome]| {
+    let report_count = |outcomes: &[Outcome]| {
         let expired = Event::LastKeyExpired { key: 2 };
         events(outcomes).iter().filter(|event| **event == expired).count()
     };
-    assert_eq!(told(&outcomes), 1);
-    assert_eq!(told(&send(&mut bench, 1_202, 2)), 0);
+    assert_eq!(report_count(&outcomes), 1);
+    assert_eq!(report_count(&send(&mut bench, 1_202, 2)), 0);
     assert_eq!(dropped(&send(&mut bench, 1_202, 1)), [DropReason::KeyNotValid]);
 }
 
-/// RFC 2747 section 4 finds the signer of a ResvConf by its IP source address, so each hop signs in its own name.
+/// RFC 2747 section 4 finds the signer of a ResvConf by its IP source address, so each hop signs with its own address.
 #[test]
-fn a_confirmation_leaves_in_our_own_name() {
+fn forwarded_confirmation_has_own_source_address() {
     let mut bench = router_with_key();
-    path_arrives(&mut bench, &SIGNER.sign(&path_octets()));
+    receive_path(&mut bench, &SIGNER.sign(&path_octets()));
     let flows = [flow(2)];
     let confirmation = ResvConf {
         session: session(),
@@ -230,29 +229,29 @@ fn a_confirmation_leaves_in_our_own_name() {
     };
     let octets = octets(Body::ResvConf(confirmation), 64);
     let octets = Signer { sequence: 2, ..SIGNER }.sign(&octets);
-    let outcomes = bench.octets_arrive(ETH1, ip(RECEIVER), 64, &octets);
+    let outcomes = bench.receive_octets(ETH1, ip(RECEIVER), 64, &octets);
     assert_eq!(sent(&outcomes)[0].0.source, ip("10.0.2.1"));
 }
 
-/// Reordering within the window is borne, and nothing passes twice.
+/// Reordering within the window is accepted, and no message is accepted twice.
 #[test]
-fn messages_may_be_late_by_as_much_as_the_window() {
+fn late_message_within_window_is_accepted() {
     for (window, late) in [(1, DropReason::Replayed), (4, DropReason::NoState)] {
         let mut bench =
             secured(Settings { window, ..settings(vec![key(KEY, Algorithm::HmacSha256)]) });
         let tear = octets(Body::PathTear(path_tear()), 63);
-        let mut arrives = |sequence| {
+        let mut receive = |sequence| {
             let octets = Signer { sequence, ..SIGNER }.sign(&tear);
-            dropped(&path_arrives(&mut bench, &octets))
+            dropped(&receive_path(&mut bench, &octets))
         };
-        assert_eq!(arrives(1), [DropReason::NoState]);
-        assert_eq!(arrives(9), [DropReason::NoState]);
-        assert_eq!(arrives(5), [late]);
-        assert_eq!(arrives(5), [DropReason::Replayed]);
+        assert_eq!(receive(1), [DropReason::NoState]);
+        assert_eq!(receive(9), [DropReason::NoState]);
+        assert_eq!(receive(5), [late]);
+        assert_eq!(receive(5), [DropReason::Replayed]);
     }
 }
 
-/// One message of each kind that could do something, by number.
+/// One message of each type that could have an effect, by number.
 fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
     let error = ErrorSpec {
         node: ip(UPSTREAM),
@@ -289,7 +288,7 @@ fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
         }
         4 => (Body::PathTear(path_tear()), RECEIVER, true),
         5 => (Body::ResvTear(tear), "10.0.2.1", false),
-        // Srefresh, with the name of one message (RFC 2961 section 5.2).
+        // Srefresh with one Message_Identifier (RFC 2961 section 5.2).
         6 => {
             let header = [0x10, 15, 0, 0, 63, 0, 0, 20];
             let list = [0, 12, 25, 1, 0, 0, 0xab, 0xcd, 0, 0, 0, 9];
@@ -303,10 +302,9 @@ fn message_of_kind(kind: usize, lih: u32) -> (Vec<u8>, IpAddr, bool) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Without the key nobody makes or changes state, or makes this node send, by whatever message, alone or in a
-    /// Bundle, in whatever way it pretends.
+    /// Without the key nobody can create or change state, or make this node send, by any message, alone or in a Bundle.
     #[test]
-    fn an_attacker_changes_nothing(
+    fn unauthenticated_message_changes_nothing(
         kind in 0_usize..8,
         bundled in any::<bool>(),
         disguise in 0_usize..5,
@@ -315,11 +313,11 @@ proptest! {
         bit in 0_u32..8,
     ) {
         let mut bench = router_with_key();
-        path_arrives(&mut bench, &Signer { sequence: 1 << 40, ..SIGNER }.sign(&path_octets()));
+        receive_path(&mut bench, &Signer { sequence: 1 << 40, ..SIGNER }.sign(&path_octets()));
         let lih = bench.engine.lih(ETH2);
         let (reserve, to, _) = message_of_kind(1, lih);
         let reserve = Signer { sequence: 1 << 40, ..SIGNER }.sign(&reserve);
-        bench.octets_arrive(ETH2, to, 63, &reserve);
+        bench.receive_octets(ETH2, to, 63, &reserve);
         let before = (bench.engine.population(), bench.held());
         prop_assert_eq!(before, ((1, 1, 1), Rate::from_mbps(2)));
 
@@ -329,12 +327,12 @@ proptest! {
             0 => plain,
             1 => Signer { secret: b"", ..signer }.sign(&plain),
             2 => Signer { key: sequence | 1, secret: b"guessed", ..signer }.sign(&plain),
-            // A message of the neighbour's with one bit changed, or an old one.
+            // A message of the neighbour with one bit changed, or an old one.
             3 => {
                 let mut changed = Signer { sequence: (1 << 40) + 1, ..SIGNER }.sign(&plain);
                 let place = octet.index(changed.len());
-                // The checksum is not signed, and a receiver may look at it. With another type the message may be one that
-                // is only for its addressee; such a one goes on unread.
+                // The checksum is not signed, and a receiver may verify it. With another type the message may be one
+                // that is only for its addressee, which is forwarded unread.
                 prop_assume!(!(1..4).contains(&place));
                 changed[place] ^= 1 << bit;
                 changed
@@ -353,7 +351,7 @@ proptest! {
             true => ip(if upstream { "10.0.1.2" } else { "10.0.2.1" }),
             false => to,
         };
-        let outcomes = bench.octets_arrive(if upstream { ETH1 } else { ETH2 }, to, 63, &attack);
+        let outcomes = bench.receive_octets(if upstream { ETH1 } else { ETH2 }, to, 63, &attack);
         prop_assert_eq!((bench.engine.population(), bench.held()), before);
         for outcome in &outcomes {
             let quiet = matches!(outcome, Outcome::Event(Event::Dropped { .. }));

@@ -1,8 +1,8 @@
-//! Limits: past them new work is refused in the protocol's words, and what is there stays.
+//! Limits: above them new work is refused with an error message, and existing state stays.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FlowDescriptors, Path, PathErr, Resv,
     ResvErr, RsvpHop, Session,
 };
-use naming::*;
+use message_ids::*;
 
 fn with_limits(limits: limits::Settings) -> Bench {
     with_config(Config { limits, ..Config::default() })
@@ -28,15 +28,15 @@ fn session_to(port: u16) -> Session {
 }
 
 fn announce(bench: &mut Bench, port: u16) -> Vec<Outcome> {
-    bench.arrives(ETH1, Body::Path(Path { session: session_to(port), ..path() }))
+    bench.receive(ETH1, Body::Path(Path { session: session_to(port), ..path() }))
 }
 
 fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Vec<Outcome> {
     let flows = [flow(mbps)];
-    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
+    bench.receive(ETH2, Body::Resv(Resv { session: session_to(port), ..resv(&flows) }))
 }
 
-/// The errors that are sent, with those who get them.
+/// Sent errors: code and value.
 fn errors(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16)> {
     let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
         Body::PathErr(PathErr { error, .. }) | Body::ResvErr(ResvErr { error, .. }) => {
@@ -52,7 +52,7 @@ fn dropped(bench: &Bench, reason: DropReason) -> u64 {
 }
 
 #[test]
-fn strangers_are_not_listened_to() {
+fn message_of_unknown_neighbor_is_dropped() {
     let only = |range: &str| limits::Interface {
         neighbors: vec![range.parse().expect("a range")],
         ..limits::Interface::default()
@@ -61,32 +61,32 @@ fn strangers_are_not_listened_to() {
         [("eth1".to_owned(), only("10.0.1.1/32")), ("eth2".to_owned(), only("10.0.2.0/30"))];
     let mut bench =
         with_limits(limits::Settings { interfaces: interfaces.into(), ..Default::default() });
-    let stranger = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
-    let outcomes = bench.arrives(ETH1, Body::Path(Path { hop: stranger, ..path() }));
+    let unknown_hop = RsvpHop { address: ip("10.0.1.3"), lih: 77 };
+    let outcomes = bench.receive(ETH1, Body::Path(Path { hop: unknown_hop, ..path() }));
     assert!(sent(&outcomes).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
         ((0, 0, 0), 1)
     );
     announce(&mut bench, 1);
-    let stranger = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
+    let unknown_hop = RsvpHop { address: ip("10.0.2.9"), lih: ETH2.0 };
     let flows = [flow(1)];
-    let resv = Resv { session: session_to(1), hop: stranger, ..resv(&flows) };
-    assert!(sent(&bench.arrives(ETH2, Body::Resv(resv))).is_empty());
+    let resv = Resv { session: session_to(1), hop: unknown_hop, ..resv(&flows) };
+    assert!(sent(&bench.receive(ETH2, Body::Resv(resv))).is_empty());
     assert_eq!(
         (bench.engine.population(), dropped(&bench, DropReason::UnknownNeighbor)),
         ((1, 1, 0), 2)
     );
     ask(&mut bench, 1, 1);
-    // Nor can a stranger end what is there.
+    // Other neighbours cannot end state either.
     let mut tear = path_tear();
     (tear.session, tear.hop.address) = (session_to(1), ip("10.0.1.3"));
-    bench.arrives(ETH1, Body::PathTear(tear));
+    bench.receive(ETH1, Body::PathTear(tear));
     assert_eq!((bench.engine.population(), bench.held()), ((1, 1, 1), Rate::from_mbps(1)));
 }
 
 #[test]
-fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
+fn reservation_over_interface_limit_is_refused() {
     let largest = Some(Rate::from_mbps(3));
     let mut bench = with_limits(on_eth2(limits::Interface { largest, ..Default::default() }));
     announce(&mut bench, 1);
@@ -98,9 +98,9 @@ fn a_reservation_is_no_larger_than_the_interface_lets_it_be() {
     assert_eq!(errors(&ask(&mut bench, 1, 2)), []);
 }
 
-/// The packets of these flows may be as small as 100 octets.
+/// The minimum packet size of these flows is 100 octets.
 #[test]
-fn what_a_link_adds_to_packets_is_claimed_too() {
+fn link_overhead_is_claimed() {
     let mut bench = with_limits(on_eth2(limits::Interface { overhead: 50, ..Default::default() }));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
@@ -114,7 +114,7 @@ fn what_a_link_adds_to_packets_is_claimed_too() {
         installed.map(|demand| (demand.rate, demand.burst)),
         Some((Rate::from_mbps(6), 4_500))
     );
-    // Upstream hears what was asked for; its own links add their own.
+    // Upstream gets the original request and adds the overhead of its own links.
     let upstream = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
             flows.iter().next()?.flowspec
@@ -127,7 +127,7 @@ fn what_a_link_adds_to_packets_is_claimed_too() {
 }
 
 #[test]
-fn a_neighbour_has_only_so_many_senders_and_reservations() {
+fn state_of_neighbor_is_limited() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(2), ..Default::default() });
     let refused = [(ErrorCode::RsvpSystemError, 0)];
     for (port, expected) in [(1, &[][..]), (2, &[]), (3, &refused), (1, &[])] {
@@ -135,7 +135,7 @@ fn a_neighbour_has_only_so_many_senders_and_reservations() {
     }
     let other =
         Path { session: session_to(4), hop: RsvpHop { address: ip("10.0.1.3"), lih: 7 }, ..path() };
-    assert_eq!(errors(&bench.arrives(ETH1, Body::Path(other))), [], "another neighbour");
+    assert_eq!(errors(&bench.receive(ETH1, Body::Path(other))), [], "another neighbour");
     for (port, mbps, expected) in
         [(1, 1, &[][..]), (2, 1, &[]), (4, 1, &refused), (1, 2, &[]), (1, 2, &[])]
     {
@@ -146,14 +146,14 @@ fn a_neighbour_has_only_so_many_senders_and_reservations() {
 }
 
 #[test]
-fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
+fn changes_of_neighbor_are_rate_limited() {
     let mut bench =
         with_limits(limits::Settings { changes_per_second: Some(5), ..Default::default() });
     let refused = |outcomes: &[Outcome]| !errors(outcomes).is_empty();
     let announced =
         |bench: &mut Bench| (1..=20).filter(|&port| !refused(&announce(bench, port))).count();
     assert_eq!(announced(&mut bench), 5);
-    // Refreshes are free, so those that are there are not harmed by the flood.
+    // Refreshes are not limited, so existing senders are unaffected.
     assert_eq!(announced(&mut bench), 5);
     bench.pass(Duration::from_secs(1));
     assert_eq!(announced(&mut bench), 10);
@@ -165,48 +165,49 @@ fn a_neighbour_may_only_ask_for_so_much_in_a_second() {
     assert_eq!(bench.held(), Rate::from_mbps(5));
 }
 
-/// What is refused is not acknowledged, or its maker would name it in summaries that nobody here understands; what was
-/// taken is, with the next message that goes that way.
+/// A refused message is not acknowledged, or its sender would list it in summary refreshes that this node cannot
+/// process. An accepted one is acknowledged with the next message in that direction.
 #[test]
-fn what_is_refused_is_not_acknowledged() {
+fn refused_message_is_not_acknowledged() {
     let mut bench = with_limits(limits::Settings { per_neighbor: Some(1), ..Default::default() });
     let announce = |bench: &mut Bench, port: u16, id: u32| {
-        path_named(bench, Path { session: session_to(port), ..path() }, named(id))
+        receive_path_with_id(bench, Path { session: session_to(port), ..path() }, message_id(id))
     };
     let acknowledges = |name| vec![acknowledgement(AcknowledgementKind::Ack, name)];
     announce(&mut bench, 1, 11);
-    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(11)));
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(message_id(11)));
     let outcomes = announce(&mut bench, 2, 12);
     assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)]);
     assert_eq!((acknowledged(&outcomes), acknowledged(&bench.pass(SECOND))), (vec![], vec![]));
     summary(&mut bench, ETH1, &[11, 12]);
-    let unknown = acknowledgement(AcknowledgementKind::Nack, named(12));
+    let unknown = acknowledgement(AcknowledgementKind::Nack, message_id(12));
     assert_eq!(acknowledged(&bench.pass(20 * MS)), [unknown]);
 
     announce(&mut bench, 1, 13);
     let outcomes = announce(&mut bench, 2, 14);
-    assert_eq!(acknowledged(&outcomes), acknowledges(named(13)), "the PathErr takes it along");
+    assert_eq!(acknowledged(&outcomes), acknowledges(message_id(13)), "the PathErr takes it along");
     let ask = |bench: &mut Bench, mbps: u32, id: u32| {
         let flows = [flow(mbps)];
         let hop = RsvpHop { address: ip(DOWNSTREAM), lih: bench.engine.lih(ETH2) };
         let resv = Resv { session: session_to(1), hop, ..resv(&flows) };
-        arrives(bench, ETH2, &front(Body::Resv(resv), Some(named(id))))
+        receive(bench, ETH2, &capable_message(Body::Resv(resv), Some(message_id(id))))
     };
     ask(&mut bench, 1, 21);
-    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(named(21)));
+    assert_eq!(acknowledged(&bench.pass(20 * MS)), acknowledges(message_id(21)));
     let outcomes = ask(&mut bench, 9, 22);
     assert_eq!(errors(&outcomes), [(ErrorCode::AdmissionControlFailure, 2)]);
     assert!(acknowledged(&outcomes).is_empty() && acknowledged(&bench.pass(SECOND)).is_empty());
 }
 
-/// A next hop that refuses a Path by an error has got it. It is not sent again at once, nor named in summaries, but
-/// refreshed as RFC 2205 has it, until the next hop takes it.
+/// A next hop that answers a Path with an error has received it. The Path is neither retransmitted nor listed in
+/// summary refreshes, but refreshed as in RFC 2205 until the next hop accepts it.
 #[test]
-fn what_the_next_hop_refuses_is_refreshed() {
+fn path_refused_by_next_hop_is_refreshed_by_message() {
     for acknowledged_too in [false, true] {
         let mut bench = with_config(Config::default());
         introduce(&mut bench);
-        let id = path_id(&path_named(&mut bench, path(), named(1))).expect("it takes part");
+        let id = path_id(&receive_path_with_id(&mut bench, path(), message_id(1)))
+            .expect("it takes part");
         if acknowledged_too {
             acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, id)]);
         }
@@ -219,13 +220,13 @@ fn what_the_next_hop_refuses_is_refreshed() {
         let sender = Some((template(), Some(path().sender.tspec)));
         let carried = Carried::Objects(&[]);
         let error = PathErr { session: session(), error, carried, sender };
-        let outcomes = arrives(&mut bench, ETH2, &front(Body::PathErr(error), None));
+        let outcomes = receive(&mut bench, ETH2, &capable_message(Body::PathErr(error), None));
         assert_eq!(errors(&outcomes), [(ErrorCode::RsvpSystemError, 0)], "the sender hears of it");
         let outcomes = bench.pass(14 * SECOND);
         let paths = |outcomes: &[Outcome]| {
             sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count()
         };
-        assert_eq!((paths(&outcomes), names_in(&outcomes)), (0, vec![]));
+        assert_eq!((paths(&outcomes), summary_ids(&outcomes)), (0, vec![]));
         let mut outcomes = Vec::new();
         while paths(&outcomes) == 0 {
             outcomes = bench.pass(100 * MS);
@@ -233,6 +234,6 @@ fn what_the_next_hop_refuses_is_refreshed() {
         assert!(bench.now < earmark_core::Time::from_secs(1_046), "within 1.5 R");
         let again = path_id(&outcomes).expect("it takes part");
         acks(&mut bench, ETH2, &[acknowledgement(AcknowledgementKind::Ack, again)]);
-        assert!(names_in(&bench.pass(30 * SECOND)).contains(&again.id));
+        assert!(summary_ids(&bench.pass(30 * SECOND)).contains(&again.id));
     }
 }

@@ -1,5 +1,5 @@
-//! What a session costs, measured: octets on the heap for one sender, one reservation, their timers, index entries and
-//! claim, all slack of growing tables included; by itself, and with what refresh reduction keeps for it in both directions.
+//! Measured memory of a session: octets on the heap for one sender, one reservation, their timers, index entries and
+//! claim, with the spare capacity of growing tables; with and without refresh reduction in both directions.
 
 #[path = "common/population.rs"]
 mod population;
@@ -9,13 +9,13 @@ use population::Population;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// So many sessions just fill the indexes, which are hash tables and double: seven eighths of a power of two. All other
+/// Number of sessions that just fills the indexes, hash tables that double: seven eighths of a power of two. All other
 /// tables grow by a sixteenth.
 const FULL: u32 = 7_168;
 
-/// Octets a session, where the indexes are full and right after they doubled.
+/// Octets of a session with full indexes and right after they have doubled.
 #[test]
-fn a_session_takes_less_than_600_octets() {
+fn session_needs_less_than_600_octets() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let plain = octets_a_session(Population::new);
     println!("octets a session: {:.0} before the indexes double, {:.0} after", plain[0], plain[1]);

@@ -1,6 +1,5 @@
-//! Random lives of a router against a model that only keeps books: after each message, what the ledger holds is the sum
-//! of the largest requests of each sender, what traffic control has is what was installed and not removed, and in the
-//! end nothing is left.
+//! Random inputs to a router, compared with a simple model: after each message, the ledger holds the sum of the largest
+//! requests for each sender, traffic control has what was installed and not removed, and in the end no state remains.
 
 mod common;
 
@@ -13,7 +12,7 @@ use earmark_core::admission::ClaimId;
 use earmark_wire::rsvp::{Body, FilterSpec, FixedFilterFlow, Path, Session, SourceSelector};
 use proptest::prelude::*;
 
-/// One thing that happens. Sessions and senders are few, so that they meet.
+/// One input. Sessions and senders are few, so that inputs affect each other.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Path { session: u16, sender: u16 },
@@ -38,7 +37,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The books: senders with the time of their last Path; requests by sender and next hop with the time of their last Resv.
+/// Expected state: senders with the time of their last Path; requests by sender and next hop with the time of their
+/// last Resv.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -72,7 +72,7 @@ impl Model {
                 let before = self.requests.insert((session, sender, hop), (mbps, self.now));
                 if self.held() > 7 {
                     match before {
-                        // What stays counts as refreshed.
+                        // The remaining reservation counts as refreshed.
                         Some((mbps, _)) => {
                             self.requests.insert((session, sender, hop), (mbps, self.now))
                         }
@@ -114,32 +114,32 @@ fn act(router: &mut Bench, step: Step) -> Vec<Outcome> {
         Step::Path { session, sender } => {
             let mut path = Path { session: session_of(session), ..path() };
             path.sender.template = template_of(sender);
-            router.arrives(ETH1, Body::Path(path))
+            router.receive(ETH1, Body::Path(path))
         }
         Step::PathTear { session, sender } => {
             let mut tear = path_tear();
             (tear.session, tear.template) = (session_of(session), template_of(sender));
-            router.arrives(ETH1, Body::PathTear(tear))
+            router.receive(ETH1, Body::PathTear(tear))
         }
         Step::Resv { session, sender, hop, mbps } => {
             let flows = [FixedFilterFlow { filter: template_of(sender), ..flow(mbps) }];
             let mut resv = resv(&flows);
             resv.session = session_of(session);
             resv.hop.address = ip(&format!("10.0.2.{hop}"));
-            router.arrives(ETH2, Body::Resv(resv))
+            router.receive(ETH2, Body::Resv(resv))
         }
         Step::ResvTear { session, sender, hop } => {
             let flows = [FixedFilterFlow { filter: template_of(sender), ..flow(1) }];
             let mut tear = resv_tear(&flows);
             tear.session = session_of(session);
             tear.hop.address = ip(&format!("10.0.2.{hop}"));
-            router.arrives(ETH2, Body::ResvTear(tear))
+            router.receive(ETH2, Body::ResvTear(tear))
         }
         Step::Pass { seconds } => router.pass(Duration::from_secs(seconds)),
     }
 }
 
-/// Notes what traffic control was told, and that it was told sensibly.
+/// Tracks the commands to traffic control, and checks that they are consistent.
 fn follow(installed: &mut BTreeMap<ClaimId, Rate>, outcomes: &[Outcome]) {
     for outcome in outcomes {
         match outcome {
@@ -156,12 +156,12 @@ fn follow(installed: &mut BTreeMap<ClaimId, Rate>, outcomes: &[Outcome]) {
 
 proptest! {
     #[test]
-    fn a_router_keeps_its_books(steps in proptest::collection::vec(step(), 1..120)) {
+    fn router_state_matches_model(steps in proptest::collection::vec(step(), 1..120)) {
         let (mut router, mut model) = (router(), Model::default());
         let mut installed = BTreeMap::new();
         for step in steps {
             let outcomes = act(&mut router, step);
-            // Whatever is sent can be read again.
+            // All sent messages can be parsed.
             let _ = sent(&outcomes);
             follow(&mut installed, &outcomes);
             model.apply(step);
@@ -178,22 +178,22 @@ proptest! {
         prop_assert!(installed.is_empty());
     }
 
-    /// Octets of any kind, and good messages with damage, never do more than being dropped or answered.
+    /// Random octets, and valid messages with damage, are only dropped or answered.
     #[test]
-    fn rubbish_does_no_harm(
+    fn malformed_input_is_dropped_or_answered(
         rubbish in proptest::collection::vec(any::<u8>(), 0..256),
         damage in proptest::collection::vec((0..200usize, any::<u8>()), 0..6),
         from_downstream: bool,
     ) {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         let mut message = if from_downstream {
             octets(Body::Resv(resv(&[flow(3)])), 64)
         } else {
             octets(Body::Path(path()), 63)
         };
-        message[2..4].copy_from_slice(&[0, 0]); // no checksum, so that damage gets through
+        message[2..4].copy_from_slice(&[0, 0]); // no checksum, so that damage is not detected
         for (at, octet) in damage {
             if let Some(slot) = message.get_mut(at) {
                 *slot = octet;
@@ -201,7 +201,7 @@ proptest! {
         }
         let interface = if from_downstream { ETH2 } else { ETH1 };
         for octets in [&rubbish, &message] {
-            let outcomes = router.octets_arrive(interface, ip("10.0.2.1"), 63, octets);
+            let outcomes = router.receive_octets(interface, ip("10.0.2.1"), 63, octets);
             let _ = sent(&outcomes);
         }
         prop_assert!(router.held() <= Rate::from_bps(7_500_000));

@@ -1,4 +1,4 @@
-//! Policy: rules decide who may reserve and announce how much, and what is important displaces what is less.
+//! Policy: rules limit reservations and senders, and important reservations preempt less important ones.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn policy_data(elements: &[PolicyElement<'_>]) -> Vec<u8> {
     octets
 }
 
-fn important(level: u16) -> Vec<u8> {
+fn priority_data(level: u16) -> Vec<u8> {
     policy_data(&[PolicyElement::Preemption(PreemptionPriority {
         merge_strategy: 1,
         error: 0,
@@ -59,35 +59,35 @@ fn session_to(port: u16) -> Session {
 }
 
 fn announce(bench: &mut Bench, port: u16) {
-    bench.arrives(ETH1, Body::Path(Path { session: session_to(port), ..path() }));
+    bench.receive(ETH1, Body::Path(Path { session: session_to(port), ..path() }));
 }
 
 fn ask(bench: &mut Bench, port: u16, mbps: u32, carried: &[u8]) -> Vec<Outcome> {
     let carried = Carried::Objects(carried);
     let flows = [flow(mbps)];
-    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(port), carried, ..resv(&flows) }))
+    bench.receive(ETH2, Body::Resv(Resv { session: session_to(port), carried, ..resv(&flows) }))
 }
 
-fn give_back(bench: &mut Bench, port: u16) {
+fn release(bench: &mut Bench, port: u16) {
     let Resv { hop, .. } = resv(&[]);
     let flows = [FixedFilterFlow { flowspec: None, filter: template() }];
     let flows = FlowDescriptors::FixedFilter(List::Items(&flows));
     let tear =
         ResvTear { session: session_to(port), hop, scope: None, carried: Carried::NONE, flows };
-    bench.arrives(ETH2, Body::ResvTear(tear));
+    bench.receive(ETH2, Body::ResvTear(tear));
 }
 
 /// A ResvErr: session port, error code and value, flags, rate, policy elements.
-type Told = (u16, ErrorCode, u16, u8, Option<f32>, Vec<Explained>);
+type ResvErrSummary = (u16, ErrorCode, u16, u8, Option<f32>, Vec<PolicyDetail>);
 
-/// The ResvErrs among what came about.
-fn resv_errs(outcomes: &[Outcome]) -> Vec<Told> {
+/// ResvErrs among the outcomes.
+fn resv_errs(outcomes: &[Outcome]) -> Vec<ResvErrSummary> {
     let errors = sent(outcomes).into_iter().filter_map(|(_, message)| match message.body {
         Body::ResvErr(ResvErr { session, error, flows, carried, .. }) => {
             let FlowDescriptors::FixedFilter(flows) = flows else { panic!("{flows:?}") };
             let flowspec = flows.iter().next().and_then(|flow| flow.flowspec);
             let rate = flowspec.map(|flowspec| flowspec.token_bucket().rate);
-            let explained = explained(carried);
+            let explained = policy_details(carried);
             Some((session.port, error.code, error.value, error.flags, rate, explained))
         }
         _ => None,
@@ -95,32 +95,32 @@ fn resv_errs(outcomes: &[Outcome]) -> Vec<Told> {
     errors.collect()
 }
 
-/// What an error says about policy.
+/// Policy element of an error.
 #[derive(Debug, PartialEq)]
-enum Explained {
+enum PolicyDetail {
     PreemptedBy(u16),
     Identity(u16),
 }
 
-fn explained(carried: Carried<'_>) -> Vec<Explained> {
+fn policy_details(carried: Carried<'_>) -> Vec<PolicyDetail> {
     let data = carried.iter().map(|object| PolicyData::parse(&object).expect("it can be read"));
     data.flat_map(|data| data.elements)
         .map(|element| match element {
             PolicyElement::Preemption(by) => {
                 assert_eq!(by.error, PreemptionError::Preemption.code());
-                Explained::PreemptedBy(by.preemption)
+                PolicyDetail::PreemptedBy(by.preemption)
             }
             PolicyElement::User(attributes) => {
                 let error = attributes.iter().next().and_then(|a| a.policy_error());
-                Explained::Identity(error.expect("a reason").0)
+                PolicyDetail::Identity(error.expect("a reason").0)
             }
             other => panic!("{other:?}"),
         })
         .collect()
 }
 
-/// Just the error of the one ResvErr, or that there is none.
-fn verdict(outcomes: &[Outcome]) -> Option<(ErrorCode, u16)> {
+/// Error of the only ResvErr, or `None` without one.
+fn only_error(outcomes: &[Outcome]) -> Option<(ErrorCode, u16)> {
     match resv_errs(outcomes)[..] {
         [] => None,
         [(_, code, value, ..)] => Some((code, value)),
@@ -132,16 +132,16 @@ fn refused(value: PolicyControlError) -> Option<(ErrorCode, u16)> {
     Some((ErrorCode::PolicyControlFailure, value.code()))
 }
 
-/// Of 7.5 Mbit/s 5 are reserved; another 5 that are more important take their place (RFC 3181 sections 4 and 6).
+/// 5 of 7.5 Mbit/s are reserved; another 5 of higher priority replace them (RFC 3181 sections 4 and 6).
 #[test]
-fn an_important_reservation_displaces_a_less_important_one() {
+fn higher_priority_preempts_lower() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    assert_eq!(verdict(&ask(&mut bench, 1, 5, &important(3))), None);
-    let outcomes = ask(&mut bench, 2, 5, &important(4));
+    assert_eq!(only_error(&ask(&mut bench, 1, 5, &priority_data(3))), None);
+    let outcomes = ask(&mut bench, 2, 5, &priority_data(4));
     let expected =
-        (1, ErrorCode::ServicePreempted, 0, 0, Some(625_000.0), vec![Explained::PreemptedBy(4)]);
+        (1, ErrorCode::ServicePreempted, 0, 0, Some(625_000.0), vec![PolicyDetail::PreemptedBy(4)]);
     assert_eq!(resv_errs(&outcomes), [expected]);
     let teardown: Vec<u16> = sent(&outcomes)
         .iter()
@@ -155,26 +155,26 @@ fn an_important_reservation_displaces_a_less_important_one() {
         .collect();
     assert_eq!(teardown, [1]);
     assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::Removed(_))));
-    let told = |event: &Event| {
+    let reported = |event: &Event| {
         matches!(event, Event::Reservation { change: Change::Preempted, session, .. }
             if session.port == 1)
     };
-    assert!(events(&outcomes).iter().any(told));
+    assert!(events(&outcomes).iter().any(reported));
     assert_eq!((bench.held(), bench.engine.counters().preempted), (Rate::from_mbps(5), 1));
-    // The receiver does not know yet, and asks again: what is more important stays.
-    let again = ask(&mut bench, 1, 5, &important(3));
-    assert_eq!(verdict(&again), Some((ErrorCode::AdmissionControlFailure, 2)));
+    // The receiver does not know yet, and repeats its request: the more important one stays.
+    let again = ask(&mut bench, 1, 5, &priority_data(3));
+    assert_eq!(only_error(&again), Some((ErrorCode::AdmissionControlFailure, 2)));
     assert_eq!(bench.held(), Rate::from_mbps(5));
 }
 
-/// RFC 4495: 2.5 Mbit/s are left, and that is what the first one keeps, until it asks for something else.
+/// RFC 4495: 2.5 Mbit/s are left, which the first one keeps until its request changes.
 #[test]
-fn a_reservation_may_keep_what_is_left() {
+fn preempted_reservation_keeps_remaining_rate() {
     let mut bench = with_policy(preemption(true));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    ask(&mut bench, 1, 5, &important(3));
-    let outcomes = ask(&mut bench, 2, 5, &important(4));
+    ask(&mut bench, 1, 5, &priority_data(3));
+    let outcomes = ask(&mut bench, 2, 5, &priority_data(4));
     let errors = resv_errs(&outcomes);
     let [(1, code, value, flags, Some(rate), explained)] = &errors[..] else {
         panic!("{errors:?}");
@@ -182,7 +182,7 @@ fn a_reservation_may_keep_what_is_left() {
     assert_eq!((*code, *value), (ErrorCode::PolicyControlFailure, 102));
     assert_eq!(*flags, ErrorSpec::IN_PLACE);
     assert!(*rate <= 312_500.0 && *rate > 312_499.0, "{rate}");
-    assert_eq!(*explained, [Explained::PreemptedBy(4)]);
+    assert_eq!(*explained, [PolicyDetail::PreemptedBy(4)]);
     assert!(!sent(&outcomes).iter().any(|(_, message)| matches!(message.body, Body::ResvTear(_))));
     let installed: Vec<u64> = outcomes
         .iter()
@@ -193,59 +193,62 @@ fn a_reservation_may_keep_what_is_left() {
         .collect();
     assert_eq!(installed[0], 5_000_000);
     assert!((2_499_990..=2_500_000).contains(&installed[1]), "{installed:?}");
-    // A refresh of what cannot be had changes nothing; asking for less does.
-    assert_eq!(ask(&mut bench, 1, 5, &important(3)), []);
-    assert_eq!(verdict(&ask(&mut bench, 1, 2, &important(3))), None);
+    // A refresh of the preempted request changes nothing; a smaller request does.
+    assert_eq!(ask(&mut bench, 1, 5, &priority_data(3)), []);
+    assert_eq!(only_error(&ask(&mut bench, 1, 2, &priority_data(3))), None);
     assert_eq!(bench.held(), Rate::from_mbps(7));
-    give_back(&mut bench, 2);
-    give_back(&mut bench, 1);
+    release(&mut bench, 2);
+    release(&mut bench, 1);
     assert_eq!(bench.held(), Rate::ZERO);
 }
 
 #[test]
-fn nobody_gives_way_to_equals_or_where_preemption_is_off() {
+fn equal_priority_or_disabled_preemption_preempts_nothing() {
     for (policy, level) in [(preemption(true), 3), (Settings::default(), 9)] {
         let mut bench = with_policy(policy);
         announce(&mut bench, 1);
         announce(&mut bench, 2);
-        ask(&mut bench, 1, 5, &important(3));
-        let outcomes = ask(&mut bench, 2, 5, &important(level));
-        assert_eq!(verdict(&outcomes), Some((ErrorCode::AdmissionControlFailure, 2)));
+        ask(&mut bench, 1, 5, &priority_data(3));
+        let outcomes = ask(&mut bench, 2, 5, &priority_data(level));
+        assert_eq!(only_error(&outcomes), Some((ErrorCode::AdmissionControlFailure, 2)));
         assert_eq!(bench.held(), Rate::from_mbps(5));
     }
 }
 
-/// What was moderate becomes important by a refresh that says so, and stays.
+/// A refresh with a higher priority makes a reservation important, so that it stays.
 #[test]
-fn the_priority_may_change() {
+fn refresh_with_higher_priority_prevents_preemption() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    ask(&mut bench, 1, 5, &important(3));
-    ask(&mut bench, 1, 5, &important(8));
-    assert!(verdict(&ask(&mut bench, 2, 5, &important(5))).is_some());
-    ask(&mut bench, 1, 5, &important(4));
-    ask(&mut bench, 2, 5, &important(5));
+    ask(&mut bench, 1, 5, &priority_data(3));
+    ask(&mut bench, 1, 5, &priority_data(8));
+    assert!(only_error(&ask(&mut bench, 2, 5, &priority_data(5))).is_some());
+    ask(&mut bench, 1, 5, &priority_data(4));
+    ask(&mut bench, 2, 5, &priority_data(5));
     assert_eq!(bench.engine.counters().preempted, 1);
 }
 
-/// Two next hops ask for the same, one of them for something important. When that one has gone, what is reserved is no more
-/// important than what is left, though as much is reserved as before.
+/// Two next hops request the same, one of them with high priority. After that one has ended, the reservation has the
+/// lower priority, although its size is unchanged.
 #[test]
-fn the_priority_goes_with_the_request_that_had_it() {
+fn priority_of_merged_request_ends_with_it() {
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    let (flows, moderate) = ([flow(5)], important(3));
+    let (flows, moderate) = ([flow(5)], priority_data(3));
     let mut other = Resv { session: session_to(1), ..resv(&flows) };
     other.hop.address = ip("10.0.2.3");
     other.carried = Carried::Objects(&moderate);
-    bench.arrives(ETH2, Body::Resv(other));
-    ask(&mut bench, 1, 5, &important(8));
-    assert!(verdict(&ask(&mut bench, 2, 5, &important(5))).is_some(), "less important than 8");
-    give_back(&mut bench, 1);
+    bench.receive(ETH2, Body::Resv(other));
+    ask(&mut bench, 1, 5, &priority_data(8));
+    assert!(
+        only_error(&ask(&mut bench, 2, 5, &priority_data(5))).is_some(),
+        "less important than 8"
+    );
+    release(&mut bench, 1);
     assert_eq!(bench.held(), Rate::from_mbps(5), "the other request stands");
-    ask(&mut bench, 2, 5, &important(5));
+    ask(&mut bench, 2, 5, &priority_data(5));
     assert_eq!(bench.engine.counters().preempted, 1, "more important than 3");
 }
 
@@ -255,7 +258,7 @@ fn rule(names: &[&str]) -> Rule {
 }
 
 #[test]
-fn rules_decide_by_the_name() {
+fn rule_is_selected_by_name() {
     let alice = Rule {
         flow: Some(Rate::from_mbps(3)),
         total: Some(Rate::from_mbps(5)),
@@ -275,45 +278,45 @@ fn rules_decide_by_the_name() {
         (1, 3, alice.clone(), None),
         (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
         (2, 2, alice.clone(), None),
-        // What takes the place of the old counts without it, and what is refused leaves the old.
+        // A replacement is counted without the old request, and a refused one leaves the old.
         (2, 1, alice.clone(), None),
         (2, 3, alice.clone(), refused(PolicyControlError::QuotaExceeded)),
         (3, 1, alice.clone(), None),
     ] {
         let outcomes = ask(&mut bench, port, mbps, &carried);
-        assert_eq!(verdict(&outcomes), expected, "{port} {mbps} {carried:x?}");
+        assert_eq!(only_error(&outcomes), expected, "{port} {mbps} {carried:x?}");
         if expected.is_some() {
             let [(.., explained)] = &resv_errs(&outcomes)[..] else { panic!() };
             let reason = IdentityError::InsufficientPrivileges.code();
-            assert_eq!(*explained, [Explained::Identity(reason)]);
+            assert_eq!(*explained, [PolicyDetail::Identity(reason)]);
         }
     }
     assert_eq!(bench.held(), Rate::from_mbps(5));
-    give_back(&mut bench, 1);
-    assert_eq!(verdict(&ask(&mut bench, 3, 3, &alice)), None);
+    release(&mut bench, 1);
+    assert_eq!(only_error(&ask(&mut bench, 3, 3, &alice)), None);
     assert_eq!(bench.held(), Rate::from_mbps(4));
-    // What ends of itself is given back, too.
+    // Expired reservations are released, too.
     bench.pass(std::time::Duration::from_secs(300));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    assert_eq!(verdict(&ask(&mut bench, 1, 3, &alice)), None);
-    assert_eq!(verdict(&ask(&mut bench, 2, 2, &alice)), None);
+    assert_eq!(only_error(&ask(&mut bench, 1, 3, &alice)), None);
+    assert_eq!(only_error(&ask(&mut bench, 2, 2, &alice)), None);
 }
 
 #[test]
-fn limits_of_an_interface_count_everybody() {
+fn interface_limit_counts_all_names() {
     let rule = Rule { interface_total: Some(Rate::from_mbps(3)), ..Rule::default() };
     let mut bench = with_policy(Settings { rules: vec![rule], ..Settings::default() });
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    assert_eq!(verdict(&ask(&mut bench, 1, 2, &user("CN=Alice"))), None);
+    assert_eq!(only_error(&ask(&mut bench, 1, 2, &user("CN=Alice"))), None);
     let second = ask(&mut bench, 2, 2, &user("CN=Bob"));
-    assert_eq!(verdict(&second), refused(PolicyControlError::QuotaExceeded));
-    assert_eq!(verdict(&ask(&mut bench, 2, 1, &[])), None);
+    assert_eq!(only_error(&second), refused(PolicyControlError::QuotaExceeded));
+    assert_eq!(only_error(&ask(&mut bench, 2, 1, &[])), None);
 }
 
 #[test]
-fn a_rule_gives_the_priority() {
+fn rule_sets_priority() {
     let level = |level| Some(Priority::new(level, level));
     let rules = vec![
         Rule { priority: level(9), ..rule(&["CN=Chief"]) },
@@ -322,16 +325,16 @@ fn a_rule_gives_the_priority() {
     let mut bench = with_policy(Settings { rules, ..preemption(false) });
     announce(&mut bench, 1);
     announce(&mut bench, 2);
-    ask(&mut bench, 1, 5, &important(2));
-    // Whoever calls himself important is no more than the rule lets him be.
-    assert!(verdict(&ask(&mut bench, 2, 5, &important(60_000))).is_some());
+    ask(&mut bench, 1, 5, &priority_data(2));
+    // A signalled priority is limited by the rule.
+    assert!(only_error(&ask(&mut bench, 2, 5, &priority_data(60_000))).is_some());
     ask(&mut bench, 2, 5, &user("CN=Chief"));
     assert_eq!(bench.engine.counters().preempted, 1);
-    assert!(verdict(&ask(&mut bench, 1, 5, &important(60_000))).is_some());
+    assert!(only_error(&ask(&mut bench, 1, 5, &priority_data(60_000))).is_some());
 }
 
 #[test]
-fn senders_are_judged_where_there_are_rules_for_them() {
+fn sender_rules_apply_to_path() {
     let rules = vec![Rule {
         about: About::Senders,
         sources: vec!["10.0.0.0/24".parse().expect("a range")],
@@ -342,35 +345,35 @@ fn senders_are_judged_where_there_are_rules_for_them() {
     let path_err = |outcomes: &[Outcome]| {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {
             Body::PathErr(PathErr { error, carried, .. }) => {
-                Some((error.code, error.value, explained(carried).len()))
+                Some((error.code, error.value, policy_details(carried).len()))
             }
             _ => None,
         })
     };
     let code = ErrorCode::PolicyControlFailure;
-    assert_eq!(path_err(&bench.arrives(ETH1, Body::Path(path()))), None);
+    assert_eq!(path_err(&bench.receive(ETH1, Body::Path(path()))), None);
     let mut large = path();
     large.sender.tspec = tspec(21);
     let value = PolicyControlError::FlowSpecRejected.code();
-    let outcomes = bench.arrives(ETH1, Body::Path(large));
+    let outcomes = bench.receive(ETH1, Body::Path(large));
     assert_eq!(path_err(&outcomes), Some((code, value, 1)), "a known sender that says more");
     let mut stranger = path();
     stranger.sender.template.source = ip("10.0.1.77");
     let value = PolicyControlError::MissingPolicyElement.code();
-    let outcomes = bench.arrives(ETH1, Body::Path(stranger));
+    let outcomes = bench.receive(ETH1, Body::Path(stranger));
     assert_eq!(path_err(&outcomes), Some((code, value, 1)));
     assert_eq!(bench.engine.population(), (1, 1, 0), "a stranger makes no state");
 }
 
-/// Where there is a policy POLICY_DATA must make sense; where there is none it is carried on as it came.
+/// With a policy POLICY_DATA must be valid; without one it is forwarded unchanged.
 #[test]
-fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
+fn malformed_policy_data_is_refused_with_policy_only() {
     // A PREEMPTION_PRI that is too short.
     let broken = [0, 16, 14, 1, 0, 8, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0];
     let mut bench = with_policy(preemption(false));
     announce(&mut bench, 1);
     let outcomes = ask(&mut bench, 1, 1, &broken);
-    assert_eq!(verdict(&outcomes), refused(PolicyControlError::BadPolicyElement));
+    assert_eq!(only_error(&outcomes), refused(PolicyControlError::BadPolicyElement));
     let mut bench = router();
     announce(&mut bench, 1);
     let outcomes = ask(&mut bench, 1, 1, &broken);
@@ -383,15 +386,15 @@ fn policy_data_that_cannot_be_read_is_refused_by_who_reads_it() {
 
 /// A guaranteed reservation keeps a part of its R.
 #[test]
-fn guaranteed_service_may_keep_a_part_too() {
+fn preempted_guaranteed_service_keeps_part() {
     let mut bench = with_policy(preemption(true));
     announce(&mut bench, 1);
     announce(&mut bench, 2);
     let spec = earmark_wire::intserv::Rspec { rate: 625_000.0, slack_us: 0 };
     let flowspec = FlowSpec::Guaranteed(tspec(4), spec);
     let flows = [FixedFilterFlow { flowspec: Some(flowspec), filter: template() }];
-    bench.arrives(ETH2, Body::Resv(Resv { session: session_to(1), ..resv(&flows) }));
-    let outcomes = ask(&mut bench, 2, 5, &important(1));
+    bench.receive(ETH2, Body::Resv(Resv { session: session_to(1), ..resv(&flows) }));
+    let outcomes = ask(&mut bench, 2, 5, &priority_data(1));
     let kept = sent(&outcomes).iter().find_map(|(_, message)| match message.body {
         Body::ResvErr(ResvErr { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
             flows.iter().next()?.flowspec

@@ -1,4 +1,4 @@
-//! Proxies: this node speaks RSVP for hosts that do not (RFC 5945, RFC 5946).
+//! RSVP proxies for hosts without RSVP (RFC 5945, RFC 5946).
 
 mod common;
 
@@ -23,14 +23,14 @@ fn receivers(proxy: ReceiverProxy) -> Bench {
     with_proxies(Settings { receivers: vec![proxy], ..Settings::default() })
 }
 
-/// The Path of a sender of so many Mbit/s.
+/// Path of a sender with this rate in Mbit/s.
 fn announcement(mbps: u32) -> Body<'static> {
     let mut path = path();
     path.sender.tspec = tspec(mbps);
     Body::Path(path)
 }
 
-/// The rates that the previous hop is asked for, Mbit/s; 0 for a ResvTear.
+/// Rates of the requests to the previous hop, Mbit/s; 0 for a ResvTear.
 fn asked_upstream(outcomes: &[Outcome]) -> Vec<f32> {
     let rates = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
         Body::Resv(Resv { flows: FlowDescriptors::FixedFilter(flows), .. }) => {
@@ -56,45 +56,46 @@ fn path_errs(outcomes: &[Outcome]) -> Vec<(ErrorCode, u16, u8)> {
 
 /// RFC 5945 section 3.1, Path-triggered.
 #[test]
-fn a_path_is_answered_for_the_receiver() {
+fn path_is_answered_by_receiver_proxy() {
     let mut bench = receivers(behind_eth2());
-    let outcomes = bench.arrives(ETH1, announcement(2));
+    let outcomes = bench.receive(ETH1, announcement(2));
     assert_eq!(asked_upstream(&outcomes), [2.0]);
     assert_eq!(bench.held(), Rate::from_mbps(2));
-    assert_eq!(bench.arrives(ETH1, announcement(2)), [], "a refresh is one");
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [3.0]);
+    assert_eq!(bench.receive(ETH1, announcement(2)), [], "a refresh is one");
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), [3.0]);
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    // Whoever speaks RSVP behind it is merged.
+    // A request from an RSVP node behind it is merged.
     let flows = [flow(4)];
-    bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    bench.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(3), "no more than is announced");
-    bench.arrives(ETH1, Body::PathTear(path_tear()));
+    bench.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!((bench.held(), bench.engine.population()), (Rate::ZERO, (0, 0, 0)));
 }
 
 #[test]
-fn only_what_fits_is_answered() {
+fn unmatched_path_is_not_answered() {
     let proxy = ReceiverProxy { largest: Some(Rate::from_mbps(2)), ..behind_eth2() };
     let mut bench = receivers(ReceiverProxy { rate: Some(Rate::from_mbps(1)), ..proxy });
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), []);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), [1.0]);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(3))), [0.0], "taken back");
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), []);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(2))), [1.0]);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(3))), [0.0], "taken back");
     assert_eq!(bench.held(), Rate::ZERO);
     let elsewhere = ReceiverProxy { interfaces: vec!["eth1".to_owned()], ..behind_eth2() };
     let mut bench = receivers(elsewhere);
-    assert_eq!(asked_upstream(&bench.arrives(ETH1, announcement(2))), []);
+    assert_eq!(asked_upstream(&bench.receive(ETH1, announcement(2))), []);
 }
 
-/// RFC 5946 section 3.1: the sender hears what the receiver would have heard, and it is tried again with each refresh.
+/// RFC 5946 section 3.1: the sender gets the error that the receiver would have got, and the reservation is retried
+/// with each refresh.
 #[test]
-fn the_sender_hears_of_a_refusal() {
+fn refused_proxy_reservation_sends_path_err() {
     let mut bench = receivers(behind_eth2());
     let refused = (ErrorCode::AdmissionControlFailure, 2, 0);
-    assert_eq!(path_errs(&bench.arrives(ETH1, announcement(8))), [refused]);
+    assert_eq!(path_errs(&bench.receive(ETH1, announcement(8))), [refused]);
     let later = bench.pass(std::time::Duration::from_secs(46));
     assert_eq!(path_errs(&later), [refused]);
-    bench.arrives(ETH1, announcement(2));
-    let outcomes = bench.arrives(ETH1, announcement(8));
+    bench.receive(ETH1, announcement(2));
+    let outcomes = bench.receive(ETH1, announcement(8));
     assert_eq!(
         path_errs(&outcomes),
         [(ErrorCode::AdmissionControlFailure, 2, ErrorSpec::IN_PLACE)]
@@ -103,9 +104,9 @@ fn the_sender_hears_of_a_refusal() {
 }
 
 #[test]
-fn the_sender_hears_of_errors_from_upstream() {
+fn resv_err_for_proxy_sends_path_err() {
     let mut bench = receivers(behind_eth2());
-    bench.arrives(ETH1, announcement(2));
+    bench.receive(ETH1, announcement(2));
     for (code, value, expected) in [
         (ErrorCode::AdmissionControlFailure, 2, (ErrorCode::AdmissionControlFailure, 2, 0)),
         (ErrorCode::PolicyControlFailure, 3, (ErrorCode::PolicyControlFailure, 3, 0)),
@@ -121,7 +122,7 @@ fn the_sender_hears_of_errors_from_upstream() {
             carried: Carried::NONE,
             flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
         });
-        let outcomes = bench.arrives(ETH1, body);
+        let outcomes = bench.receive(ETH1, body);
         assert_eq!(path_errs(&outcomes), [expected]);
         assert!(!events(&outcomes).iter().any(|event| matches!(event, Event::ResvError { .. })));
     }
@@ -131,7 +132,7 @@ fn sender_proxy() -> SenderProxy {
     SenderProxy { session: session(), template: template(), tspec: tspec(2), ttl: 64 }
 }
 
-/// The Paths that leave: through which interface, and with what TTL.
+/// Sent Paths: outgoing interface and TTL.
 fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
     let paths = sent(outcomes).into_iter().filter_map(|(how, message)| match message.body {
         Body::Path(Path { sender, .. }) => {
@@ -143,20 +144,20 @@ fn paths(outcomes: &[Outcome]) -> Vec<(Option<InterfaceId>, u8)> {
     paths.collect()
 }
 
-/// RFC 5945 section 4.3: a sender that is configured.
+/// RFC 5945 section 4.3: a configured sender.
 #[test]
-fn a_sender_is_announced_for_its_host() {
+fn sender_proxy_sends_path() {
     let mut bench = with_proxies(Settings { senders: vec![sender_proxy()], ..Settings::default() });
     let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));
     assert_eq!(paths(&outcomes), [(Some(ETH2), 64)]);
     assert_eq!(paths(&bench.host(HostEvent::InterfaceChanged(ETH2))), [], "it is there already");
     let flows = [flow(1)];
-    let outcomes = bench.arrives(ETH2, Body::Resv(resv(&flows)));
+    let outcomes = bench.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(bench.held(), Rate::from_mbps(1));
     assert!(events(&outcomes).iter().any(|event| matches!(event, Event::Resv { .. })));
-    // Should the host speak for itself one day, what is configured stands.
-    assert_eq!(paths(&bench.arrives(ETH1, announcement(3))), []);
-    bench.arrives(
+    // A Path from the host itself does not replace the configured sender.
+    assert_eq!(paths(&bench.receive(ETH1, announcement(3))), []);
+    bench.receive(
         ETH2,
         Body::ResvTear(ResvTear {
             session: session(),
@@ -170,7 +171,7 @@ fn a_sender_is_announced_for_its_host() {
 }
 
 #[test]
-fn a_sender_waits_for_a_route() {
+fn sender_proxy_without_route_waits() {
     let mut proxy = sender_proxy();
     proxy.session.destination = ip("10.0.77.1");
     let mut bench = with_proxies(Settings { senders: vec![proxy], ..Settings::default() });
@@ -180,9 +181,9 @@ fn a_sender_waits_for_a_route() {
     assert_eq!(paths(&bench.host(HostEvent::RouteChanged(prefix))).len(), 1);
 }
 
-/// Both ends on one router: reserved at once, without a message to anybody but the next hop.
+/// Both proxies on one router: reserved at once, with messages only to the next hop.
 #[test]
-fn a_sender_and_a_receiver_may_both_be_silent() {
+fn both_proxies_on_one_router_reserve() {
     let settings = Settings { senders: vec![sender_proxy()], receivers: vec![behind_eth2()] };
     let mut bench = with_proxies(settings);
     let outcomes = bench.host(HostEvent::InterfaceChanged(ETH2));

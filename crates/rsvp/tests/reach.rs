@@ -1,5 +1,5 @@
-//! How far a reservation reaches, as its sender and its receiver are told; and address translation, which a node behind it
-//! notices.
+//! Extent of a reservation as reported to its sender and receiver; and address translation, which a node behind it
+//! detects.
 
 mod common;
 
@@ -26,48 +26,51 @@ fn send() -> Command {
     Command::Sender { application: APPLICATION, template: template(), tspec: tspec(2), ttl: 64 }
 }
 
-/// What the application is told last of its reservation.
+/// Extent in the last upcall about the reservation.
 fn reach(outcomes: &[common::Outcome]) -> Outcome {
-    let told = events(outcomes).into_iter().rev().find_map(|event| match event {
+    let outcome = events(outcomes).into_iter().rev().find_map(|event| match event {
         Event::Resv { reach, .. } | Event::Confirmed { reach, .. } => Some(*reach),
         _ => None,
     });
-    told.unwrap_or_else(|| panic!("{outcomes:?}"))
+    outcome.unwrap_or_else(|| panic!("{outcomes:?}"))
 }
 
 /// A sender whose reservation comes from this next hop.
-fn asked_by(host: &mut Bench, next_hop: &str) -> Outcome {
+fn requested_by(host: &mut Bench, next_hop: &str) -> Outcome {
     host.command(open());
     host.command(send());
     let flows = [flow(2)];
     let hop = RsvpHop { address: ip(next_hop), lih: ETH2.0 };
-    reach(&host.arrives(ETH2, Body::Resv(earmark_wire::rsvp::Resv { hop, ..resv(&flows) })))
+    reach(&host.receive(ETH2, Body::Resv(earmark_wire::rsvp::Resv { hop, ..resv(&flows) })))
 }
 
 #[test]
 fn sender_knows_of_its_next_hop_and_no_more() {
-    let told = asked_by(&mut sender(), DOWNSTREAM);
+    let outcome = requested_by(&mut sender(), DOWNSTREAM);
     let by = Word { node: Some(Speaker::Address(ip(DOWNSTREAM))), message: Told::Resv };
-    assert_eq!((told.kind, told.by, told.from), (Kind::Unverified, Some(by), Some(ip(SENDER))));
+    assert_eq!(
+        (outcome.kind, outcome.by, outcome.from),
+        (Kind::Unverified, Some(by), Some(ip(SENDER)))
+    );
 }
 
 #[test]
 fn receiver_that_is_the_next_hop_on_the_link_is_the_whole_path() {
     let mut host = sender();
     host.add_route("10.0.9.9/32", ETH2, None);
-    let told = asked_by(&mut host, RECEIVER);
-    assert_eq!((told.kind, told.to), (Kind::Whole, Some(ip(RECEIVER))));
+    let outcome = requested_by(&mut host, RECEIVER);
+    assert_eq!((outcome.kind, outcome.to), (Kind::Whole, Some(ip(RECEIVER))));
 }
 
-/// The receiver answers, but the route to it has routers that are no hops of RSVP.
+/// The receiver answers, but routers without RSVP are on the route to it.
 #[test]
 fn next_hop_behind_routers_is_part_of_the_path() {
-    let told = asked_by(&mut sender(), RECEIVER);
-    assert_eq!((told.kind, told.hops_without), (Kind::OnlyHere, None), "all of them are");
-    assert_eq!(asked_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
+    let outcome = requested_by(&mut sender(), RECEIVER);
+    assert_eq!((outcome.kind, outcome.hops_without), (Kind::OnlyHere, None), "all of them are");
+    assert_eq!(requested_by(&mut sender(), "10.0.9.1").kind, Kind::Part);
 }
 
-/// A receiver whose Path has come over so many nodes, and is confirmed by a node.
+/// A receiver whose Path has passed this number of nodes, and a confirmation from `node`.
 fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> Outcome {
     let adspec = hops.map(|hops| {
         let mut adspec = Adspec::for_sender();
@@ -81,7 +84,7 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
     let sender = SenderDescriptor { adspec: adspec.as_deref(), ..path().sender };
     let (send_ttl, ttl) = ttls;
     let message = octets(Body::Path(Path { sender, ..path() }), send_ttl);
-    host.octets_arrive(ETH1, ip(RECEIVER), ttl, &message);
+    host.receive_octets(ETH1, ip(RECEIVER), ttl, &message);
     let flow = flow(2);
     let request = ReserveRequest::FixedFilter {
         filter: template(),
@@ -96,15 +99,15 @@ fn confirmed_by(node: &str, hops: Option<u32>, broken: bool, ttls: (u8, u8)) -> 
         carried: Carried::Objects(&[]),
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
-    reach(&host.arrives(ETH1, Body::ResvConf(confirmation)))
+    reach(&host.receive(ETH1, Body::ResvConf(confirmation)))
 }
 
 #[test]
 fn confirmation_of_the_sender_over_counted_hops_is_the_whole_path() {
-    let told = confirmed_by(SENDER, Some(3), false, (63, 63));
+    let outcome = confirmed_by(SENDER, Some(3), false, (63, 63));
     let by = Word { node: Some(Speaker::Address(ip(SENDER))), message: Told::ResvConf };
-    assert_eq!((told.kind, told.by, told.nodes), (Kind::Whole, Some(by), Some(3)));
-    assert_eq!((told.from, told.to), (Some(ip(SENDER)), Some(ip(RECEIVER))));
+    assert_eq!((outcome.kind, outcome.by, outcome.nodes), (Kind::Whole, Some(by), Some(3)));
+    assert_eq!((outcome.from, outcome.to), (Some(ip(SENDER)), Some(ip(RECEIVER))));
 }
 
 #[test]
@@ -116,12 +119,12 @@ fn receiver_sees_hops_without_rsvp() {
 }
 
 #[test]
-fn confirmation_of_a_merge_point_is_no_more_than_that() {
+fn confirmation_of_merge_point_covers_part_of_path() {
     assert_eq!(confirmed_by(UPSTREAM, Some(3), false, (63, 63)).kind, Kind::Unverified);
     assert_eq!(confirmed_by(SENDER, None, false, (63, 63)).kind, Kind::Unverified, "no ADSPEC");
 }
 
-/// A Path from this address of IP.
+/// A Path with this IP source address.
 fn path_from(host: &mut Bench, source: &str) -> Vec<Event> {
     let message = octets(Body::Path(path()), 63);
     let datagram = Datagram {
@@ -137,7 +140,7 @@ fn path_from(host: &mut Bench, source: &str) -> Vec<Event> {
 }
 
 #[test]
-fn address_translation_is_told_once_for_each_sender() {
+fn address_translation_is_reported_once_for_each_sender() {
     let (named, seen) = (ip(SENDER), Some(ip("192.0.2.1")));
     let expected = |application| Event::Translated {
         application,
@@ -147,15 +150,18 @@ fn address_translation_is_told_once_for_each_sender() {
     };
     let mut host = receiver();
     host.command(open());
-    let told = path_from(&mut host, "192.0.2.1");
-    assert_eq!(told[0], expected(Some(APPLICATION)), "{told:?}");
+    let outcome = path_from(&mut host, "192.0.2.1");
+    assert_eq!(outcome[0], expected(Some(APPLICATION)), "{outcome:?}");
     assert_eq!(path_from(&mut host, "192.0.2.1"), [], "a refresh is no news");
     assert_eq!(host.engine.counters().translated, 1);
     let nobody = path_from(&mut receiver(), "192.0.2.1");
     assert_eq!(nobody[0], expected(None), "{nobody:?}");
-    // The sender itself, and a router that writes its own address.
+    // The sender itself, and a router that uses its own address.
     for source in [SENDER, UPSTREAM] {
-        let told = path_from(&mut receiver(), source);
-        assert!(!told.iter().any(|event| matches!(event, Event::Translated { .. })), "{told:?}");
+        let outcome = path_from(&mut receiver(), source);
+        assert!(
+            !outcome.iter().any(|event| matches!(event, Event::Translated { .. })),
+            "{outcome:?}"
+        );
     }
 }

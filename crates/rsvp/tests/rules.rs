@@ -1,4 +1,4 @@
-//! Small rules, each by itself: what a message changes in the state, and what follows from it.
+//! Small rules, each separately: state changes caused by a message, and their consequences.
 
 mod common;
 
@@ -16,49 +16,49 @@ fn kinds(outcomes: &[Outcome]) -> Vec<&'static str> {
     sent(outcomes).iter().map(|(_, message)| message.body.message_type().name()).collect()
 }
 
-/// A neighbour is kept as long as something hangs on it, and no longer.
+/// A neighbour is kept exactly as long as it has state.
 #[test]
-fn neighbours_are_forgotten_with_their_last_state() {
+fn neighbor_without_state_is_removed() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let mut moved = path();
     moved.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(moved));
+    router.receive(ETH1, Body::Path(moved));
     let neighbors: Vec<_> = router.engine.neighbors().map(|n| (n.address, n.senders)).collect();
     assert_eq!(neighbors, [(ip("10.0.1.3"), 1)]);
 }
 
-/// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one ends sooner.
+/// RFC 2205 section 3.7: R belongs to the message. State that is refreshed with a shorter one expires earlier.
 #[test]
-fn a_shorter_period_brings_the_end_nearer() {
+fn shorter_refresh_period_shortens_lifetime() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(2)];
-    router.arrives(ETH2, Body::Resv(Resv { refresh_ms: 1_000, ..resv(&flows) }));
+    router.receive(ETH2, Body::Resv(Resv { refresh_ms: 1_000, ..resv(&flows) }));
     router.pass(Duration::from_millis(5_249));
     assert_eq!(router.held(), Rate::from_mbps(2));
     router.pass(Duration::from_millis(2));
     assert_eq!(router.held(), Rate::ZERO, "5.25 s are over");
 
-    router.arrives(ETH1, Body::Path(Path { refresh_ms: 1_000, ..path() }));
+    router.receive(ETH1, Body::Path(Path { refresh_ms: 1_000, ..path() }));
     router.pass(Duration::from_millis(5_249));
     assert_eq!(router.engine.population(), (1, 1, 0));
     router.pass(Duration::from_millis(2));
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A request that changes lives from then on, as long as its own period says.
+/// The lifetime of a changed request starts anew, with its own period.
 #[test]
-fn a_changed_request_begins_a_new_life() {
+fn changed_request_restarts_lifetime() {
     for (refresh_ms, lives_ms) in [(30_000, 157_500), (1_000, 5_250)] {
         let mut router = router();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         router.pass(Duration::from_secs(100));
-        router.arrives(ETH1, Body::Path(Path { refresh_ms: 300_000, ..path() }));
+        router.receive(ETH1, Body::Path(Path { refresh_ms: 300_000, ..path() }));
         let flows = [flow(3)];
-        router.arrives(ETH2, Body::Resv(Resv { refresh_ms, ..resv(&flows) }));
+        router.receive(ETH2, Body::Resv(Resv { refresh_ms, ..resv(&flows) }));
         router.pass(Duration::from_millis(lives_ms - 1));
         assert_eq!(router.held(), Rate::from_mbps(3));
         router.pass(Duration::from_millis(2));
@@ -66,15 +66,15 @@ fn a_changed_request_begins_a_new_life() {
     }
 }
 
-/// RFC 2205 section 2.6: where a larger request of another stands already, it is this node that confirms; otherwise the
-/// wish goes on upstream.
+/// RFC 2205 section 2.6: if a larger request of another receiver exists, this node confirms; otherwise RESV_CONFIRM is
+/// forwarded upstream.
 #[test]
-fn the_merging_node_confirms_smaller_requests() {
+fn smaller_request_is_confirmed_by_merging_node() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(3)];
     let mut request = Resv { confirm: Some(ip(RECEIVER)), ..resv(&flows) };
-    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let outcomes = router.receive(ETH2, Body::Resv(request));
     let (_, first) = sent(&outcomes)[0];
     let Body::Resv(upstream) = first.body else { panic!("a Resv: {first:?}") };
     assert_eq!((kinds(&outcomes).len(), upstream.confirm), (1, Some(ip(RECEIVER))));
@@ -82,20 +82,20 @@ fn the_merging_node_confirms_smaller_requests() {
     let flows = [flow(2)];
     request.flows = FlowDescriptors::FixedFilter(List::Items(&flows));
     request.hop.address = ip("10.0.2.3");
-    let outcomes = router.arrives(ETH2, Body::Resv(request));
+    let outcomes = router.receive(ETH2, Body::Resv(request));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::ResvConf(confirmation) = message.body else { panic!("a ResvConf: {message:?}") };
     assert_eq!((how.destination, confirmation.error.node), (ip(RECEIVER), ip("10.0.2.1")));
 }
 
-/// RFC 2205 appendix A.1, E_Police: the first node that can police does, and those behind it need not.
+/// RFC 2205 appendix A.1, E_Police: the first node with policing performs it, and nodes behind it need not.
 #[test]
-fn the_demand_to_police_ends_where_it_is_met() {
+fn e_police_ends_at_policing_node() {
     let mut from_host = path();
     from_host.session.flags = Session::E_POLICE;
     let passed = |router: &mut Bench, path: Path<'_>| {
-        let outcomes = router.arrives(ETH1, Body::Path(path));
+        let outcomes = router.receive(ETH1, Body::Path(path));
         match sent(&outcomes)[0].1.body {
             Body::Path(path) => path.session.flags,
             other => panic!("a Path, not {other:?}"),
@@ -110,26 +110,26 @@ fn the_demand_to_police_ends_where_it_is_met() {
     assert_eq!(passed(&mut router(), path()), 0);
 }
 
-/// After the reservation is gone there is nothing more to ask for upstream.
+/// After the end of the reservation nothing is requested upstream.
 #[test]
-fn resv_refreshes_end_with_the_reservation() {
+fn resv_refresh_ends_with_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let outcomes = router.pass(Duration::from_secs(150));
     assert!(kinds(&outcomes).iter().all(|kind| *kind == "Path"), "{:?}", kinds(&outcomes));
 }
 
-/// The TTL of what follows the data shrinks at each hop, and at its end the message does not go on.
+/// The TTL of messages that follow the data decreases at each hop, and ends them.
 #[test]
-fn what_follows_the_data_shares_its_reach() {
+fn ttl_limits_path_and_path_tear() {
     for received in [63, 2, 1] {
         let mut router = router();
         let path = octets(Body::Path(path()), received);
         let tear = octets(Body::PathTear(path_tear()), received);
         for message in [&path, &tear] {
-            let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), received, message);
+            let outcomes = router.receive_octets(ETH1, ip(RECEIVER), received, message);
             let ttls: Vec<_> = sent(&outcomes).iter().map(|(how, _)| how.ttl).collect();
             assert_eq!(ttls, if received > 1 { vec![received - 1] } else { vec![] });
         }
@@ -137,9 +137,10 @@ fn what_follows_the_data_shares_its_reach() {
     }
 }
 
-/// RFC 2205 section 3.2, rule 1: ports of one destination must not be mixed, whichever of its sessions came and went.
+/// RFC 2205 section 3.2, rule 1: zero and non-zero ports of one destination must not be mixed, whichever of its
+/// sessions exist.
 #[test]
-fn sessions_of_a_destination_come_and_go() {
+fn zero_and_nonzero_ports_of_destination_conflict() {
     let with_port = |port: u16| {
         let mut path = path();
         path.session.port = port;
@@ -152,28 +153,28 @@ fn sessions_of_a_destination_come_and_go() {
         let Path { session, hop, carried, sender, .. } = with_port(port);
         let template = sender.template;
         let tear = PathTear { session, hop, carried, template, tspec: None };
-        router.arrives(ETH1, Body::PathTear(tear));
+        router.receive(ETH1, Body::PathTear(tear));
     };
     for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
         let mut router = router();
         for port in 1..=3 {
-            router.arrives(ETH1, Body::Path(with_port(port)));
+            router.receive(ETH1, Body::Path(with_port(port)));
         }
         for port in order {
-            let outcomes = router.arrives(ETH1, Body::Path(with_port(0)));
+            let outcomes = router.receive(ETH1, Body::Path(with_port(0)));
             assert_eq!(kinds(&outcomes), ["PathErr"], "{order:?}: {port} is still there");
             tear(&mut router, port);
         }
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(0)))), ["Path"], "{order:?}");
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["PathErr"]);
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(0)))), ["Path"], "{order:?}");
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(1)))), ["PathErr"]);
         tear(&mut router, 0);
-        assert_eq!(kinds(&router.arrives(ETH1, Body::Path(with_port(1)))), ["Path"]);
+        assert_eq!(kinds(&router.receive(ETH1, Body::Path(with_port(1)))), ["Path"]);
     }
 }
 
-/// RFC 2205 section 3.10: objects that are carried on follow the latest message, and one that brings others is news.
+/// RFC 2205 section 3.10: forwarded objects follow the latest message, and changed ones are a change.
 #[test]
-fn carried_objects_follow_the_latest_message() {
+fn forwarded_objects_follow_latest_message() {
     let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
     let carried = |outcomes: &[Outcome], kind: &str| {
         sent(outcomes)
@@ -186,46 +187,47 @@ fn carried_objects_follow_the_latest_message() {
             .map(|carried| carried.iter().flat_map(|object| object.bytes.to_vec()).collect())
     };
     let mut router = router();
-    router.arrives(ETH1, Body::Path(Path { carried: Carried::Objects(&old), ..path() }));
+    router.receive(ETH1, Body::Path(Path { carried: Carried::Objects(&old), ..path() }));
     let later = Path { carried: Carried::Objects(&new), ..path() };
-    let outcomes = router.arrives(ETH1, Body::Path(later));
+    let outcomes = router.receive(ETH1, Body::Path(later));
     assert_eq!(carried(&outcomes, "Path"), Some(new.to_vec()));
 
     let flows = [flow(2)];
     let first = Resv { carried: Carried::Objects(&old), ..resv(&flows) };
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(first)), "Resv"), Some(old.to_vec()));
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(first)), "Resv"), Some(old.to_vec()));
     let later = Resv { carried: Carried::Objects(&new), ..resv(&flows) };
-    router.arrives(ETH2, Body::Resv(later));
+    router.receive(ETH2, Body::Resv(later));
     let refresh = router.pass(Duration::from_secs(46));
     assert_eq!(carried(&refresh, "Resv"), Some(new.to_vec()));
 }
 
-/// An ADSPEC that changes is news for receivers here, though not for the nodes behind, who get it with the refresh.
+/// A changed ADSPEC is reported to receivers here; next hops get it with the refresh.
 #[test]
-fn receivers_hear_of_a_changed_adspec() {
+fn changed_adspec_notifies_receivers() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
-    let heard = events(&host.arrives(ETH1, Body::Path(advertised)));
-    assert!(matches!(heard[..], [Event::Path { offer: Some(_), .. }]), "{heard:?}");
+    let reported = events(&host.receive(ETH1, Body::Path(advertised)));
+    assert!(matches!(reported[..], [Event::Path { offer: Some(_), .. }]), "{reported:?}");
 }
 
-/// A sender that only passes through is no news for applications of this host, even if they have its session open.
+/// A sender whose data only passes through is not reported to applications of this host, even if they have its session
+/// open.
 #[test]
-fn senders_that_pass_through_are_no_news() {
+fn transit_sender_notifies_no_application() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
-    let heard = events(&router.arrives(ETH1, Body::Path(path())));
-    assert!(matches!(heard[..], [Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.receive(ETH1, Body::Path(path())));
+    assert!(matches!(reported[..], [Event::PathState { .. }]), "{reported:?}");
 }
 
-/// A confirmation travels to the receiver that it names, and nowhere else.
+/// A ResvConf is forwarded to the receiver in it, and nowhere else.
 #[test]
-fn a_confirmation_goes_where_it_says() {
+fn confirmation_is_forwarded_to_its_receiver_only() {
     let flows = [flow(2)];
     let (node, code) = (ip("10.0.0.1"), ErrorCode::Confirmation);
     let confirmation = ResvConf {
@@ -240,7 +242,7 @@ fn a_confirmation_goes_where_it_says() {
     for (destination, received, reason) in
         [("10.0.9.10", 63, DropReason::BadHop), (RECEIVER, 1, DropReason::TtlExpired)]
     {
-        let outcomes = router.octets_arrive(ETH1, ip(destination), received, &octets);
+        let outcomes = router.receive_octets(ETH1, ip(destination), received, &octets);
         let events = events(&outcomes);
         assert!(
             matches!(events[..], [Event::Dropped { reason: r, .. }] if r == reason),
@@ -252,7 +254,7 @@ fn a_confirmation_goes_where_it_says() {
 
 /// SENDER again: a new TTL or Tspec is announced at once, and with another template the old sender ends.
 #[test]
-fn a_sender_can_change_what_it_says() {
+fn second_sender_command_changes_sender() {
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });

@@ -1,5 +1,4 @@
-//! Reservations that senders share (SE and WF): what next hops ask for, what traffic control gets, and what upstream is
-//! asked for.
+//! Shared reservations (SE and WF): requests of next hops, traffic control, and requests upstream.
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -17,11 +16,11 @@ use earmark_wire::rsvp::{
 };
 use sharing::*;
 
-/// A router that knows the senders of these ports.
+/// A router with the senders of these ports.
 fn router_with(ports: impl IntoIterator<Item = u16>) -> Bench {
     let mut router = router();
     for port in ports {
-        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        router.receive(ETH1, Body::Path(path_of(sender_on(port))));
     }
     router
 }
@@ -30,9 +29,9 @@ fn nothing() -> Vec<String> {
     Vec::new()
 }
 
-/// A dead daemon has left a reservation that two flows share. Whoever asks for them again takes over both.
+/// A previous daemon run has left a reservation that two flows share. A request for both takes over both.
 #[test]
-fn flows_that_share_are_taken_over_together() {
+fn shared_flows_of_previous_run_are_taken_over() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
     for (sender, mbps) in senders.into_iter().zip([2, 0]) {
@@ -41,7 +40,7 @@ fn flows_that_share_are_taken_over_together() {
             .adopt(ETH2, flow_of(sender), Rate::from_mbps(mbps), None)
             .expect("there is room");
     }
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let [installed, added] = &outcomes[..2] else { panic!("two at least: {outcomes:?}") };
     let Outcome::Installed(installation) = installed else { panic!("{installed:?}") };
     assert_eq!(installation.flow, flow_of(senders[0]));
@@ -50,18 +49,18 @@ fn flows_that_share_are_taken_over_together() {
     assert_eq!((link.held, link.adopted), (Rate::from_mbps(2), 0));
 }
 
-/// One next hop may name its senders in several messages; each sender lives as long as it is named.
+/// One next hop may list its senders in several messages; each sender stays as long as it is listed.
 #[test]
-fn senders_that_a_next_hop_names_add_up() {
+fn senders_in_several_messages_add_up() {
     let mut router = router_with([4000, 4001, 4002]);
     let name =
-        |router: &mut Bench, port| router.arrives(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
-    assert_eq!(told(&name(&mut router, 4001)), ["Resv to 10.0.1.1: SE 2 of 4001"]);
-    assert_eq!(told(&name(&mut router, 4000)), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
-    assert_eq!(told(&name(&mut router, 4002)), ["Resv to 10.0.1.1: SE 2 of 4000 4001 4002"]);
+        |router: &mut Bench, port| router.receive(ETH2, Body::Resv(shared(2, &[sender_on(port)])));
+    assert_eq!(sent_texts(&name(&mut router, 4001)), ["Resv to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(sent_texts(&name(&mut router, 4000)), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(sent_texts(&name(&mut router, 4002)), ["Resv to 10.0.1.1: SE 2 of 4000 4001 4002"]);
     for port in [4000, 4001, 4002] {
         assert_eq!(name(&mut router, port), [], "it is a refresh");
-        router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+        router.receive(ETH1, Body::Path(path_of(sender_on(port))));
     }
     router.pass(Duration::from_secs(60));
     name(&mut router, 4000);
@@ -70,9 +69,9 @@ fn senders_that_a_next_hop_names_add_up() {
     let mut ends = |seconds| {
         let outcomes = router.pass(Duration::from_secs(seconds));
         for port in [4000, 4001, 4002] {
-            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+            router.receive(ETH1, Body::Path(path_of(sender_on(port))));
         }
-        let tears = told(&outcomes).into_iter().filter(|text| text.starts_with("ResvTear"));
+        let tears = sent_texts(&outcomes).into_iter().filter(|text| text.starts_with("ResvTear"));
         tears.collect::<Vec<String>>()
     };
     assert_eq!(ends(57), nothing());
@@ -81,59 +80,59 @@ fn senders_that_a_next_hop_names_add_up() {
     assert_eq!(ends(40), ["ResvTear to 10.0.1.1: SE 2 of 4002"]);
 }
 
-/// In what order a message names its senders, and how often, does not matter.
+/// Order and repetition of senders in a message do not matter.
 #[test]
-fn senders_are_named_in_any_order() {
+fn order_of_senders_is_irrelevant() {
     let jumbled = [sender_on(4001), sender_on(4000), sender_on(4000)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &jumbled)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
-    assert_eq!(router.arrives(ETH2, Body::Resv(shared(2, &jumbled))), []);
-    // What is refused counts as a refresh of what stands.
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &jumbled)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: SE 2 of 4000 4001"]);
+    assert_eq!(router.receive(ETH2, Body::Resv(shared(2, &jumbled))), []);
+    // A refused request refreshes the existing one.
     for _ in 0..8 {
         for port in [4000, 4001] {
-            router.arrives(ETH1, Body::Path(path_of(sender_on(port))));
+            router.receive(ETH1, Body::Path(path_of(sender_on(port))));
         }
-        let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &jumbled)));
-        assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4001 4000 4000"]);
-        let meanwhile = told(&router.pass(Duration::from_secs(30)));
+        let outcomes = router.receive(ETH2, Body::Resv(shared(8, &jumbled)));
+        assert_eq!(sent_texts(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4001 4000 4000"]);
+        let meanwhile = sent_texts(&router.pass(Duration::from_secs(30)));
         assert!(!meanwhile.iter().any(|text| text.starts_with("ResvTear")), "{meanwhile:?}");
     }
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(shared(2, &jumbled))));
-    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: SE 2 of 4000 4001"]);
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear_of(shared(2, &jumbled))));
+    assert_eq!(sent_texts(&outcomes), ["ResvTear to 10.0.1.1: SE 2 of 4000 4001"]);
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// A second next hop that asks for the same is merged, and changes nothing.
+/// An equal request of a second next hop is merged, and changes nothing.
 #[test]
-fn equal_requests_of_two_next_hops_are_one_reservation() {
+fn equal_requests_of_next_hops_are_merged() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let mut other = shared(2, &senders);
     other.hop.address = ip("10.0.2.3");
-    assert_eq!(router.arrives(ETH2, Body::Resv(other)), []);
+    assert_eq!(router.receive(ETH2, Body::Resv(other)), []);
 }
 
-/// A refused request leaves nothing behind, nor does one that is taken back: another style may follow.
+/// A refused or released request leaves no state, so another style may follow.
 #[test]
-fn styles_follow_one_another() {
+fn released_style_allows_another() {
     let senders = [sender_on(4000)];
     let mut router = router_with([4000]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(8, &senders)));
-    assert_eq!(told(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4000"]);
-    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear_of(wildcard(2))));
-    assert_eq!(told(&outcomes), ["ResvTear to 10.0.1.1: WF 2"]);
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: FF 2 of 4000"]);
+    let outcomes = router.receive(ETH2, Body::Resv(shared(8, &senders)));
+    assert_eq!(sent_texts(&outcomes), ["ResvErr to 10.0.2.2: SE 8 of 4000"]);
+    let outcomes = router.receive(ETH2, Body::Resv(wildcard(2)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear_of(wildcard(2))));
+    assert_eq!(sent_texts(&outcomes), ["ResvTear to 10.0.1.1: WF 2"]);
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: FF 2 of 4000"]);
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
-/// What cannot be is refused, and so is what names more senders than a session may have.
+/// An invalid request is refused, and so is one with more senders than a session may have.
 #[test]
-fn impossible_requests_are_refused() {
+fn invalid_shared_request_is_refused() {
     let error = |outcomes: &[Outcome]| {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {
             Body::ResvErr(error) => Some((error.error.code, error.error.value)),
@@ -142,47 +141,48 @@ fn impossible_requests_are_refused() {
     };
     let senders = [sender_on(4000), sender_on(4001), sender_on(4002)];
     let mut router = router_with([4000]);
-    let nonsense = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
-    let flows = FlowDescriptors::SharedExplicit(Some(nonsense), List::Items(&senders[..1]));
-    let outcomes = router.arrives(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
+    let invalid = FlowSpec::ControlledLoad(TokenBucket { depth: f32::NAN, ..tspec(2) });
+    let flows = FlowDescriptors::SharedExplicit(Some(invalid), List::Items(&senders[..1]));
+    let outcomes = router.receive(ETH2, Body::Resv(Resv { flows, ..resv(&[]) }));
     assert_eq!(error(&outcomes), Some((ErrorCode::TrafficControlError, 3)));
 
     let mut small = with_config(Config { max_senders: 2, ..Config::default() });
-    small.arrives(ETH1, Body::Path(path_of(senders[0])));
-    let outcomes = small.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    small.receive(ETH1, Body::Path(path_of(senders[0])));
+    let outcomes = small.receive(ETH2, Body::Resv(shared(2, &senders)));
     assert_eq!(error(&outcomes), Some((ErrorCode::RsvpSystemError, 0)));
-    assert_eq!(told(&small.arrives(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
+    assert_eq!(sent_texts(&small.receive(ETH2, Body::Resv(shared(2, &senders[..2])))).len(), 1);
 }
 
-/// Ways of unicast data never part again, so wildcard requests need no SCOPE there, whatever sides the data comes from.
+/// Paths of unicast data never split, so wildcard requests have no SCOPE there, whatever interfaces the data arrives
+/// through.
 #[test]
-fn unicast_requests_bear_no_scope() {
+fn unicast_wildcard_request_has_no_scope() {
     let mut router = router_with([4000]);
     let mut other = path_of(sender_on(4001));
     other.hop.address = ip("10.0.1.3");
-    router.arrives(ETH1, Body::Path(other));
-    let outcomes = router.arrives(ETH2, Body::Resv(wildcard(2)));
-    let mut told = told(&outcomes);
-    told.sort();
-    assert_eq!(told, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
+    router.receive(ETH1, Body::Path(other));
+    let outcomes = router.receive(ETH2, Body::Resv(wildcard(2)));
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
+    assert_eq!(texts, ["Resv to 10.0.1.1: WF 2", "Resv to 10.0.1.3: WF 2"]);
 }
 
-/// RFC 2205 section 3.4: a request for a group whose data comes from two sides names the senders of each side that it is
-/// meant for, each host once, and follows what those downstream say.
+/// RFC 2205 section 3.4: a request for a group with data from two interfaces lists the senders of each that it is meant
+/// for, each host once, limited to the SCOPE from downstream.
 #[test]
-fn the_scope_follows_those_downstream() {
+fn scope_is_limited_by_downstream_scope() {
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2]);
     branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
     for port in [4000, 4001] {
-        router.arrives(ETH1, to_group(Body::Path(path_of(sender_on(port)))));
+        router.receive(ETH1, to_group(Body::Path(path_of(sender_on(port)))));
     }
     let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
     aside.hop.address = ip("10.0.3.2");
-    router.arrives(ETH3, to_group(Body::Path(aside)));
+    router.receive(ETH3, to_group(Body::Path(aside)));
     let mut ask = |scope: &[std::net::IpAddr]| {
         let scope = Some(List::Items(scope));
-        told(&router.arrives(ETH2, to_group(Body::Resv(Resv { scope, ..wildcard(2) }))))
+        sent_texts(&router.receive(ETH2, to_group(Body::Resv(Resv { scope, ..wildcard(2) }))))
     };
     let (here, there) = (ip(SENDER), ip("10.0.8.1"));
     assert_eq!(ask(&[here]), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
@@ -192,10 +192,10 @@ fn the_scope_follows_those_downstream() {
     assert_eq!(ask(&[here, there]), nothing());
 }
 
-/// SCOPE says where a request has to go on to. A sender of this host has what is reserved for all, whoever is named, and
-/// hears of it; only others are named onward.
+/// SCOPE lists where a request has to be forwarded. A sender of this host gets what is reserved for all, and its
+/// application is notified; only other senders are listed upstream.
 #[test]
-fn a_sender_of_this_host_needs_no_scope() {
+fn local_sender_is_not_in_scope() {
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2]);
     branch(&mut router, "10.0.8.1", ETH3, &[ETH2]);
@@ -205,10 +205,10 @@ fn a_sender_of_this_host_needs_no_scope() {
         incoming: None,
         outgoing: vec![ETH2],
     });
-    router.arrives(ETH1, to_group(Body::Path(path())));
+    router.receive(ETH1, to_group(Body::Path(path())));
     let mut aside = path_of(FilterSpec { source: ip("10.0.8.1"), ..template() });
     aside.hop.address = ip("10.0.3.2");
-    router.arrives(ETH3, to_group(Body::Path(aside)));
+    router.receive(ETH3, to_group(Body::Path(aside)));
     let application = Application(1);
     let template = FilterSpec { source: ip("10.0.2.1"), ..template() };
     router.command(Command::Session { application, session: group() });
@@ -216,16 +216,16 @@ fn a_sender_of_this_host_needs_no_scope() {
 
     let scope = [ip(SENDER)];
     let request = Resv { scope: Some(List::Items(&scope)), ..wildcard(2) };
-    let outcomes = router.arrives(ETH2, to_group(Body::Resv(request)));
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
-    let heard = events(&outcomes);
+    let outcomes = router.receive(ETH2, to_group(Body::Resv(request)));
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2 scope 10.0.0.1"]);
+    let reported = events(&outcomes);
     let mine = |event: &Event| matches!(event, Event::Resv { filter, .. } if *filter == template);
-    assert!(heard.iter().any(mine), "{heard:?}");
+    assert!(reported.iter().any(mine), "{reported:?}");
 }
 
-/// Objects of unknown classes travel with shared requests too, and follow the latest message.
+/// Objects of unknown classes are forwarded with shared requests, too, and follow the latest message.
 #[test]
-fn shared_requests_carry_objects_on() {
+fn shared_request_forwards_unknown_objects() {
     let senders = [sender_on(4000)];
     let carried = |outcomes: &[Outcome]| -> Vec<u8> {
         let sent = sent(outcomes);
@@ -236,52 +236,51 @@ fn shared_requests_carry_objects_on() {
     let mut router = router_with([4000]);
     let (old, new) = ([0, 8, 0xfe, 9, 1, 2, 3, 4], [0, 8, 0xfe, 9, 5, 6, 7, 8]);
     let with = |octets| Resv { carried: Carried::Objects(octets), ..shared(2, &senders) };
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(with(&old)))), old);
-    router.arrives(ETH2, Body::Resv(with(&new)));
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(with(&old)))), old);
+    router.receive(ETH2, Body::Resv(with(&new)));
     let refreshes = router.pass(Duration::from_secs(46));
     let refresh =
-        |outcome: &&Outcome| told(std::slice::from_ref(*outcome))[0].starts_with("Resv to");
+        |outcome: &&Outcome| sent_texts(std::slice::from_ref(*outcome))[0].starts_with("Resv to");
     let refresh = refreshes.iter().find(refresh).expect("a Resv is refreshed within 45 s");
     assert_eq!(carried(std::slice::from_ref(refresh)), new);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(3, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(3, &senders)));
     assert_eq!(carried(&outcomes), []);
     router
-        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
+        .receive(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(3, &senders) }));
     let outcomes = router
-        .arrives(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(4, &senders) }));
+        .receive(ETH2, Body::Resv(Resv { carried: Carried::Objects(&new), ..shared(4, &senders) }));
     assert_eq!(carried(&outcomes), new);
 }
 
-/// A receiver that asks again whether its request stands gets another answer, though nothing has changed; the sender
-/// hears nothing new.
+/// A repeated RESV_CONFIRM gets another answer although nothing has changed; the sender gets no event.
 #[test]
-fn a_repeated_wish_for_confirmation_is_heard() {
-    let wish = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
+fn repeated_confirmation_request_is_answered() {
+    let confirmed = Resv { confirm: Some(ip(RECEIVER)), ..wildcard(2) };
     let mut router = router_with([4000]);
     for _ in 0..2 {
-        let outcomes = router.arrives(ETH2, Body::Resv(wish));
-        assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
+        let outcomes = router.receive(ETH2, Body::Resv(confirmed));
+        assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: WF 2"]);
     }
     let application = Application(1);
     let mut host = sender();
     host.command(Command::Session { application, session: session() });
     host.command(Command::Sender { application, template: template(), tspec: tspec(9), ttl: 63 });
-    let heard = |outcomes: &[Outcome]| {
+    let reported = |outcomes: &[Outcome]| {
         events(outcomes).iter().filter(|event| matches!(event, Event::Resv { .. })).count()
     };
-    let first = host.arrives(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&first), told(&first)), (1, vec!["ResvConf".into()]));
-    let second = host.arrives(ETH2, Body::Resv(wish));
-    assert_eq!((heard(&second), told(&second)), (0, vec!["ResvConf".into()]));
+    let first = host.receive(ETH2, Body::Resv(confirmed));
+    assert_eq!((reported(&first), sent_texts(&first)), (1, vec!["ResvConf".into()]));
+    let second = host.receive(ETH2, Body::Resv(confirmed));
+    assert_eq!((reported(&second), sent_texts(&second)), (0, vec!["ResvConf".into()]));
 }
 
-/// A confirmation of a shared request reaches whoever has reserved in that style, and nobody else.
+/// A ResvConf for a shared request reaches the applications that have reserved in that style, and no others.
 #[test]
-fn a_shared_confirmation_reaches_the_application() {
+fn shared_confirmation_reaches_application() {
     let application = Application(1);
     let mut host = receiver();
     host.command(Command::Session { application, session: session() });
-    host.arrives(ETH1, Body::Path(path()));
+    host.receive(ETH1, Body::Path(path()));
     let request = ReserveRequest::Wildcard { flowspec: flowspec(2) };
     host.command(Command::Reserve { application, request, confirm: true });
     let node = ip(UPSTREAM);
@@ -293,23 +292,25 @@ fn a_shared_confirmation_reaches_the_application() {
         flows,
     };
     let wildcard = FlowDescriptors::Wildcard(Some(flowspec(2)));
-    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(wildcard))));
-    let [Event::Confirmed { style: Style::Wildcard, .. }] = heard[..] else { panic!("{heard:?}") };
+    let reported = events(&host.receive(ETH1, Body::ResvConf(confirmation(wildcard))));
+    let [Event::Confirmed { style: Style::Wildcard, .. }] = reported[..] else {
+        panic!("{reported:?}")
+    };
     let senders = [template()];
     let explicit = FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(&senders));
-    let heard = events(&host.arrives(ETH1, Body::ResvConf(confirmation(explicit))));
-    assert!(matches!(heard[..], [Event::Dropped { .. }]), "{heard:?}");
+    let reported = events(&host.receive(ETH1, Body::ResvConf(confirmation(explicit))));
+    assert!(matches!(reported[..], [Event::Dropped { .. }]), "{reported:?}");
 }
 
-/// More senders than a message has room for are named in several; a wildcard request names none.
+/// More senders than fit into a message are sent in several; a wildcard request lists none.
 #[test]
-fn many_senders_fill_several_messages() {
+fn senders_over_message_size_are_split() {
     const MANY: u16 = 1_100;
     let senders: Vec<FilterSpec> = (1..=MANY).map(sender_on).collect();
     let mut router = router_with(1..=MANY);
-    let named = |outcomes: &[Outcome]| -> Vec<usize> {
+    let sender_counts = |outcomes: &[Outcome]| -> Vec<usize> {
         let ports = |text: &String| text.split(" of ").nth(1).map(|ports| ports.split(' ').count());
-        told(outcomes).iter().map(|text| ports(text).unwrap_or(0)).collect()
+        sent_texts(outcomes).iter().map(|text| ports(text).unwrap_or(0)).collect()
     };
     for request in [shared(2, &senders), wildcard(2)] {
         let expected = if matches!(request.flows, FlowDescriptors::Wildcard(_)) {
@@ -317,28 +318,31 @@ fn many_senders_fill_several_messages() {
         } else {
             vec![1_024, 76]
         };
-        assert_eq!(named(&router.arrives(ETH2, Body::Resv(request))), expected);
-        assert_eq!(named(&router.arrives(ETH2, Body::ResvTear(tear_of(request)))), expected);
+        assert_eq!(sender_counts(&router.receive(ETH2, Body::Resv(request))), expected);
+        assert_eq!(
+            sender_counts(&router.receive(ETH2, Body::ResvTear(tear_of(request)))),
+            expected
+        );
     }
 }
 
-/// Traffic control refuses what many share: each next hop hears of it, and upstream is given it back.
+/// Traffic control refuses a shared reservation: each next hop gets a ResvErr, and upstream a ResvTear.
 #[test]
-fn a_shared_reservation_that_traffic_control_refuses_is_void() {
+fn shared_reservation_refused_by_traffic_control_is_removed() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
     let mut other = shared(1, &senders[..1]);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     let claim = installation.claim;
     let owner = router.ledger.owner(claim).expect("it is owned");
     let outcomes = router.host(HostEvent::TrafficControlRefused { claim, owner, errno: 12 });
-    let mut told = told(&outcomes);
-    told.sort();
+    let mut texts = sent_texts(&outcomes);
+    texts.sort();
     assert_eq!(
-        told,
+        texts,
         [
             "ResvErr to 10.0.2.2: SE 2 of 4000 4001",
             "ResvErr to 10.0.2.3: SE 1 of 4000",
@@ -348,27 +352,27 @@ fn a_shared_reservation_that_traffic_control_refuses_is_void() {
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// Senders announce more, and the reservation that they share could be used in full now, but the link has no room: what
-/// stands stays, and those who asked hear of it.
+/// The senders' traffic increases, so that their shared reservation could be used in full, but the link has no
+/// capacity: the existing reservation stays, and those who requested it get an error.
 #[test]
-fn a_reservation_that_cannot_grow_with_its_senders_stays() {
+fn refused_growth_keeps_shared_reservation() {
     let announce = |mbps| {
         let sender = SenderDescriptor { tspec: tspec(mbps), ..path().sender };
         Path { sender, ..path() }
     };
     let mut router = router();
-    router.arrives(ETH1, Body::Path(announce(2)));
-    router.arrives(ETH2, Body::Resv(wildcard(6)));
+    router.receive(ETH1, Body::Path(announce(2)));
+    router.receive(ETH2, Body::Resv(wildcard(6)));
     assert_eq!(router.held(), Rate::from_mbps(2));
     let mut other = path_of(sender_on(4000));
     other.session.port = 6000;
-    router.arrives(ETH1, Body::Path(other));
+    router.receive(ETH1, Body::Path(other));
     let five = [flow(5)];
     let mut filling = resv(&five);
     filling.session.port = 6000;
-    router.arrives(ETH2, Body::Resv(filling));
+    router.receive(ETH2, Body::Resv(filling));
     assert_eq!(router.held(), Rate::from_mbps(7));
-    let outcomes = router.arrives(ETH1, Body::Path(announce(6)));
+    let outcomes = router.receive(ETH1, Body::Path(announce(6)));
     assert_eq!(router.held(), Rate::from_mbps(7));
     let flags = sent(&outcomes).iter().find_map(|(how, message)| match message.body {
         Body::ResvErr(error) => Some((how.destination, error.error.flags)),
@@ -377,32 +381,32 @@ fn a_reservation_that_cannot_grow_with_its_senders_stays() {
     assert_eq!(flags, Some((ip(DOWNSTREAM), ErrorSpec::IN_PLACE)));
 }
 
-/// The whole host of a sender may be named by an address that others use too: ports tell senders apart.
+/// Senders at one address are distinguished by their ports.
 #[test]
-fn a_sender_leaves_what_it_shares() {
+fn ending_sender_leaves_shared_reservation() {
     let senders = [sender_on(4000), sender_on(4001)];
     let mut router = router_with([4000, 4001]);
-    let outcomes = router.arrives(ETH2, Body::Resv(shared(2, &senders)));
+    let outcomes = router.receive(ETH2, Body::Resv(shared(2, &senders)));
     let Outcome::Installed(installation) = &outcomes[0] else { panic!("{outcomes:?}") };
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     assert_eq!(
         outcomes.iter().find(|o| matches!(o, Outcome::TakenOut(..))),
         Some(&Outcome::TakenOut(installation.claim, flow_of(senders[0])))
     );
-    assert_eq!(told(&outcomes), ["PathTear through eth2"], "upstream had it first");
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"], "upstream had it first");
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     let SourceSelector::Port(4000) = template().selector else { panic!("its port") };
     let last = earmark_wire::rsvp::PathTear { hop, template: senders[1], ..path_tear() };
-    router.arrives(ETH1, Body::PathTear(last));
+    router.receive(ETH1, Body::PathTear(last));
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// An object of an unknown class that every node must carry on.
+/// An object of an unknown class that every node must forward.
 fn object(content: u8) -> [u8; 8] {
     [0, 8, 0xfe, 9, 1, 2, 3, content]
 }
 
-/// To whom a Resv went, with which of these objects.
+/// Destination of each Resv, with the objects in it.
 fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
     let sent = sent(outcomes);
     let resvs = sent.iter().filter_map(|(how, message)| match message.body {
@@ -412,25 +416,25 @@ fn objects_to(outcomes: &[Outcome]) -> Vec<(String, Vec<u8>)> {
     resvs.map(|(to, all)| (to, all.iter().map(|object| object.bytes[7]).collect())).collect()
 }
 
-/// RFC 2205 section 3.10: objects to be carried on are merged with the requests that they came with. A previous hop gets
-/// those of the requests that name its senders, and what others carry is none of its business.
+/// RFC 2205 section 3.10: forwarded objects are merged with their requests. A previous hop gets those of the requests
+/// that list its senders, and no others.
 #[test]
-fn objects_go_where_the_senders_are_that_they_came_for() {
+fn objects_of_shared_request_go_to_its_senders_only() {
     let mut router = router_with([4000]);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
-    router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
+    router.receive(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
     let mut asks = |next_hop, ports: &[u16], objects: &[u8]| {
         let filters: Vec<_> = ports.iter().map(|&port| sender_on(port)).collect();
         let resv = shared(2, &filters);
         let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
         let carried = Carried::Objects(objects);
-        objects_to(&router.arrives(ETH2, Body::Resv(Resv { hop, carried, ..resv })))
+        objects_to(&router.receive(ETH2, Body::Resv(Resv { hop, carried, ..resv })))
     };
     let to_first = |objects: &[u8]| ("10.0.1.1".to_owned(), objects.to_vec());
     let to_second = |objects: &[u8]| ("10.0.1.9".to_owned(), objects.to_vec());
     assert_eq!(asks("10.0.2.2", &[4000], &object(1)), [to_first(&[1])]);
     assert_eq!(asks("10.0.2.3", &[4001], &object(2)), [to_second(&[2])]);
-    // A request for both; nothing but objects is new for the previous hops, which waits for the refresh.
+    // A request for both; only its objects are new for the previous hops, and they wait for the refresh.
     assert_eq!(asks("10.0.2.4", &[4000, 4001], &object(3)), []);
     let mut refreshed = objects_to(&router.pass(Duration::from_secs(45)));
     refreshed.sort_unstable();
@@ -438,9 +442,9 @@ fn objects_go_where_the_senders_are_that_they_came_for() {
     assert_eq!(refreshed, [to_first(&[3, 1]), to_second(&[3, 2])]);
 }
 
-/// In the wildcard style nobody is named, but not everybody's data takes all ways.
+/// The wildcard style lists no senders, but not all data uses all interfaces.
 #[test]
-fn objects_of_wildcard_requests_go_back_the_ways_of_the_data() {
+fn objects_of_wildcard_request_follow_the_data_path() {
     let mut router = fork();
     for (source, previous_hop, outgoing) in
         [(SENDER, UPSTREAM, ETH2), ("10.0.0.2", "10.0.1.9", ETH3)]
@@ -448,12 +452,12 @@ fn objects_of_wildcard_requests_go_back_the_ways_of_the_data() {
         branch(&mut router, source, ETH1, &[outgoing]);
         let mut path = path_of(FilterSpec { source: ip(source), ..template() });
         path.hop.address = ip(previous_hop);
-        router.arrives(ETH1, to_group(Body::Path(path)));
+        router.receive(ETH1, to_group(Body::Path(path)));
     }
     let mut asks = |interface: earmark_core::InterfaceId, next_hop, objects: &[u8]| {
         let hop = RsvpHop { address: ip(next_hop), lih: interface.0 };
         let resv = Resv { hop, carried: Carried::Objects(objects), ..wildcard(2) };
-        objects_to(&router.arrives(interface, to_group(Body::Resv(resv))))
+        objects_to(&router.receive(interface, to_group(Body::Resv(resv))))
     };
     assert_eq!(asks(ETH2, "10.0.2.2", &object(1)), [(UPSTREAM.to_owned(), vec![1])]);
     assert_eq!(asks(ETH3, "10.0.3.2", &object(2)), [("10.0.1.9".to_owned(), vec![2])]);

@@ -1,4 +1,4 @@
-//! What a trace tells its user: one entry a node, and why there are no more.
+//! Result of a trace: one entry for each node, and the reason for its end.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -7,40 +7,40 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::{DiagResponse, FilterSpec, Object, Style, objects_of};
 use serde::{Deserialize, Serialize};
 
-/// What one node on the way said (RFC 2745 section 3.6).
+/// Response of one node on the path (RFC 2745 section 3.6).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHop {
-    /// Its address towards the sender; `None` at the sender, and where it knows nothing of the session.
+    /// Address of the incoming interface; `None` at the sender, and without path state.
     pub incoming: Option<IpAddr>,
-    /// Its address towards the receivers; `None` where the data ends.
+    /// Address of the outgoing interface; `None` where the data ends.
     pub outgoing: Option<IpAddr>,
-    /// The RSVP node before it, as the data flows; `None` at the sender.
+    /// Previous RSVP hop of the data; `None` at the sender.
     pub previous_hop: Option<IpAddr>,
-    /// When the question came: the middle 32 bits of an NTP time, units of 2^-16 s.
+    /// Arrival time of the DREQ: the middle 32 bits of an NTP time, units of 2^-16 s.
     pub arrival: u32,
-    /// IP hops that the question took from the node before it in this list: 1 between neighbours, more where routers in
-    /// between speak no RSVP, 0 where it started here.
+    /// IP hops of the DREQ from the previous node in this list: 1 between neighbours, more with routers without RSVP in
+    /// between, 0 if the trace started here.
     pub ip_hops: u8,
-    /// Whether it knows nothing of the sender.
+    /// Whether the node has no path state for the sender.
     pub no_path_state: bool,
-    /// Whether what it has reserved on this way is merged with other ways.
+    /// Whether the reservation on this outgoing interface is merged with others.
     pub merged: bool,
     /// Refresh period R, seconds.
     pub refresh_s: u16,
-    /// K.
+    /// Lifetime factor K.
     pub refresh_multiple: u8,
-    /// What the sender announces.
+    /// Tspec of the sender.
     pub tspec: Option<SenderTspec>,
-    /// In which style something is reserved; `None` where nothing is.
+    /// Style of the reservation; `None` without one.
     pub style: Option<Style>,
-    /// What is reserved.
+    /// Flowspec of the reservation.
     pub flowspec: Option<FlowSpec>,
-    /// For whom; none named for WF.
+    /// Filter specs of the reservation; empty for WF.
     pub filters: Vec<FilterSpec>,
 }
 
 impl TraceHop {
-    /// What an object says. Objects that cannot be read, or were not asked for, are passed over.
+    /// Converts a DIAG_RESPONSE. Objects that are malformed or were not requested are skipped.
     pub(super) fn of(response: &DiagResponse<'_>) -> TraceHop {
         let known = |address: IpAddr| Some(address).filter(|address| !address.is_unspecified());
         let mut hop = TraceHop {
@@ -71,23 +71,23 @@ impl TraceHop {
     }
 }
 
-/// Why a trace ended.
+/// Reason for the end of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceEnd {
-    /// It reached the sender.
+    /// The trace reached the sender.
     Sender,
-    /// The last node knows nothing of the sender: its state ended, or the way has changed.
+    /// The last node has no path state: the state has ended, or the route has changed.
     NoPathState,
-    /// As many nodes were asked as were wanted.
+    /// The requested number of nodes was reached.
     HopLimit,
-    /// The last node gave its answer back although nothing stood in the way.
+    /// The last node returned the DREQ without a reason.
     GaveUp,
-    /// This node does not answer, nor does what is behind it.
+    /// A node, and the nodes behind it, do not answer.
     Silent {
-        /// The previous hop of the last node that answered, or the node where the trace was to start.
+        /// Previous hop of the last node that answered, or the node where the trace was to start.
         node: IpAddr,
     },
-    /// Parts of the answer are missing.
+    /// Fragments of the answer are missing.
     Incomplete,
 }

@@ -1,27 +1,28 @@
-//! Diagnostics: a session's state, told hop by hop (RFC 2745).
+//! Diagnostics: state of a session at each hop (RFC 2745).
 //!
-//! A question (DREQ) starts at the LAST-HOP, a node on the path that it is about, and goes from there towards the sender,
-//! along path state. Each node adds what it knows of the session (`response`), and passes the question on or returns it
-//! as the answer (DREP): because it is the sender, because it knows nothing, or because enough nodes were asked
-//! (`answer`). What grows too long for the links is returned in parts. Answers come back to the requester directly, or along
-//! the ROUTE that the question has recorded, which also works where only neighbours trust each other (`reply`).
+//! A DREQ starts at the LAST-HOP, a node on the path of a sender's data, and follows path state towards the sender.
+//! Each node adds a DIAG_RESPONSE with its state of the session (`response`), and forwards the DREQ or returns it as a
+//! DREP: because it is the sender's node, because it has no path state, or because the requested number of nodes was
+//! reached (`dreq`). A message that becomes too long for the links is returned in fragments. DREPs are sent to the
+//! requester directly, or along the ROUTE that the DREQ has recorded, which also works if only neighbours trust each
+//! other (`drep`).
 //!
-//! Nothing of this changes any state of RSVP. Whoever asks is a node itself (`trace`): it asks again where no answer comes,
-//! and then looks for the node that is silent, by asking one hop further each time.
+//! Diagnostics do not change RSVP state. A requester is a node itself (`trace`): it repeats a DREQ without answer, and
+//! then searches for the silent node by requesting one hop more each time.
 //!
-//! # Where RFC 2745 leaves a choice
+//! # Choices that RFC 2745 leaves open
 //!
-//! - **D-TTL** is 1 between neighbours, as sections 3.6 and 5.3 have it. The difference of the TTLs, which section 4.1
-//!   names, is 0 there, as RSVP nodes do not count down the TTL of what ends at them.
+//! - **D-TTL** is 1 between neighbours, as in sections 3.6 and 5.3. The difference of the TTLs, as in section 4.1,
+//!   would be 0, because RSVP nodes do not decrement the TTL of messages addressed to them.
 //! - **Path MTU** is what fits into an IP packet without fragmentation beside the headers of IP and UDP.
 //! - **Fragment Offset** counts octets of DIAG_RESPONSE objects.
-//! - **A requester with port 0** speaks RSVP itself, and gets its answer as RSVP message; others get it inside UDP.
+//! - **A requester with port 0** is an RSVP node and gets the DREP as an RSVP message; others get it inside UDP.
 //! - **R-pointer** counts addresses.
-//! - **RSVP_HOP of an answer** names the node that sends it, by which neighbours know whose digest to check.
+//! - **RSVP_HOP of a DREP** is the node that sends it, so that neighbours can find the key of its digest.
 
-mod answer;
+mod drep;
+mod dreq;
 mod hop;
-mod reply;
 mod response;
 mod trace;
 
@@ -34,8 +35,8 @@ use serde::{Deserialize, Serialize};
 use slab::Slab;
 
 pub use self::hop::{TraceEnd, TraceHop};
+use self::trace::PendingTrace;
 pub use self::trace::Trace;
-use self::trace::Tracing;
 use crate::api::Event;
 use crate::counters::DropReason;
 use crate::instance::{HandlerContext, Rsvp};
@@ -45,13 +46,13 @@ use crate::path::is_unicast;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Whether the questions of others are answered and passed on. They change nothing, but tell what there is
-    /// (RFC 2745 section 7).
+    /// Whether DREQs of other nodes are answered and forwarded. They change no state, but reveal it (RFC 2745 section
+    /// 7).
     pub answer: bool,
-    /// Most questions and answers that are treated a second; more are dropped.
+    /// Limit of DREQs and DREPs processed in one second; more are dropped.
     pub per_second: u32,
-    /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Answers tell when a
-    /// question came by it; with 0, they tell the engine's time.
+    /// NTP time of the engine's [`Time::ZERO`]: units of 2^-32 s since 1900 (RFC 5905 section 6). Responses contain the
+    /// arrival time of a DREQ in NTP time; with 0, in the engine's time.
     pub ntp_origin: u64,
 }
 
@@ -61,12 +62,12 @@ impl Default for Settings {
     }
 }
 
-/// What diagnostics keep beside the settings.
+/// State of diagnostics.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
-    /// What this node is asking; few.
-    tracing: Slab<Tracing>,
-    /// Draws Request IDs, lest strangers guess them.
+    /// Traces of this node.
+    tracing: Slab<PendingTrace>,
+    /// Random Request IDs, so that other nodes cannot guess them.
     ids: Stream,
     allowance: Allowance,
 }
@@ -78,7 +79,7 @@ impl Diagnostics {
     }
 }
 
-/// A bucket of permissions that holds those of one second.
+/// Token bucket with the capacity of one second.
 #[derive(Debug, Default)]
 struct Allowance {
     used: u32,
@@ -100,56 +101,56 @@ impl Allowance {
 }
 
 impl Rsvp {
-    /// A question has come: `send_ttl` is what its sender sent it with.
+    /// Handles a DREQ; `send_ttl` is the TTL that its sender used.
     #[cold]
-    pub(crate) fn dreq_arrives<E: From<Event>>(
+    pub(crate) fn receive_dreq<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         send_ttl: u8,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
     ) {
-        if let Err(reason) = self.admit_diagnosis(cx, question) {
+        if let Err(reason) = self.admit_diagnosis(cx, dreq) {
             return self.drop(cx, datagram, reason);
         }
-        let asked = &question.diagnostic;
-        // RFC 2745 section 4.1: as long as nothing was collected, it is on its way to the node where that begins.
-        if is_fresh(question) && !cx.context.interfaces.is_local(asked.last_hop) {
-            return self.relay_to(cx, datagram, asked.last_hop);
+        let diagnostic = &dreq.diagnostic;
+        // RFC 2745 section 4.1: without responses, the DREQ is still on its way to the LAST-HOP.
+        if is_fresh(dreq) && !cx.context.interfaces.is_local(diagnostic.last_hop) {
+            return self.relay_to(cx, datagram, diagnostic.last_hop);
         }
         let ip_hops = send_ttl.saturating_sub(datagram.ttl).saturating_add(1);
-        self.answer(cx, question, ip_hops);
+        self.handle_dreq(cx, dreq, ip_hops);
     }
 
-    /// An answer, or a part of one, has come.
+    /// Handles a DREP or a fragment of one.
     #[cold]
-    pub(crate) fn drep_arrives<E: From<Event>>(
+    pub(crate) fn receive_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         answer: &Diagnosis<'_>,
     ) {
-        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.pass_answer_on(cx, answer));
+        let done = self.admit_diagnosis(cx, answer).and_then(|()| self.forward_drep(cx, answer));
         if let Err(reason) = done {
             self.drop(cx, datagram, reason);
         }
     }
 
-    /// Whether a question or answer may be treated at all. What this node has asked for itself always may.
+    /// Returns whether a DREQ or DREP may be processed. Those of this node's own traces always may.
     fn admit_diagnosis<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         diagnosis: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let asked = &diagnosis.diagnostic;
+        let diagnostic = &diagnosis.diagnostic;
         let Settings { answer, per_second, .. } = self.config.diagnostics;
-        if self.is_ours(asked.request_id, asked.requester.source, cx.context) {
+        if self.is_ours(diagnostic.request_id, diagnostic.requester.source, cx.context) {
             return Ok(());
         }
         if !answer {
             return Err(DropReason::DiagnosticsOff);
         }
-        if !is_unicast(asked.requester.source) || !is_unicast(asked.last_hop) {
+        if !is_unicast(diagnostic.requester.source) || !is_unicast(diagnostic.last_hop) {
             return Err(DropReason::BadHop);
         }
         match self.diagnostics.allowance.take(cx.now, per_second) {
@@ -158,7 +159,7 @@ impl Rsvp {
         }
     }
 
-    /// Whether a question or answer is about what this node asks.
+    /// Returns whether a DREQ or DREP belongs to a trace of this node.
     fn is_ours(&self, request_id: u32, requester: IpAddr, context: &Context<'_>) -> bool {
         let mut tracing = self.diagnostics.tracing.iter();
         tracing.any(|(_, tracing)| tracing.request_id == request_id)
@@ -166,12 +167,12 @@ impl Rsvp {
     }
 }
 
-/// Whether nothing was collected yet.
-fn is_fresh(question: &Diagnosis<'_>) -> bool {
-    question.diagnostic.fragment_offset == 0 && question.responses.is_empty()
+/// Returns whether a DREQ has no responses yet.
+fn is_fresh(dreq: &Diagnosis<'_>) -> bool {
+    dreq.diagnostic.fragment_offset == 0 && dreq.responses.is_empty()
 }
 
-/// The address that this node shows to another on the way to it.
+/// Returns the local address on the route to a destination.
 fn own_address_towards(context: &Context<'_>, destination: IpAddr) -> Option<IpAddr> {
     if context.interfaces.is_local(destination) {
         return Some(destination);
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_than_allowed_are_treated_in_a_second() {
+    fn diagnostics_are_rate_limited() {
         let mut allowance = Allowance::default();
         let mut now = Time::from_secs(10);
         let granted =

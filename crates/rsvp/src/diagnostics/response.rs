@@ -1,4 +1,4 @@
-//! What a node tells of itself: DIAG_RESPONSE (RFC 2745 section 3.6).
+//! DIAG_RESPONSE of a node (RFC 2745 section 3.6).
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,11 +11,11 @@ use earmark_wire::rsvp::{DiagResponse, Diagnosis, List, Object, ObjectClass, Sel
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index};
 
-/// What is told where the question does not say what it wants (RFC 2745 section 3.6).
+/// Objects in a response if the DREQ does not select any (RFC 2745 section 3.6).
 const USUAL: [ObjectClass; 4] =
     [ObjectClass::SenderTspec, ObjectClass::Style, ObjectClass::FlowSpec, ObjectClass::FilterSpec];
 
-/// Longest object that is told, octets.
+/// Maximum length of an object in a response, octets.
 const LONGEST_OBJECT: usize = 16 * 1_024;
 
 /// Octets of DIAG_RESPONSE without objects, and of a FILTER_SPEC.
@@ -24,27 +24,27 @@ const HEADER_V6: usize = 60;
 const FILTER_V4: usize = 12;
 const FILTER_V6: usize = 24;
 
-/// A way from this node to receivers.
+/// Outgoing interface of data from this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Out {
-    /// The question does not tell, or there is none.
+pub(super) enum OutgoingLink {
+    /// Not given by the DREQ, or none.
     Unknown,
-    /// To applications of this host.
+    /// Applications of this host.
     Here,
     Through(InterfaceId),
 }
 
 impl Rsvp {
-    /// All but the objects.
+    /// Returns a response without its objects.
     pub(super) fn response<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         sender: Option<Index>,
-        out: Out,
+        out: OutgoingLink,
         ip_hops: u8,
     ) -> DiagResponse<'static> {
-        let like = question.session.destination;
+        let like = dreq.session.destination;
         let address = |interface: InterfaceId| {
             let interface = cx.context.interfaces.by_id(interface);
             interface.and_then(|interface| interface.address_like(like)).unwrap_or(unknown(like))
@@ -61,7 +61,7 @@ impl Rsvp {
             refresh_s: 0,
             objects: &[],
         };
-        if let Out::Through(interface) = out {
+        if let OutgoingLink::Through(interface) = out {
             response.outgoing = address(interface);
         }
         let Some(psb) = sender else {
@@ -73,7 +73,7 @@ impl Rsvp {
             response.previous_hop = hop.address;
         }
         let interface = match out {
-            Out::Through(interface) => Some(interface),
+            OutgoingLink::Through(interface) => Some(interface),
             _ => upstream.map(|(interface, _)| interface),
         };
         let timing =
@@ -82,20 +82,20 @@ impl Rsvp {
         response.refresh_multiple = timing.lifetime_factor.min(0x0f) as u8;
         response.merged = self
             .reservation(psb, out)
-            .is_some_and(|(holder, tcsb)| self.others_of(psb, holder, tcsb));
+            .is_some_and(|(holder, tcsb)| self.is_merged(psb, holder, tcsb));
         response
     }
 
-    /// The objects, one after the other: those that are wanted and of which this node knows. Filters may be many, so only
-    /// as many are told as `room` has octets for, the sender's own first.
+    /// Returns the requested objects that this node has. A long list of filters is cut to `room` octets, with the
+    /// sender's own first.
     pub(super) fn response_objects(
         &self,
-        question: &Diagnosis<'_>,
+        dreq: &Diagnosis<'_>,
         sender: Option<Index>,
-        out: Out,
+        out: OutgoingLink,
         room: usize,
     ) -> Vec<u8> {
-        let mut row = Row { wanted: question.select, octets: Vec::new() };
+        let mut row = ObjectList { wanted: dreq.select, octets: Vec::new() };
         let Some(index) = sender else { return row.octets };
         let psb = self.store.psb(index);
         if let Some((_, hop)) = self.store.neighbor_of(psb.hop) {
@@ -127,7 +127,7 @@ impl Rsvp {
                 Holder::Sender(_) => &[],
             };
             let others = others.iter().copied().filter(|filter| *filter != psb.template);
-            let (header, length) = if question.session.destination.is_ipv4() {
+            let (header, length) = if dreq.session.destination.is_ipv4() {
                 (HEADER_V4, FILTER_V4)
             } else {
                 (HEADER_V6, FILTER_V6)
@@ -143,32 +143,32 @@ impl Rsvp {
         row.octets
     }
 
-    /// What is reserved for a sender on one way, and by what holder.
-    pub(super) fn reservation(&self, psb: Index, out: Out) -> Option<(Holder, Index)> {
+    /// Returns the reservation for a sender on one outgoing interface, and its holder.
+    pub(super) fn reservation(&self, psb: Index, out: OutgoingLink) -> Option<(Holder, Index)> {
         let outgoing = match out {
-            Out::Unknown => return None,
-            Out::Here => None,
-            Out::Through(interface) => Some(interface),
+            OutgoingLink::Unknown => return None,
+            OutgoingLink::Here => None,
+            OutgoingLink::Through(interface) => Some(interface),
         };
         let block = self.store.psb(psb);
         let pool = self.store.pool_of(block.session).map(Holder::Pool);
         [Some(Holder::Sender(psb)), pool].into_iter().flatten().find_map(|holder| {
             let tcsb = self.store.find_tcsb(holder, outgoing)?;
-            self.has_part(holder, tcsb, &block.template).then_some((holder, tcsb))
+            self.includes_sender(holder, tcsb, &block.template).then_some((holder, tcsb))
         })
     }
 
-    /// Whether what is reserved on one way is merged with others when upstream is asked for it.
-    fn others_of(&self, psb: Index, holder: Holder, tcsb: Index) -> bool {
+    /// Returns whether the reservation on one outgoing interface is merged with others in the request upstream.
+    fn is_merged(&self, psb: Index, holder: Holder, tcsb: Index) -> bool {
         let block = self.store.psb(psb);
         self.store.tcsbs_of(holder).any(|other| {
             other != tcsb
-                && block.goes(self.store.tcsb(other).outgoing)
-                && self.has_part(holder, other, &block.template)
+                && block.leaves_through(self.store.tcsb(other).outgoing)
+                && self.includes_sender(holder, other, &block.template)
         })
     }
 
-    /// The middle 32 bits of the NTP time.
+    /// Returns the middle 32 bits of the NTP time.
     fn ntp_time(&self, now: Time) -> u32 {
         let nanos = u128::from(now.as_nanos());
         let since = (nanos << 32) / 1_000_000_000;
@@ -177,13 +177,13 @@ impl Rsvp {
     }
 }
 
-/// Objects that are put one after the other, if they are wanted.
-struct Row<'q> {
+/// Requested objects of a response.
+struct ObjectList<'q> {
     wanted: Option<List<'q, Selected>>,
     octets: Vec<u8>,
 }
 
-impl Row<'_> {
+impl ObjectList<'_> {
     fn push(&mut self, object: Object<'_>) {
         let start = self.octets.len();
         let mut room = 64;
@@ -210,7 +210,7 @@ impl Row<'_> {
     }
 }
 
-/// The address that says that none is known.
+/// Returns the unspecified address of the same family.
 fn unknown(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

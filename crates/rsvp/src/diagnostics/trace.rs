@@ -1,8 +1,8 @@
-//! Asking: this node sends questions and puts their answers together (RFC 2745 section 6).
+//! Traces: this node sends DREQs and combines the DREPs (RFC 2745 section 6).
 //!
-//! A trace asks for the whole way first. Answers come back hop by hop, which works behind firewalls and where neighbours
-//! sign their messages; where none comes, the next question asks for a direct one. Where that is in vain too, some node
-//! on the way is silent, and asking one hop further each time finds out which.
+//! A trace first requests the whole path. DREPs return hop by hop, which works behind firewalls and with message
+//! integrity between neighbours; if none arrives, the next DREQ requests a direct one. If that fails too, a node on the
+//! path is silent, and further DREQs with one hop more each time find it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -26,72 +26,73 @@ use crate::refresh::to_neighbor;
 use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Index, Timer, TimerKind, key};
 
-/// Traces at a time.
+/// Limit of concurrent traces.
 const TRACES: usize = 64;
-/// How long the first, second and third question wait for an answer.
+/// Timeouts of the first, second and third DREQ.
 const WAITS: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(1), Duration::from_secs(2)];
-/// How long each question waits that looks for a silent node, and how often it is asked.
+/// Timeout of each DREQ that searches for a silent node, and their number.
 const SEARCH_WAIT: Duration = Duration::from_secs(1);
 const SEARCH_ATTEMPTS: u8 = 2;
-/// Longest time that one trace may take.
+/// Maximum duration of a trace.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Path MTU of a question that leaves this node, before links on the way make it less: what Ethernet takes.
+/// Path MTU of a DREQ when it leaves this node, before links on the path reduce it: that of Ethernet.
 const PATH_MTU: u16 = 1_452;
 
-/// A question about a sender of a session.
+/// Parameters of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// Of which session.
+    /// Session to trace.
     pub session: Session,
-    /// Of which sender; `None` for the only one that this node knows of.
+    /// Sender to trace; `None` for the only one that this node knows.
     pub sender: Option<SenderTemplate>,
-    /// The node where it starts; `None` for the receiver of a unicast session, and for this node of a multicast one.
+    /// LAST-HOP, where the trace starts; `None` for the receiver of a unicast session, and for this node with a
+    /// multicast one.
     pub last_hop: Option<IpAddr>,
-    /// Most nodes to be asked; 0 for no limit.
+    /// Limit of nodes; 0 for none.
     pub max_hops: u8,
-    /// How long it may take in all.
+    /// Maximum duration.
     pub patience: Duration,
 }
 
-/// A trace that is under way.
+/// A trace in progress.
 #[derive(Debug)]
-pub(super) struct Tracing {
+pub(super) struct PendingTrace {
     application: Application,
     session: Session,
     sender: SenderTemplate,
     last_hop: IpAddr,
-    /// This node's address, to which answers come.
-    own: IpAddr,
+    /// Local address, the destination of DREPs.
+    local_address: IpAddr,
     max_hops: u8,
-    /// When it ends in any case.
+    /// Latest end.
     ends_at: Time,
-    /// Of the question that is open.
+    /// Request ID of the current DREQ.
     pub(super) request_id: u32,
-    /// How often the present question was asked.
+    /// Number of times that the current DREQ was sent.
     attempt: u8,
-    /// Nodes that the present question goes to: 0 for all, otherwise a search for who is silent.
+    /// Hop limit of the current DREQ: 0 for none, otherwise part of the search for a silent node.
     reach: u8,
-    /// What came of the answer to the present question, by Fragment Offset.
+    /// Fragments of the current DREP, by Fragment Offset.
     parts: BTreeMap<u16, Part>,
-    /// What the last search that was answered found.
+    /// Result of the last search step that was answered.
     known: Vec<TraceHop>,
     timer: Option<TimerId>,
 }
 
-/// A part of an answer.
+/// Fragment of a DREP.
 #[derive(Debug)]
 struct Part {
     hops: Vec<TraceHop>,
-    /// Octets of its responses, by which the next part is found.
+    /// Octets of its responses, which give the offset of the next fragment.
     octets: u16,
-    /// Whether no other part follows.
+    /// Whether this is the last fragment.
     last: bool,
 }
 
-impl Tracing {
-    /// What has come without a gap, and whether that is all of the answer.
-    fn heard(&self) -> (Vec<TraceHop>, bool) {
+impl PendingTrace {
+    /// Returns the responses received without a gap, and whether the DREP is complete.
+    fn received_hops(&self) -> (Vec<TraceHop>, bool) {
         let (mut hops, mut offset) = (Vec::new(), 0);
         while let Some(part) = self.parts.get(&offset) {
             hops.extend_from_slice(&part.hops);
@@ -106,7 +107,7 @@ impl Tracing {
         (hops, false)
     }
 
-    /// Why the answer of these nodes goes no further; `None` where it is only the search that wanted no more.
+    /// Returns why the DREP of these nodes goes no further; `None` if only the search limited it.
     fn end(&self, hops: &[TraceHop]) -> Option<TraceEnd> {
         let last = hops.last()?;
         if last.no_path_state {
@@ -115,8 +116,8 @@ impl Tracing {
         if last.previous_hop.is_none() {
             return Some(TraceEnd::Sender);
         }
-        let asked = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
-        match (asked(self.max_hops), asked(self.reach)) {
+        let limit_reached = |limit: u8| limit != 0 && hops.len() >= usize::from(limit);
+        match (limit_reached(self.max_hops), limit_reached(self.reach)) {
             (true, _) => Some(TraceEnd::HopLimit),
             (false, true) => None,
             (false, false) => Some(TraceEnd::GaveUp),
@@ -125,7 +126,7 @@ impl Tracing {
 }
 
 impl Rsvp {
-    /// The senders of a session that this node knows of.
+    /// Returns the senders of a session that this node knows.
     pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
         let index = self.store.find_session(&key(*session));
         index
@@ -134,18 +135,18 @@ impl Rsvp {
             .map(|psb| self.store.psb(psb).template)
     }
 
-    /// Begins a trace. It ends with [`Event::Traced`].
+    /// Starts a trace, which ends with [`Event::Traced`].
     pub(crate) fn trace<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         application: Application,
-        question: &Trace,
+        trace: &Trace,
     ) -> Result<(), Rejection> {
-        let session = key(question.session);
+        let session = key(trace.session);
         if session.protocol == 0 || session.destination.is_unspecified() {
             return Err(Rejection::BadSession);
         }
-        let sender = match question.sender {
+        let sender = match trace.sender {
             Some(sender) => sender,
             None => {
                 let mut senders = self.senders_of(&session);
@@ -157,12 +158,12 @@ impl Rsvp {
             }
         };
         let multicast = session.destination.is_multicast();
-        let last_hop = question.last_hop.or((!multicast).then_some(session.destination));
-        let own = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
-        let own = own.ok_or(Rejection::NoRoute)?;
-        let last_hop = last_hop.unwrap_or(own);
-        let alike = own.is_ipv4() == session.destination.is_ipv4()
-            && own.is_ipv4() == sender.source.is_ipv4();
+        let last_hop = trace.last_hop.or((!multicast).then_some(session.destination));
+        let local_address = own_address_towards(cx.context, last_hop.unwrap_or(sender.source));
+        let local_address = local_address.ok_or(Rejection::NoRoute)?;
+        let last_hop = last_hop.unwrap_or(local_address);
+        let alike = local_address.is_ipv4() == session.destination.is_ipv4()
+            && local_address.is_ipv4() == sender.source.is_ipv4();
         if !alike || !is_unicast(last_hop) || !is_unicast(sender.source) {
             return Err(Rejection::BadSession);
         }
@@ -170,14 +171,14 @@ impl Rsvp {
         if tracing.len() >= TRACES || tracing.iter().any(|(_, t)| t.application == application) {
             return Err(Rejection::Limit);
         }
-        let index = tracing.insert(Tracing {
+        let index = tracing.insert(PendingTrace {
             application,
             session,
             sender,
             last_hop,
-            own,
-            max_hops: question.max_hops,
-            ends_at: cx.now + question.patience.min(LONGEST),
+            local_address,
+            max_hops: trace.max_hops,
+            ends_at: cx.now + trace.patience.min(LONGEST),
             request_id: 0,
             attempt: 0,
             reach: 0,
@@ -185,19 +186,27 @@ impl Rsvp {
             known: Vec::new(),
             timer: None,
         });
-        self.ask(cx, index as Index);
+        self.send_dreq(cx, index as Index);
         Ok(())
     }
 
-    /// Asks the present question, for the first time or again.
-    fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    /// Sends the current DREQ.
+    fn send_dreq<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let request_id = self.diagnostics.ids.next_u64() as u32;
         tracing.request_id = request_id;
         tracing.attempt += 1;
         tracing.parts.clear();
-        let &mut Tracing { application, session, sender, last_hop, own, reach, attempt, .. } =
-            tracing;
+        let &mut PendingTrace {
+            application,
+            session,
+            sender,
+            last_hop,
+            local_address,
+            reach,
+            attempt,
+            ..
+        } = tracing;
         let max_hops = if reach == 0 { tracing.max_hops } else { reach };
         cx.out.notify(Event::Tracing {
             application,
@@ -212,9 +221,9 @@ impl Rsvp {
         };
         self.wait(cx.now, index, wait);
         let by_route = attempt % 2 == 1;
-        let question = Diagnosis {
+        let dreq = Diagnosis {
             session,
-            hop: RsvpHop { address: own, lih: 0 },
+            hop: RsvpHop { address: local_address, lih: 0 },
             diagnostic: Diagnostic {
                 max_hops,
                 hop_count: 0,
@@ -224,7 +233,7 @@ impl Rsvp {
                 fragment_offset: 0,
                 last_hop,
                 sender,
-                requester: FilterSpec { source: own, selector: SourceSelector::Port(0) },
+                requester: FilterSpec { source: local_address, selector: SourceSelector::Port(0) },
             },
             select: None,
             route: by_route.then_some(Route { pointer: 0, nodes: List::EMPTY }),
@@ -232,52 +241,52 @@ impl Rsvp {
             carried: Carried::Objects(&[]),
         };
         if cx.context.interfaces.is_local(last_hop) {
-            self.answer(cx, &question, 0);
+            self.handle_dreq(cx, &dreq, 0);
         } else {
-            let outgoing_message = OutgoingMessage::new(to_neighbor(own, last_hop));
+            let outgoing_message = OutgoingMessage::new(to_neighbor(local_address, last_hop));
             self.refresh_reduction.send(
                 &mut self.counters,
                 cx.out,
                 outgoing_message,
-                &Body::Dreq(question),
+                &Body::Dreq(dreq),
             );
         }
     }
 
-    /// An answer to this node, or a part of one.
-    pub(super) fn trace_is_answered<E: From<Event>>(
+    /// Handles a DREP, or a fragment of one, for a trace of this node.
+    pub(super) fn receive_trace_drep<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         answer: &Diagnosis<'_>,
     ) -> Result<(), DropReason> {
-        let asked = &answer.diagnostic;
+        let diagnostic = &answer.diagnostic;
         let mut all = self.diagnostics.tracing.iter_mut();
         let found = all.find(|(_, tracing)| {
-            tracing.request_id == asked.request_id
+            tracing.request_id == diagnostic.request_id
                 && tracing.session == key(answer.session)
-                && tracing.sender == asked.sender
+                && tracing.sender == diagnostic.sender
         });
         let Some((index, tracing)) = found else { return Err(DropReason::NotForUs) };
         let octets: usize = answer.responses.iter().map(|response| response.object_len()).sum();
         let part = Part {
             hops: answer.responses.iter().map(|response| TraceHop::of(&response)).collect(),
             octets: u16::try_from(octets).unwrap_or(u16::MAX),
-            last: !asked.more_fragments,
+            last: !diagnostic.more_fragments,
         };
-        // No honest answer has more parts than there are nodes.
+        // A valid DREP has at most one fragment for each node.
         if tracing.parts.len() < usize::from(u8::MAX) {
-            tracing.parts.insert(asked.fragment_offset, part);
+            tracing.parts.insert(diagnostic.fragment_offset, part);
         }
         let index = index as Index;
-        match tracing.heard() {
-            (hops, true) => self.trace_goes_on(cx, index, hops),
+        match tracing.received_hops() {
+            (hops, true) => self.continue_trace(cx, index, hops),
             (_, false) => self.wait(cx.now, index, SEARCH_WAIT),
         }
         Ok(())
     }
 
-    /// A whole answer is there: the end, or one step of a search.
-    fn trace_goes_on<E: From<Event>>(
+    /// Handles a complete DREP: the end of the trace, or one step of a search.
+    fn continue_trace<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -293,31 +302,31 @@ impl Rsvp {
                 tracing.known = hops;
                 tracing.reach = tracing.reach.saturating_add(1);
                 tracing.attempt = 0;
-                self.ask(cx, index);
+                self.send_dreq(cx, index);
             }
         }
     }
 
-    /// A trace's timer fired: no answer has come.
-    pub(crate) fn trace_is_due<E: From<Event>>(
+    /// Handles the timeout of a DREQ.
+    pub(crate) fn trace_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         tracing.timer = None;
-        let (heard, _) = tracing.heard();
+        let (received, _) = tracing.received_hops();
         if cx.now < tracing.ends_at {
             if tracing.reach == 0 && usize::from(tracing.attempt) >= WAITS.len() {
                 (tracing.reach, tracing.attempt) = (1, 0);
-                return self.ask(cx, index);
+                return self.send_dreq(cx, index);
             }
             if tracing.reach == 0 || tracing.attempt < SEARCH_ATTEMPTS {
-                return self.ask(cx, index);
+                return self.send_dreq(cx, index);
             }
         }
-        if heard.len() > tracing.known.len() {
-            return self.end_trace(cx, index, heard, TraceEnd::Incomplete);
+        if received.len() > tracing.known.len() {
+            return self.end_trace(cx, index, received, TraceEnd::Incomplete);
         }
         let known = core::mem::take(&mut tracing.known);
         let node = known.last().and_then(|hop| hop.previous_hop).unwrap_or(tracing.last_hop);
@@ -335,11 +344,11 @@ impl Rsvp {
         if let Some(timer) = tracing.timer {
             self.store.timers.cancel(timer);
         }
-        let Tracing { application, session, sender, last_hop, .. } = tracing;
+        let PendingTrace { application, session, sender, last_hop, .. } = tracing;
         cx.out.notify(Event::Traced { application, session, sender, last_hop, hops, end });
     }
 
-    /// Arms a trace's timer.
+    /// Arms the timer of a trace.
     fn wait(&mut self, now: Time, index: Index, wait: Duration) {
         let Some(tracing) = self.diagnostics.tracing.get_mut(index as usize) else { return };
         let at = (now + wait).min(tracing.ends_at);

@@ -1,6 +1,6 @@
 //! Keyed digests: HMAC (RFC 2104) with MD5, SHA-1 or SHA-256.
 //!
-//! HMAC-MD5 is what every implementation must know (RFC 2747 section 6); the others are for whoever can choose.
+//! HMAC-MD5 is mandatory (RFC 2747 section 6); the others are optional.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::Sha256;
 
-/// How a digest is computed.
+/// Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
     /// HMAC-MD5: 16 octets.
@@ -25,7 +25,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Length of its digest, octets; a multiple of four (RFC 2747 section 2.1).
+    /// Length of the digest, octets; a multiple of four (RFC 2747 section 2.1).
     pub const fn digest_len(self) -> usize {
         match self {
             Algorithm::HmacMd5 => 16,
@@ -35,10 +35,10 @@ impl Algorithm {
     }
 }
 
-/// Longest digest of all algorithms, octets.
+/// Maximum digest length of all algorithms, octets.
 pub(super) const LONGEST_DIGEST: usize = 32;
 
-/// A hash that has taken its key in already, so that a message costs only its own length.
+/// Hash with the key already absorbed, so that a message costs only its own length.
 #[derive(Clone)]
 pub(super) enum KeyedHash {
     Md5(Hmac<Md5>),
@@ -48,7 +48,7 @@ pub(super) enum KeyedHash {
 
 impl KeyedHash {
     pub(super) fn new(algorithm: Algorithm, secret: &[u8]) -> KeyedHash {
-        // HMAC takes keys of any length; the error type is for other constructions.
+        // HMAC accepts keys of any length; the error type serves other constructions.
         const ANY: &str = "HMAC takes keys of any length";
         match algorithm {
             Algorithm::HmacMd5 => KeyedHash::Md5(Hmac::new_from_slice(secret).expect(ANY)),
@@ -57,31 +57,31 @@ impl KeyedHash {
         }
     }
 
-    /// Computes the digest of the pieces, one after the other, into the beginning of `digest`; gives its octets.
+    /// Computes the digest of the concatenated pieces into the beginning of `digest`; returns its octets.
     pub(super) fn digest<'a, 'd>(
         &self,
         pieces: impl Iterator<Item = &'a [u8]>,
         digest: &'d mut [u8; LONGEST_DIGEST],
     ) -> &'d [u8] {
         match self {
-            KeyedHash::Md5(keyed) => put(fed(keyed, pieces), digest),
-            KeyedHash::Sha1(keyed) => put(fed(keyed, pieces), digest),
-            KeyedHash::Sha256(keyed) => put(fed(keyed, pieces), digest),
+            KeyedHash::Md5(keyed) => put(absorb(keyed, pieces), digest),
+            KeyedHash::Sha1(keyed) => put(absorb(keyed, pieces), digest),
+            KeyedHash::Sha256(keyed) => put(absorb(keyed, pieces), digest),
         }
     }
 
-    /// Whether `digest` is that of the pieces. Takes as long for a digest that is nearly right as for one that is all
-    /// wrong, so that nobody can find it octet by octet.
+    /// Returns whether `digest` is the digest of the pieces. The comparison takes constant time, so that a digest
+    /// cannot be guessed octet by octet.
     pub(super) fn verify<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>, digest: &[u8]) -> bool {
         match self {
-            KeyedHash::Md5(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
-            KeyedHash::Sha1(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
-            KeyedHash::Sha256(keyed) => fed(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Md5(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Sha1(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
+            KeyedHash::Sha256(keyed) => absorb(keyed, pieces).verify_slice(digest).is_ok(),
         }
     }
 }
 
-fn fed<'a, M: Mac + Clone>(keyed: &M, pieces: impl Iterator<Item = &'a [u8]>) -> M {
+fn absorb<'a, M: Mac + Clone>(keyed: &M, pieces: impl Iterator<Item = &'a [u8]>) -> M {
     let mut mac = keyed.clone();
     pieces.for_each(|piece| mac.update(piece));
     mac
@@ -94,7 +94,7 @@ fn put<M: Mac>(mac: M, digest: &mut [u8; LONGEST_DIGEST]) -> &[u8] {
     place
 }
 
-/// What a hash has taken in is worth as much as its key, so it is not shown.
+/// The absorbed state is as secret as the key, so it is not shown.
 impl fmt::Debug for KeyedHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyedHash(..)")
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 2202 for MD5 and SHA-1, RFC 4231 for SHA-256: key, message in hexadecimal or words, digest. The last row of
+    /// RFC 2202 for MD5 and SHA-1, RFC 4231 for SHA-256: key, message in hexadecimal or text, digest. The last row of
     /// each has a key longer than a block of the hash.
     const VECTORS: [(Algorithm, &[u8], &[u8], &str); 9] = [
         (Algorithm::HmacMd5, &[0x0b; 16], b"Hi There", "9294727a3638bb1c13f48ef8158bfc9d"),
@@ -145,7 +145,7 @@ mod tests {
         for (algorithm, key, message, expected) in VECTORS {
             let keyed = KeyedHash::new(algorithm, key);
             let mut buffer = [0; LONGEST_DIGEST];
-            // In pieces, as messages are digested.
+            // In pieces, as for messages.
             let (start, end) = message.split_at(5);
             let digest = keyed.digest([start, end].into_iter(), &mut buffer);
             assert_eq!(hexadecimal(digest), expected);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyed_hash_shows_nothing() {
+    fn keyed_hash_debug_shows_no_secret() {
         let keyed = KeyedHash::new(Algorithm::HmacMd5, b"a secret of ours");
         assert_eq!(format!("{keyed:?}"), "KeyedHash(..)");
     }

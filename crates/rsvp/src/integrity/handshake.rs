@@ -1,5 +1,5 @@
-//! The associations with neighbours: which sequence numbers each has used, and the challenges to those of whom nothing is
-//! known yet (RFC 2747 section 4.3).
+//! Associations with neighbours: sequence numbers received from each, and challenges to unknown ones (RFC 2747 section
+//! 4.3).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::hash::Hasher;
@@ -14,36 +14,36 @@ use super::sequence::Window;
 use super::{HandshakeMode, Settings};
 use crate::counters::DropReason;
 
-/// The key and the neighbour of an association: Key Identifier and sending system (RFC 2747 section 2.2).
+/// Key Identifier and sending system of an association (RFC 2747 section 2.2).
 pub(super) type Peer = (u64, IpAddr);
 
-/// How often a neighbour is challenged that the keys do not name; then its next message starts anew.
+/// Limit of challenges to a neighbour that no key names; its next message starts a new handshake.
 const TRIES: u8 = 5;
-/// How often the time between two challenges doubles.
+/// Limit of doublings of the interval between challenges.
 const DOUBLINGS: u8 = 6;
 
-/// All associations. A peer enters only with a message whose digest is right, or because a key names it, so an ordered
-/// map and a limit serve.
+/// Associations by key and neighbour. An entry requires a message with a valid digest, or a key that names the
+/// neighbour, so an ordered map with a limit is enough.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     associations: BTreeMap<Peer, Association>,
-    /// When which challenge is to be repeated.
+    /// Due times of challenges.
     due: BTreeSet<(Time, Peer)>,
-    /// What makes cookies hard to guess.
+    /// Secret hash key of cookies.
     cookie_key: (u64, u64),
     cookies: u64,
     mode: HandshakeMode,
     window: usize,
     interval: Duration,
     limit: usize,
-    answers: Pace,
+    response_rate: RateLimiter,
 }
 
 #[derive(Debug)]
 enum Association {
-    /// The neighbour has proven itself.
+    /// The neighbour has answered a challenge.
     Open(Window),
-    /// It was challenged, and the answer is not there yet.
+    /// The neighbour was challenged and has not answered yet.
     Challenged { cookie: u64, tries: u8, due: Time, configured: bool },
 }
 
@@ -58,19 +58,20 @@ impl Handshakes {
             window: usize::from(settings.window.max(1)),
             interval: settings.challenge_interval.max(Duration::from_millis(1)),
             limit: settings.max_associations as usize,
-            answers: Pace::new(settings.answers_per_second),
+            response_rate: RateLimiter::new(settings.answers_per_second),
         }
     }
 
-    /// Judges the sequence number of a message whose digest is right. `answers` is its flag HF: its sender would answer
-    /// a challenge.
+    /// Checks the sequence number of a message with a valid digest. `answers` is the flag HF: the sender would answer a
+    /// challenge.
     ///
     /// # Errors
-    /// Why the message must be dropped. After [`DropReason::HandshakePending`], [`next_challenge`] may have a challenge
-    /// for its sender.
+    ///
+    /// The reason for dropping the message. After [`DropReason::HandshakePending`], [`next_challenge`] may return a
+    /// challenge for its sender.
     ///
     /// [`next_challenge`]: Handshakes::next_challenge
-    pub(super) fn judge(
+    pub(super) fn check_sequence(
         &mut self,
         now: Time,
         peer: Peer,
@@ -110,16 +111,16 @@ impl Handshakes {
         Ok(())
     }
 
-    /// Challenges a neighbour that a key names, if nothing is known of it.
-    pub(super) fn greet(&mut self, now: Time, peer: Peer) {
+    /// Challenges a neighbour that a key names, if there is no association.
+    pub(super) fn challenge_in_advance(&mut self, now: Time, peer: Peer) {
         let known = self.associations.contains_key(&peer);
         if self.mode != HandshakeMode::Off && !known && self.associations.len() < self.limit {
             self.challenge(now, peer, true);
         }
     }
 
-    /// An Integrity Response whose digest is right: opens the association if it answers our last challenge.
-    pub(super) fn answered(
+    /// Handles an Integrity Response with a valid digest: opens the association if it answers the last challenge.
+    pub(super) fn accept_response(
         &mut self,
         peer: Peer,
         challenge: Challenge,
@@ -137,7 +138,7 @@ impl Handshakes {
         }
     }
 
-    /// Takes out a challenge that is to be sent now, and to whom. Call it until there is none.
+    /// Removes and returns a challenge that is due, with its destination. Call it until it returns `None`.
     pub(super) fn next_challenge(&mut self, now: Time) -> Option<(IpAddr, Challenge)> {
         loop {
             let &(at, peer) = self.due.first().filter(|(at, _)| *at <= now)?;
@@ -150,7 +151,7 @@ impl Handshakes {
             if tries >= TRIES && !configured {
                 continue;
             }
-            // A cookie of its own each time: an answer to an older one comes too late.
+            // Each challenge has a new cookie, so answers to older ones are rejected.
             let cookie = self.cookie(at, peer);
             let wait = self.interval * (1 << tries.min(DOUBLINGS));
             let due = now + wait;
@@ -162,20 +163,20 @@ impl Handshakes {
         }
     }
 
-    /// Gives up the associations of these keys.
+    /// Removes the associations of these keys.
     pub(super) fn forget(&mut self, gone: impl Fn(u64) -> bool) {
         self.associations.retain(|peer, _| !gone(peer.0));
         self.due.retain(|(_, peer)| !gone(peer.0));
     }
 
-    /// When [`next_challenge`](Handshakes::next_challenge) has one again.
+    /// Returns the time of the next challenge from [`next_challenge`](Handshakes::next_challenge).
     pub(super) fn next_due(&self) -> Option<Time> {
         self.due.first().map(|&(at, _)| at)
     }
 
-    /// Whether one more challenge of somebody else may be answered.
+    /// Returns whether the rate limit allows another Integrity Response.
     pub(super) fn may_answer(&mut self, now: Time) -> bool {
-        self.answers.take(now)
+        self.response_rate.take(now)
     }
 
     fn challenge(&mut self, now: Time, peer: Peer, configured: bool) {
@@ -188,7 +189,7 @@ impl Handshakes {
         self.associations.insert(peer, Association::Open(Window::starting_at(sequence)));
     }
 
-    /// A number that never comes twice and that nobody can tell in advance who does not know the key of the hash.
+    /// Returns a number that never repeats and cannot be predicted without the hash key.
     fn cookie(&mut self, at: Time, peer: Peer) -> u64 {
         self.cookies += 1;
         let (key0, key1) = self.cookie_key;
@@ -200,24 +201,24 @@ impl Handshakes {
     }
 }
 
-/// How many of something may happen: so many a second, and as many at once.
+/// Rate limiter: a number of events per second, with bursts of the same number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     per_second: u32,
-    /// What may happen now, in billionths.
+    /// Remaining credit, billionths of an event.
     credit: u64,
     since: Time,
 }
 
-impl Pace {
+impl RateLimiter {
     const ONE: u64 = 1_000_000_000;
 
-    pub(crate) fn new(per_second: u32) -> Pace {
+    pub(crate) fn new(per_second: u32) -> RateLimiter {
         let credit = u64::from(per_second) * Self::ONE;
-        Pace { per_second, credit, since: Time::ZERO }
+        RateLimiter { per_second, credit, since: Time::ZERO }
     }
 
-    /// Whether it may happen once more.
+    /// Returns whether another event is allowed now, and counts it.
     pub(crate) fn take(&mut self, now: Time) -> bool {
         let rate = u64::from(self.per_second);
         let gained = (now - self.since).as_nanos().saturating_mul(u128::from(rate));
@@ -237,13 +238,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_allows_so_many_a_second() {
-        let mut pace = Pace::new(3);
-        let burst = |pace: &mut Pace, at| (0..100).filter(|_| pace.take(at)).count();
+    fn rate_limiter_allows_given_rate() {
+        let mut pace = RateLimiter::new(3);
+        let burst = |pace: &mut RateLimiter, at| (0..100).filter(|_| pace.take(at)).count();
         assert_eq!(burst(&mut pace, Time::from_secs(5)), 3);
         assert_eq!(burst(&mut pace, Time::from_millis(5_300)), 0);
         assert_eq!(burst(&mut pace, Time::from_millis(5_400)), 1);
         assert_eq!(burst(&mut pace, Time::from_secs(1_000)), 3);
-        assert_eq!(burst(&mut Pace::new(0), Time::MAX), 0);
+        assert_eq!(burst(&mut RateLimiter::new(0), Time::MAX), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Keys: what a digest is made with, where, with whom, and how long (RFC 2747 sections 2.2 and 5).
+//! Authentication keys: algorithm, secret, scope and lifetime (RFC 2747 sections 2.2 and 5).
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,54 +11,54 @@ use zeroize::Zeroizing;
 
 use super::digest::Algorithm;
 
-/// One authentication key, as it is configured.
+/// Authentication key as configured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
     /// Key Identifier: 48 bits, unique among the keys of one sender.
     pub id: u64,
-    /// How digests are computed.
+    /// Digest algorithm.
     pub algorithm: Algorithm,
-    /// What only those who share the key know.
+    /// Shared secret.
     pub secret: Secret,
-    /// For what it serves.
+    /// Direction of use.
     #[serde(default)]
     pub purpose: Purpose,
-    /// When it begins to be valid (KeyStartValid).
+    /// Start of validity (KeyStartValid).
     #[serde(default)]
     pub start: Time,
-    /// When it ceases to be (KeyEndValid); [`Time::MAX`] is never.
+    /// End of validity (KeyEndValid); [`Time::MAX`] for none.
     #[serde(default = "never")]
     pub end: Time,
-    /// Names of the interfaces that it serves on; all that are secured, if none is named.
+    /// Names of the interfaces where the key is used; all secured ones if empty.
     #[serde(default)]
     pub interfaces: Vec<String>,
-    /// Addresses of the neighbours that it is shared with, as their hop objects name them; all, if none is named.
+    /// Addresses of the neighbours that share the key, as in their hop objects; all neighbours if empty.
     #[serde(default)]
     pub neighbors: Vec<IpAddr>,
 }
 
-/// In which direction a key serves. Associations are simplex (RFC 2747 section 4): two neighbours may share one key for
-/// both directions, or have one each.
+/// Direction in which a key is used. Associations are simplex (RFC 2747 section 4): two neighbours may share one key
+/// for both directions, or use one for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// What leaves is signed with it, what arrives is accepted with it.
+    /// Sent messages are signed and received ones accepted with the key.
     #[default]
     Both,
-    /// Only what leaves.
+    /// Only sent messages are signed with the key.
     Send,
-    /// Only what arrives.
+    /// Only received messages are accepted with the key.
     Accept,
 }
 
 impl Purpose {
-    /// Whether what leaves may be signed.
+    /// Returns whether sent messages may be signed.
     pub fn sends(self) -> bool {
         self != Purpose::Accept
     }
 
-    /// Whether what arrives may be accepted.
+    /// Returns whether received messages may be accepted.
     pub fn accepts(self) -> bool {
         self != Purpose::Send
     }
@@ -69,10 +69,10 @@ fn never() -> Time {
 }
 
 impl Key {
-    /// The largest Key Identifier there is.
+    /// Maximum Key Identifier.
     pub const LARGEST_ID: u64 = 0xffff_ffff_ffff;
 
-    /// Gives keys that were read back from a recording their secrets, as far as `known` has the same keys.
+    /// Restores the secrets of keys that were read from a recording, from the same keys in `known`.
     pub fn restore_secrets(keys: &mut [Key], known: &[Key]) {
         for key in keys.iter_mut().filter(|key| key.secret.is_empty()) {
             let same = known.iter().find(|other| key.is_ambiguous_with(other));
@@ -80,43 +80,43 @@ impl Key {
         }
     }
 
-    /// Whether it is valid at `now`.
+    /// Returns whether the key is valid at `now`.
     pub fn is_valid(&self, now: Time) -> bool {
         self.start <= now && now < self.end
     }
 
-    /// Whether it serves on an interface and with a neighbour.
+    /// Returns whether the key is used on an interface and with a neighbour.
     pub fn serves(&self, interface: &str, neighbor: IpAddr) -> bool {
         self.serves_on(interface)
             && (self.neighbors.is_empty() || self.neighbors.contains(&neighbor))
     }
 
-    /// Whether it serves on an interface, with whomever.
+    /// Returns whether the key is used on an interface with any neighbour.
     pub(super) fn serves_on(&self, interface: &str) -> bool {
         self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == interface)
     }
 
-    /// Whether a message could be meant for either of two keys: they have the same identifier, and there are an
-    /// interface, a neighbour and a direction that both serve. Such keys must not be configured together.
+    /// Returns whether a message could match either of two keys: they have the same identifier and share an interface,
+    /// a neighbour and a direction. Such keys must not be configured together.
     pub fn is_ambiguous_with(&self, other: &Key) -> bool {
         self.id == other.id
             && (self.purpose == Purpose::Both
                 || other.purpose == Purpose::Both
                 || self.purpose == other.purpose)
-            && meet(&self.interfaces, &other.interfaces)
-            && meet(&self.neighbors, &other.neighbors)
+            && overlap(&self.interfaces, &other.interfaces)
+            && overlap(&self.neighbors, &other.neighbors)
     }
 }
 
-/// Whether two lists have something in common; an empty one has everything.
-fn meet<T: PartialEq>(one: &[T], other: &[T]) -> bool {
+/// Returns whether two lists have a common element; an empty list contains all.
+fn overlap<T: PartialEq>(one: &[T], other: &[T]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|item| other.contains(item))
 }
 
-/// The key to sign with at `now`, of those that `serves` picks: the oldest of those that are valid, until the middle of
-/// the time that it has in common with its successor (RFC 2747 section 5.1), so that clocks may differ by a quarter of
-/// the overlap either way. Where none is valid any more, the one that was valid last goes on
-/// (section 5.3): better an old key than none.
+/// Returns the key to sign with at `now` among those that `serves` accepts: the oldest valid one, until the middle of
+/// its overlap with its successor (RFC 2747 section 5.1), so that clocks may differ by a quarter of the overlap either
+/// way. If no key is valid any more, the one that expired last is used (section 5.3), because an old key is better than
+/// none.
 pub(super) fn key_to_sign(keys: &[Key], now: Time, serves: impl Fn(&Key) -> bool) -> Option<usize> {
     let candidates = || {
         let sends = |(_, key): &(usize, &Key)| key.purpose.sends() && serves(key);
@@ -144,19 +144,19 @@ fn middle(start: Time, end: Time) -> Time {
     start + (end - start) / 2
 }
 
-/// Octets that must never be shown. They are overwritten when they are not needed any more.
+/// Secret octets, never shown, and overwritten on drop.
 ///
-/// In recordings and listings there is nothing in its place, so what is read back there is empty, and good for nothing.
+/// Recordings and listings omit them, so a secret read back from there is empty and cannot be used.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Keeps these octets.
+    /// Creates a secret from octets.
     pub fn new(octets: Vec<u8>) -> Secret {
         Secret(Zeroizing::new(octets))
     }
 
-    /// Whether there is none, as in a key that was read back from a recording.
+    /// Returns whether the secret is missing, as in a key read back from a recording.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -208,8 +208,8 @@ mod tests {
         key_to_sign(keys, Time::from_secs(at), |_| true).map(|index| keys[index].id)
     }
 
-    /// RFC 2747 section 5.1: the sender changes over in the middle of the overlap. Key 2 takes over from key 1 between
-    /// 80 and 100, key 3 has no overlap with key 2, and after 300 there is none left.
+    /// RFC 2747 section 5.1: the sender changes keys in the middle of the overlap. Key 2 replaces key 1 between 80 and
+    /// 100, key 3 has no overlap with key 2, and after 300 no key is valid.
     #[test]
     fn the_key_changes_in_the_middle_of_the_overlap() {
         let keys = [key(2, 80, 200), key(3, 200, 300), key(1, 10, 100)];
@@ -229,9 +229,9 @@ mod tests {
         }
     }
 
-    /// A key without end gives way at once: there is no middle of forever.
+    /// A key without end is replaced at once, because the overlap has no middle.
     #[test]
-    fn a_key_without_end_gives_way_to_a_newer_one() {
+    fn key_without_end_is_replaced_by_newer_one() {
         let keys = [Key { end: Time::MAX, ..key(1, 0, 0) }, key(2, 50, 60)];
         assert_eq!(chosen(&keys, 49), Some(1));
         assert_eq!(chosen(&keys, 50), Some(2));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_one_number_are_told_apart_by_where_they_serve() {
+    fn keys_with_equal_id_need_disjoint_scope() {
         let eth1 = Key { interfaces: vec!["eth1".into()], ..key(1, 0, 1) };
         let eth2 = Key { interfaces: vec!["eth2".into()], ..key(1, 0, 1) };
         let send = Key { purpose: Purpose::Send, ..key(1, 0, 1) };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_shown_nowhere_and_do_not_come_back() {
+    fn secrets_are_not_shown_or_serialized() {
         let key = Key { secret: Secret::new(b"correct horse".to_vec()), ..key(7, 0, 1) };
         let text = serde_json::to_string(&key).expect("it can be written");
         for shown in [&text, &format!("{key:?}")] {

@@ -1,43 +1,43 @@
-//! Who a message comes from, and that it is not an old one: the INTEGRITY object (RFC 2747, with the message types of
+//! Message integrity: authentication and replay protection by the INTEGRITY object (RFC 2747, with the message types of
 //! RFC 3097).
 //!
-//! # The story
+//! # Overview
 //!
-//! Neighbours share secret keys. Whatever leaves through a secured interface gets an INTEGRITY object with a keyed digest
-//! of the whole message and a sequence number; whatever arrives through one is looked at only if its digest is right and
-//! its number is new. Everything else is dropped and counted by reason, and nobody is told (section 4.2), so that an
-//! attacker learns nothing and cannot make this node send.
+//! Neighbours share secret keys. Every message sent through a secured interface gets an INTEGRITY object with a keyed
+//! digest of the whole message and a sequence number. A message received through such an interface is processed only if
+//! its digest is valid and its sequence number is new. All others are dropped and counted by reason, without any error
+//! message (section 4.2), so that an attacker learns nothing and cannot make this node send.
 //!
-//! Signing happens when an input has had all its consequences: each message that it brought about is written anew with
-//! INTEGRITY in it ([`sign`]). So no rule of the protocol can forget it, and none pays for it where it is not configured.
-//! Verifying happens before a message is even parsed ([`guard`]). A Bundle has no digest; each message in it has its own
-//! (RFC 2961 section 3.2).
+//! Signing is the last step of handling an input: each message among its effects is rewritten with INTEGRITY
+//! ([`sign`]). No rule of the protocol can omit it, and it costs nothing if not configured. Verification precedes
+//! parsing ([`verify`]). A Bundle has no digest; each message in it has its own (RFC 2961 section 3.2).
 //!
 //! # Sequence numbers
 //!
-//! Those that this node gives come from the wall clock as the driver had it at the start, so that they grow across
-//! restarts ([`sequence`]). Of each neighbour and key the last N numbers are kept. Who is new here could be an echo of
-//! last year, so its first message only earns it a challenge, a number that nobody can guess, to be sent back signed
-//! ([`handshake`]). The answer opens the association. Neighbours that the keys name are challenged in advance.
+//! The sequence numbers of this node come from the wall clock as the driver supplied it at start, so that they increase
+//! across restarts ([`sequence`]). For each neighbour and key the last N numbers are kept. The first message of an
+//! unknown neighbour could be an old one that is replayed, so it only causes a challenge: an unpredictable number to be
+//! returned signed ([`handshake`]). The answer opens the association. Neighbours that the keys name are challenged in
+//! advance.
 //!
-//! That first message is lost, which would delay a Path by a refresh period. So who answers a challenge sends once more
-//! what it has sent that way within the last second, a few messages at most.
+//! The first message is lost, which would delay a Path by a refresh period. A node that answers a challenge therefore
+//! resends the messages that it has sent that way within the last second, up to a small limit.
 //!
 //! # Odd cases
 //!
-//! - **The last key expires**: it goes on (section 5.3), and an event says so once.
-//! - **There is no key** for what leaves through a secured interface: it does not leave.
-//! - **ResvConf** is signed by each hop, so each hop sends it in its own name: RFC 2747 section 4 finds the signer by the
-//!   IP source address.
-//! - **One key for both directions** lets an attacker play messages without a hop object (PathErr, Ack, Srefresh) back to
-//!   their sender as the neighbour's. Keys with a [`Purpose`] of one direction close that.
+//! - **The last key expires**: it remains in use (section 5.3), and one event reports it.
+//! - **No key** for a message through a secured interface: the message is not sent.
+//! - **ResvConf** is signed by each hop, so each hop sends it from its own address: RFC 2747 section 4 identifies the
+//!   signer by the IP source address.
+//! - **One key for both directions** allows an attacker to reflect messages without a hop object (PathErr, Ack,
+//!   Srefresh) to their sender as the neighbour's. Keys with a [`Purpose`] of one direction prevent that.
 
 mod digest;
-mod guard;
 mod handshake;
 mod key;
 mod sequence;
 mod sign;
+mod verify;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -51,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use self::digest::KeyedHash;
 use self::handshake::Handshakes;
 use self::sequence::SequenceClock;
-use self::sign::Recent;
+use self::sign::RecentMessages;
 
 pub use self::digest::Algorithm;
 pub use self::key::{Key, Purpose, Secret};
@@ -60,23 +60,23 @@ pub use self::key::{Key, Purpose, Secret};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How interfaces are secured, by name; those that are not there are not.
+    /// Security of interfaces by name; interfaces that are missing here are not secured.
     pub interfaces: BTreeMap<String, Secured>,
-    /// All keys, in any order.
+    /// Keys in any order.
     pub keys: Vec<Key>,
-    /// N: how many sequence numbers of a neighbour are kept, and so how many places a message may be late. At least 1,
-    /// which allows no reordering.
+    /// N: number of sequence numbers kept for each neighbour, which limits how far messages may be reordered. At least
+    /// 1, which allows no reordering.
     pub window: u16,
     /// Whether new neighbours are challenged.
     pub handshake: HandshakeMode,
-    /// How long an answer to a challenge is waited for before the challenge is repeated; doubled each time.
+    /// Time until an unanswered challenge is repeated; doubled each time.
     pub challenge_interval: Duration,
-    /// Challenges of others that are answered in a second. Anyone can send them, unsigned.
+    /// Limit of Integrity Responses in one second. Anyone can send challenges, unsigned.
     pub answers_per_second: u32,
-    /// Most pairs of a key and a neighbour whose sequence numbers are kept.
+    /// Limit of associations (pairs of key and neighbour) with sequence numbers.
     pub max_associations: u32,
-    /// The sequence number that belongs to [`earmark_core::Time::ZERO`], in units of 2^-32 seconds. It must be larger than
-    /// in the last life of this node by at least as much time as has passed since.
+    /// Sequence number at [`earmark_core::Time::ZERO`], in units of 2^-32 seconds. It must exceed that of this node's
+    /// previous run by at least the time that has passed since.
     pub sequence_start: u64,
 }
 
@@ -95,15 +95,15 @@ impl Default for Settings {
     }
 }
 
-/// In which directions an interface is secured (RFC 2747 section 4).
+/// Directions in which an interface is secured (RFC 2747 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Secured {
-    /// What leaves is signed, and only what is signed is accepted.
+    /// Sent messages are signed, and only signed messages are accepted.
     Both,
-    /// What leaves is signed; INTEGRITY in what arrives is ignored. For the time of changing over.
+    /// Sent messages are signed; INTEGRITY in received messages is ignored. For migration.
     Send,
-    /// Only what is signed is accepted; what leaves is not signed.
+    /// Only signed messages are accepted; sent messages are not signed.
     Receive,
 }
 
@@ -117,36 +117,36 @@ impl Secured {
     }
 }
 
-/// Whether a new neighbour has to prove that its messages are not old ones (RFC 2747 section 4.3).
+/// Whether new neighbours must prove that their messages are not replayed (RFC 2747 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandshakeMode {
-    /// Nobody is challenged; the first message of a neighbour is believed.
+    /// No neighbour is challenged; the first message of a neighbour is accepted.
     Off,
-    /// Those are challenged who say that they answer; others are believed.
+    /// Neighbours that set the flag HF are challenged; the first message of others is accepted.
     Offered,
-    /// Whoever does not answer is not heard.
+    /// Neighbours that do not answer a challenge are ignored.
     Required,
 }
 
-/// Integrity at work.
+/// State of message integrity.
 #[derive(Debug)]
 pub(crate) struct Integrity {
     settings: Settings,
-    /// The hash of each key, in the order of the settings.
+    /// Hash of each key, in the order of the settings.
     hashes: Vec<KeyedHash>,
     clock: SequenceClock,
-    /// The last sequence number that was given with each key identifier.
-    given: BTreeMap<u64, u64>,
+    /// Last sequence number used with each Key Identifier.
+    last_sequences: BTreeMap<u64, u64>,
     handshakes: Handshakes,
-    recent: Recent,
-    /// Keys that are used after their time, so that this is told once.
+    recent: RecentMessages,
+    /// Keys in use after they have expired, so that this is reported once.
     overdue: Vec<bool>,
     timer: Option<TimerId>,
 }
 
 impl Integrity {
-    /// `None` where no interface is secured.
+    /// Returns `None` if no interface is secured.
     pub(crate) fn new(settings: &Settings, random: &RandomStreams) -> Option<Integrity> {
         if settings.interfaces.is_empty() {
             return None;
@@ -154,16 +154,16 @@ impl Integrity {
         Some(Integrity {
             hashes: hashes(&settings.keys),
             clock: SequenceClock::new(settings.sequence_start),
-            given: BTreeMap::new(),
+            last_sequences: BTreeMap::new(),
             handshakes: Handshakes::new(random.stream("rsvp/cookie").hash_key(), settings),
-            recent: Recent::default(),
+            recent: RecentMessages::default(),
             overdue: alloc::vec![false; settings.keys.len()],
             timer: None,
             settings: settings.clone(),
         })
     }
 
-    /// Takes other keys; what is known of neighbours by keys that stay is kept.
+    /// Replaces the keys; associations of keys that remain are kept.
     fn replace_keys(&mut self, keys: Vec<Key>) {
         self.hashes = hashes(&keys);
         self.overdue = alloc::vec![false; keys.len()];

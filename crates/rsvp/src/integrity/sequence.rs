@@ -1,14 +1,14 @@
-//! Sequence numbers: those that this node gives, and those that it has seen (RFC 2747 sections 3 and 4.2).
+//! Sequence numbers, sent and received (RFC 2747 sections 3 and 4.2).
 
 use alloc::vec::Vec;
 
 use earmark_core::Time;
 
-/// Gives sequence numbers off a clock that survives restarts (RFC 2747 section 3.2): 2^-32 seconds since 1900, as NTP
-/// counts, or since whatever the driver says, as long as it does not start lower in the next life.
+/// Source of sequence numbers from a clock that survives restarts (RFC 2747 section 3.2): units of 2^-32 seconds since
+/// 1900 as in NTP, or since another origin that the driver chooses, if it does not start lower in the next run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SequenceClock {
-    /// The number at [`Time::ZERO`].
+    /// Number at [`Time::ZERO`].
     start: u64,
 }
 
@@ -17,7 +17,7 @@ impl SequenceClock {
         SequenceClock { start }
     }
 
-    /// The next number after `last`: that of the clock, or just one more where the clock has not moved on.
+    /// Returns the number after `last`: that of the clock, or `last` plus one if the clock has not advanced.
     pub(super) fn next(&self, now: Time, last: Option<u64>) -> u64 {
         let seconds = now.as_nanos() / 1_000_000_000;
         let fraction = ((now.as_nanos() % 1_000_000_000) << 32) / 1_000_000_000;
@@ -29,12 +29,12 @@ impl SequenceClock {
     }
 }
 
-/// Whether `one` comes after `other`, modulo 2^64.
+/// Returns whether `one` comes after `other`, modulo 2^64.
 fn is_newer(one: u64, other: u64) -> bool {
     one.wrapping_sub(other).cast_signed() > 0
 }
 
-/// The last N sequence numbers that were accepted, oldest first: what is older than all of them, or among them, is a
+/// Window of the last N accepted sequence numbers, oldest first. A number older than all of them, or among them, is a
 /// replay. N = 1 allows no reordering.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
@@ -42,14 +42,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window whose sender has last used `sequence`.
+    /// Creates a window for a sender that has last used `sequence`.
     pub(super) fn starting_at(sequence: u64) -> Window {
         Window { seen: alloc::vec![sequence] }
     }
 
-    /// Whether `sequence` is new; if so, it is not any more. `size` is N, at least 1.
+    /// Returns whether `sequence` is new, and records it. `size` is N, at least 1.
     pub(super) fn accept(&mut self, sequence: u64, size: usize) -> bool {
-        // As distances to the newest, so that the order holds across 2^64.
+        // Distances to the newest number keep the order across 2^64.
         let newest = self.seen.last().copied().unwrap_or(sequence.wrapping_sub(1));
         if is_newer(sequence, newest) {
             self.seen.push(sequence);
@@ -85,27 +85,27 @@ mod tests {
         let last = clock.next(Time::from_secs(1), None);
         assert_eq!(clock.next(Time::from_secs(1), Some(last)), last + 1);
         assert_eq!(clock.next(Time::from_secs(1), Some(last + 5)), last + 6);
-        // A nanosecond is more than four steps of the clock.
+        // One nanosecond is more than four steps of the clock.
         let later = Time::from_secs(1) + Duration::from_nanos(1);
         assert_eq!(clock.next(later, Some(last)), last + 4);
-        // Across 2^64.
+        // Wrap at 2^64.
         let clock = SequenceClock::new(u64::MAX);
         assert_eq!(clock.next(Time::ZERO, Some(u64::MAX)), 0);
         assert_eq!(clock.next(Time::from_secs(1), Some(0)), (1 << 32) - 1);
     }
 
-    /// A script of numbers and whether they pass, for windows of 1 and of 3.
+    /// Sequence numbers and whether they are accepted, for windows of 1 and of 3.
     #[test]
-    fn what_is_old_or_seen_is_a_replay() {
+    fn old_or_seen_number_is_replay() {
         let scripts: [(usize, &[(u64, bool)]); 2] = [
             (1, &[(10, false), (9, false), (11, true), (11, false), (13, true), (12, false)]),
             (
                 3,
                 &[
-                    (9, false),  // older than all that is known
+                    (9, false),  // older than the window
                     (20, true),  // 10 20
                     (15, true),  // 10 15 20
-                    (15, false), // seen
+                    (15, false), // duplicate
                     (18, true),  // 15 18 20
                     (12, false), // below the lower end now
                     (19, true),  // 18 19 20
@@ -126,7 +126,7 @@ mod tests {
     }
 
     proptest! {
-        /// No number ever passes twice, whatever the order; and in order, all do.
+        /// No number is accepted twice in any order, and in ascending order all are accepted.
         #[test]
         fn no_number_passes_twice(
             numbers in proptest::collection::vec(0_u64..64, 1..200),

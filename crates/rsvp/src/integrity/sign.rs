@@ -1,4 +1,4 @@
-//! What leaves through a secured interface: every message gets its INTEGRITY here (RFC 2747 section 4.1).
+//! INTEGRITY of sent messages on secured interfaces (RFC 2747 section 4.1).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,67 +14,67 @@ use super::{Integrity, Key};
 use crate::api::Event;
 use crate::counters::{Counters, DropReason};
 
-/// What was sent last, to be sent again to a neighbour whose challenge shows that it has not listened.
+/// Recently sent messages, to be resent to a neighbour whose challenge shows that it has dropped them.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
-    messages: VecDeque<Sent>,
-    /// Numbers of effects that leave as they are: signed already, or another node's.
-    as_they_are: Vec<usize>,
-    /// Numbers of effects that are sent again, and will not be a third time.
-    again: Vec<usize>,
+pub(super) struct RecentMessages {
+    messages: VecDeque<SentMessage>,
+    /// Numbers of effects that must not be changed: already signed, or another node's.
+    unsigned_effects: Vec<usize>,
+    /// Numbers of effects that are resent, and are not kept for another resend.
+    resent_effects: Vec<usize>,
 }
 
 /// A message before it was signed.
 #[derive(Debug)]
-struct Sent {
+struct SentMessage {
     at: Time,
     interface: InterfaceId,
     how: Outgoing,
     octets: Vec<u8>,
 }
 
-impl Recent {
-    /// How many messages are kept.
+impl RecentMessages {
+    /// Limit of kept messages.
     const MESSAGES: usize = 8;
-    /// Longest message that is kept, octets.
+    /// Limit of the length of kept messages, octets.
     const LONGEST: usize = 2_048;
-    /// How long one is worth sending again.
+    /// Time for which a message is kept.
     const AGE: Duration = Duration::from_secs(1);
 
     fn keep(&mut self, at: Time, interface: InterfaceId, how: Outgoing, message: &[u8]) {
         if message.len() > Self::LONGEST {
             return;
         }
-        // The room of the oldest is used again.
+        // The buffer of the oldest is reused.
         let mut octets = match self.messages.len() < Self::MESSAGES {
             true => Vec::new(),
             false => self.messages.pop_front().map(|sent| sent.octets).unwrap_or_default(),
         };
         octets.clear();
         octets.extend_from_slice(message);
-        self.messages.push_back(Sent { at, interface, how, octets });
+        self.messages.push_back(SentMessage { at, interface, how, octets });
     }
 }
 
 impl Integrity {
-    /// The effect that comes next under this number is a message that leaves as it is.
-    pub(crate) fn leave_as_it_is(&mut self, effect: usize) {
-        self.recent.as_they_are.push(effect);
+    /// Marks the message that becomes effect number `effect` as not to be signed.
+    pub(crate) fn skip_signing(&mut self, effect: usize) {
+        self.recent.unsigned_effects.push(effect);
     }
 
-    /// Sends once more what has just been sent to `neighbor`, or its way, through an interface.
-    pub(super) fn send_again<E>(
+    /// Resends recent messages to `neighbor`, or to destinations beyond it, through an interface.
+    pub(super) fn resend_recent<E>(
         &mut self,
         now: Time,
         interface: InterfaceId,
         neighbor: IpAddr,
         out: &mut Effects<E>,
     ) {
-        let again = &mut self.recent.again;
+        let again = &mut self.recent.resent_effects;
         self.recent.messages.retain(|sent| {
             let concerned = sent.interface == interface
                 && (sent.how.destination == neighbor || sent.how.router_alert);
-            if concerned && now - sent.at <= Recent::AGE {
+            if concerned && now - sent.at <= RecentMessages::AGE {
                 again.push(out.len());
                 out.send(sent.how, sent.octets.len()).copy_from_slice(&sent.octets);
             }
@@ -82,8 +82,7 @@ impl Integrity {
         });
     }
 
-    /// Signs the messages since effect `from` that leave through secured interfaces. Those for which there is no key do
-    /// not leave.
+    /// Signs the messages since effect `from` on secured interfaces, and removes those without a key.
     pub(crate) fn sign<E: From<Event>>(
         &mut self,
         now: Time,
@@ -94,25 +93,25 @@ impl Integrity {
     ) {
         let mut overdue = Vec::new();
         out.rewrite_messages(from, |effect, how, message, octets| {
-            if self.recent.as_they_are.contains(&effect) {
+            if self.recent.unsigned_effects.contains(&effect) {
                 octets.extend_from_slice(message);
                 return true;
             }
-            let again = self.recent.again.contains(&effect);
+            let again = self.recent.resent_effects.contains(&effect);
             let signed = self.sign_one(now, context, how, message, octets, again, &mut overdue);
             if !signed {
                 counters.drop(DropReason::NotSigned);
             }
             signed
         });
-        self.recent.as_they_are.clear();
-        self.recent.again.clear();
+        self.recent.unsigned_effects.clear();
+        self.recent.resent_effects.clear();
         for key in overdue {
             out.notify(Event::LastKeyExpired { key });
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // what a message is, where it goes, and what is noted on the way
+    #[allow(clippy::too_many_arguments)] // message, route and bookkeeping
     fn sign_one(
         &mut self,
         now: Time,
@@ -124,7 +123,8 @@ impl Integrity {
         overdue: &mut Vec<u64>,
     ) -> bool {
         let Some(interface) = leaves_through(context, how) else {
-            // Nobody knows which way the kernel would send it, so it must not leave where that could be a secured one.
+            // The kernel would choose the route, which could lead through a secured interface, so the message is not
+            // sent.
             return false;
         };
         let sends = self.secured(&interface.name).is_some_and(super::Secured::sends);
@@ -155,8 +155,8 @@ impl Integrity {
         }
     }
 
-    /// The key for what leaves through an interface: what every RSVP node on the way must look at is for whoever is
-    /// there, so the interface alone decides; otherwise a key that names the neighbour goes first.
+    /// Returns the key for a message through an interface. For messages that every RSVP node on the path examines, only
+    /// the interface counts; for others a key that names the neighbour is preferred.
     fn key_for(
         &self,
         now: Time,
@@ -170,7 +170,7 @@ impl Integrity {
         let shared = |key: &Key| usable(key) && key.neighbors.is_empty();
         let to_neighbor = if for_every_node { None } else { key_to_sign(keys, now, named) };
         let to_all = || key_to_sign(keys, now, shared);
-        // On a link with one neighbour, its key will do for what is for every node.
+        // On a link with one neighbour, its key is used for messages to every node.
         let only = || if for_every_node { key_to_sign(keys, now, usable) } else { None };
         to_neighbor.or_else(to_all).or_else(only)
     }
@@ -191,7 +191,7 @@ impl Integrity {
         Bundle::seal(&mut octets[start..], flags, send_ttl).is_ok()
     }
 
-    /// Appends the message with its INTEGRITY.
+    /// Appends the message with INTEGRITY.
     fn sign_message(
         &mut self,
         now: Time,
@@ -206,15 +206,15 @@ impl Integrity {
         integrity.insert(message, place).is_ok() && self.seal(key, place)
     }
 
-    /// The INTEGRITY of the next message that is signed with a key, its digest blank.
+    /// Returns the INTEGRITY object for the next message signed with a key, with an empty digest.
     pub(super) fn next_integrity(
         &mut self,
         now: Time,
         key: usize,
     ) -> earmark_wire::rsvp::Integrity<'static> {
         let key = &self.settings.keys[key];
-        let sequence = self.clock.next(now, self.given.get(&key.id).copied());
-        self.given.insert(key.id, sequence);
+        let sequence = self.clock.next(now, self.last_sequences.get(&key.id).copied());
+        self.last_sequences.insert(key.id, sequence);
         earmark_wire::rsvp::Integrity::blank(
             earmark_wire::rsvp::Integrity::HANDSHAKE,
             key.id,
@@ -223,7 +223,7 @@ impl Integrity {
         )
     }
 
-    /// Puts the digest into a message with a blank one.
+    /// Writes the digest into a message with an empty one.
     pub(super) fn seal(&self, key: usize, message: &mut [u8]) -> bool {
         let mut buffer = [0; LONGEST_DIGEST];
         let Some(covered) = earmark_wire::rsvp::Integrity::covered(message) else { return false };
@@ -232,7 +232,7 @@ impl Integrity {
     }
 }
 
-/// The interface that a message leaves through.
+/// Returns the outgoing interface of a message.
 fn leaves_through<'c>(context: &Context<'c>, how: &Outgoing) -> Option<&'c Interface> {
     let id = match how.interface {
         Some(id) => id,
@@ -241,7 +241,7 @@ fn leaves_through<'c>(context: &Context<'c>, how: &Outgoing) -> Option<&'c Inter
     context.interfaces.by_id(id)
 }
 
-/// INTEGRITY of a message, if it begins with one that can be read.
+/// Returns the INTEGRITY object of a message, if its first object is a valid one.
 pub(super) fn integrity_of(message: &[u8]) -> Option<earmark_wire::rsvp::Integrity<'_>> {
     match objects(message).next()?.ok()?.object {
         Object::Integrity(integrity) => Some(integrity),

@@ -1,4 +1,4 @@
-//! How much is reserved under each rule: by name, and by interface.
+//! Bandwidth reserved under each rule, by name and by interface.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,31 +6,31 @@ use alloc::string::String;
 use earmark_core::admission::Priority;
 use earmark_core::{InterfaceId, Rate};
 
-use super::merge::Voice;
+use super::merge::RequestPriority;
 use super::rules::Used;
 
-/// What policy has decided about a reservation that stands.
+/// Policy decision about an existing reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// The number of the account of the rule that fitted; `None` where none did.
+    /// Account number of the rule that matched; `None` if none did.
     pub(crate) rule: Option<usize>,
-    /// The name it is counted under; empty for those who give none.
+    /// Name under which the reservation is accounted; empty without a name.
     pub(crate) account: String,
     pub(crate) interface: InterfaceId,
     pub(crate) rate: Rate,
     pub(crate) priority: Priority,
-    /// M. Strategy of its PREEMPTION_PRI.
+    /// Merging strategy of its PREEMPTION_PRI.
     pub(crate) strategy: u8,
 }
 
 impl Grant {
-    pub(crate) fn voice(&self) -> Voice {
-        Voice { rate: self.rate, strategy: self.strategy, priority: self.priority }
+    pub(crate) fn request_priority(&self) -> RequestPriority {
+        RequestPriority { rate: self.rate, strategy: self.strategy, priority: self.priority }
     }
 }
 
-/// The sums of all grants, each as long as it is not zero. Peers choose the names, so these are ordered maps, which
-/// nobody can slow down.
+/// Sums of all grants, without zero entries. Peers choose the names, so the maps are ordered, which no choice of names
+/// can slow down.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accounts {
     by_name: BTreeMap<(usize, String), Rate>,
@@ -38,7 +38,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// What is reserved under a rule by this name and on this interface, but for `replaced`.
+    /// Returns the bandwidth reserved under a rule by this name and on this interface, without `replaced`.
     pub(crate) fn used(
         &self,
         rule: usize,
@@ -63,8 +63,8 @@ impl Accounts {
         }
     }
 
-    /// A reservation stands.
-    pub(crate) fn enter(&mut self, grant: &Grant) {
+    /// Adds the grant of a reservation.
+    pub(crate) fn add(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         let by_name = self.by_name.entry((rule, grant.account.clone())).or_default();
         *by_name = *by_name + grant.rate;
@@ -72,8 +72,8 @@ impl Accounts {
         *on_interface = *on_interface + grant.rate;
     }
 
-    /// A reservation that was entered is gone.
-    pub(crate) fn leave(&mut self, grant: &Grant) {
+    /// Subtracts the grant of a reservation.
+    pub(crate) fn subtract(&mut self, grant: &Grant) {
         let Some(rule) = grant.rule else { return };
         take(&mut self.by_name, &(rule, grant.account.clone()), grant.rate);
         take(&mut self.by_interface, &(rule, grant.interface), grant.rate);
@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn sums_go_by_name_and_by_interface_and_back_to_nothing() {
+    fn sums_by_name_and_interface_return_to_zero() {
         let mut accounts = Accounts::default();
         let grants =
             [grant(0, "a", 1, 1), grant(0, "a", 2, 2), grant(0, "b", 1, 4), grant(1, "a", 1, 8)];
         for grant in &grants {
-            accounts.enter(grant);
+            accounts.add(grant);
         }
         let used = |accounts: &Accounts, rule, name, interface, replaced| {
             let used = accounts.used(rule, name, InterfaceId(interface), replaced);
@@ -120,12 +120,12 @@ mod tests {
         assert_eq!(used(&accounts, 1, "a", 1, None), (8, 8));
         assert_eq!(used(&accounts, 0, "c", 3, None), (0, 0));
         assert_eq!(used(&accounts, 0, "a", 1, Some(&grants[0])), (2, 4));
-        // What is replaced counts only where it was counted.
+        // A replaced grant counts only where it was accounted.
         assert_eq!(used(&accounts, 0, "b", 1, Some(&grants[0])), (4, 4));
         assert_eq!(used(&accounts, 0, "a", 2, Some(&grants[0])), (2, 2));
         assert_eq!(used(&accounts, 1, "a", 1, Some(&grants[0])), (8, 8));
         for grant in &grants {
-            accounts.leave(grant);
+            accounts.subtract(grant);
         }
         assert!(accounts.by_name.is_empty() && accounts.by_interface.is_empty());
     }

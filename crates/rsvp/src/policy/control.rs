@@ -1,4 +1,4 @@
-//! Policy control: where requests meet the rules.
+//! Policy control: decisions on requests and senders by the rules.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,8 +11,8 @@ use earmark_wire::rsvp::iana::{MergeStrategy, PolicyControlError};
 use earmark_wire::rsvp::{Carried, ErrorCode, ParseError, Path};
 
 use super::evidence::Evidence;
-use super::merge::{Voice, merge_priorities};
-use super::rules::{About, Action, Ask, Rule, Used};
+use super::merge::{RequestPriority, merge_priorities};
+use super::rules::{About, Action, PolicyRequest, Rule, Used};
 use super::{Grant, Policy};
 use crate::error::ResvFault;
 use crate::instance::{HandlerContext, Rsvp};
@@ -20,13 +20,17 @@ use crate::state::{Extra, Holder, Index, Origin};
 use crate::traffic::Request;
 
 impl Policy {
-    /// The rule that decides on a request, with its number. `Err` where none fits and that is a refusal.
-    fn rule_for(&self, ask: &Ask<'_>) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
-        let mut rules = self.numbers.iter().copied().zip(&self.settings.rules);
-        match (rules.find(|(_, rule)| rule.fits(ask)), self.settings.otherwise) {
+    /// Returns the rule that matches a request, with its number. Returns `Err` if none matches and the default action
+    /// refuses.
+    fn rule_for(
+        &self,
+        ask: &PolicyRequest<'_>,
+    ) -> Result<Option<(usize, &Rule)>, PolicyControlError> {
+        let mut rules = self.account_numbers.iter().copied().zip(&self.settings.rules);
+        match (rules.find(|(_, rule)| rule.matches(ask)), self.settings.otherwise) {
             (Some(found), _) => Ok(Some(found)),
             (None, Action::Allow) => Ok(None),
-            // Perhaps a name would have helped.
+            // A name might have matched a rule.
             (None, Action::Refuse) if ask.evidence.account().is_empty() => {
                 Err(PolicyControlError::MissingPolicyElement)
             }
@@ -34,35 +38,36 @@ impl Policy {
         }
     }
 
-    /// Decides on a reservation that would take the place of `replaced`.
+    /// Decides on a reservation that would replace `replaced`.
     fn grant(
         &self,
-        ask: &Ask<'_>,
+        ask: &PolicyRequest<'_>,
         interface: InterfaceId,
         replaced: Option<&Grant>,
     ) -> Result<Grant, PolicyControlError> {
         let account = ask.evidence.account();
-        let said = ask.evidence.priority;
-        let signalled = said.map(|said| Priority::new(said.preemption, said.defending));
+        let stated = ask.evidence.priority;
+        let signalled = stated.map(|stated| Priority::new(stated.preemption, stated.defending));
         let found = self.rule_for(ask)?;
         if let Some((number, rule)) = found {
-            rule.judge(ask, self.accounts.used(number, &account, interface, replaced))?;
+            rule.check_limits(ask, self.accounts.used(number, &account, interface, replaced))?;
         }
         let priority = match found {
             Some((_, rule)) => rule.priority(signalled),
             None => signalled.unwrap_or_default(),
         };
-        let strategy = said.map_or(MergeStrategy::HighestQos.code(), |said| said.merge_strategy);
+        let strategy =
+            stated.map_or(MergeStrategy::HighestQos.code(), |stated| stated.merge_strategy);
         let rule = found.map(|(number, _)| number);
         Ok(Grant { rule, account, interface, rate: ask.rate, priority, strategy })
     }
 }
 
 impl Rsvp {
-    /// Judges a request for a reservation on a link, which would take the place of `replaced`, and writes down in it what
-    /// was granted.
+    /// Decides on a request for a reservation on a link, which would replace `replaced`, and stores the grant in the
+    /// request.
     #[cold]
-    pub(crate) fn judge_request<E>(
+    pub(crate) fn check_request<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         holder: Holder,
@@ -77,9 +82,9 @@ impl Rsvp {
         }
         let extra = request.extra.get_or_insert_default();
         let evidence = Evidence::read(Carried::Objects(extra.carried.octets()));
-        let evidence = evidence.map_err(|error| unreadable(&error))?;
+        let evidence = evidence.map_err(|error| malformed_policy_data(&error))?;
         let sources = self.sources(holder, outgoing, extra);
-        let ask = Ask {
+        let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
@@ -93,12 +98,13 @@ impl Rsvp {
         Ok(())
     }
 
-    /// Judges a sender that appears, or says something new of itself; the error value of a refusal.
+    /// Decides on a new or changed sender; returns the error value of a refusal.
     #[cold]
-    pub(crate) fn judge_sender(&self, path: &Path<'_>) -> Result<(), u16> {
+    pub(crate) fn check_sender(&self, path: &Path<'_>) -> Result<(), u16> {
         let Some(policy) = &self.policy else { return Ok(()) };
-        let evidence = Evidence::read(path.carried).map_err(|error| unreadable(&error).value)?;
-        let ask = Ask {
+        let evidence =
+            Evidence::read(path.carried).map_err(|error| malformed_policy_data(&error).value)?;
+        let ask = PolicyRequest {
             about: About::Senders,
             evidence: &evidence,
             sources: &[path.sender.template.source],
@@ -106,18 +112,18 @@ impl Rsvp {
             interface: "",
             rate: Demand::from_flowspec(&FlowSpec::ControlledLoad(path.sender.tspec)).rate,
         };
-        // Without any rule about senders, all of them are welcome, whatever else is refused.
+        // Without rules about senders all senders are allowed, whatever the default action is.
         if !policy.settings.rules.iter().any(|rule| rule.about == About::Senders) {
             return Ok(());
         }
         let verdict = policy.rule_for(&ask).and_then(|found| match found {
-            Some((_, rule)) => rule.judge(&ask, Used::default()),
+            Some((_, rule)) => rule.check_limits(&ask, Used::default()),
             None => Ok(()),
         });
         verdict.map_err(PolicyControlError::code)
     }
 
-    /// The senders that a request is for.
+    /// Returns the senders of a request.
     fn sources(&self, holder: Holder, outgoing: InterfaceId, extra: &Extra) -> Vec<IpAddr> {
         match holder {
             Holder::Sender(psb) => [self.store.psb(psb).template.source].into(),
@@ -127,14 +133,14 @@ impl Rsvp {
             Holder::Pool(pool) => {
                 let senders = self.store.senders_of(self.store.pool(pool).session);
                 let senders = senders.map(|psb| self.store.psb(psb));
-                let senders = senders.filter(|psb| psb.goes(Some(outgoing)));
+                let senders = senders.filter(|psb| psb.leaves_through(Some(outgoing)));
                 senders.map(|psb| psb.template.source).collect()
             }
         }
     }
 
-    /// The priority of all requests that are merged in a block, with `new` in the place of `replaced`. `None` where
-    /// nobody asks for it.
+    /// Returns the merged priority of all requests in a block, with `new` in place of `replaced`. Returns `None` without
+    /// preemption.
     #[inline]
     pub(crate) fn priority(
         &self,
@@ -148,25 +154,26 @@ impl Rsvp {
         let others = others.filter(|&rsb| Some(rsb) != replaced);
         let grants = others.filter_map(|rsb| self.store.rsb(rsb).grant());
         let new = new.and_then(|request| request.extra.as_deref()?.grant.as_deref());
-        let voices: Vec<Voice> = grants.chain(new).map(Grant::voice).collect();
-        Some(merge_priorities(&voices))
+        let priorities: Vec<RequestPriority> =
+            grants.chain(new).map(Grant::request_priority).collect();
+        Some(merge_priorities(&priorities))
     }
 
-    /// Keeps the books: what a request was granted before counts no more, what it is granted now does.
+    /// Updates the accounts after a request has changed.
     #[inline]
-    pub(crate) fn book(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
+    pub(crate) fn update_accounts(&mut self, before: Option<&Extra>, after: Option<&Extra>) {
         let Some(policy) = &mut self.policy else { return };
         if let Some(grant) = before.and_then(|extra| extra.grant.as_deref()) {
-            policy.accounts.leave(grant);
+            policy.accounts.subtract(grant);
         }
         if let Some(grant) = after.and_then(|extra| extra.grant.as_deref()) {
-            policy.accounts.enter(grant);
+            policy.accounts.add(grant);
         }
     }
 }
 
-/// The answer to POLICY_DATA that cannot be read.
-fn unreadable(error: &ParseError) -> ResvFault {
+/// Returns the error for malformed POLICY_DATA.
+fn malformed_policy_data(error: &ParseError) -> ResvFault {
     let unknown = (ErrorCode::PolicyControlFailure, PolicyControlError::BadPolicyData.code());
     let (code, value) = error.report().unwrap_or(unknown);
     ResvFault::new(code, value)

@@ -1,6 +1,6 @@
-//! What a message says of who asks, and how important that is: its POLICY_DATA, read.
+//! POLICY_DATA of a message: identity and priority.
 //!
-//! Nothing of this is proven. A name is as good as the neighbour that passed it on, which is what INTEGRITY is for.
+//! None of it is verified. A name is as trustworthy as the neighbour that forwarded it, which INTEGRITY authenticates.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,20 +12,20 @@ use earmark_wire::rsvp::{
     Attribute, Carried, List, ParseError, PolicyData, PolicyElement, PreemptionPriority,
 };
 
-/// Who asks, in the words of the request.
+/// Identity and priority as stated in a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence<'a> {
-    /// Names of users: POLICY_LOCATOR and CREDENTIAL of AUTH_USER, those in ASCII.
+    /// User names: POLICY_LOCATOR and CREDENTIAL of AUTH_USER, in ASCII.
     pub(crate) users: Vec<&'a str>,
-    /// Names of applications, likewise from AUTH_APP.
+    /// Application names: POLICY_LOCATOR and CREDENTIAL of AUTH_APP, in ASCII.
     pub(crate) applications: Vec<&'a str>,
     /// PREEMPTION_PRI.
     pub(crate) priority: Option<PreemptionPriority>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Reads all POLICY_DATA that a message carries. An element replaces an earlier one of its type, and an empty one
-    /// takes it back (RFC 2750 section 3.4).
+    /// Parses all POLICY_DATA of a message. An element replaces an earlier one of its type, and an empty one removes it
+    /// (RFC 2750 section 3.4).
     pub(crate) fn read(carried: Carried<'a>) -> Result<Evidence<'a>, ParseError> {
         let mut evidence = Evidence::default();
         for object in carried.iter() {
@@ -56,7 +56,7 @@ impl<'a> Evidence<'a> {
         Ok(evidence)
     }
 
-    /// The name under which what is reserved is counted together: the user's, or the application's.
+    /// Returns the name under which reservations are accounted: the user's, or the application's.
     pub(crate) fn account(&self) -> String {
         self.users
             .first()
@@ -65,7 +65,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// The names among some attributes. Encrypted ones and those in other than ASCII letters name nobody here.
+/// Returns the names among some attributes. Encrypted and non-ASCII names are skipped.
 fn names<'a>(attributes: List<'a, Attribute<'a>>) -> Vec<&'a str> {
     attributes
         .iter()

@@ -1,4 +1,4 @@
-//! What an application of this host says of itself in its messages.
+//! Identity of applications of this host, for their messages.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,14 +7,14 @@ use earmark_wire::rsvp::iana::{AttributeType, CredentialForm, LocatorForm, Merge
 use earmark_wire::rsvp::{Attribute, List, PolicyData, PolicyElement, PreemptionPriority};
 use serde::{Deserialize, Serialize};
 
-/// In whose name an application asks, and how important that is. All of it is optional.
+/// User, application and priority of a request. All fields are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// The user, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
+    /// User, as a distinguished name (`CN=Alice, O=Example`) or as a plain one (`alice@example.org`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The application, as RFC 2872 names them: `GUID=http://example.org, APP=voice, VER=1.2`.
+    /// Application, in the syntax of RFC 2872: `GUID=http://example.org, APP=voice, VER=1.2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
     /// Preemption and defending priority (RFC 3181).
@@ -22,24 +22,25 @@ pub struct Identity {
     pub priority: Option<u16>,
 }
 
-/// A name that cannot be put into a message.
+/// A name that cannot be encoded in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name of a user or application is 1 to 512 printable ASCII letters")]
 pub struct BadName;
 
-/// Longest name, octets.
+/// Maximum length of a name, octets.
 const LONGEST_NAME: usize = 512;
 
 impl Identity {
-    /// Whether there is anything to say.
+    /// Returns whether all fields are missing.
     pub fn is_empty(&self) -> bool {
         *self == Identity::default()
     }
 
-    /// The POLICY_DATA that says it; empty if there is nothing to say.
+    /// Returns the POLICY_DATA objects; empty if the identity is empty.
     ///
     /// # Errors
-    /// A name is empty, too long, or has other than printable ASCII in it.
+    ///
+    /// A name is empty, too long, or contains characters other than printable ASCII.
     pub fn policy_data(&self) -> Result<Vec<u8>, BadName> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -64,7 +65,8 @@ impl Identity {
     }
 }
 
-/// A distinguished name locates a policy; a plain one is a credential (RFC 3182 section 3.3).
+/// Returns the attribute for a name: POLICY_LOCATOR for a distinguished name, CREDENTIAL for a plain one (RFC 3182
+/// section 3.3).
 fn attribute(name: &str) -> Result<Attribute<'_>, BadName> {
     let printable = name.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic());
     if name.is_empty() || name.len() > LONGEST_NAME || !printable {
@@ -89,9 +91,9 @@ mod tests {
     use super::super::evidence::Evidence;
     use super::*;
 
-    /// What is said is what rules read.
+    /// Rules read the names that were written.
     #[test]
-    fn an_identity_is_read_as_it_was_written() {
+    fn identity_round_trips_through_policy_data() {
         for (user, application, priority) in [
             (Some("CN=Alice, O=Example"), None, None),
             (Some("alice@example.org"), Some("APP=voice, VER=1"), Some(7)),
@@ -106,7 +108,7 @@ mod tests {
             let read = Evidence::read(Carried::Objects(&octets)).expect("it can be read");
             assert_eq!(read.users.first().copied(), user);
             assert_eq!(read.applications.first().copied(), application);
-            assert_eq!(read.priority.map(|said| (said.preemption, said.defending)), {
+            assert_eq!(read.priority.map(|stated| (stated.preemption, stated.defending)), {
                 priority.map(|level| (level, level))
             });
         }
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_be_are_refused() {
+    fn invalid_names_are_rejected() {
         for name in ["", "Älice", "a\nb", &"x".repeat(513)] {
             let user = Identity { user: Some(name.into()), ..Identity::default() };
             assert_eq!(user.policy_data(), Err(BadName), "{name:?}");

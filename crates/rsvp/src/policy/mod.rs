@@ -1,29 +1,29 @@
-//! Policy: who may reserve how much and where, and who gives way to whom (RFC 2750).
+//! Policy: limits, permissions and priorities of reservations (RFC 2750).
 //!
-//! # The story
+//! # Overview
 //!
-//! POLICY_DATA says in whose name a request is made (AUTH_USER and AUTH_APP, RFC 3182 and 2872) and how important it is
-//! (PREEMPTION_PRI, RFC 3181); see [`evidence`]. Before a request goes to the ledger, the first of the configured
-//! [`rules`] that fits it allows it, with a limit and a priority, or refuses it, which is answered by "policy control
-//! failure" (code 2) with a value that says why. What each name has reserved under a rule is kept in [`accounts`].
+//! POLICY_DATA contains the identity behind a request (AUTH_USER and AUTH_APP, RFC 3182 and 2872) and its priority
+//! (PREEMPTION_PRI, RFC 3181); see [`evidence`]. Before admission, the first of the configured [`rules`] that matches a
+//! request allows it, with a limit and a priority, or refuses it with "policy control failure" (code 2) and a value for
+//! the reason. The bandwidth that each name has reserved under a rule is kept in [`accounts`].
 //!
-//! Where preemption is on, the ledger lets important requests displace others. Whose reservation was displaced is told
-//! so, with the priority that it would have taken ([`preemption`]).
+//! With preemption, the ledger lets requests of higher priority displace others. The owner of a displaced reservation
+//! gets an error with the priority that would have been necessary ([`preemption`]).
 //!
-//! Where nothing is configured nobody reads POLICY_DATA; it is carried on as it came.
+//! If nothing is configured, POLICY_DATA is not parsed and forwarded unchanged.
 //!
 //! # Odd cases
 //!
-//! - **A refresh** that says nothing new is not judged again: what was allowed stands as long as it is refreshed.
-//! - **Requests that are merged** each have a grant of their own, so each counts in full under its name, although they
-//!   share what is reserved. Their priorities merge as RFC 3181 section 5.1 has it ([`merge`]).
-//! - **Applications of this host** that receive are not judged: nothing of a link is reserved for them here, and the
-//!   previous hop will judge.
+//! - **A refresh** without changes is not checked again: a granted request remains as long as it is refreshed.
+//! - **Merged requests** have a grant each, so each is accounted in full under its name although they share one
+//!   reservation. Their priorities are merged as in RFC 3181 section 5.1 ([`merge`]).
+//! - **Receiving applications of this host** are not checked: no link bandwidth is reserved for them here, and the
+//!   previous hop checks the request.
 //!
 //! # Limits
 //!
-//! Names are taken at their word: credentials are not verified, and encrypted or non-ASCII names are nobody's. That a
-//! request with the strategy "force error" met a different one is not told to its receiver; its priority does not count.
+//! Names are not verified: credentials are ignored, and encrypted or non-ASCII names match nothing. If a request with
+//! the strategy "force error" is merged with a different one, its receiver gets no error; its priority does not count.
 
 mod accounts;
 mod control;
@@ -51,44 +51,44 @@ pub use self::rules::{About, Action, Rule};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Whether important reservations displace others, and how; `None`: they do not.
+    /// Preemption of reservations by more important ones; `None` for no preemption.
     pub preemption: Option<PreemptionPolicy>,
-    /// The rules, the first that fits decides.
+    /// Rules in order; the first that matches decides.
     pub rules: Vec<Rule>,
-    /// What happens to what no rule fits.
+    /// Action if no rule matches.
     pub otherwise: Action,
 }
 
-/// The rules, and what is reserved under them.
+/// Rules and their accounts.
 #[derive(Debug)]
 pub(crate) struct Policy {
     settings: Settings,
-    /// The number under which each rule has its account; no two rules of this node's life have the same.
-    numbers: Vec<usize>,
+    /// Account number of each rule; numbers are not reused while the node runs.
+    account_numbers: Vec<usize>,
     next_number: usize,
     accounts: Accounts,
 }
 
 impl Policy {
-    /// `None` where nothing is configured.
+    /// Returns `None` if nothing is configured.
     pub(crate) fn new(settings: &Settings) -> Option<Policy> {
         (*settings != Settings::default()).then(|| {
-            let (numbers, next_number) = Default::default();
+            let (account_numbers, next_number) = Default::default();
             let (empty, accounts) = (Settings::default(), Accounts::default());
-            let mut policy = Policy { settings: empty, numbers, next_number, accounts };
-            policy.renew(settings);
+            let mut policy = Policy { settings: empty, account_numbers, next_number, accounts };
+            policy.reload(settings);
             policy
         })
     }
 
-    /// Takes other settings. What was granted under a rule counts on under the one that fits the same requests.
-    pub(crate) fn renew(&mut self, settings: &Settings) {
+    /// Replaces the settings. Grants under a rule are accounted under the new rule that matches the same requests.
+    pub(crate) fn reload(&mut self, settings: &Settings) {
         let mut before: Vec<(usize, &Rule)> =
-            self.numbers.iter().copied().zip(&self.settings.rules).collect();
-        let mut numbers = Vec::with_capacity(settings.rules.len());
+            self.account_numbers.iter().copied().zip(&self.settings.rules).collect();
+        let mut account_numbers = Vec::with_capacity(settings.rules.len());
         for rule in &settings.rules {
-            let same = before.iter().position(|(_, old)| old.fits_the_same(rule));
-            numbers.push(match same {
+            let same = before.iter().position(|(_, old)| old.has_same_conditions(rule));
+            account_numbers.push(match same {
                 Some(found) => before.remove(found).0,
                 None => {
                     self.next_number += 1;
@@ -96,7 +96,7 @@ impl Policy {
                 }
             });
         }
-        self.numbers = numbers;
+        self.account_numbers = account_numbers;
         self.settings = settings.clone();
     }
 }

@@ -1,9 +1,9 @@
-//! Patterns for the names by which users and applications say who they are.
+//! Patterns for names of users and applications.
 //!
-//! A name is either a distinguished one, a list of keys and values such as `CN=Alice, OU=Sales, O=Example` (RFC 3182
-//! section 3.3.1) or `APP=voice, VER=1.2` (RFC 2872), or a plain one such as `alice@example.org`. A pattern is written
-//! alike, and `*` in it stands for any text. It fits a name that has all the parts of the pattern, in whatever order and
-//! among whatever others: `OU=Sales` fits everybody there. Letters of either case are the same.
+//! A name is either a distinguished name, a list of keys and values such as `CN=Alice, OU=Sales, O=Example` (RFC 3182
+//! section 3.3.1) or `APP=voice, VER=1.2` (RFC 2872), or a plain one such as `alice@example.org`. A pattern has the
+//! same syntax, and `*` in it matches any text. It matches a name that has all parts of the pattern, in any order and
+//! among any others: `OU=Sales` matches everybody there. Case is ignored.
 
 use alloc::string::String;
 use core::fmt;
@@ -12,22 +12,22 @@ use core::str::FromStr;
 use earmark_wire::rsvp::name_parts;
 use serde::{Deserialize, Serialize};
 
-/// Which names of users or applications are meant.
+/// Pattern for names of users or applications.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern(String);
 
-/// A pattern without any part would fit everybody.
+/// Error for a pattern without any part, which would match everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an empty pattern names nobody; `*` names everybody who gives a name")]
 pub struct EmptyPattern;
 
 impl Pattern {
-    /// Whether a name is one of those that are meant.
+    /// Returns whether a name matches.
     pub fn fits(&self, name: &str) -> bool {
         name_parts(&self.0).all(|(key, value)| {
             name_parts(name).any(|(its_key, its_value)| {
-                // `*` alone fits whatever there is.
+                // `*` alone matches anything.
                 let anything = key == "*" && value.is_empty();
                 anything || fits_text(key, its_key) && fits_text(value, its_value)
             })
@@ -63,12 +63,13 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for any octets. At most the product of their lengths in steps, for
-/// only the last star is ever tried again.
+/// Returns whether a text matches a pattern in which `*` stands for any octets. The number of steps is at most the
+/// product of the lengths, because only the last star is retried.
 fn fits_text(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Where to go on if what comes behind the last star does not fit: behind the star, and one octet further on.
+    // Position for a retry if the part behind the last star does not match: behind the star, and one octet further in
+    // the text.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_fit_the_names_that_are_meant() {
+    fn pattern_matches_names_with_its_parts() {
         let alice = "CN=Alice Doe, OU=Sales, O=Example";
         for (pattern, name, fits) in [
             ("CN=Alice Doe", alice, true),
@@ -122,15 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_pattern_is_none() {
+    fn empty_pattern_is_rejected() {
         for text in ["", "  ", ",", " , ;"] {
             assert_eq!(text.parse::<Pattern>(), Err(EmptyPattern), "{text:?}");
         }
     }
 
-    /// Only the last star is tried again, so that a pattern of many stars takes no exponential time.
+    /// Only the last star is retried, so many stars take no exponential time.
     #[test]
-    fn many_stars_take_no_time() {
+    fn many_stars_match_in_bounded_time() {
         let pattern = "*a".repeat(100) + "b";
         assert!(!fits_text(&pattern, &"a".repeat(2_000)));
     }

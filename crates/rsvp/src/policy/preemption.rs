@@ -1,4 +1,4 @@
-//! Reservations that had to give way: in whole (RFC 3181), or in part (RFC 4495).
+//! Reservations that were preempted: in whole (RFC 3181), or in part (RFC 4495).
 
 use alloc::vec::Vec;
 
@@ -18,13 +18,14 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::state::{Holder, Index};
 
 impl Rsvp {
-    /// The ledger has taken back what a reservation held, but for `kept`, for the sake of one with priority `by`.
+    /// Handles a preemption: the ledger has reduced the claim of a reservation to `kept` in favour of one with priority
+    /// `by`.
     ///
-    /// Where nothing is left the reservation ends: those downstream get a ResvErr (code 12), the previous hop a ResvTear.
-    /// Where something is left it stands with that: those downstream get a ResvErr (code 2, value 102) that says how much,
-    /// and the previous hop is told with the next refresh, or sooner when they answer with a request for less (RFC 4495
+    /// If nothing is left the reservation ends: next hops get a ResvErr (code 12), the previous hop a ResvTear.
+    /// Otherwise it is reduced: next hops get a ResvErr (code 2, value 102) with the remaining flowspec, and the
+    /// previous hop gets it with the next refresh, or earlier if the next hops answer with a smaller request (RFC 4495
     /// sections 5.1 to 5.3).
-    pub(crate) fn give_way<E: From<Event>>(
+    pub(crate) fn reservation_preempted<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
@@ -44,10 +45,10 @@ impl Rsvp {
         let fault = ResvFault::new(ErrorCode::ServicePreempted, 0);
         let fault = ResvFault { preempted_by: Some(by), ..fault };
         self.report_refusal(cx, tcsb, &fault, None);
-        self.lose(cx, tcsb, Change::Preempted);
+        self.lose_reservation(cx, tcsb, Change::Preempted);
     }
 
-    /// Brings a reservation down to a rate. `false` where that is less than can be had at all.
+    /// Reduces a reservation to a rate. Returns `false` if the rate is less than any reservation needs.
     fn reduce<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -60,17 +61,17 @@ impl Rsvp {
             return false;
         };
         self.store.tcsb_mut(tcsb).flowspec = part;
-        // A summary would say that what was told upstream still holds; a refresh says what does.
+        // A summary refresh would confirm the old request upstream; a refresh message has the new one.
         match self.store.tcsb(tcsb).holder {
-            Holder::Sender(psb) => self.refresh_resv_by_itself(cx.now, psb),
-            Holder::Pool(pool) => self.forget_shared(pool),
+            Holder::Sender(psb) => self.refresh_resv_by_message(cx.now, psb),
+            Holder::Pool(pool) => self.forget_shared_message_ids(pool),
         }
-        self.install_anew(cx, tcsb);
+        self.reinstall(cx, tcsb);
         self.notify_reservation(cx, tcsb, Change::Preempted);
         true
     }
 
-    /// The largest part of a flowspec that fits, to about one in a million. `None` where none does.
+    /// Returns the largest fraction of a flowspec that fits, to about one in a million; `None` if none fits.
     fn part_of(&self, whole: &FlowSpec, fits: impl Fn(&FlowSpec) -> bool) -> Option<FlowSpec> {
         let (mut low, mut high) = (0.0_f32, 1.0_f32);
         for _ in 0..20 {
@@ -85,7 +86,7 @@ impl Rsvp {
     }
 }
 
-/// A flowspec with its rates multiplied. The peak rate stays, as no link counts it.
+/// Returns a flowspec with its rates scaled. The peak rate stays, because links do not account for it.
 fn scaled(whole: &FlowSpec, share: f32) -> FlowSpec {
     let bucket = |bucket: &TokenBucket| TokenBucket { rate: bucket.rate * share, ..*bucket };
     match whole {
@@ -98,8 +99,9 @@ fn scaled(whole: &FlowSpec, share: f32) -> FlowSpec {
     }
 }
 
-/// The POLICY_DATA that an error about policy must carry (RFC 2750 section 4.3): to the preempted the priority that they
-/// gave way to (RFC 3181 section 6), to the others that they may not (RFC 3182 section 3.3.4). Empty for other errors.
+/// Returns the POLICY_DATA that an error about policy must contain (RFC 2750 section 4.3): for preempted requests the
+/// priority that preempted them (RFC 3181 section 6), for others the reason of the refusal (RFC 3182 section 3.3.4).
+/// Empty for other errors.
 pub(crate) fn explanation(code: ErrorCode, preempted_by: Option<Priority>) -> Vec<u8> {
     let [e0, e1] = IdentityError::InsufficientPrivileges.code().to_be_bytes();
     let value = [0, 0, e0, e1];

@@ -1,4 +1,4 @@
-//! Rules: who may reserve, or announce, how much and where. The first rule that fits a request decides on it.
+//! Rules for reservations and senders. The first rule that matches a request decides.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,83 +12,83 @@ use serde::{Deserialize, Serialize};
 use super::evidence::Evidence;
 use super::pattern::Pattern;
 
-/// One rule. What it does not mention does not matter; the one without any condition fits everything.
+/// One rule. Conditions that are missing match everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rule {
-    /// What it is about.
+    /// Kind of request that the rule is about.
     pub about: About,
-    /// Fits those who give one of these names as users.
+    /// Matches requests with one of these user names.
     pub users: Vec<Pattern>,
-    /// Fits those who give one of these names as applications.
+    /// Matches requests with one of these application names.
     pub applications: Vec<Pattern>,
-    /// Fits flows from these addresses: one that allows fits if all senders are there, one that refuses if any is.
+    /// Matches flows from these addresses: an allowing rule if all senders match, a refusing one if any does.
     pub sources: Vec<Prefix>,
-    /// Fits sessions with these destinations.
+    /// Matches sessions with these destinations.
     pub destinations: Vec<Prefix>,
-    /// Fits what would be reserved on these interfaces, or announced through them, by name.
+    /// Matches reservations on, and senders through, these interfaces, by name.
     pub interfaces: Vec<String>,
-    /// What to do with what fits.
+    /// Action for matching requests.
     pub action: Action,
-    /// Most for one reservation.
+    /// Limit of one reservation.
     pub flow: Option<Rate>,
-    /// Most for all reservations under one name, on all interfaces together; those without any name share.
+    /// Limit of all reservations under one name, on all interfaces together; requests without a name share one limit.
     pub total: Option<Rate>,
-    /// Most for all reservations of the rule on one interface.
+    /// Limit of all reservations of the rule on one interface.
     pub interface_total: Option<Rate>,
-    /// The priority of what fits. Requests that say one themselves have that, if [`Rule::highest_priority`] lets them or
-    /// nothing is said here.
+    /// Priority of matching requests. A request that signals a priority has its own, if [`Rule::highest_priority`]
+    /// permits it or no priority is set here.
     pub priority: Option<Priority>,
-    /// The highest priority that a request can give itself.
+    /// Highest priority that a request can signal.
     pub highest_priority: Option<u16>,
 }
 
-/// What a rule is about.
+/// Kind of request that a rule is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// Who may reserve: Resv messages.
+    /// Reservations: Resv messages.
     #[default]
     Reservations,
-    /// Who may announce a flow: Path messages.
+    /// Senders: Path messages.
     Senders,
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The request goes to admission control, if it keeps to the limits.
+    /// The request proceeds to admission control, if it is within the limits.
     #[default]
     Allow,
     /// The request is refused.
     Refuse,
 }
 
-/// A request, as rules see it.
+/// A request with the properties that rules examine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct PolicyRequest<'a> {
     pub(crate) about: About,
     pub(crate) evidence: &'a Evidence<'a>,
     pub(crate) sources: &'a [IpAddr],
     pub(crate) destination: IpAddr,
-    /// Name of the outgoing interface; empty where there is none.
+    /// Name of the outgoing interface; empty without one.
     pub(crate) interface: &'a str,
     pub(crate) rate: Rate,
 }
 
-/// What is reserved under a rule already, without what the request would replace.
+/// Bandwidth reserved under a rule, without what the request would replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Used {
-    /// Under the same name.
+    /// Reserved under the same name.
     pub(crate) by_name: Rate,
-    /// On the same interface.
+    /// Reserved on the same interface.
     pub(crate) on_interface: Rate,
 }
 
 impl Rule {
-    /// Whether a request is one of those that the rule is for.
-    pub(crate) fn fits(&self, ask: &Ask<'_>) -> bool {
+    /// Returns whether a request matches the rule.
+    pub(crate) fn matches(&self, ask: &PolicyRequest<'_>) -> bool {
         let from_here = |source: &IpAddr| covers(&self.sources, *source);
         let sources = match self.action {
             _ if self.sources.is_empty() => true,
@@ -103,8 +103,8 @@ impl Rule {
             && is_named(&self.applications, &ask.evidence.applications)
     }
 
-    /// Whether two rules are for the same requests, whatever they do with them.
-    pub(crate) fn fits_the_same(&self, other: &Rule) -> bool {
+    /// Returns whether two rules match the same requests, whatever their actions are.
+    pub(crate) fn has_same_conditions(&self, other: &Rule) -> bool {
         let conditions = |rule: &Rule| Rule {
             action: Action::default(),
             flow: None,
@@ -117,8 +117,13 @@ impl Rule {
         conditions(self) == conditions(other)
     }
 
-    /// Whether a request that fits may go on, or with which error value of "policy control failure" it is refused.
-    pub(crate) fn judge(&self, ask: &Ask<'_>, used: Used) -> Result<(), PolicyControlError> {
+    /// Checks a matching request against the limits; returns the error value of "policy control failure" if it is
+    /// refused.
+    pub(crate) fn check_limits(
+        &self,
+        ask: &PolicyRequest<'_>,
+        used: Used,
+    ) -> Result<(), PolicyControlError> {
         if self.action == Action::Refuse {
             return Err(PolicyControlError::Rejected);
         }
@@ -133,13 +138,13 @@ impl Rule {
         Ok(())
     }
 
-    /// The priority of a request that says `signalled`, or nothing about it.
+    /// Returns the priority of a request that signals `signalled`.
     pub(crate) fn priority(&self, signalled: Option<Priority>) -> Priority {
         match (self.highest_priority, self.priority, signalled) {
-            (Some(highest), _, Some(said)) => {
-                Priority::new(said.preemption.min(highest), said.defending.min(highest))
+            (Some(highest), _, Some(stated)) => {
+                Priority::new(stated.preemption.min(highest), stated.defending.min(highest))
             }
-            (None, None, Some(said)) => said,
+            (None, None, Some(stated)) => stated,
             (_, priority, _) => priority.unwrap_or_default(),
         }
     }
@@ -175,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_fits_what_all_its_conditions_fit() {
+    fn rule_matches_if_all_conditions_match() {
         let evidence = Evidence {
             users: vec!["CN=Alice, O=Example"],
             applications: vec!["APP=voice"],
             priority: None,
         };
         let sources = addresses(&["10.0.0.1"]);
-        let ask = Ask {
+        let ask = PolicyRequest {
             about: About::Reservations,
             evidence: &evidence,
             sources: &sources,
@@ -211,12 +216,16 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(rule.fits(&ask), fits, "{rule:?}");
-            assert_eq!(rule.fits(&Ask { evidence: &nobody, ..ask }), anonymous, "{rule:?}");
+            assert_eq!(rule.matches(&ask), fits, "{rule:?}");
+            assert_eq!(
+                rule.matches(&PolicyRequest { evidence: &nobody, ..ask }),
+                anonymous,
+                "{rule:?}"
+            );
         }
     }
 
-    /// Shared reservations have several senders: nobody gets in, or past a refusal, in the company of others.
+    /// A shared reservation has several senders: an allowing rule needs all of them, a refusing rule any.
     #[test]
     fn all_senders_must_be_allowed_and_none_refused() {
         let evidence = Evidence::default();
@@ -227,7 +236,7 @@ mod tests {
             (&[], false, false),
         ] {
             let sources = addresses(sources);
-            let ask = Ask {
+            let ask = PolicyRequest {
                 about: About::Reservations,
                 evidence: &evidence,
                 sources: &sources,
@@ -237,55 +246,55 @@ mod tests {
             };
             for (action, fits) in [(Action::Allow, allowed), (Action::Refuse, refused)] {
                 let rule = Rule { action, sources: ranges(&["10.0.0.0/24"]), ..Rule::default() };
-                assert_eq!(rule.fits(&ask), fits, "{action:?} {sources:?}");
+                assert_eq!(rule.matches(&ask), fits, "{action:?} {sources:?}");
             }
         }
     }
 
     #[test]
-    fn limits_are_kept_to_the_last_bit() {
+    fn limits_are_exact() {
         let rate = |mbps| Some(Rate::from_mbps(mbps));
         let rule =
             Rule { flow: rate(4), total: rate(10), interface_total: rate(8), ..Rule::default() };
         let evidence = Evidence::default();
-        for (asked, by_name, on_interface, verdict) in [
+        for (requested, by_name, on_interface, verdict) in [
             (4, 0, 0, Ok(())),
             (5, 0, 0, Err(PolicyControlError::FlowSpecRejected)),
             (4, 6, 4, Ok(())),
             (4, 7, 4, Err(PolicyControlError::QuotaExceeded)),
             (4, 6, 5, Err(PolicyControlError::QuotaExceeded)),
         ] {
-            let ask = Ask {
+            let ask = PolicyRequest {
                 about: About::Reservations,
                 evidence: &evidence,
                 sources: &[],
                 destination: ANY,
                 interface: "eth1",
-                rate: Rate::from_mbps(asked),
+                rate: Rate::from_mbps(requested),
             };
             let used = Used {
                 by_name: Rate::from_mbps(by_name),
                 on_interface: Rate::from_mbps(on_interface),
             };
-            assert_eq!(rule.judge(&ask, used), verdict, "{asked} {used:?}");
+            assert_eq!(rule.check_limits(&ask, used), verdict, "{requested} {used:?}");
             let refuse = Rule { action: Action::Refuse, ..rule.clone() };
-            assert_eq!(refuse.judge(&ask, used), Err(PolicyControlError::Rejected));
+            assert_eq!(refuse.check_limits(&ask, used), Err(PolicyControlError::Rejected));
         }
     }
 
     #[test]
-    fn priorities_are_the_rules_or_the_requests_as_far_as_the_rule_goes() {
-        let said = Priority::new(5, 9);
+    fn signalled_priority_is_limited_by_rule() {
+        let stated = Priority::new(5, 9);
         let given = Priority::new(1, 2);
         for (priority, highest, expected, unsaid) in [
-            (None, None, said, Priority::default()),
+            (None, None, stated, Priority::default()),
             (None, Some(7), Priority::new(5, 7), Priority::default()),
             (None, Some(3), Priority::new(3, 3), Priority::default()),
             (Some(given), None, given, given),
             (Some(given), Some(3), Priority::new(3, 3), given),
         ] {
             let rule = Rule { priority, highest_priority: highest, ..Rule::default() };
-            assert_eq!(rule.priority(Some(said)), expected, "{rule:?}");
+            assert_eq!(rule.priority(Some(stated)), expected, "{rule:?}");
             assert_eq!(rule.priority(None), unsaid, "{rule:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What each previous hop of a pool should reserve: computed from what is reserved here, and for whom.
+//! Requests of a pool to each previous hop, computed from its reservations and senders.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,14 +13,14 @@ use crate::merge::least_upper_bound;
 use crate::state::{Holder, Index, Kept, NONE, Peer, Pool, Rsb, SentResv};
 
 impl Rsvp {
-    /// What each previous hop, and each application here that sends, should reserve for a pool, in the order of the
-    /// session's senders.
+    /// Returns the request of a pool to each previous hop and each sending application of this host, in the order of
+    /// the session's senders.
     pub(super) fn demands(&self, now: Time, index: Index) -> Vec<SentResv> {
         let pool = self.store.pool(index);
         let mut demands: Vec<SentResv> = Vec::new();
         for sender in self.store.senders_of(pool.session) {
             let psb = self.store.psb(sender);
-            let Some(flowspec) = self.share_of(now, index, sender) else { continue };
+            let Some(flowspec) = self.flowspec_for_sender(now, index, sender) else { continue };
             let demand = match demands.iter_mut().find(|demand| demand.hop == psb.hop) {
                 Some(demand) => demand,
                 None => demands.push_mut(SentResv {
@@ -29,7 +29,7 @@ impl Rsvp {
                     filters: Vec::new(),
                     scope: None,
                     carried: Kept::default(),
-                    told: NONE,
+                    message_id: NONE,
                 }),
             };
             demand.flowspec =
@@ -53,9 +53,9 @@ impl Rsvp {
         demands
     }
 
-    /// What a pool asks upstream for one sender: what is reserved on the ways that its data takes, without what has
-    /// failed upstream lately.
-    fn share_of(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
+    /// Returns the flowspec that a pool requests upstream for one sender: merged from the reservations on the outgoing
+    /// interfaces of its data, without those in blockade state.
+    fn flowspec_for_sender(&self, now: Time, pool: Index, sender: Index) -> Option<FlowSpec> {
         let holder = Holder::Pool(pool);
         let psb = self.store.psb(sender);
         if let Some(failed) = self.failure(now, holder, sender) {
@@ -68,13 +68,18 @@ impl Rsvp {
                 *style == Style::Wildcard || filters.binary_search(&psb.template).is_ok()
             })
             .map(|(&tcsb, _)| self.store.tcsb(tcsb))
-            .filter(|tcsb| psb.goes(tcsb.outgoing))
+            .filter(|tcsb| psb.leaves_through(tcsb.outgoing))
             .map(|tcsb| tcsb.flowspec)
             .reduce(|a, b| least_upper_bound(&a, &b).unwrap_or(a))
     }
 
-    /// Whether the packets of a sender share in a traffic-control block.
-    pub(crate) fn has_part(&self, holder: Holder, tcsb: Index, template: &FilterSpec) -> bool {
+    /// Returns whether the packets of a sender belong to a traffic-control block.
+    pub(crate) fn includes_sender(
+        &self,
+        holder: Holder,
+        tcsb: Index,
+        template: &FilterSpec,
+    ) -> bool {
         match holder {
             Holder::Pool(pool) if self.store.pool(pool).style == Style::SharedExplicit => {
                 self.store.filters_of(pool, tcsb).binary_search(template).is_ok()
@@ -83,7 +88,7 @@ impl Rsvp {
         }
     }
 
-    /// What the requests of a pool carry that are for some of these senders, on a way that their data takes.
+    /// Returns the unknown objects of the requests for some of these senders, on outgoing interfaces of their data.
     pub(super) fn carried_for<'k>(
         &'k self,
         pool: Index,
@@ -94,22 +99,22 @@ impl Rsvp {
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
         let requests = self.store.tcsbs_of(holder).flat_map(|tcsb| self.store.rsbs_of(tcsb));
         let requests = requests.map(|rsb| self.store.rsb(rsb));
-        // Most carry nothing, and need no look at their senders.
+        // Most requests have none, so the senders are compared last.
         requests
             .filter(|rsb| !rsb.carried().is_empty())
             .filter(move |rsb| {
                 let outgoing = self.store.tcsb(rsb.tcsb).outgoing;
-                senders.iter().filter(|spec| wildcard || rsb.names(spec)).any(|spec| {
+                senders.iter().filter(|spec| wildcard || rsb.has_filter(spec)).any(|spec| {
                     let sender = self.store.find_sender(&session, spec);
-                    sender.is_some_and(|sender| self.store.psb(sender).goes(outgoing))
+                    sender.is_some_and(|sender| self.store.psb(sender).leaves_through(outgoing))
                 })
             })
             .map(Rsb::carried)
     }
 
-    /// Whether wildcard requests must name the senders they are meant for, lest they go round in circles: where there is
-    /// more than one previous hop of multicast data, or where those downstream found that they must (RFC 2205 section
-    /// 3.4). Ways of unicast data never part, so requests that follow them back never meet again.
+    /// Returns whether wildcard requests need a SCOPE object to prevent loops: multicast data has more than one
+    /// previous hop, or a next hop has sent SCOPE (RFC 2205 section 3.4). Paths of unicast data never split, so
+    /// requests along them cannot loop.
     fn needs_scope(&self, pool: Index) -> bool {
         let session = self.store.pool(pool).session;
         if !self.store.session(session).session.destination.is_multicast() {
@@ -126,13 +131,14 @@ impl Rsvp {
         parted || requests.any(|rsb| self.store.rsb(rsb).scope().is_some())
     }
 
-    /// SCOPE of the request to one previous hop: its senders that the requests here are meant for.
+    /// Returns the addresses for SCOPE of the request to one previous hop: its senders that are in the scope of
+    /// requests here.
     fn scope_towards(&self, pool: Index, demand: &SentResv) -> Vec<IpAddr> {
         let session = self.store.pool(pool).session;
         let meant = |psb: Index| {
             let psb = self.store.psb(psb);
             let tcsbs = self.store.tcsbs_of(Holder::Pool(pool));
-            tcsbs.filter(|&tcsb| psb.goes(self.store.tcsb(tcsb).outgoing)).any(|tcsb| {
+            tcsbs.filter(|&tcsb| psb.leaves_through(self.store.tcsb(tcsb).outgoing)).any(|tcsb| {
                 self.store.rsbs_of(tcsb).any(|rsb| {
                     let scope = self.store.rsb(rsb).scope();
                     scope.is_none_or(|scope| scope.contains(&psb.template.source))

@@ -1,46 +1,46 @@
-//! What state blocks are told under: a Path or Resv that is about to leave gets its MESSAGE_ID here.
+//! MESSAGE_IDs of Path and Resv messages that are about to be sent.
 
 use core::net::IpAddr;
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{MessageId, Style};
 
-use super::send::Sending;
+use super::send::SendReason;
 use super::sent_message_ids::{DeliveryState, Subject};
 use crate::instance::{HandlerContext, Rsvp};
 use crate::pool::FILTERS_PER_MESSAGE;
 use crate::state::{Blocked, Holder, Index, NONE, SentResv};
 
 impl Rsvp {
-    /// The peer that takes up the Path of a sender that is about to leave through an interface, and the MESSAGE_ID
-    /// for it.
+    /// Returns the peer that receives the Path of a sender through an outgoing interface, and the MESSAGE_ID for it.
     #[inline]
     pub(crate) fn assign_path_message_id<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: InterfaceId,
-        sending: Sending,
+        reason: SendReason,
     ) -> (Option<Index>, Option<MessageId>) {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return (None, None);
         }
         let peer = self.peer_for_path(cx, sender, Some(outgoing));
-        // Where this node answers for receivers, it tries again what was refused whenever it refreshes the Path.
+        // A node that acts as receiver proxy retries refused reservations with each refresh of the Path.
         let peer = peer.filter(|_| self.config.proxies.receivers.is_empty());
-        let mut told = self.store.psb(sender).path_message_id;
-        let was_listed = self.refresh_reduction.is_listed(told);
+        let mut entry = self.store.psb(sender).path_message_id;
+        let was_listed = self.refresh_reduction.is_listed(entry);
         let (timers, subject) = (&mut self.store.timers, Subject::Path(sender));
-        let id =
-            self.refresh_reduction.name(timers, cx.now, &mut told, subject, peer, None, sending);
-        self.store.psb_mut(sender).path_message_id = told;
-        if was_listed && !self.refresh_reduction.is_listed(told) {
-            self.refresh_by_itself(cx.now, subject);
+        let id = self
+            .refresh_reduction
+            .message_id_for(timers, cx.now, &mut entry, subject, peer, None, reason);
+        self.store.psb_mut(sender).path_message_id = entry;
+        if was_listed && !self.refresh_reduction.is_listed(entry) {
+            self.refresh_by_message(cx.now, subject);
         }
         (peer, id)
     }
 
-    /// The MESSAGE_ID of the Resv for a sender that is about to leave to `peer`.
+    /// Returns the MESSAGE_ID of the Resv for a sender that is about to be sent to `peer`.
     #[inline]
     pub(crate) fn assign_resv_message_id(
         &mut self,
@@ -48,73 +48,82 @@ impl Rsvp {
         sender: Index,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) -> Option<MessageId> {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return None;
         }
-        // What is held back because it failed upstream is asked for again some day, by a refresh.
+        // A request held back by blockade state is retried by a later refresh, so it must not be in summary refreshes.
         let is_free = self.store.blockade(Blocked::Sender(sender), now).is_none();
-        let mut told = self.store.psb(sender).resv_message_id;
-        let was_listed = self.refresh_reduction.is_listed(told);
+        let mut entry = self.store.psb(sender).resv_message_id;
+        let was_listed = self.refresh_reduction.is_listed(entry);
         let (timers, subject) = (&mut self.store.timers, Subject::Resv(sender));
         let peer = peer.filter(|_| is_free);
-        let id =
-            self.refresh_reduction.name(timers, now, &mut told, subject, peer, confirm, sending);
-        self.store.psb_mut(sender).resv_message_id = told;
-        if was_listed && !self.refresh_reduction.is_listed(told) {
-            self.refresh_by_itself(now, subject);
+        let id = self
+            .refresh_reduction
+            .message_id_for(timers, now, &mut entry, subject, peer, confirm, reason);
+        self.store.psb_mut(sender).resv_message_id = entry;
+        if was_listed && !self.refresh_reduction.is_listed(entry) {
+            self.refresh_by_message(now, subject);
         }
         id
     }
 
-    /// The MESSAGE_ID of the Resv with which a pool is about to ask one previous hop.
+    /// Returns the MESSAGE_ID of the Resv that a pool is about to send to one previous hop.
     pub(crate) fn assign_shared_message_id(
         &mut self,
         now: Time,
         pool: Index,
-        asked: &mut SentResv,
+        request: &mut SentResv,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) -> Option<MessageId> {
-        if self.refresh_reduction.is_alone() {
+        if self.refresh_reduction.has_no_peers() {
             return None;
         }
         let wildcard = self.store.pool(pool).style == Style::Wildcard;
-        // One number cannot stand for several messages.
-        let is_whole = wildcard || asked.filters.len() <= FILTERS_PER_MESSAGE;
-        let is_free = !self.is_held_back(now, pool, asked);
+        // One MESSAGE_ID cannot stand for several messages.
+        let is_whole = wildcard || request.filters.len() <= FILTERS_PER_MESSAGE;
+        let is_free = !self.is_hop_blocked(now, pool, request);
         let peer = peer.filter(|_| is_whole && is_free);
         let (timers, subject) = (&mut self.store.timers, Subject::Shared(pool));
-        self.refresh_reduction.name(timers, now, &mut asked.told, subject, peer, confirm, sending)
+        self.refresh_reduction.message_id_for(
+            timers,
+            now,
+            &mut request.message_id,
+            subject,
+            peer,
+            confirm,
+            reason,
+        )
     }
 
-    /// Whether a hop may be asked for less than a pool would like to have, because that failed upstream.
-    fn is_held_back(&self, now: Time, pool: Index, asked: &SentResv) -> bool {
+    /// Returns whether blockade state may reduce the request of a pool to one previous hop.
+    fn is_hop_blocked(&self, now: Time, pool: Index, request: &SentResv) -> bool {
         let holder = Holder::Pool(pool);
         let session = self.store.session_key(holder);
-        asked.filters.iter().any(|template| {
+        request.filters.iter().any(|template| {
             let sender = self.store.find_sender(&session, template);
             sender.is_some_and(|sender| self.failure(now, holder, sender).is_some())
         })
     }
 
-    /// What was told of the Resv for a sender holds no more.
-    pub(crate) fn forget_resv(&mut self, sender: Index) {
-        let told = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
-        self.refresh_reduction.forget(told);
+    /// Removes the MESSAGE_ID of the Resv for a sender.
+    pub(crate) fn forget_resv_message_id(&mut self, sender: Index) {
+        let entry = core::mem::replace(&mut self.store.psb_mut(sender).resv_message_id, NONE);
+        self.refresh_reduction.forget(entry);
     }
 
-    /// The Resv for a sender is refreshed by itself from now on.
-    pub(crate) fn refresh_resv_by_itself(&mut self, now: Time, sender: Index) {
+    /// Removes the MESSAGE_ID of the Resv for a sender and schedules refresh messages for it.
+    pub(crate) fn refresh_resv_by_message(&mut self, now: Time, sender: Index) {
         if self.store.psb(sender).resv_message_id != NONE {
-            self.forget_resv(sender);
-            self.refresh_by_itself(now, Subject::Resv(sender));
+            self.forget_resv_message_id(sender);
+            self.refresh_by_message(now, Subject::Resv(sender));
         }
     }
 
-    /// Whether another neighbour has acknowledged the Path of a sender than the one that gets its data.
+    /// Returns whether the Path of a sender was acknowledged by another neighbour than the current next hop.
     pub(crate) fn is_listed_for_another_peer<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -132,14 +141,14 @@ impl Rsvp {
         self.peer_for_path(cx, sender, None) != Some(peer)
     }
 
-    /// The peer that takes up the Path of a sender, behind this interface, if one is given.
+    /// Returns the peer that receives the Path of a sender, limited to those behind `outgoing` if it is given.
     pub(super) fn peer_for_path<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         sender: Index,
         outgoing: Option<InterfaceId>,
     ) -> Option<Index> {
-        let data = self.data_of(sender);
+        let data = self.sender_data(sender);
         let destination = data.session.destination;
         self.refresh_reduction.peer_towards(cx, outgoing, destination, |context| data.hop(context))
     }

@@ -1,16 +1,16 @@
-//! A Bundle in the making: several messages to one neighbour that leave in one datagram (RFC 2961 section 3).
+//! Bundle messages: several messages to one neighbour in one datagram (RFC 2961 section 3).
 //!
-//! It is a last step over the effects of one input, or of a batch of inputs that were treated one after the other. Which
-//! messages may travel together, and to whom, the engine has said with each ([`Outgoing::neighbor`]); here they are
-//! brought together as far as a packet of the link holds them. What finds no company leaves as it is, so the step can be
-//! left out.
+//! Bundling is a last step over the effects of one input, or of a batch of inputs that were handled one after the
+//! other. The engine marks each message that may be bundled with its neighbour ([`Outgoing::neighbor`]); this module
+//! combines marked messages up to the MTU of the link. A single message is not bundled, and the step can be omitted.
 //!
-//! - A message only ever waits for those behind it: its Bundle leaves in the place of its last one. So what follows from a
-//!   change of traffic control is not sent before it.
-//! - Messages to a neighbour keep their order. One that has to go by itself the same way closes the Bundle.
-//! - All messages of a Bundle have its TTL. The neighbour counts on from there, just as if each had come alone, so none
-//!   goes round for ever where routes do.
-//! - Each message has its own INTEGRITY already, where there is any (RFC 2961 section 3.4).
+//! - A Bundle is sent at the position of its last message, so a message only waits for messages behind it. A message
+//!   that follows from a change of traffic control is therefore not sent before the change.
+//! - Messages to one neighbour keep their order. A message that cannot be bundled but takes the same path closes the
+//!   Bundle.
+//! - All messages of a Bundle have the TTL of the Bundle. The neighbour decrements that TTL as for single messages, so
+//!   messages cannot circulate forever in a routing loop.
+//! - Each message has its own INTEGRITY object, if there is any (RFC 2961 section 3.4).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -18,28 +18,28 @@ use core::net::IpAddr;
 use earmark_core::{Effect, Effects, Neighbor, Outgoing};
 use earmark_wire::rsvp::Bundle;
 
-/// Bundles that may still grow, at most; where there are more neighbours, the oldest one leaves as it is.
-const MOST_OPEN: usize = 16;
+/// Limit of Bundles that may still grow. With more neighbours the oldest Bundle is closed.
+const MAX_OPEN: usize = 16;
 
-/// Stands for "in no Bundle".
-const ALONE: u32 = u32::MAX;
+/// Marks a message that is in no Bundle.
+const NOT_BUNDLED: u32 = u32::MAX;
 
-/// Makes Bundles. Keep and reuse it: in steady state nothing is allocated.
+/// Builder of Bundle messages. Keep and reuse it: in steady state nothing is allocated.
 #[derive(Debug, Default)]
 pub struct Bundler {
-    /// By number of effect, the Bundle that it shall be part of.
-    places: Vec<u32>,
-    /// Those of this step are the first `planned`; behind them is room of earlier steps.
+    /// Index of the Bundle for each effect, by effect number.
+    bundle_of_effect: Vec<u32>,
+    /// Bundles of this step in the first `planned` items; the rest are buffers of earlier steps.
     bundles: Vec<Planned>,
     planned: usize,
-    /// Those that may still grow, the oldest first.
+    /// Bundles that may still grow, the oldest first.
     open: Vec<u32>,
 }
 
-/// How Bundles to a neighbour leave.
+/// Header fields and MTU for Bundles to a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Our own address there.
+    /// Source address: the local address on the link.
     pub source: IpAddr,
     /// Flags of the common header, 4 bits.
     pub flags: u8,
@@ -47,12 +47,12 @@ pub struct Envelope {
     pub mtu: u32,
 }
 
-/// What was brought together.
+/// Counts of bundled messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bundled {
-    /// Bundles.
+    /// Bundles sent.
     pub bundles: u64,
-    /// Messages in them.
+    /// Messages in these Bundles.
     pub messages: u64,
 }
 
@@ -60,34 +60,35 @@ pub struct Bundled {
 struct Planned {
     neighbor: Neighbor,
     envelope: Envelope,
-    /// As its messages would have left; the destination of one that passes the neighbour is still its own.
+    /// Header of its messages. A message that the neighbour forwards keeps its own destination until the Bundle is
+    /// written.
     how: Outgoing,
     count: u32,
-    /// Number of the effect that is its last message.
+    /// Number of the effect with the last message.
     last: usize,
     /// Length so far, its header included.
     length: usize,
-    /// The Bundle, while it is written.
+    /// Buffer of the Bundle while it is written.
     octets: Vec<u8>,
 }
 
 impl Bundler {
-    /// Brings together the messages among effects that may travel together. `envelope` says how Bundles to a neighbour
-    /// leave; where it has no answer there are none.
+    /// Bundles the messages among the effects that are marked for a common neighbour. `envelope` returns the header of
+    /// Bundles to a neighbour, or `None` if the neighbour gets no Bundles.
     pub fn bundle<E>(
         &mut self,
         out: &mut Effects<E>,
         envelope: impl Fn(Neighbor) -> Option<Envelope>,
     ) -> Bundled {
-        self.places.clear();
+        self.bundle_of_effect.clear();
         self.open.clear();
         self.planned = 0;
         for (number, effect) in out.iter().enumerate() {
             let place = match effect {
                 Effect::Send(how, range) => self.plan(number, how, range.len(), &envelope),
-                _ => ALONE,
+                _ => NOT_BUNDLED,
             };
-            self.places.push(place);
+            self.bundle_of_effect.push(place);
         }
         let worthwhile = self.bundles[..self.planned].iter().filter(|bundle| bundle.count > 1);
         let bundled = worthwhile.fold(Bundled::default(), |sum, bundle| Bundled {
@@ -95,21 +96,21 @@ impl Bundler {
             messages: sum.messages + u64::from(bundle.count),
         });
         if bundled.bundles > 0 {
-            let Bundler { places, bundles, .. } = self;
+            let Bundler { bundle_of_effect, bundles, .. } = self;
             out.rewrite_messages(0, |number, how, message, octets| {
-                let bundle = bundles.get_mut(places[number] as usize);
+                let bundle = bundles.get_mut(bundle_of_effect[number] as usize);
                 let Some(bundle) = bundle.filter(|bundle| bundle.count > 1) else {
                     octets.extend_from_slice(message);
                     return true;
                 };
-                bundle.take(message);
-                number == bundle.last && bundle.leave(how, octets)
+                bundle.append(message);
+                number == bundle.last && bundle.write(how, octets)
             });
         }
         bundled
     }
 
-    /// The Bundle that a message goes into: the one that is open for its neighbour, if it fits, or else a new one.
+    /// Returns the Bundle for a message: the open one for its neighbour if the message fits, else a new one.
     fn plan(
         &mut self,
         number: usize,
@@ -120,7 +121,7 @@ impl Bundler {
         let bundles = &mut self.bundles[..self.planned];
         let Some(neighbor) = how.neighbor else {
             self.open.retain(|&open| !bundles[open as usize].is_overtaken_by(how));
-            return ALONE;
+            return NOT_BUNDLED;
         };
         let is_its = |&open: &u32| bundles[open as usize].neighbor == neighbor;
         if let Some(at) = self.open.iter().position(is_its) {
@@ -130,11 +131,11 @@ impl Bundler {
             }
             self.open.remove(at);
         }
-        let Some(envelope) = envelope(neighbor) else { return ALONE };
-        if self.open.len() == MOST_OPEN {
+        let Some(envelope) = envelope(neighbor) else { return NOT_BUNDLED };
+        if self.open.len() == MAX_OPEN {
             self.open.remove(0);
         }
-        let place = self.planned as u32; // there are fewer than effects
+        let place = self.planned as u32; // fewer than effects
         let (how, last, length) = (*how, number, Bundle::HEADER_LEN + length);
         let mut planned =
             Planned { neighbor, envelope, how, count: 1, last, length, octets: Vec::new() };
@@ -153,11 +154,11 @@ impl Bundler {
 }
 
 impl Planned {
-    /// Makes room for one more message; `false` where it does not fit.
+    /// Reserves space for one more message; returns `false` if it does not fit.
     fn grow(&mut self, number: usize, how: &Outgoing, length: usize) -> bool {
-        let fits = how.ttl == self.how.ttl && self.length + length <= self.envelope.longest();
+        let fits = how.ttl == self.how.ttl && self.length + length <= self.envelope.max_length();
         if fits {
-            // A message that follows the data knows through which interface; for others the routes decide.
+            // Messages that follow the data have an outgoing interface; for others the routes decide.
             self.how.interface = self.how.interface.or(how.interface);
             self.count += 1;
             self.last = number;
@@ -166,14 +167,14 @@ impl Planned {
         fits
     }
 
-    /// Whether a message that goes by itself would overtake what is waiting here.
+    /// Returns whether a single message would overtake the messages in this Bundle.
     fn is_overtaken_by(&self, how: &Outgoing) -> bool {
         let same_way = how.interface == Some(self.neighbor.interface);
-        // Who listens to UDP is somebody else.
+        // A UDP-encapsulated message has other receivers.
         !how.encapsulated && (same_way || how.destination == self.neighbor.address)
     }
 
-    fn take(&mut self, message: &[u8]) {
+    fn append(&mut self, message: &[u8]) {
         if self.octets.is_empty() {
             self.octets.reserve(self.length);
             self.octets.resize(Bundle::HEADER_LEN, 0);
@@ -181,8 +182,8 @@ impl Planned {
         self.octets.extend_from_slice(message);
     }
 
-    /// Writes the whole Bundle, and how it leaves. It is never too long, so it always does.
-    fn leave(&mut self, how: &mut Outgoing, octets: &mut Vec<u8>) -> bool {
+    /// Writes the Bundle and its header. The length was checked before, so this does not fail.
+    fn write(&mut self, how: &mut Outgoing, octets: &mut Vec<u8>) -> bool {
         let Envelope { source, flags, .. } = self.envelope;
         let sealed = Bundle::seal(&mut self.octets, flags, self.how.ttl).is_ok();
         *how = Outgoing {
@@ -203,8 +204,8 @@ impl Envelope {
     const IPV4_HEADER: usize = 20;
     const IPV6_HEADER: usize = 40;
 
-    /// The longest Bundle, octets: one packet of the link, and no longer than its own length field can say.
-    fn longest(&self) -> usize {
+    /// Maximum length of a Bundle, octets: limited by the MTU and by the 16-bit length field.
+    fn max_length(&self) -> usize {
         let header = if self.source.is_ipv4() { Self::IPV4_HEADER } else { Self::IPV6_HEADER };
         (self.mtu as usize).min(usize::from(u16::MAX)).saturating_sub(header)
     }
@@ -231,7 +232,7 @@ mod tests {
         Neighbor { interface: ETH1, address: address(last) }
     }
 
-    /// How a Path leaves that `neighbor` takes up.
+    /// Header of a Path that `neighbor` forwards.
     fn past(neighbor: Option<Neighbor>) -> Outgoing {
         Outgoing {
             protocol: 46,
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A message that can be told from others by its length, 8 octets and 12 for each unit.
+    /// A message recognizable by its length: 8 octets plus 12 for each unit.
     fn message(out: &mut Effects<u8>, how: Outgoing, units: usize) {
         let acknowledgements = alloc::vec![
             earmark_wire::rsvp::Acknowledgement {
@@ -266,7 +267,7 @@ mod tests {
         Some(Envelope { source: address(1), flags: 1, mtu: 500 })
     }
 
-    /// What leaves: to whom, and the units of its message, or of each message of a Bundle.
+    /// Sent messages: destination, and the units of the message or of each message in a Bundle.
     fn leaving(out: &Effects<u8>) -> Vec<(IpAddr, Vec<usize>)> {
         let units = |octets: &[u8]| (octets.len() - 8) / 12;
         let sent = out.iter().filter_map(|effect| match effect {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_to_a_neighbor_are_brought_together_in_their_order() {
+    fn messages_to_neighbor_are_bundled_in_order() {
         let mut out = Effects::new();
         let mut bundler = Bundler::default();
         let claim = ClaimId { slot: 1, generation: 0 };
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_leaves_as_it_is() {
+    fn single_message_is_not_bundled() {
         let mut out = Effects::<u8>::new();
         message(&mut out, past(Some(neighbor(2))), 1);
         message(&mut out, past(None), 2);
@@ -325,9 +326,9 @@ mod tests {
         assert_eq!(leaving(&out), leaving(&before));
     }
 
-    /// 480 octets hold a header and three messages of 152 octets; a longer one has to go by itself, in its order.
+    /// 480 octets hold a header and three messages of 152 octets; a longer message is sent separately, in order.
     #[test]
-    fn a_bundle_is_no_longer_than_a_packet() {
+    fn bundle_is_limited_to_mtu() {
         let mut out = Effects::new();
         for units in [12, 12, 12, 12, 1, 38, 39, 40, 2, 3] {
             message(&mut out, past(Some(neighbor(2))), units);
@@ -338,9 +339,9 @@ mod tests {
         assert_eq!(sent, expected);
     }
 
-    /// What has another TTL, or goes the same way by itself, stays between those before and behind it.
+    /// A message with another TTL, or sent separately by the same path, keeps its position.
     #[test]
-    fn nobody_overtakes() {
+    fn unbundled_message_keeps_its_position() {
         let together = past(Some(neighbor(2)));
         let to_it = Outgoing { interface: None, destination: address(2), ..past(None) };
         let elsewhere = Outgoing { interface: Some(ETH2), ..past(None) };
@@ -363,21 +364,21 @@ mod tests {
         }
     }
 
-    /// Where nobody understands a Bundle any more, none is made; and many neighbours cost no more than a few.
+    /// A neighbour without envelope gets no Bundle, and the number of open Bundles is limited.
     #[test]
-    fn bundles_need_an_envelope_and_are_few_at_a_time() {
+    fn bundles_need_envelope_and_are_limited() {
         let mut out = Effects::<u8>::new();
         for _ in 0..2 {
             message(&mut out, past(Some(neighbor(2))), 1);
         }
         assert_eq!(Bundler::default().bundle(&mut out, |_| None), Bundled::default());
         out.clear();
-        for last in (0..=MOST_OPEN as u8).chain(0..=MOST_OPEN as u8) {
+        for last in (0..=MAX_OPEN as u8).chain(0..=MAX_OPEN as u8) {
             message(&mut out, past(Some(neighbor(last))), usize::from(last) + 1);
         }
         let mut bundler = Bundler::default();
         assert_eq!(bundler.bundle(&mut out, envelope), Bundled::default(), "one too many");
-        message(&mut out, past(Some(neighbor(MOST_OPEN as u8))), 1);
+        message(&mut out, past(Some(neighbor(MAX_OPEN as u8))), 1);
         assert_eq!(bundler.bundle(&mut out, envelope), Bundled { bundles: 1, messages: 2 });
     }
 }

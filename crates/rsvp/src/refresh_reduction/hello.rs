@@ -1,11 +1,11 @@
-//! Hello: whether a neighbour is there, and still the one that it was (RFC 3209 section 5).
+//! Hello: detection of lost and restarted neighbours (RFC 3209 section 5).
 //!
-//! Each side gives the other a number, its instance, and gets it back with every Hello. Whoever starts, or has lost the
-//! other, takes a new number; so a number that changes, or that comes back wrong, tells that the neighbour knows nothing
-//! of what it was told, and it is told again at once. Where this node does not ask, it answers.
+//! Each side assigns an instance number to the other and gets it back in every Hello. A node that starts, or has lost
+//! the other, takes a new number. A changed instance, or a wrong one in return, therefore shows that the neighbour has
+//! lost its state, and the state is sent again at once. A node that sends no requests still answers them.
 //!
-//! A Hello that is addressed to an address of the node rather than of an interface is answered from that address, so that
-//! nodes can watch each other whatever links lie between (RFC 4558).
+//! A Hello to an address of the node rather than of an interface is answered from that address, so that nodes can
+//! monitor each other across any links between them (RFC 4558).
 
 use core::time::Duration;
 
@@ -20,36 +20,36 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Index, Timer, TimerKind};
 
-/// Hellos go to immediate neighbours only.
+/// TTL of Hello messages, which are sent to immediate neighbours only.
 const HELLO_TTL: u8 = 1;
-/// Rounds in which a neighbour may return a wrong instance before it counts as lost.
-const WRONG_ALLOWED: u8 = 3;
+/// Limit of consecutive wrong instances in requests of a neighbour; above it the neighbour is lost.
+const MAX_WRONG_INSTANCES: u8 = 3;
 
-/// What Hello knows of a neighbour.
+/// Hello state of one neighbour.
 #[derive(Debug, Default)]
 pub(crate) struct HelloState {
-    /// Src_Instance: our number for it; 0 before the first Hello.
-    mine: u32,
-    /// Dst_Instance: its number; 0 while there is none.
-    theirs: u32,
-    /// When it gave a sign of life last.
-    heard: Time,
-    /// When it last asked, which answers what we would ask.
-    asked: Option<Time>,
-    /// How often in a row it returned a number that is not ours.
-    wrong: u8,
-    /// When it is to be asked next.
+    /// Src_Instance: our number for the neighbour; 0 before the first Hello.
+    own_instance: u32,
+    /// Dst_Instance: the neighbour's number; 0 while unknown.
+    neighbor_instance: u32,
+    /// Time of the last valid Hello from the neighbour.
+    last_hello_at: Time,
+    /// Time of the neighbour's last request. A recent one makes a request from here unnecessary.
+    last_request_at: Option<Time>,
+    /// Consecutive Hellos that returned a wrong instance.
+    wrong_instances: u8,
+    /// Timer of the next request.
     timer: Option<TimerId>,
 }
 
-/// What is known of a neighbour by Hello.
+/// State of a neighbour as detected by Hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// No Hello has come from it.
+    /// No Hello was received.
     Unknown,
-    /// It answers.
+    /// The neighbour answers.
     Alive,
-    /// It did, and does no longer.
+    /// The neighbour answered before, but does no longer.
     Lost,
 }
 
@@ -59,30 +59,30 @@ impl HelloState {
     }
 
     pub(crate) fn liveness(&self) -> Liveness {
-        match (self.mine, self.theirs) {
+        match (self.own_instance, self.neighbor_instance) {
             (_, 1..) => Liveness::Alive,
             (0, 0) => Liveness::Unknown,
-            _ if self.heard == Time::ZERO => Liveness::Unknown,
+            _ if self.last_hello_at == Time::ZERO => Liveness::Unknown,
             _ => Liveness::Lost,
         }
     }
 }
 
 impl Rsvp {
-    /// A neighbour shows that it takes part: it is asked for signs of life, if any neighbour is.
-    pub(super) fn greet(&mut self, now: Time, index: Index) {
+    /// Starts Hello with a neighbour that supports it, if Hello is configured.
+    pub(super) fn start_hello(&mut self, now: Time, index: Index) {
         let Some(interval) = self.config.hello.interval else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if peer.hello.timer.is_none() {
             let timer = Timer { kind: TimerKind::Hello, block: index };
-            // At once, but not in step with others.
+            // Random delay, so that requests to several neighbours are not synchronized.
             let delay = self.refresh_reduction.jitter.uniform(Duration::ZERO, interval);
             peer.hello.timer = Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
-    /// It is time to ask a neighbour, or to find that it is lost.
-    pub(crate) fn hello_is_due<E: From<Event>>(
+    /// Handles the Hello timer: sends a request, or detects that the neighbour is lost.
+    pub(crate) fn hello_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -91,24 +91,24 @@ impl Rsvp {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         peer.hello.timer = None;
         let Some(interval) = self.config.hello.interval else { return };
-        let interval = interval.max(SHORTEST);
+        let interval = interval.max(MIN_INTERVAL);
         let patience =
             Duration::try_from_secs_f64(interval.as_secs_f64() * self.config.hello.lost_after)
                 .unwrap_or(Duration::MAX);
         let hello = &mut peer.hello;
-        let silent = hello.theirs != 0 && now.since(hello.heard) > patience;
-        let asked = hello.asked.is_some_and(|asked| now.since(asked) < interval);
+        let silent = hello.neighbor_instance != 0 && now.since(hello.last_hello_at) > patience;
+        let recently_asked = hello.last_request_at.is_some_and(|at| now.since(at) < interval);
         let timer = Timer { kind: TimerKind::Hello, block: index };
         hello.timer = Some(self.store.timers.arm(now + interval, timer));
         if silent {
             self.lose_neighbor(cx, index);
         }
-        if !asked {
+        if !recently_asked {
             self.send_hello(cx, index, HelloKind::Request, None);
         }
     }
 
-    pub(crate) fn hello_arrives<E: From<Event>>(
+    pub(crate) fn receive_hello<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -120,51 +120,52 @@ impl Rsvp {
             return self.drop(cx, datagram, DropReason::Limit);
         };
         let Some(peer) = peers.get_mut(index) else { return };
-        peer.heard = cx.now;
+        peer.last_message_at = cx.now;
         let state = &mut peer.hello;
         let request = hello.kind == HelloKind::Request;
         if request {
-            state.asked = Some(cx.now);
+            state.last_request_at = Some(cx.now);
         }
-        let (mine, theirs) = (state.mine, state.theirs);
+        let (mine, theirs) = (state.own_instance, state.neighbor_instance);
         let restarted =
             hello.source_instance == 0 || (theirs != 0 && hello.source_instance != theirs);
         let wrong =
             hello.destination_instance != mine && (!request || hello.destination_instance != 0);
-        state.wrong = if wrong { state.wrong.saturating_add(1) } else { 0 };
-        // In an answer a wrong number is final; in a request it may be one that has crossed ours.
-        let mistaken = wrong && mine != 0 && (!request || state.wrong > WRONG_ALLOWED);
+        state.wrong_instances = if wrong { state.wrong_instances.saturating_add(1) } else { 0 };
+        // A wrong instance in an acknowledgement is final; one in a request may have crossed ours.
+        let mistaken =
+            wrong && mine != 0 && (!request || state.wrong_instances > MAX_WRONG_INSTANCES);
         if restarted || mistaken {
             self.lose_neighbor(cx, index);
         }
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let state = &mut peer.hello;
-        let first = state.theirs == 0 && state.heard != Time::ZERO;
-        state.theirs = hello.source_instance;
-        state.heard = cx.now;
+        let first = state.neighbor_instance == 0 && state.last_hello_at != Time::ZERO;
+        state.neighbor_instance = hello.source_instance;
+        state.last_hello_at = cx.now;
         if first {
-            // It is back, and may have lost what it was told.
+            // The neighbour is back and may have lost its state.
             self.resend_all(cx.now, index);
         }
         if request {
             self.send_hello(cx, index, HelloKind::Ack, Some(datagram));
         }
-        self.greet(cx.now, index);
+        self.start_hello(cx.now, index);
     }
 
-    /// Communication with a neighbour is lost: what it says next is a new beginning.
+    /// Handles the loss of a neighbour: the next Hello starts with a new instance.
     fn lose_neighbor<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let hello = &mut peer.hello;
-        // A number that differs from the last one, and is not zero.
-        hello.mine = if instance == hello.mine { instance ^ 2 } else { instance };
-        hello.theirs = 0;
-        hello.wrong = 0;
+        // The new instance must differ from the last one and must not be zero.
+        hello.own_instance = if instance == hello.own_instance { instance ^ 2 } else { instance };
+        hello.neighbor_instance = 0;
+        hello.wrong_instances = 0;
         cx.out.notify(Event::NeighborLost { interface: peer.interface, address: peer.address });
     }
 
-    /// Sends a Hello; an answer leaves from where the request went to.
+    /// Sends a Hello. An acknowledgement has the address that the request was sent to as its source.
     fn send_hello<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -175,13 +176,13 @@ impl Rsvp {
         let instance = self.refresh_reduction.instances.next_u64() as u32 | 1;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let (interface, address) = (peer.interface, peer.address);
-        if peer.hello.mine == 0 {
-            peer.hello.mine = instance;
+        if peer.hello.own_instance == 0 {
+            peer.hello.own_instance = instance;
         }
         let body = Body::Hello(Hello {
             kind,
-            source_instance: peer.hello.mine,
-            destination_instance: peer.hello.theirs,
+            source_instance: peer.hello.own_instance,
+            destination_instance: peer.hello.neighbor_instance,
         });
         let link = cx.context.interfaces.by_id(interface);
         let source = answered.map(|request| request.destination);
@@ -193,5 +194,5 @@ impl Rsvp {
     }
 }
 
-/// No neighbour is asked more often than this.
-const SHORTEST: Duration = Duration::from_millis(5);
+/// Minimum interval between requests to one neighbour.
+const MIN_INTERVAL: Duration = Duration::from_millis(5);

@@ -1,8 +1,8 @@
-//! Names of messages: MESSAGE_ID without its flags, how two of them compare, and which state block was named how.
+//! MESSAGE_ID without its flags: comparison, and the index of state blocks by it.
 //!
-//! A neighbour counts its messages up, and begins anew at a random epoch when it restarts. Each state block keeps the
-//! name of the last message that said something new about it, so that a later one can be told from one that was
-//! overtaken, and so that a list of names can stand for the messages themselves.
+//! A neighbour numbers its messages upward, and chooses a new random epoch when it restarts. Each state block keeps the
+//! MESSAGE_ID of the last message that changed it. A later message can thus be distinguished from one that was
+//! overtaken, and a list of identifiers can stand for the messages themselves.
 
 use earmark_core::hash::KeyedHash;
 use earmark_wire::rsvp::MessageId;
@@ -10,24 +10,24 @@ use hashbrown::HashTable;
 
 use crate::state::{Block, Index};
 
-/// Epoch and Message_Identifier of a message; its maker is known from where it stands.
+/// Epoch and Message_Identifier of a message. The context supplies the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageIdKey {
-    /// 24 bits; [`Name::NONE`] has more.
+    /// 24 bits; larger only in [`MessageIdKey::NONE`].
     pub(crate) epoch: u32,
     pub(crate) id: u32,
 }
 
 impl MessageIdKey {
-    /// Of a message without MESSAGE_ID.
+    /// Key of a message without MESSAGE_ID.
     pub(crate) const NONE: MessageIdKey = MessageIdKey { epoch: u32::MAX, id: 0 };
 
     pub(crate) fn is_some(self) -> bool {
         self != MessageIdKey::NONE
     }
 
-    /// Whether a message of this name was made before one named `other`. Names of different epochs have no order
-    /// (RFC 2961 section 4.5).
+    /// Returns whether the message with this identifier was sent before the one with `other`. Identifiers of different
+    /// epochs have no order (RFC 2961 section 4.5).
     pub(crate) fn is_before(self, other: MessageIdKey) -> bool {
         self.epoch == other.epoch && precedes(self.id, other.id)
     }
@@ -39,12 +39,12 @@ impl From<MessageId> for MessageIdKey {
     }
 }
 
-/// Whether `a` comes before `b` on the circle of 32-bit numbers.
+/// Returns whether `a` comes before `b` in serial number order (modulo 2^32).
 pub(crate) fn precedes(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// A state block that a message named: its kind in the highest bit, its index in the others.
+/// State block with a MESSAGE_ID: kind in the highest bit, index in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamedBlock(u32);
 
@@ -58,7 +58,7 @@ impl NamedBlock {
         }
     }
 
-    /// The block of the same kind behind it, if there is one.
+    /// Returns the next block of the same kind, which may be vacant.
     pub(crate) fn next(self) -> NamedBlock {
         NamedBlock(
             self.0 & NamedBlock::RESERVATION | (self.0 & !NamedBlock::RESERVATION).wrapping_add(1),
@@ -74,8 +74,9 @@ impl NamedBlock {
     }
 }
 
-/// From (neighbour, name) to the block: one entry a block that has a name. Neighbours choose the keys, so they are hashed
-/// by a [`KeyedHash`]. The names themselves stand in the blocks; nothing here is ever walked.
+/// Index from (neighbour, MESSAGE_ID) to the state block, with one entry for each block that has a MESSAGE_ID.
+/// Neighbours choose the keys, so a [`KeyedHash`] hashes them. The blocks themselves hold the keys; the index is never
+/// iterated.
 #[derive(Debug)]
 pub(crate) struct MessageIdIndex {
     blocks: HashTable<NamedBlock>,
@@ -87,7 +88,7 @@ impl MessageIdIndex {
         MessageIdIndex { blocks: HashTable::new(), hash }
     }
 
-    /// The block that `neighbor` named so; `name_of` tells the key of a block.
+    /// Returns the block with this MESSAGE_ID of `neighbor`; `name_of` returns the key of a block.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -99,7 +100,7 @@ impl MessageIdIndex {
         self.blocks.find(hash, |&block| name_of(block) == (neighbor, name)).copied()
     }
 
-    /// Enters a block under the name that it has by now.
+    /// Inserts a block under its current key.
     pub(crate) fn insert(
         &mut self,
         block: NamedBlock,
@@ -113,7 +114,7 @@ impl MessageIdIndex {
         self.blocks.insert_unique(of(&block), block, of);
     }
 
-    /// Takes a block out that `neighbor` named so.
+    /// Removes a block by its neighbour and key.
     pub(crate) fn remove(&mut self, block: NamedBlock, neighbor: Index, name: MessageIdKey) {
         let hash = hash(&self.hash, neighbor, name);
         if let Ok(entry) = self.blocks.find_entry(hash, |&other| other == block) {
@@ -133,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// The circle has no end: what follows the largest number is the smallest.
+    /// Serial numbers wrap: the smallest follows the largest.
     #[test]
     fn numbers_are_compared_across_the_wrap() {
         assert!(precedes(1, 2) && !precedes(2, 1) && !precedes(2, 2));
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_different_epochs_have_no_order() {
+    fn message_ids_of_different_epochs_have_no_order() {
         let old = MessageIdKey { epoch: 1, id: 5 };
         assert!(
             old.is_before(MessageIdKey { id: 6, ..old })
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_by_its_name_and_its_neighbor_only() {
+    fn block_is_found_by_neighbor_and_message_id_only() {
         let names = [
             (3, MessageIdKey { epoch: 1, id: 5 }),
             (4, MessageIdKey { epoch: 1, id: 5 }),

@@ -2,35 +2,37 @@
 //!
 //! # Sending
 //!
-//! A Path or Resv to a neighbour that supports refresh reduction carries a MESSAGE_ID. [`SentMessageIds`] keeps which state the
-//! identifier stands for. New information gets a new identifier and waits in the [`RetransmissionQueue`] until it is acknowledged.
-//! A retransmission is built anew from the state, since only the state is kept. Once acknowledged, the identifier is in the
-//! neighbour's [`SummaryRefreshList`](summary_refresh_list::SummaryRefreshList), the state is no longer refreshed by messages of its
-//! own, and in each refresh interval the list leaves in a few Srefresh messages. If a neighbour answers with a MESSAGE_ID NACK, or
-//! shows by a new epoch that it has restarted, it is sent the state again. State that was never acknowledged is refreshed as in
-//! RFC 2205.
+//! A Path or Resv to a neighbour that supports refresh reduction has a MESSAGE_ID. [`SentMessageIds`] stores the state
+//! that each identifier stands for. Changed state gets a new identifier and waits in the [`RetransmissionQueue`] for
+//! its acknowledgement. A retransmission is built from the state, since no copy is stored. Once acknowledged, the
+//! identifier is in the neighbour's [`SummaryRefreshList`](summary_refresh_list::SummaryRefreshList), the state has no
+//! refresh messages any more, and in each refresh interval a few Srefresh messages contain the whole list. A neighbour
+//! that answers with a MESSAGE_ID NACK, or shows by a new epoch that it has restarted, gets the state again. State
+//! that was never acknowledged is refreshed as in RFC 2205.
 //!
-//! Tears, errors and confirmations have no state to be built from: a copy of each is kept until it is acknowledged.
+//! Tears, errors and confirmations have no state to build them from: a copy of each is stored until it is
+//! acknowledged.
 //!
-//! Messages that several inputs cause for one neighbour can leave in one datagram: see [`Bundler`].
+//! Messages that several inputs cause for one neighbour can be sent in one datagram: see [`Bundler`].
 //!
 //! # Receiving
 //!
-//! State blocks keep the MESSAGE_ID of the neighbour's last message about them, and the
-//! [`MessageIdIndex`](message_id_key::MessageIdIndex) finds them by it. A message that a later one has overtaken is dropped. An
-//! identifier in an Srefresh counts like the message itself.
+//! State blocks store the MESSAGE_ID of the neighbour's last message about them, and the
+//! [`MessageIdIndex`](message_id_key::MessageIdIndex) finds them by it. A message that arrives after a later one is
+//! dropped. An identifier in an Srefresh counts like the message itself.
 //!
 //! # Odd cases
 //!
-//! - **The next hop** is known from the route. A Path to a next hop that has not been heard yet has no MESSAGE_ID, since a node
-//!   that does not know the class would refuse it. The first message from there shows what the node supports.
-//! - **A neighbour stops to support refresh reduction**: its state is sent once more, without MESSAGE_ID, and refreshed as in RFC 2205.
-//! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by itself until it is
-//!   accepted.
-//! - **A Resv for several senders** of a foreign node has one identifier for several states. The identifier is not kept, so the node
-//!   is asked for the whole message each time.
-//! - **Path messages to groups** have no MESSAGE_ID: which nodes would have to acknowledge them is not known (RFC 2961 section
-//!   4.7). Summary refreshes of foreign nodes that name them are understood.
+//! - **The next hop** is known from the route. A Path to a next hop that has sent nothing yet has no MESSAGE_ID, since
+//!   a node that does not know the class would reject it. Its first message shows what the node supports.
+//! - **A neighbour stops refresh reduction**: its state is sent once more, without MESSAGE_ID, and refreshed as in RFC
+//!   2205.
+//! - **A refused message** is not acknowledged. The error shows that it arrived, and its state is refreshed by
+//!   messages until it is accepted.
+//! - **A Resv for several senders** from another implementation has one identifier for several states. The identifier
+//!   is not stored, so each Srefresh with it gets a NACK, and the whole message follows.
+//! - **Path messages to groups** have no MESSAGE_ID: the nodes that would have to acknowledge them are unknown (RFC
+//!   2961 section 4.7). Summary refreshes of other implementations that list them are processed.
 
 mod assign_message_id;
 mod bundle;
@@ -62,7 +64,7 @@ pub use hello::Liveness;
 use peer::Peers;
 pub(crate) use receive::unbundled;
 use retransmission::RetransmissionQueue;
-pub(crate) use send::{OutgoingMessage, Sending};
+pub(crate) use send::{OutgoingMessage, SendReason};
 use sent_message_ids::{DeliveryState, SentMessageIds};
 
 /// State of refresh reduction of one node with all its neighbours.
@@ -71,63 +73,64 @@ pub(crate) struct RefreshReduction {
     settings: Reduction,
     sent: SentMessageIds,
     peers: Peers,
-    retries: RetransmissionQueue,
+    retransmissions: RetransmissionQueue,
     /// Messages without state, by Message_Identifier, until they are acknowledged.
-    copies: BTreeMap<u32, Copy>,
-    /// Peers whose state is sent again.
+    copies: BTreeMap<u32, StoredMessage>,
+    /// Peers whose state is to be sent again.
     peers_to_resend: Vec<Index>,
-    /// Peers that acknowledgements wait for.
+    /// Peers with pending acknowledgements.
     peers_to_acknowledge: Vec<Index>,
-    answer_timer: Option<TimerId>,
-    retry_timer: Option<(TimerId, Time)>,
-    /// When the next burst of messages that are sent again may begin.
+    acknowledgement_timer: Option<TimerId>,
+    retransmission_timer: Option<(TimerId, Time)>,
+    /// Earliest time of the next burst of retransmissions.
     next_burst: Time,
-    /// Whether a message was sent that may travel with others, since Bundles were made last.
-    has_company: bool,
+    /// Whether a message that can be bundled was sent since the last bundling step.
+    can_bundle: bool,
     bundler: Bundler,
-    /// Spreads acknowledgements and summary refreshes.
+    /// Random delays of acknowledgements and summary refreshes.
     jitter: Stream,
-    /// Instances of Hello.
+    /// Random instances of Hello.
     instances: Stream,
 }
 
-/// A message as it was sent.
+/// Copy of a sent message without state.
 #[derive(Debug)]
-struct Copy {
+struct StoredMessage {
     how: Outgoing,
     octets: Box<[u8]>,
 }
 
 impl RefreshReduction {
-    /// Draws from the streams `rsvp/epoch`, `rsvp/exchange` and `rsvp/hello`.
+    /// Creates the state of refresh reduction. Random numbers come from the streams `rsvp/epoch`, `rsvp/exchange` and
+    /// `rsvp/hello`.
     pub(crate) fn new(config: &Config, random: &RandomStreams) -> RefreshReduction {
         RefreshReduction {
             settings: config.reduction.clone(),
             sent: SentMessageIds::new(random.stream("rsvp/epoch").next_u64()),
             peers: Peers::default(),
-            retries: RetransmissionQueue::new(&config.reduction.retransmission),
+            retransmissions: RetransmissionQueue::new(&config.reduction.retransmission),
             copies: BTreeMap::new(),
             peers_to_resend: Vec::new(),
             peers_to_acknowledge: Vec::new(),
-            answer_timer: None,
-            retry_timer: None,
+            acknowledgement_timer: None,
+            retransmission_timer: None,
             next_burst: Time::ZERO,
-            has_company: false,
+            can_bundle: false,
             bundler: Bundler::default(),
             jitter: random.stream("rsvp/exchange"),
             instances: random.stream("rsvp/hello"),
         }
     }
 
-    /// Takes back what was told under an entry, for its state is gone or goes without number from now on.
+    /// Removes an entry because its state has ended, or continues without MESSAGE_ID.
     pub(crate) fn forget(&mut self, entry: Index) {
         if entry != NONE {
-            self.open(entry);
+            self.unlist(entry);
             self.sent.remove(entry);
         }
     }
 
-    /// Whether what was told is acknowledged and part of summary refreshes, so that it needs no refresh of its own.
+    /// Returns whether an entry is acknowledged and in summary refreshes, so that its state needs no refresh messages.
     pub(crate) fn is_listed(&self, entry: Index) -> bool {
         entry != NONE && matches!(self.sent.delivery_state(entry), DeliveryState::Listed { .. })
     }
@@ -140,36 +143,36 @@ impl RefreshReduction {
             interface,
             senders: 0,
             reservations: 0,
-            heard: peer.map_or(Time::ZERO, |peer| peer.heard),
+            heard: peer.map_or(Time::ZERO, |peer| peer.last_message_at),
             reduction: peer.filter(|peer| peer.capable).map(|peer| ReductionView {
                 epoch: peer.epoch,
                 summarized: peer.summary_list.len(),
                 to_repeat: peer.to_resend.len(),
-                summaries_sent: peer.summaries.0,
-                summaries_received: peer.summaries.1,
+                summaries_sent: peer.summary_counts.0,
+                summaries_received: peer.summary_counts.1,
             }),
             hello: peer.map_or(Liveness::Unknown, |peer| peer.hello.liveness()),
         }
     }
 
-    /// Where peers are.
+    /// Returns interface and address of each peer.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (InterfaceId, IpAddr)> {
         self.peers.addresses()
     }
 
-    /// Our epoch, and how many messages wait for their acknowledgement.
-    pub(crate) fn outlook(&self) -> (u32, usize) {
-        (self.sent.epoch(), self.retries.len())
+    /// Returns our epoch and the number of messages waiting for acknowledgement.
+    pub(crate) fn epoch_and_unacknowledged(&self) -> (u32, usize) {
+        (self.sent.epoch(), self.retransmissions.len())
     }
 
-    /// Makes Bundles of what was sent to peers.
+    /// Bundles messages that were sent to peers.
     pub(crate) fn bundle<E>(&mut self, interfaces: &Interfaces, out: &mut Effects<E>) -> Bundled {
-        if !core::mem::take(&mut self.has_company) {
+        if !core::mem::take(&mut self.can_bundle) {
             return Bundled::default();
         }
         let (peers, flags) = (&self.peers, self.settings.flags());
         self.bundler.bundle(out, |Neighbor { interface, address }| {
-            // It may have ceased to be one since it was written to.
+            // The peer may have been removed since the message was sent.
             let peer = peers.find(interface, address).and_then(|index| peers.get(index));
             let link = peer.filter(|peer| peer.capable).and(interfaces.by_id(interface))?;
             Some(Envelope { source: link.address_like(address)?, flags, mtu: link.mtu })
@@ -177,7 +180,7 @@ impl RefreshReduction {
     }
 
     /// Removes an entry from the summary refresh list that it is in.
-    fn open(&mut self, entry: Index) {
+    fn unlist(&mut self, entry: Index) {
         let DeliveryState::Listed { peer, place } = self.sent.delivery_state(entry) else {
             return;
         };

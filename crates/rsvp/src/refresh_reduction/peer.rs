@@ -1,5 +1,4 @@
-//! A peer: a neighbour that takes part in refresh reduction, or says Hello; what is known of it, and what waits to be
-//! told to it.
+//! Peers: neighbours that support refresh reduction or Hello, with their capabilities and pending messages.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,31 +17,31 @@ use crate::state::Index;
 pub(crate) struct Peer {
     pub(crate) interface: InterfaceId,
     pub(crate) address: IpAddr,
-    /// When it was heard last.
-    pub(crate) heard: Time,
-    /// Its last message had the flag Refresh-Reduction-Capable.
+    /// Time of the last message from the peer.
+    pub(crate) last_message_at: Time,
+    /// Whether the last message had the flag Refresh-Reduction-Capable.
     pub(crate) capable: bool,
-    /// The epoch of its last message that had one.
+    /// Epoch of the last message with MESSAGE_ID.
     pub(crate) epoch: Option<u32>,
-    /// The longest R that it has announced in this epoch, milliseconds; what its summary refreshes refresh lives
-    /// accordingly.
+    /// Longest R announced in this epoch, milliseconds. It determines the lifetime of state that a summary refresh
+    /// refreshes.
     pub(crate) refresh_ms: u32,
-    /// Acknowledgements that wait to be sent.
-    pub(crate) pending: Vec<Acknowledgement>,
-    /// What it has acknowledged, and is to be reminded of.
+    /// Pending acknowledgements.
+    pub(crate) pending_acknowledgements: Vec<Acknowledgement>,
+    /// Message_Identifiers that the peer has acknowledged and that summary refreshes contain.
     pub(crate) summary_list: SummaryRefreshList,
-    /// Our end of the link, as the messages of the listed state say it.
-    pub(crate) end: Option<LinkEnd>,
-    /// Numbers that it has acknowledged and then forgotten; they are told anew, the last first.
+    /// Local end of the link, as the messages of the listed state describe it.
+    pub(crate) local_end: Option<LinkEnd>,
+    /// Message_Identifiers whose state is to be sent again, the last first.
     pub(crate) to_resend: Vec<u32>,
-    /// When the next summary refresh is due; `None` while there is nothing to tell.
-    pub(crate) summary: Option<TimerId>,
+    /// Timer of the next summary refresh; `None` if the list is empty.
+    pub(crate) summary_timer: Option<TimerId>,
     pub(crate) hello: HelloState,
-    /// Summary refreshes, sent and received.
-    pub(crate) summaries: (u64, u64),
+    /// Numbers of summary refreshes sent and received.
+    pub(crate) summary_counts: (u64, u64),
 }
 
-/// What messages to a neighbour say, or depend on, of the interface that it is behind.
+/// Interface properties that messages to a neighbour contain or depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkEnd {
     address: Option<IpAddr>,
@@ -54,7 +53,7 @@ pub(crate) struct LinkEnd {
 }
 
 impl LinkEnd {
-    /// As it is for the neighbour at this address.
+    /// Returns the local end of the link for messages to a neighbour address.
     pub(crate) fn towards(neighbor: IpAddr, interface: &Interface) -> LinkEnd {
         LinkEnd {
             address: interface.address_like(neighbor),
@@ -70,8 +69,8 @@ impl LinkEnd {
         self.up
     }
 
-    /// Whether messages that were written for one are good for the other. Linux announces that a link is up some time
-    /// after it has begun to carry packets.
+    /// Returns whether messages built for one end are valid for the other. Linux announces that a link is up some time
+    /// after the link has begun to carry packets.
     pub(crate) fn is_equivalent(&self, other: &LinkEnd) -> bool {
         *self == LinkEnd { up: self.up, ..*other }
     }
@@ -82,50 +81,61 @@ impl Peer {
         Peer {
             interface,
             address,
-            heard: Time::ZERO,
+            last_message_at: Time::ZERO,
             capable: false,
             epoch: None,
             refresh_ms: 0,
-            pending: Vec::new(),
+            pending_acknowledgements: Vec::new(),
             summary_list: SummaryRefreshList::default(),
-            end: None,
+            local_end: None,
             to_resend: Vec::new(),
-            summary: None,
+            summary_timer: None,
             hello: HelloState::default(),
-            summaries: (0, 0),
+            summary_counts: (0, 0),
         }
     }
 
-    /// Notes an acknowledgement to be sent, unless too many wait already: whoever misses it repeats its message.
-    /// Gives whether it is the first.
-    pub(crate) fn note(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
-        if self.pending.len() < MOST_PENDING {
-            self.pending.push(Acknowledgement { kind, epoch, id });
+    /// Adds a pending acknowledgement unless the limit is reached, in which case the sender retransmits its message.
+    /// Returns whether it is the first one.
+    pub(crate) fn queue_acknowledgement(
+        &mut self,
+        kind: AcknowledgementKind,
+        epoch: u32,
+        id: u32,
+    ) -> bool {
+        if self.pending_acknowledgements.len() < MAX_PENDING {
+            self.pending_acknowledgements.push(Acknowledgement { kind, epoch, id });
         }
-        self.pending.len() == 1
+        self.pending_acknowledgements.len() == 1
     }
 
-    /// Takes back an acknowledgement that has just been noted, if it still waits. Gives whether none waits now.
-    pub(crate) fn retract(&mut self, kind: AcknowledgementKind, epoch: u32, id: u32) -> bool {
-        self.pending.pop_if(|last| *last == Acknowledgement { kind, epoch, id }).is_some()
-            && self.pending.is_empty()
+    /// Removes the acknowledgement that was added last, if it is still pending. Returns whether none is pending now.
+    pub(crate) fn cancel_acknowledgement(
+        &mut self,
+        kind: AcknowledgementKind,
+        epoch: u32,
+        id: u32,
+    ) -> bool {
+        self.pending_acknowledgements
+            .pop_if(|last| *last == Acknowledgement { kind, epoch, id })
+            .is_some()
+            && self.pending_acknowledgements.is_empty()
     }
 
-    /// Nothing would be lost with it but what it can do.
+    /// Returns whether the peer has no state except its capabilities.
     fn is_idle(&self) -> bool {
         self.summary_list.is_empty()
-            && self.pending.is_empty()
+            && self.pending_acknowledgements.is_empty()
             && self.to_resend.is_empty()
-            && self.summary.is_none()
+            && self.summary_timer.is_none()
             && self.hello.is_idle()
     }
 }
 
-/// Acknowledgements that wait for one peer at most. An Srefresh that fills a datagram could ask for four times as
-/// many.
-const MOST_PENDING: usize = 4_096;
+/// Limit of pending acknowledgements of one peer. An Srefresh of maximum length could cause four times as many.
+const MAX_PENDING: usize = 4_096;
 
-/// All peers, by number and by where they are.
+/// Peers by index, and by interface and address.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     slab: Slab<Peer>,
@@ -145,8 +155,8 @@ impl Peers {
         self.by_address.get(&(interface, address)).copied()
     }
 
-    /// The peer at an address, a new one if need be. Where there are `most` already, the first idle one makes room;
-    /// `None` where there is none.
+    /// Returns the peer at an address, inserting a new one if necessary. At the limit `most` the first idle peer is
+    /// replaced; returns `None` if no peer is idle.
     pub(crate) fn find_or_insert(
         &mut self,
         interface: InterfaceId,
@@ -170,12 +180,12 @@ impl Peers {
         self.by_address.keys().copied()
     }
 
-    /// Everybody, in the order of their addresses.
+    /// Returns all peers in order of their addresses.
     pub(crate) fn all(&self) -> Vec<Index> {
         self.by_address.values().copied().collect()
     }
 
-    /// The peers behind an interface.
+    /// Returns the peers behind an interface.
     pub(crate) fn behind(&self, interface: InterfaceId) -> Vec<Index> {
         let first = (interface, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let all = self.by_address.range(first..);

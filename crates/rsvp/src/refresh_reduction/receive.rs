@@ -1,5 +1,5 @@
-//! What stands in front of a message, and is about the hop that it came over: what its maker can do, what it has got, and
-//! how it names what it says (RFC 2961 sections 2, 4.5 and 4.6).
+//! Objects in front of a message that concern only the last hop: capability flag, acknowledgements and MESSAGE_ID (RFC
+//! 2961 sections 2, 4.5 and 4.6).
 
 use core::net::IpAddr;
 
@@ -17,7 +17,8 @@ use crate::refresh::to_neighbor;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
 impl Rsvp {
-    /// Treats what is about the hop. Messages whose maker takes no part have nothing of the kind, unless it did before.
+    /// Handles the capability flag, acknowledgements and MESSAGE_ID of a message. A neighbour without refresh reduction
+    /// sends none of them, but may have supported it before.
     #[inline]
     pub(crate) fn receive_leading_objects<E: From<Event>>(
         &mut self,
@@ -26,7 +27,7 @@ impl Rsvp {
         message: &Message<'_>,
     ) {
         let takes_part = message.flags & Message::REFRESH_REDUCTION != 0;
-        let silent = !takes_part && self.refresh_reduction.is_alone();
+        let silent = !takes_part && self.refresh_reduction.has_no_peers();
         if self.config.reduction.enabled && !silent {
             self.receive_from_peer(cx, datagram, message, takes_part);
         }
@@ -41,7 +42,7 @@ impl Rsvp {
     ) {
         let far = matches!(message.body, Body::ResvConf(_) | Body::Dreq(_) | Body::Drep(_));
         if far && message.message_id.is_none() {
-            return; // whoever made it may be many hops away
+            return; // its sender may be many hops away
         }
         let (maker, refresh_ms) = message_source(datagram, &message.body);
         if !is_neighbor(cx.context, maker) {
@@ -56,36 +57,36 @@ impl Rsvp {
         };
         let Some(index) = peer else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.heard = cx.now;
+        peer.last_message_at = cx.now;
         let before = core::mem::replace(&mut peer.capable, takes_part);
         let mut again = before && !takes_part;
         if let Some(id) = message.message_id {
             if peer.epoch != Some(id.epoch) {
-                // Its numbers begin anew: it has restarted, and knows nothing of what it was told.
+                // A new epoch: the neighbour has restarted and has lost its state.
                 again |= peer.epoch.is_some();
                 peer.epoch = Some(id.epoch);
                 peer.refresh_ms = 0;
             }
             peer.refresh_ms = peer.refresh_ms.max(refresh_ms);
-            cx.name = MessageIdKey::from(id);
+            cx.message_id = MessageIdKey::from(id);
             if id.flags & MessageId::ACK_DESIRED != 0 {
-                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.name);
-                cx.owed = Some((index, cx.name));
+                self.acknowledge(cx.now, index, AcknowledgementKind::Ack, cx.message_id);
+                cx.acknowledge_to = Some((index, cx.message_id));
             }
         }
         if again {
             self.resend_all(cx.now, index);
         }
         if takes_part && !before {
-            self.greet(cx.now, index);
+            self.start_hello(cx.now, index);
         }
         for acknowledgement in message.acknowledgements {
             self.receive_acknowledgement(cx, index, acknowledgement);
         }
     }
 
-    /// Notes that a peer is to be told that a message of its has arrived, or means nothing. It is told with the next
-    /// message to it, or a little later in a message of its own.
+    /// Queues an acknowledgement or NACK for a peer. It is sent with the next message to the peer, or after a short
+    /// delay in an Ack message.
     pub(super) fn acknowledge(
         &mut self,
         now: Time,
@@ -94,33 +95,36 @@ impl Rsvp {
         name: MessageIdKey,
     ) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if !peer.note(kind, name.epoch, name.id) {
+        if !peer.queue_acknowledgement(kind, name.epoch, name.id) {
             return;
         }
         self.refresh_reduction.peers_to_acknowledge.push(index);
-        if self.refresh_reduction.answer_timer.is_none() {
-            // At a random time, so that those who got the same message do not answer at once (section 4.7).
+        if self.refresh_reduction.acknowledgement_timer.is_none() {
+            // Random delay, so that several receivers of a message do not acknowledge it at once (section 4.7).
             let longest = self.config.reduction.acknowledge_within;
             let delay = self.refresh_reduction.jitter.uniform(longest / 2, longest);
             let timer = Timer { kind: TimerKind::Acknowledgement, block: NONE };
-            self.refresh_reduction.answer_timer = Some(self.store.timers.arm(now + delay, timer));
+            self.refresh_reduction.acknowledgement_timer =
+                Some(self.store.timers.arm(now + delay, timer));
         }
     }
 
-    /// The Path or Resv that is treated was not taken up, so it is not acknowledged: its maker would name it in summaries
-    /// that nobody here understands. Where it gets an error instead, that ends its retransmission (section 4.5).
+    /// Removes the pending acknowledgement of the current Path or Resv because it was not accepted. Otherwise the
+    /// sender would list it in summary refreshes that this node cannot process. If an error is sent, it ends the
+    /// retransmission (section 4.5).
     #[cold]
     pub(crate) fn withhold_acknowledgement<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        let Some((index, name)) = cx.owed.take() else { return };
+        let Some((index, name)) = cx.acknowledge_to.take() else { return };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        let nothing_left = peer.retract(AcknowledgementKind::Ack, name.epoch, name.id);
+        let nothing_left =
+            peer.cancel_acknowledgement(AcknowledgementKind::Ack, name.epoch, name.id);
         if nothing_left && self.refresh_reduction.peers_to_acknowledge.last() == Some(&index) {
             self.refresh_reduction.peers_to_acknowledge.pop();
         }
     }
 
-    /// The next hop has refused the Path of a sender by an error, which is as good as an acknowledgement that it arrived:
-    /// it is not sent again, but refreshed by itself, for whatever the trouble is may pass (section 4.5).
+    /// Handles a PathErr from the next hop about the Path of a sender. The error acknowledges the Path: it is not
+    /// retransmitted, but refreshed by messages, because the cause may pass (section 4.5).
     #[cold]
     pub(crate) fn refuse_path<E>(
         &mut self,
@@ -128,34 +132,34 @@ impl Rsvp {
         datagram: &Datagram<'_>,
         sender: Index,
     ) {
-        let told = self.store.psb(sender).path_message_id;
+        let entry = self.store.psb(sender).path_message_id;
         let peer = self.refresh_reduction.peer(datagram.interface, datagram.source);
-        if told != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, told, peer)) {
+        if entry != NONE && peer.is_some_and(|peer| self.is_listed_for(cx, entry, peer)) {
             self.store.psb_mut(sender).path_message_id = NONE;
-            self.refresh_reduction.forget(told);
-            self.refresh_by_itself(cx.now, Subject::Path(sender));
+            self.refresh_reduction.forget(entry);
+            self.refresh_by_message(cx.now, Subject::Path(sender));
         }
     }
 
-    /// Sends the acknowledgements that no message took along.
+    /// Sends pending acknowledgements in Ack messages.
     pub(crate) fn acknowledgements_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        self.refresh_reduction.answer_timer = None;
+        self.refresh_reduction.acknowledgement_timer = None;
         while let Some(index) = self.refresh_reduction.peers_to_acknowledge.pop() {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let (interface, address) = (peer.interface, peer.address);
             let link = cx.context.interfaces.by_id(interface);
             let Some(source) = link.and_then(|link| link.address_like(address)) else {
-                peer.pending.clear();
+                peer.pending_acknowledgements.clear();
                 continue;
             };
             let message = OutgoingMessage::new(to_neighbor(source, address)).to(Some(index));
-            while self.refresh_reduction.is_owed(index) {
+            while self.refresh_reduction.has_pending_acknowledgements(index) {
                 self.refresh_reduction.send(&mut self.counters, cx.out, message, &Body::Ack);
             }
         }
     }
 
-    /// A neighbour got a message of ours, or does not know one that a summary named.
+    /// Handles one acknowledgement, or a NACK for an identifier in a summary refresh.
     fn receive_acknowledgement<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -164,7 +168,7 @@ impl Rsvp {
     ) {
         let Acknowledgement { kind, epoch, id } = acknowledgement;
         if epoch != self.refresh_reduction.sent.epoch() {
-            return; // of an earlier life of this node
+            return; // of a previous run of this node
         }
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
             if kind == AcknowledgementKind::Ack
@@ -183,13 +187,13 @@ impl Rsvp {
                 if listed == peer =>
             {
                 self.counters.reduction.forgotten += 1;
-                self.retransmit_exhausted(cx.now, entry);
+                self.resend_unknown(cx.now, entry);
             }
             _ => {}
         }
     }
 
-    /// A peer has got what an entry says: it is reminded of it in summaries from now on.
+    /// Adds an acknowledged entry to the summary refresh list of a peer.
     fn add_to_summary<E>(&mut self, cx: &HandlerContext<'_, '_, E>, entry: Index, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         if !peer.capable {
@@ -197,7 +201,7 @@ impl Rsvp {
         }
         if peer.summary_list.is_empty() {
             let link = cx.context.interfaces.by_id(peer.interface);
-            peer.end = link.map(|link| LinkEnd::towards(peer.address, link));
+            peer.local_end = link.map(|link| LinkEnd::towards(peer.address, link));
         }
         let place = peer.summary_list.push(self.refresh_reduction.sent.id(entry));
         self.refresh_reduction
@@ -207,13 +211,13 @@ impl Rsvp {
         match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => self.store.psb_mut(sender).path_refresh_at = Time::MAX,
             Subject::Resv(sender) => self.store.psb_mut(sender).resv_refresh_at = Time::MAX,
-            // Its timer finds that there is nothing to do, once all its hops have acknowledged.
+            // The pool's timer handler finds nothing to refresh once all previous hops have acknowledged.
             Subject::Shared(_) => {}
         }
         self.arm_summary(cx.now, index);
     }
 
-    /// Whether a peer is who was told what an entry says.
+    /// Returns whether an entry's message was sent to this peer.
     fn is_listed_for<E>(&self, cx: &HandlerContext<'_, '_, E>, entry: Index, peer: Index) -> bool {
         let hop = match self.refresh_reduction.sent.subject(entry) {
             Subject::Path(sender) => {
@@ -222,11 +226,13 @@ impl Rsvp {
             }
             Subject::Resv(sender) => self.store.psb(sender).hop,
             Subject::Shared(pool) => {
-                let asked = &self.store.pool(pool).asked;
-                let Some(asked) = asked.iter().find(|asked| asked.told == entry) else {
+                let sent_resvs = &self.store.pool(pool).sent_resvs;
+                let Some(sent_resv) =
+                    sent_resvs.iter().find(|sent_resv| sent_resv.message_id == entry)
+                else {
                     return false;
                 };
-                asked.hop
+                sent_resv.hop
             }
         };
         self.store.neighbor_of(hop).is_some_and(|(interface, hop)| {
@@ -234,23 +240,27 @@ impl Rsvp {
         })
     }
 
-    /// Whether the message being treated was made before the one that named this block.
+    /// Returns whether the current message was sent before the last message for this block.
     #[inline]
     pub(crate) fn is_overtaken<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         block: MessageIdKey,
     ) -> bool {
-        cx.name.is_some() && cx.name.is_before(block)
+        cx.message_id.is_some() && cx.message_id.is_before(block)
     }
 
-    /// A block says what the message being treated says; by that name it can be refreshed from now on.
+    /// Stores the MESSAGE_ID of the current message in a block, so that summary refreshes can refresh it.
     #[inline]
-    pub(crate) fn remember<E>(&mut self, cx: &HandlerContext<'_, '_, E>, named: NamedBlock) {
-        self.store.set_name(named, cx.name);
+    pub(crate) fn store_message_id<E>(
+        &mut self,
+        cx: &HandlerContext<'_, '_, E>,
+        named: NamedBlock,
+    ) {
+        self.store.set_message_id(named, cx.message_id);
     }
 
-    /// The messages of a Bundle, each as if it had come alone, but for the TTL that the Bundle was sent with
+    /// Handles each message of a Bundle as if it was received alone, except for the TTL, which is that of the Bundle
     /// (section 3.4).
     pub(crate) fn receive_bundle<E: From<Event>>(
         &mut self,
@@ -260,21 +270,21 @@ impl Rsvp {
         bundle: &Bundle<'_>,
     ) {
         for payload in bundle.iter() {
-            (cx.name, cx.owed) = (MessageIdKey::NONE, None);
+            (cx.message_id, cx.acknowledge_to) = (MessageIdKey::NONE, None);
             self.counters.reduction.unbundled += 1;
-            self.message_arrives(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
+            self.receive_message(cx, &Datagram { payload, ..*datagram }, Some(send_ttl));
         }
     }
 }
 
 impl super::RefreshReduction {
-    /// Whether acknowledgements wait to be sent.
-    fn is_owed(&self, peer: Index) -> bool {
-        self.peers.get(peer).is_some_and(|peer| !peer.pending.is_empty())
+    /// Returns whether acknowledgements are pending.
+    fn has_pending_acknowledgements(&self, peer: Index) -> bool {
+        self.peers.get(peer).is_some_and(|peer| !peer.pending_acknowledgements.is_empty())
     }
 }
 
-/// A message from a Bundle as it would have come alone: to whoever is at the end of its way.
+/// Returns the datagram that a message from a Bundle would have arrived in alone, with its final destination.
 pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagram<'d> {
     let on_the_way =
         |source, destination| Datagram { source, destination, router_alert: true, ..*datagram };
@@ -286,7 +296,7 @@ pub(crate) fn unbundled<'d>(datagram: &Datagram<'d>, body: &Body<'_>) -> Datagra
     }
 }
 
-/// The node that made what is in front of a message (section 4.5), and the R that it says to keep, or 0.
+/// Returns the sender of the objects in front of a message (section 4.5), and the refresh period R in it, or 0.
 fn message_source(datagram: &Datagram<'_>, body: &Body<'_>) -> (IpAddr, u32) {
     match body {
         Body::Path(path) => (path.hop.address, path.refresh_ms),

@@ -1,6 +1,6 @@
-//! Messages that leave again: because nobody acknowledged them, because they were asked for, or because the neighbour
-//! has forgotten all that it was told. They leave in bursts with a little time in between, so that neither a neighbour
-//! nor a queue on the way is overrun by what they could not take in the first place.
+//! Retransmission of messages that were not acknowledged, and resending of state after a NACK or a neighbour's restart.
+//! Messages are sent in bursts with short intervals, so that neither a neighbour nor a queue on the path overflows
+//! again.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -9,41 +9,44 @@ use earmark_core::{InterfaceId, Time};
 
 use super::peer::LinkEnd;
 use super::retransmission::Stage;
-use super::send::Sending;
+use super::send::SendReason;
 use super::sent_message_ids::Subject;
-use super::{Copy, RefreshReduction};
+use super::{RefreshReduction, StoredMessage};
 use crate::api::Event;
 use crate::instance::{HandlerContext, Rsvp};
 use crate::state::Index;
 
-/// Waiting messages that one turn looks at, at most; most of them wait no longer.
-const LOOKS_PER_TURN: u32 = 4_096;
-/// Bursts that were missed and are made up for in one turn, at most.
-const MOST_MISSED: u32 = 15;
+/// Limit of waiting messages examined in one timer event; most of them are acknowledged already.
+const MAX_EXAMINED: u32 = 4_096;
+/// Limit of missed bursts that one timer event makes up for.
+const MAX_MISSED_BURSTS: u32 = 15;
 
 impl Rsvp {
-    /// A neighbour does not know what it was told under this entry.
-    pub(super) fn retransmit_exhausted(&mut self, now: Time, entry: Index) {
-        self.refresh_reduction.open(entry);
-        self.refresh_reduction.retries.send_now(now, self.refresh_reduction.sent.id(entry));
-        self.refresh_reduction.arm_retries(&mut self.store.timers);
-        self.refresh_by_itself(now, self.refresh_reduction.sent.subject(entry));
+    /// Schedules an entry for transmission because the neighbour does not know its state.
+    pub(super) fn resend_unknown(&mut self, now: Time, entry: Index) {
+        self.refresh_reduction.unlist(entry);
+        self.refresh_reduction
+            .retransmissions
+            .push_urgent(now, self.refresh_reduction.sent.id(entry));
+        self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
+        self.refresh_by_message(now, self.refresh_reduction.sent.subject(entry));
     }
 
-    /// A neighbour has forgotten all that it was told, or can no longer be told in short.
+    /// Schedules all state of a neighbour that has lost it, or that no longer supports summary refreshes.
     pub(super) fn resend_all(&mut self, now: Time, peer: Index) {
         self.refresh_reduction.mark_to_resend(peer);
         self.refresh_reduction.next_burst = self.refresh_reduction.next_burst.max(now);
         if !self.refresh_reduction.peers_to_resend.is_empty() {
-            self.refresh_reduction.arm_retries(&mut self.store.timers);
+            self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
         }
     }
 
-    /// Messages say something else from now on, R perhaps: everybody is told, and rounds of summaries begin anew.
+    /// Resends all state to all peers and starts new rounds of summary refreshes, because the content of messages (for
+    /// example R) has changed.
     pub(crate) fn resend_all_to_all_peers(&mut self, now: Time) {
         for index in self.refresh_reduction.peers.all() {
             let summary =
-                self.refresh_reduction.peers.get_mut(index).and_then(|p| p.summary.take());
+                self.refresh_reduction.peers.get_mut(index).and_then(|p| p.summary_timer.take());
             if let Some(timer) = summary {
                 self.store.timers.cancel(timer);
             }
@@ -51,10 +54,11 @@ impl Rsvp {
         }
     }
 
-    /// Of an interface much goes into messages: address, MTU, bandwidth. What has been told through it is told anew, as a
-    /// refresh would, but for peers to whom nothing of it is new: an IPv6 address says nothing to an IPv4 neighbour, and
-    /// an interface that is announced to be up says nothing if messages got through before. After it was down it does.
-    pub(crate) fn interface_changes<E>(
+    /// Handles a changed interface. Messages contain its address, MTU and bandwidth, so the state sent through it is
+    /// sent again, except to peers for which the content stays the same: an IPv6 address does not concern an IPv4
+    /// neighbour, and an interface announced as up changes nothing if messages were delivered before. After the
+    /// interface was down, everything is sent again.
+    pub(crate) fn interface_changed<E>(
         &mut self,
         cx: &HandlerContext<'_, '_, E>,
         interface: InterfaceId,
@@ -63,56 +67,57 @@ impl Rsvp {
         for index in self.refresh_reduction.peers.behind(interface) {
             let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { continue };
             let seen = link.map(|link| LinkEnd::towards(peer.address, link));
-            let is_news = match (peer.end, seen.filter(LinkEnd::is_up)) {
-                // Nothing can be told now, and whatever comes back is another link.
-                (told, None) => {
-                    peer.end = told.filter(|told| seen.is_some() && !told.is_up());
+            let is_news = match (peer.local_end, seen.filter(LinkEnd::is_up)) {
+                // Nothing can be sent now; an interface that comes back is a new link.
+                (sent, None) => {
+                    peer.local_end = sent.filter(|sent| seen.is_some() && !sent.is_up());
                     continue;
                 }
-                (Some(told), Some(seen)) => !told.is_equivalent(&seen),
+                (Some(sent), Some(seen)) => !sent.is_equivalent(&seen),
                 (None, Some(_)) => true,
             };
-            peer.end = seen;
+            peer.local_end = seen;
             if is_news {
                 self.resend_all(cx.now, index);
             }
         }
     }
 
-    /// Sends again what was not acknowledged in time, or was asked for.
+    /// Sends messages that were not acknowledged in time, or that a neighbour requested.
     pub(crate) fn retransmissions_due<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
     ) {
         let now = cx.now;
-        let due = self.refresh_reduction.retry_timer.take().map_or(now, |(_, due)| due);
-        let mut left = self.bursts(now.since(due));
+        let due = self.refresh_reduction.retransmission_timer.take().map_or(now, |(_, due)| due);
+        let mut left = self.messages_due(now.since(due));
         self.refresh_reduction.next_burst = now + self.config.reduction.burst_interval;
-        for _ in 0..LOOKS_PER_TURN {
+        for _ in 0..MAX_EXAMINED {
             if left == 0 {
                 break;
             }
-            let sent = match self.refresh_reduction.retries.pop(now) {
+            let sent = match self.refresh_reduction.retransmissions.pop(now) {
                 Some((stage, waiting)) => self.retransmit(cx, stage, waiting.id, waiting.confirm),
                 None => match self.refresh_reduction.next_to_resend() {
-                    Some(entry) => self.send_again(cx, entry, None, Sending::News),
+                    Some(entry) => self.resend_entry(cx, entry, None, SendReason::Trigger),
                     None => break,
                 },
             };
             left -= u32::from(sent);
         }
-        self.refresh_reduction.arm_retries(&mut self.store.timers);
+        self.refresh_reduction.arm_retransmissions(&mut self.store.timers);
     }
 
-    /// Messages that may be sent again in a turn that comes so late. A driver that serves timers less often than bursts are
-    /// due must not make them fewer, or many sessions take long to come back; what it missed is made up for within limits.
-    fn bursts(&self, late: Duration) -> u32 {
+    /// Returns the number of messages that may be sent again in a timer event this late. A driver that serves timers
+    /// less often than bursts are due must not reduce the rate, or many sessions recover slowly; missed bursts are made
+    /// up for, up to a limit.
+    fn messages_due(&self, late: Duration) -> u32 {
         let interval = self.config.reduction.burst_interval.as_nanos().max(1);
         let missed = u32::try_from(late.as_nanos() / interval).unwrap_or(u32::MAX);
-        self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MOST_MISSED))
+        self.config.reduction.burst.max(1).saturating_mul(1 + missed.min(MAX_MISSED_BURSTS))
     }
 
-    /// A message is due again. Gives whether it was sent.
+    /// Handles a message that is due again. Returns whether it was sent.
     fn retransmit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -122,34 +127,36 @@ impl Rsvp {
     ) -> bool {
         let (next, last) = match stage {
             Stage::Urgent => (0, false),
-            Stage::Sent(stage) => (stage + 1, self.refresh_reduction.retries.is_last(stage)),
+            Stage::Sent(stage) => {
+                (stage + 1, self.refresh_reduction.retransmissions.is_last(stage))
+            }
         };
         let Some(entry) = self.refresh_reduction.sent.find(id) else {
             return self.retransmit_copy(cx, next, id, last);
         };
         if self.refresh_reduction.is_listed(entry) {
-            return false; // it was acknowledged
+            return false; // acknowledged meanwhile
         }
         if last {
             self.counters.reduction.given_up += 1;
             return false;
         }
-        self.send_again(cx, entry, confirm, Sending::Again(next))
+        self.resend_entry(cx, entry, confirm, SendReason::Retransmission(next))
     }
 
-    /// What stands in the book leaves once more.
-    fn send_again<E: From<Event>>(
+    /// Sends the state of an entry again.
+    fn resend_entry<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         entry: Index,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) -> bool {
         self.counters.reduction.repeated += 1;
         match self.refresh_reduction.sent.subject(entry) {
-            Subject::Path(sender) => self.path_messages(cx, sender, sending),
-            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, sending),
-            Subject::Shared(pool) => self.repeat_shared(cx, pool, entry, confirm, sending),
+            Subject::Path(sender) => self.path_messages(cx, sender, reason),
+            Subject::Resv(sender) => self.resv_message(cx, sender, confirm, reason),
+            Subject::Shared(pool) => self.resend_shared_resv(cx, pool, entry, confirm, reason),
         }
         true
     }
@@ -166,17 +173,17 @@ impl Rsvp {
             self.counters.reduction.given_up += u64::from(gone);
             return false;
         }
-        let Some(Copy { how, octets }) = self.refresh_reduction.copies.get(&id) else {
+        let Some(StoredMessage { how, octets }) = self.refresh_reduction.copies.get(&id) else {
             return false;
         };
         cx.out.send(*how, octets.len()).copy_from_slice(octets);
         self.counters.reduction.repeated += 1;
-        self.refresh_reduction.retries.wait(cx.now, next, id, None);
+        self.refresh_reduction.retransmissions.push(cx.now, next, id, None);
         true
     }
 
-    /// A state is no longer part of summary refreshes, so it is refreshed by a message of its own.
-    pub(super) fn refresh_by_itself(&mut self, now: Time, subject: Subject) {
+    /// Schedules a refresh message for a state that is no longer in summary refreshes.
+    pub(super) fn refresh_by_message(&mut self, now: Time, subject: Subject) {
         match subject {
             Subject::Path(sender) => {
                 self.schedule_path_refresh(now, sender);
@@ -192,7 +199,7 @@ impl Rsvp {
 }
 
 impl RefreshReduction {
-    /// Everything that a peer has acknowledged is to be told again.
+    /// Marks all state that a peer has acknowledged to be sent again.
     fn mark_to_resend(&mut self, peer: Index) {
         let Some(block) = self.peers.get_mut(peer) else { return };
         if block.summary_list.is_empty() {
@@ -207,7 +214,7 @@ impl RefreshReduction {
         }
     }
 
-    /// The next entry that a peer has to be told again, unless there was news about it since.
+    /// Returns the next entry to send to a peer again, skipping entries that have changed since.
     fn next_to_resend(&mut self) -> Option<Index> {
         while let Some(&peer) = self.peers_to_resend.last() {
             match self.peers.get_mut(peer).and_then(|peer| peer.to_resend.pop()) {

@@ -1,4 +1,4 @@
-//! How messages leave: with the flag, with acknowledgements that go the same way, with a number where it is of use.
+//! Transmission of messages with the capability flag, pending acknowledgements and MESSAGE_ID.
 
 use core::net::IpAddr;
 
@@ -7,29 +7,29 @@ use earmark_core::{Context, Effects, Hop, InterfaceId, Neighbor, Outgoing, Time}
 use earmark_wire::rsvp::{Body, List, Message, MessageId};
 
 use super::sent_message_ids::Subject;
-use super::{Copy, RefreshReduction};
+use super::{RefreshReduction, StoredMessage};
 use crate::counters::Counters;
 use crate::instance::HandlerContext;
 use crate::state::{Index, NONE, Timer, TimerKind};
 
-/// Timers whose block is of no use have this one.
+/// Block index of timers that concern no block.
 const NO_BLOCK: Index = NONE;
 
-/// Room that is left in each packet for the IP header with its options, and for a signature, octets.
+/// Octets left free in each packet for the IP header with options and for INTEGRITY.
 const HEADROOM: usize = 128;
 
-/// Why a Path or Resv is sent.
+/// Reason for sending a Path or Resv.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sending {
-    /// It says something new.
-    News,
-    /// It repeats what was said.
+pub(crate) enum SendReason {
+    /// A trigger message: its content is new.
+    Trigger,
+    /// A refresh of unchanged state.
     Refresh,
-    /// It was not acknowledged, and has been sent so often already.
-    Again(u8),
+    /// A retransmission after this many transmissions.
+    Retransmission(u8),
 }
 
-/// Where a message goes, and what goes with it.
+/// A message with its header and receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutgoingMessage {
     how: Outgoing,
@@ -37,55 +37,55 @@ pub(crate) struct OutgoingMessage {
     message_id: Option<MessageId>,
 }
 
-/// Who gets a message.
+/// Receiver of a message.
 #[derive(Clone, Copy, Debug)]
 enum Receiver {
-    /// A neighbour that takes no part, or nobody knows who.
-    Anybody,
-    /// A peer that takes up what is addressed to somebody further on.
-    OnTheWay(Index),
-    /// A peer, by its own address, so that acknowledgements for it can go along.
+    /// A neighbour without refresh reduction, or an unknown one.
+    NotPeer,
+    /// A peer that forwards a message addressed to another node.
+    Via(Index),
+    /// A peer by its own address; acknowledgements can be included.
     Peer(Index),
 }
 
 impl OutgoingMessage {
     pub(crate) fn new(how: Outgoing) -> OutgoingMessage {
-        OutgoingMessage { how, to: Receiver::Anybody, message_id: None }
+        OutgoingMessage { how, to: Receiver::NotPeer, message_id: None }
     }
 
-    /// It is addressed to this neighbour.
+    /// Sets the neighbour that the message is addressed to.
     pub(crate) fn to(self, peer: Option<Index>) -> OutgoingMessage {
-        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::Peer), ..self }
+        OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Peer), ..self }
     }
 
-    /// It passes this neighbour, who takes it up.
-    pub(crate) fn past(self, peer: Option<Index>) -> OutgoingMessage {
-        OutgoingMessage { to: peer.map_or(Receiver::Anybody, Receiver::OnTheWay), ..self }
+    /// Sets the neighbour that forwards the message.
+    pub(crate) fn via(self, peer: Option<Index>) -> OutgoingMessage {
+        OutgoingMessage { to: peer.map_or(Receiver::NotPeer, Receiver::Via), ..self }
     }
 
-    pub(crate) fn named(self, message_id: Option<MessageId>) -> OutgoingMessage {
+    pub(crate) fn with_message_id(self, message_id: Option<MessageId>) -> OutgoingMessage {
         OutgoingMessage { message_id, ..self }
     }
 
-    /// The peer that will acknowledge it.
+    /// Returns the peer that will acknowledge the message.
     fn receiver(&self) -> Option<Index> {
         match self.to {
-            Receiver::Anybody => None,
-            Receiver::OnTheWay(peer) | Receiver::Peer(peer) => Some(peer),
+            Receiver::NotPeer => None,
+            Receiver::Via(peer) | Receiver::Peer(peer) => Some(peer),
         }
     }
 }
 
 impl RefreshReduction {
-    /// The neighbour at an address, if it takes part.
+    /// Returns the peer at an address, if it supports refresh reduction.
     #[inline]
     pub(crate) fn peer(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
         let index = self.peers.find(interface, address)?;
         self.peers.get(index).filter(|peer| peer.capable).map(|_| index)
     }
 
-    /// The next neighbour on the way to an address, if it takes part, and is behind this interface, if one is given. `hop`
-    /// finds the way.
+    /// Returns the next hop to an address if it supports refresh reduction and is behind `interface`, if that is given.
+    /// `hop` looks up the next hop.
     pub(crate) fn peer_towards<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -93,8 +93,8 @@ impl RefreshReduction {
         destination: IpAddr,
         hop: impl FnOnce(&Context<'_>) -> Option<Hop>,
     ) -> Option<Index> {
-        // Towards a group nobody knows how many there are.
-        if self.is_alone() || destination.is_multicast() {
+        // The number of next hops towards a group is unknown.
+        if self.has_no_peers() || destination.is_multicast() {
             return None;
         }
         let hop = hop(cx.context)?;
@@ -104,56 +104,59 @@ impl RefreshReduction {
         self.peer(hop.interface, hop.gateway.unwrap_or(destination))
     }
 
-    /// Whether nobody takes part, so that nothing has to be looked up.
+    /// Returns whether no peer supports refresh reduction, in which case lookups are skipped.
     #[inline]
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn has_no_peers(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// The MESSAGE_ID of a Path or Resv to `peer`, which is waited for if need be. `told` is its entry in the book.
-    #[allow(clippy::too_many_arguments)] // a message, whom to confirm it to, and where it waits
-    pub(super) fn name(
+    /// Returns the MESSAGE_ID of a Path or Resv to `peer` and queues it for acknowledgement if necessary.
+    /// `stored_entry` is its entry in [`SentMessageIds`](super::sent_message_ids::SentMessageIds).
+    #[allow(clippy::too_many_arguments)] // message, RESV_CONFIRM and queue
+    pub(super) fn message_id_for(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         now: Time,
-        told: &mut Index,
+        stored_entry: &mut Index,
         subject: Subject,
         peer: Option<Index>,
         confirm: Option<IpAddr>,
-        sending: Sending,
+        reason: SendReason,
     ) -> Option<MessageId> {
-        let entry = *told;
+        let entry = *stored_entry;
         if peer.is_none() {
             self.forget(entry);
-            *told = NONE;
+            *stored_entry = NONE;
             return None;
         }
         let new = entry == NONE;
-        *told = match sending {
+        *stored_entry = match reason {
             _ if new => self.sent.insert(subject),
-            Sending::News => {
-                self.open(entry);
+            SendReason::Trigger => {
+                self.unlist(entry);
                 self.sent.renumber(entry);
                 entry
             }
-            Sending::Again(_) => {
-                self.open(entry);
+            SendReason::Retransmission(_) => {
+                self.unlist(entry);
                 entry
             }
-            Sending::Refresh => entry,
+            SendReason::Refresh => entry,
         };
-        let flags = if self.is_listed(*told) { 0 } else { MessageId::ACK_DESIRED };
-        let id = self.sent.id(*told);
-        match sending {
-            Sending::News => self.wait(timers, now, 0, id, confirm),
-            Sending::Again(stage) => self.wait(timers, now, stage, id, confirm),
-            Sending::Refresh if new => self.wait(timers, now, 0, id, confirm),
-            Sending::Refresh => {}
+        let flags = if self.is_listed(*stored_entry) { 0 } else { MessageId::ACK_DESIRED };
+        let id = self.sent.id(*stored_entry);
+        match reason {
+            SendReason::Trigger => self.await_acknowledgement(timers, now, 0, id, confirm),
+            SendReason::Retransmission(stage) => {
+                self.await_acknowledgement(timers, now, stage, id, confirm);
+            }
+            SendReason::Refresh if new => self.await_acknowledgement(timers, now, 0, id, confirm),
+            SendReason::Refresh => {}
         }
         Some(MessageId { flags, epoch: self.sent.epoch(), id })
     }
 
-    /// The peer to which a message may travel together with others: the one that takes it up.
+    /// Returns the neighbour that receives a message, if the message can be bundled.
     #[inline]
     fn bundle_neighbor(&mut self, message: &OutgoingMessage) -> Option<Neighbor> {
         let peer = message.receiver()?;
@@ -161,7 +164,7 @@ impl RefreshReduction {
             return None;
         }
         let peer = self.peers.get(peer)?;
-        self.has_company = true;
+        self.can_bundle = true;
         Some(Neighbor { interface: peer.interface, address: peer.address })
     }
 
@@ -179,28 +182,27 @@ impl RefreshReduction {
         let mut message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let peer = match to {
             Receiver::Peer(peer) => self.peers.get_mut(peer),
-            Receiver::Anybody | Receiver::OnTheWay(_) => None,
+            Receiver::NotPeer | Receiver::Via(_) => None,
         };
         let mut taken = 0;
         if let Some(peer) = &peer
-            && !peer.pending.is_empty()
+            && !peer.pending_acknowledgements.is_empty()
         {
             let room = SMALLEST_MTU.saturating_sub(HEADROOM + message.buffer_len());
-            taken = peer.pending.len().min(room / ACKNOWLEDGEMENT);
-            message.acknowledgements = List::Items(&peer.pending[..taken]);
+            taken = peer.pending_acknowledgements.len().min(room / ACKNOWLEDGEMENT);
+            message.acknowledgements = List::Items(&peer.pending_acknowledgements[..taken]);
         }
-        // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
+        // Fails only if the message exceeds one datagram (64 KiB of unknown objects to be forwarded).
         match message.emit(out.send(how, message.buffer_len())) {
             Ok(_) => counters.send(message.body.message_type()),
             Err(_) => return out.take_back(),
         }
         if let Some(peer) = peer {
-            peer.pending.drain(..taken);
+            peer.pending_acknowledgements.drain(..taken);
         }
     }
 
-    /// Sends a message that has no state behind it: with a number, and again and again if need be, to a peer; once to
-    /// anybody else.
+    /// Sends a message without state: with MESSAGE_ID and retransmission to a peer, else once.
     pub(crate) fn send_reliably<E>(
         &mut self,
         timers: &mut TimingWheel<Timer>,
@@ -213,7 +215,7 @@ impl RefreshReduction {
         if peer.is_none() || self.copies.len() >= self.settings.max_copies as usize {
             return self.send(counters, cx.out, message, body);
         }
-        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.number());
+        let (flags, epoch, id) = (MessageId::ACK_DESIRED, self.sent.epoch(), self.sent.next_id());
         let message_id = Some(MessageId { flags, epoch, id });
         self.send(counters, cx.out, OutgoingMessage { message_id, ..message }, body);
         let how = Outgoing { neighbor: self.bundle_neighbor(&message), ..message.how };
@@ -221,13 +223,13 @@ impl RefreshReduction {
         let message = Message { flags, message_id, ..Message::new(how.ttl, *body) };
         let mut octets = alloc::vec![0; message.buffer_len()].into_boxed_slice();
         if message.emit(&mut octets).is_ok() {
-            self.copies.insert(id, Copy { how, octets });
-            self.wait(timers, cx.now, 0, id, None);
+            self.copies.insert(id, StoredMessage { how, octets });
+            self.await_acknowledgement(timers, cx.now, 0, id, None);
         }
     }
 
-    /// A message was sent for the time number `stage`, counted from 0.
-    fn wait(
+    /// Queues a message after transmission number `stage`, counted from 0.
+    fn await_acknowledgement(
         &mut self,
         timers: &mut TimingWheel<Timer>,
         now: Time,
@@ -235,33 +237,36 @@ impl RefreshReduction {
         id: u32,
         confirm: Option<IpAddr>,
     ) {
-        if self.retries.len() < self.settings.max_unacknowledged as usize {
-            self.retries.wait(now, stage, id, confirm);
-            self.arm_retries(timers);
+        if self.retransmissions.len() < self.settings.max_unacknowledged as usize {
+            self.retransmissions.push(now, stage, id, confirm);
+            self.arm_retransmissions(timers);
         }
     }
 
-    /// Sees to it that the first message that waits is looked at in time.
-    pub(super) fn arm_retries(&mut self, timers: &mut TimingWheel<Timer>) {
-        let due =
-            if self.peers_to_resend.is_empty() { self.retries.due() } else { Some(Time::ZERO) };
+    /// Arms the retransmission timer for the first queued message.
+    pub(super) fn arm_retransmissions(&mut self, timers: &mut TimingWheel<Timer>) {
+        let due = if self.peers_to_resend.is_empty() {
+            self.retransmissions.due()
+        } else {
+            Some(Time::ZERO)
+        };
         let Some(due) = due else { return };
         let due = due.max(self.next_burst);
-        match self.retry_timer {
+        match self.retransmission_timer {
             Some((_, armed)) if armed <= due => {}
             Some((timer, _)) => {
                 timers.rearm(timer, due);
-                self.retry_timer = Some((timer, due));
+                self.retransmission_timer = Some((timer, due));
             }
             None => {
                 let timer = Timer { kind: TimerKind::Retransmission, block: NO_BLOCK };
-                self.retry_timer = Some((timers.arm(due, timer), due));
+                self.retransmission_timer = Some((timers.arm(due, timer), due));
             }
         }
     }
 }
 
-/// Every Ethernet link, and most tunnels through them, take packets of this length, octets.
+/// Minimum MTU assumed, octets: that of Ethernet links and most tunnels over them.
 const SMALLEST_MTU: usize = 1_400;
 /// Length of a MESSAGE_ID_ACK object, octets.
 const ACKNOWLEDGEMENT: usize = 12;

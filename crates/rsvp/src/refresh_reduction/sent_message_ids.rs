@@ -1,7 +1,7 @@
 //! MESSAGE_IDs that this node has sent: one entry for each Path or Resv that a neighbour has.
 //!
-//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new identifier with each
-//! change of its state, so that an acknowledgement of the state before means nothing.
+//! Identifiers rise for as long as the node runs, under one epoch (RFC 2961 section 4.5). An entry gets a new
+//! identifier with each change of its state, so that an acknowledgement of the state before means nothing.
 
 use alloc::vec::Vec;
 
@@ -10,73 +10,73 @@ use hashbrown::HashTable;
 
 use crate::state::{Index, NONE};
 
-/// The state that an entry's message says.
+/// State that the message of an entry describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The Path of this sender.
     Path(Index),
     /// The Resv for this sender, in the fixed-filter style.
     Resv(Index),
-    /// What this pool asks of one previous hop.
+    /// The request of this pool to one previous hop.
     Shared(Index),
 }
 
 /// Whether the neighbour has acknowledged an entry's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryState {
-    /// Not acknowledged; it is sent again, or was until there was no hope left.
+    /// Not acknowledged: waiting for retransmission, or given up.
     Open,
     /// Acknowledged by this peer, and in its summary refresh list.
     Listed {
-        /// Who acknowledged it.
+        /// Peer that acknowledged it.
         peer: Index,
-        /// Position in the list.
+        /// Position in the peer's summary refresh list.
         place: u32,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// In a vacant entry the next vacant one.
+    /// Message_Identifier; in a vacant entry the next vacant one.
     id: u32,
-    /// A [`Subject`], the kind in the two highest bits.
+    /// A [`Subject`] with its kind in the two highest bits.
     subject: u32,
     peer: Index,
-    /// Position in the peer's summary refresh list; [`OPEN`] in none, [`VACANT`] where this is no entry.
+    /// Position in the peer's summary refresh list; [`OPEN`] if in none, [`VACANT`] if the entry is vacant.
     place: u32,
 }
 
 const OPEN: u32 = u32::MAX;
 const VACANT: u32 = u32::MAX - 1;
-/// Kinds of subject. Blocks take so much memory that no index ever needs these bits.
+/// Kinds of subject. Blocks are so large that no index needs these bits.
 const RESV: u32 = 1 << 30;
 const SHARED: u32 = 2 << 30;
 const KINDS: u32 = 3 << 30;
 
-/// All entries.
+/// Entries of sent MESSAGE_IDs.
 #[derive(Debug)]
 pub(crate) struct SentMessageIds {
     epoch: u32,
     next: u32,
-    /// The first number that was given out.
-    first: u32,
-    /// Whether all numbers have been given out once, so that one may still be in use when it is its turn again.
+    /// First identifier that was assigned.
+    first_id: u32,
+    /// Whether all identifiers were assigned once, so that the next one may still be in use.
     has_wrapped: bool,
-    /// Entries and vacant ones; a slab's would be larger by half.
+    /// Entries and vacant ones; the entries of a slab would be larger by half.
     entries: Vec<Entry>,
-    /// First of the vacant ones.
+    /// First vacant entry.
     vacant: Index,
-    /// From number to entry. We choose the numbers, so any spreading of them will do.
+    /// Index from identifier to entry. This node chooses the identifiers, so any hash will do.
     by_id: HashTable<Index>,
 }
 
 impl SentMessageIds {
-    /// A book of the epoch in the low 24 bits of `seed`, whose numbers begin with its high half.
+    /// Creates a table without entries. The epoch is the low 24 bits of `seed`, the first identifier its high half.
     pub(crate) fn new(seed: u64) -> SentMessageIds {
         SentMessageIds {
             epoch: seed as u32 & 0x00ff_ffff,
             next: (seed >> 32) as u32,
-            first: (seed >> 32) as u32,
+            first_id: (seed >> 32) as u32,
             has_wrapped: false,
             entries: Vec::new(),
             vacant: NONE,
@@ -88,35 +88,34 @@ impl SentMessageIds {
         self.epoch
     }
 
-    /// A number that was never used. After 2^32 of them they begin again; what still stands under one then is passed
-    /// over.
-    pub(crate) fn number(&mut self) -> u32 {
+    /// Returns an unused identifier. After 2^32 of them they wrap, and those still in use are skipped.
+    pub(crate) fn next_id(&mut self) -> u32 {
         loop {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
-            self.has_wrapped |= self.next == self.first;
+            self.has_wrapped |= self.next == self.first_id;
             if !self.has_wrapped || self.find(id).is_none() {
                 return id;
             }
         }
     }
 
-    /// Enters news about `subject` under a new number.
+    /// Inserts an entry for `subject` with a new identifier.
     pub(crate) fn insert(&mut self, subject: Subject) -> Index {
-        let id = self.number();
+        let id = self.next_id();
         let subject = match subject {
             Subject::Path(sender) => sender,
             Subject::Resv(sender) => sender | RESV,
             Subject::Shared(pool) => pool | SHARED,
         };
-        let told = Entry { id, subject, peer: 0, place: OPEN };
+        let stored = Entry { id, subject, peer: 0, place: OPEN };
         let entry = match self.entries.get_mut(self.vacant as usize) {
             Some(vacant) => {
-                let next = core::mem::replace(vacant, told).id;
+                let next = core::mem::replace(vacant, stored).id;
                 core::mem::replace(&mut self.vacant, next)
             }
             None => {
-                growth::push(&mut self.entries, told);
+                growth::push(&mut self.entries, stored);
                 (self.entries.len() - 1) as Index
             }
         };
@@ -124,27 +123,27 @@ impl SentMessageIds {
         entry
     }
 
-    /// There is something new to say: the entry, which must be [`Standing::Open`], gets a new number.
+    /// Assigns a new identifier to an entry whose state has changed; the entry must be [`DeliveryState::Open`].
     pub(crate) fn renumber(&mut self, entry: Index) -> u32 {
-        let id = self.number();
+        let id = self.next_id();
         self.unindex(entry);
         self.entries[entry as usize].id = id;
         self.index(entry, id);
         id
     }
 
-    /// Takes out an entry, which must be [`Standing::Open`].
+    /// Removes an entry, which must be [`DeliveryState::Open`].
     pub(crate) fn remove(&mut self, entry: Index) {
         self.unindex(entry);
-        let told = &mut self.entries[entry as usize];
-        debug_assert_eq!(told.place, OPEN, "the entry is open");
-        (told.id, told.place) = (self.vacant, VACANT);
+        let stored = &mut self.entries[entry as usize];
+        debug_assert_eq!(stored.place, OPEN, "the entry is open");
+        (stored.id, stored.place) = (self.vacant, VACANT);
         self.vacant = entry;
     }
 
-    /// The entry of this number.
+    /// Returns the entry with this identifier.
     pub(crate) fn find(&self, id: u32) -> Option<Index> {
-        self.by_id.find(spread(id), |&entry| self.id(entry) == id).copied()
+        self.by_id.find(hash_id(id), |&entry| self.id(entry) == id).copied()
     }
 
     pub(crate) fn id(&self, entry: Index) -> u32 {
@@ -165,11 +164,11 @@ impl SentMessageIds {
         if place == OPEN { DeliveryState::Open } else { DeliveryState::Listed { peer, place } }
     }
 
-    pub(crate) fn set_delivery_state(&mut self, entry: Index, standing: DeliveryState) {
-        let told = &mut self.entries[entry as usize];
-        match standing {
-            DeliveryState::Open => told.place = OPEN,
-            DeliveryState::Listed { peer, place } => (told.peer, told.place) = (peer, place),
+    pub(crate) fn set_delivery_state(&mut self, entry: Index, delivery_state: DeliveryState) {
+        let stored = &mut self.entries[entry as usize];
+        match delivery_state {
+            DeliveryState::Open => stored.place = OPEN,
+            DeliveryState::Listed { peer, place } => (stored.peer, stored.place) = (peer, place),
         }
     }
 
@@ -177,19 +176,19 @@ impl SentMessageIds {
         let entries = &self.entries;
         let _ = self
             .by_id
-            .insert_unique(spread(id), entry, |&entry| spread(entries[entry as usize].id));
+            .insert_unique(hash_id(id), entry, |&entry| hash_id(entries[entry as usize].id));
     }
 
     fn unindex(&mut self, entry: Index) {
         let id = self.id(entry);
-        if let Ok(found) = self.by_id.find_entry(spread(id), |&other| other == entry) {
+        if let Ok(found) = self.by_id.find_entry(hash_id(id), |&other| other == entry) {
             found.remove();
         }
     }
 }
 
-/// Numbers follow each other; the table wants them to differ in all bits, the highest above all.
-fn spread(id: u32) -> u64 {
+/// Spreads consecutive identifiers over all bits of the hash, above all the highest.
+fn hash_id(id: u32) -> u64 {
     u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -198,38 +197,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_found_by_its_latest_number_only() {
-        let mut book = SentMessageIds::new(0xffff_fffe_0012_3456);
-        assert_eq!(book.epoch(), 0x12_3456);
-        let path = book.insert(Subject::Path(9));
-        let resv = book.insert(Subject::Resv(9));
-        let (first, second) = (book.id(path), book.id(resv));
+    fn entry_is_found_by_latest_id_only() {
+        let mut ids = SentMessageIds::new(0xffff_fffe_0012_3456);
+        assert_eq!(ids.epoch(), 0x12_3456);
+        let path = ids.insert(Subject::Path(9));
+        let resv = ids.insert(Subject::Resv(9));
+        let (first, second) = (ids.id(path), ids.id(resv));
         assert_eq!((first, second), (0xffff_fffe, 0xffff_ffff));
-        assert_eq!(book.renumber(path), 0, "numbers wrap");
+        assert_eq!(ids.renumber(path), 0, "numbers wrap");
         assert_eq!(
-            (book.find(first), book.find(second), book.find(0)),
+            (ids.find(first), ids.find(second), ids.find(0)),
             (None, Some(resv), Some(path))
         );
-        assert_eq!((book.subject(path), book.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
-        book.remove(resv);
-        assert_eq!(book.find(second), None);
-        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| book.insert(subject));
+        assert_eq!((ids.subject(path), ids.subject(resv)), (Subject::Path(9), Subject::Resv(9)));
+        ids.remove(resv);
+        assert_eq!(ids.find(second), None);
+        let entries = [Subject::Shared(1), Subject::Path(2)].map(|subject| ids.insert(subject));
         assert_eq!(entries, [resv, 2], "what is vacant is used first");
-        assert_eq!(book.subject(resv), Subject::Shared(1));
+        assert_eq!(ids.subject(resv), Subject::Shared(1));
     }
 
     #[test]
-    fn a_number_that_still_stands_is_passed_over() {
-        let mut book = SentMessageIds::new(5 << 32);
-        let entry = book.insert(Subject::Path(0));
-        assert_eq!(book.number(), 6);
-        book.next = 4; // after 2^32 of them
-        assert_eq!([book.number(), book.number()], [4, 6]);
-        assert_eq!(book.find(5), Some(entry));
+    fn id_in_use_is_skipped_after_wrap() {
+        let mut ids = SentMessageIds::new(5 << 32);
+        let entry = ids.insert(Subject::Path(0));
+        assert_eq!(ids.next_id(), 6);
+        ids.next = 4; // after 2^32 identifiers
+        assert_eq!([ids.next_id(), ids.next_id()], [4, 6]);
+        assert_eq!(ids.find(5), Some(entry));
     }
 
     #[test]
-    fn an_entry_is_small() {
+    fn entry_size_is_limited() {
         assert!(size_of::<Entry>() <= 16);
     }
 }

@@ -1,4 +1,4 @@
-//! Summary refreshes: one short message says that all that was told still holds (RFC 2961 section 5).
+//! Summary refreshes: one Srefresh message refreshes all acknowledged state (RFC 2961 section 5).
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -12,27 +12,29 @@ use crate::instance::{HandlerContext, Rsvp};
 use crate::refresh::to_neighbor;
 use crate::state::{Block, Index, Timer, TimerKind};
 
-/// IP header with options, RSVP headers, a signature and some acknowledgements, octets; the rest of a packet is names.
+/// Octets of a packet for the IP header with options, RSVP headers, INTEGRITY and some acknowledgements; identifiers
+/// get the rest.
 const OVERHEAD: u32 = 256;
 
 impl Rsvp {
-    /// A peer has acknowledged something: it will be reminded of it, in the rounds that it is reminded in anyhow.
+    /// Arms the summary refresh timer of a peer that has acknowledged a message, unless it is armed already.
     pub(super) fn arm_summary(&mut self, now: Time, index: Index) {
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        if peer.summary.is_some() {
+        if peer.summary_timer.is_some() {
             return;
         }
         let refresh = self.config.timing(peer.interface).refresh_ms();
         peer.summary_list.begin_round(now, Duration::from_millis(refresh.into()));
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
+        peer.summary_timer =
+            Some(self.store.timers.arm(peer.summary_list.due(now, usize::MAX), timer));
     }
 
-    /// The next summary refresh to a peer is due.
+    /// Handles the summary refresh timer of a peer.
     pub(crate) fn summary_due<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let now = cx.now;
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.summary = None;
+        peer.summary_timer = None;
         if peer.summary_list.is_empty() {
             return;
         }
@@ -41,17 +43,17 @@ impl Rsvp {
         if peer.summary_list.round_is_over(now) {
             let refresh = self.config.timing(interface).refresh_ms();
             let refresh = Duration::from_millis(refresh.into());
-            // Never later than R after the last one, and not in step with others.
+            // Never later than R after the last one, with a random part so that nodes are not synchronized.
             let length = self.refresh_reduction.jitter.uniform(refresh - refresh / 8, refresh);
             peer.summary_list.begin_round(now, length);
         }
         let most = link.map_or(1, |link| (link.mtu.saturating_sub(OVERHEAD) / 4).max(1)) as usize;
         if let Some(source) = link.and_then(|link| link.address_like(address)) {
-            // Taken out for as long as the message is written, which needs the rest of the exchange.
+            // Taken out while the message is written, which borrows the rest of the refresh reduction state.
             let mut list = core::mem::take(&mut peer.summary_list);
             let ids = list.next_chunk(most);
             if !ids.is_empty() {
-                peer.summaries.0 += 1;
+                peer.summary_counts.0 += 1;
                 self.counters.reduction.named += ids.len() as u64;
                 let names = RefreshNames::Messages(List::Items(ids));
                 let lists = [RefreshList { epoch: self.refresh_reduction.sent.epoch(), names }];
@@ -66,10 +68,10 @@ impl Rsvp {
         }
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
         let timer = Timer { kind: TimerKind::Summary, block: index };
-        peer.summary = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
+        peer.summary_timer = Some(self.store.timers.arm(peer.summary_list.due(now, most), timer));
     }
 
-    /// A peer says that what it told still holds.
+    /// Handles an Srefresh message.
     pub(crate) fn receive_srefresh<E>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -83,12 +85,12 @@ impl Rsvp {
             return;
         };
         let Some(peer) = self.refresh_reduction.peers.get_mut(index) else { return };
-        peer.summaries.1 += 1;
+        peer.summary_counts.1 += 1;
         let timing = self.config.timing(interface);
         let announced = Some(peer.refresh_ms).filter(|&refresh_ms| refresh_ms > 0);
         let expires_at = cx.now + timing.lifetime(announced.unwrap_or_else(|| timing.refresh_ms()));
         let neighbor = self.store.find_neighbor(interface, address);
-        let mut reminder = Reminder { neighbor, expires_at, last: None };
+        let mut reminder = SummaryRefresh { neighbor, expires_at, last: None };
         for list in srefresh.lists {
             let name = |id| MessageIdKey { epoch: list.epoch, id };
             match list.names {
@@ -102,7 +104,7 @@ impl Rsvp {
                 RefreshNames::Sources(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(cx, interface, item.source, datagram.destination)
+                            && forwards_multicast(cx, interface, item.source, datagram.destination)
                         {
                             self.nack(cx, index, name(item.id));
                         }
@@ -111,7 +113,7 @@ impl Rsvp {
                 RefreshNames::Multicast(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
-                            && forwards(cx, interface, item.source, item.destination)
+                            && forwards_multicast(cx, interface, item.source, item.destination)
                         {
                             self.nack(cx, index, name(item.id));
                         }
@@ -120,15 +122,16 @@ impl Rsvp {
             }
         }
         if let Some(neighbor) = neighbor.filter(|_| reminder.last.is_some()) {
-            self.store.neighbors[neighbor as usize].heard = cx.now;
+            self.store.neighbors[neighbor as usize].last_refresh_at = cx.now;
         }
     }
 
-    /// Refreshes the state that a neighbour named so; gives whether there is any.
+    /// Refreshes the state with this MESSAGE_ID; returns whether there is any.
     #[inline]
-    fn refresh_named(&mut self, reminder: &mut Reminder, name: MessageIdKey) -> bool {
-        let &mut Reminder { neighbor, expires_at, last } = reminder;
-        let named = neighbor.and_then(|neighbor| self.store.find_named_after(last, neighbor, name));
+    fn refresh_named(&mut self, reminder: &mut SummaryRefresh, name: MessageIdKey) -> bool {
+        let &mut SummaryRefresh { neighbor, expires_at, last } = reminder;
+        let named =
+            neighbor.and_then(|neighbor| self.store.find_by_message_id_after(last, neighbor, name));
         let Some(named) = named else {
             self.counters.reduction.unknown += 1;
             return false;
@@ -143,7 +146,7 @@ impl Rsvp {
             (Block::Reservation, index) => {
                 let rsb = self.store.rsb_mut(index);
                 rsb.expires_at = expires_at.max(rsb.expires_at);
-                // A name stands for all filters of a request or for none.
+                // A MESSAGE_ID covers all filters of a request or none.
                 for filter in rsb.extra.iter_mut().flat_map(|extra| &mut extra.filters) {
                     filter.expires_at = expires_at.max(filter.expires_at);
                 }
@@ -158,17 +161,18 @@ impl Rsvp {
     }
 }
 
-/// What a summary does to the blocks that it names.
-struct Reminder {
-    /// Who sent it; `None` where no state hangs on the sender.
+/// Refresh of the blocks that an Srefresh lists.
+struct SummaryRefresh {
+    /// Sender of the Srefresh; `None` if it has no state here.
     neighbor: Option<Index>,
     expires_at: Time,
-    /// The block that was refreshed last.
+    /// Block refreshed last.
     last: Option<NamedBlock>,
 }
 
-/// Whether this node would pass on what that source sends to that group, if it came in there (RFC 2961 section 5.3).
-fn forwards<E>(
+/// Returns whether this node would forward multicast data of this source and group received on that interface (RFC 2961
+/// section 5.3).
+fn forwards_multicast<E>(
     cx: &HandlerContext<'_, '_, E>,
     interface: InterfaceId,
     source: IpAddr,

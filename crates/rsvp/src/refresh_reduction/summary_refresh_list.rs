@@ -1,8 +1,8 @@
 //! The MESSAGE_IDs that one neighbour gets in summary refreshes, in rounds.
 //!
-//! Identifiers stand one behind the other, as in an Srefresh, so that a message is a copy of a slice. A cursor divides the
-//! identifiers that this round has sent from those that it has still to send. A removed one is replaced from its own side of the
-//! cursor, so that a round leaves none out. A new one is sent in this round.
+//! Identifiers stand one behind the other, as in an Srefresh, so that a message is a copy of a slice. A cursor divides
+//! the identifiers that this round has sent from those that it has still to send. A removed one is replaced from its
+//! own side of the cursor, so that a round leaves none out. A new one is sent in this round.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,9 +13,9 @@ use earmark_core::{Time, growth};
 #[derive(Debug, Default)]
 pub(crate) struct SummaryRefreshList {
     ids: Vec<u32>,
-    /// Where this round stands: those before it are told.
+    /// Position of the current round: identifiers before it are sent.
     cursor: usize,
-    /// When this round must be complete, and the next one begins.
+    /// End of the current round and start of the next.
     round_ends: Time,
 }
 
@@ -28,18 +28,19 @@ impl SummaryRefreshList {
         self.ids.is_empty()
     }
 
-    /// Enters a name; gives its place.
+    /// Appends an identifier; returns its position.
     pub(crate) fn push(&mut self, id: u32) -> u32 {
         growth::push(&mut self.ids, id);
         (self.ids.len() - 1) as u32
     }
 
-    /// Takes the name at a place out, if it is there. Gives the names that have moved, with their new places: a vacant
-    /// one among the told is filled with the last of the told, and the hole that this leaves with the last of all.
+    /// Removes the identifier at a position, if it is there. Returns the identifiers that have moved, with their new
+    /// positions: a gap among the sent ones is filled with the last sent one, and the gap left there with the last of
+    /// all.
     pub(crate) fn remove(&mut self, id: u32, place: u32) -> [Option<(u32, u32)>; 2] {
         let place = place as usize;
         if self.ids.get(place) != Some(&id) {
-            return [None; 2]; // it was taken with all others
+            return [None; 2]; // already removed with all others
         }
         let mut moved = [None; 2];
         let mut hole = place;
@@ -53,21 +54,22 @@ impl SummaryRefreshList {
         moved
     }
 
-    /// Takes all names out.
+    /// Removes and returns all identifiers.
     pub(crate) fn take(&mut self) -> Vec<u32> {
         self.cursor = 0;
         core::mem::take(&mut self.ids)
     }
 
-    /// The next names to tell, `most` of them at most; they count as told. A round that is over gives none until the
-    /// next begins.
+    /// Returns the next identifiers to send, at most `most`, and counts them as sent. A complete round returns none
+    /// until the next begins.
     pub(crate) fn next_chunk(&mut self, most: usize) -> &[u32] {
         let start = self.cursor;
         self.cursor = self.ids.len().min(start + most.max(1));
         &self.ids[start..self.cursor]
     }
 
-    /// When the next `most` names are due, if the rest of the round is spread evenly over what is left of its time.
+    /// Returns the due time of the next `most` identifiers. The rest of the round is spread evenly over its remaining
+    /// time.
     pub(crate) fn due(&self, now: Time, most: usize) -> Time {
         let left = (self.ids.len() - self.cursor).div_ceil(most.max(1));
         if left == 0 {
@@ -77,12 +79,12 @@ impl SummaryRefreshList {
         now + time / (left as u32 + 1)
     }
 
-    /// Whether the next round may begin.
+    /// Returns whether the next round may begin.
     pub(crate) fn round_is_over(&self, now: Time) -> bool {
         now >= self.round_ends
     }
 
-    /// Begins a round that takes `length`.
+    /// Begins a round of duration `length`.
     pub(crate) fn begin_round(&mut self, now: Time, length: Duration) {
         self.cursor = 0;
         self.round_ends = now + length;
@@ -109,7 +111,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_round_is_spread_over_its_time() {
+    fn round_is_spread_over_its_time() {
         let mut list = SummaryRefreshList::default();
         let start = Time::from_secs(100);
         list.begin_round(start, 30 * SECOND);
@@ -127,9 +129,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever stays for a whole round is told once in it, whatever comes and goes meanwhile.
+        /// Each identifier that stays for a whole round is sent once in it, whatever else is added or removed.
         #[test]
-        fn nobody_is_left_out_of_a_round(
+        fn every_id_is_sent_once_in_round(
             at_first in 0..20u32,
             steps in proptest::collection::vec((0..3u8, any::<u16>()), 0..80),
         ) {
@@ -144,7 +146,7 @@ mod tests {
                 enter(&mut list, &mut places);
             }
             list.begin_round(Time::ZERO, SECOND);
-            let mut told = std::vec::Vec::new();
+            let mut sent = std::vec::Vec::new();
             for (step, number) in steps {
                 match step {
                     0 => enter(&mut list, &mut places),
@@ -156,12 +158,12 @@ mod tests {
                             places.insert(moved, place);
                         }
                     }
-                    _ => told.extend_from_slice(list.next_chunk(usize::from(number) % 4)),
+                    _ => sent.extend_from_slice(list.next_chunk(usize::from(number) % 4)),
                 }
             }
-            told.extend_from_slice(list.next_chunk(1_000));
-            let once: BTreeSet<u32> = told.iter().copied().collect();
-            prop_assert_eq!(once.len(), told.len(), "told twice");
+            sent.extend_from_slice(list.next_chunk(1_000));
+            let once: BTreeSet<u32> = sent.iter().copied().collect();
+            prop_assert_eq!(once.len(), sent.len(), "sent twice");
             prop_assert!(places.keys().all(|id| once.contains(id)));
             prop_assert_eq!(list.len(), places.len());
             for (&id, &place) in &places {

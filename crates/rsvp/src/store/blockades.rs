@@ -1,6 +1,7 @@
-//! Blockade state: what failed upstream, and until when it is held against requests that are as large (RFC 2205 section
-//! 3.5). There is next to none of it, so an ordered map serves, and nobody has to look into it while it is empty. What
-//! has run out is thrown away when it is met, or with the state it is about.
+//! Blockade state by sender, or by pool and neighbour, with its end time (RFC 2205 section 3.5).
+//!
+//! There are few entries, so an ordered map is enough, and lookups are skipped while it is empty. Expired entries are
+//! removed when they are found, or with the state they concern.
 
 use core::ops::RangeInclusive;
 
@@ -11,12 +12,12 @@ use super::Store;
 use crate::state::{Blocked, Bsb, Index};
 
 impl Store {
-    /// Enters blockade state, in the place of older one.
+    /// Inserts blockade state, replacing an older one.
     pub(crate) fn block(&mut self, blocked: Blocked, bsb: Bsb) {
         self.blockades.insert(blocked, bsb);
     }
 
-    /// Qb, where blockade state is in force.
+    /// Returns Qb of blockade state in force.
     #[inline]
     pub(crate) fn blockade(&self, blocked: Blocked, now: Time) -> Option<&FlowSpec> {
         if self.blockades.is_empty() {
@@ -25,7 +26,7 @@ impl Store {
         self.blockades.get(&blocked).filter(|bsb| now < bsb.until).map(|bsb| &bsb.flowspec)
     }
 
-    /// A sender is gone, or comes from elsewhere.
+    /// Removes the blockade state of a sender that has ended or has a new previous hop.
     #[inline]
     pub(crate) fn unblock_sender(&mut self, psb: Index) {
         if !self.blockades.is_empty() {
@@ -33,7 +34,7 @@ impl Store {
         }
     }
 
-    /// A pool is gone.
+    /// Removes the blockade state of a pool.
     pub(super) fn unblock_pool(&mut self, pool: Index) {
         let all: RangeInclusive<Blocked> = Blocked::Hop(pool, 0)..=Blocked::Hop(pool, Index::MAX);
         while let Some((&blocked, _)) = self.blockades.range(all.clone()).next() {
@@ -41,7 +42,7 @@ impl Store {
         }
     }
 
-    /// A neighbour may be gone: what is blocked on the way to it in a pool is not any more.
+    /// Removes the blockade state of a pool towards a neighbour, which may have been removed.
     pub(crate) fn unblock_hop(&mut self, pool: Index, neighbor: Index) {
         self.blockades.remove(&Blocked::Hop(pool, neighbor));
     }

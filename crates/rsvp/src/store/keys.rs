@@ -1,4 +1,4 @@
-//! The keys of the indexes as octets, and their hashes. Peers choose the keys, so the hash is SipHash with a random key.
+//! Index keys as octets, and their hashes. Peers choose the keys, so the hash is SipHash with a random key.
 
 use core::net::IpAddr;
 
@@ -13,7 +13,7 @@ pub(super) fn same_destination(a: &Session, b: &Session) -> bool {
     a.protocol == b.protocol && a.destination == b.destination
 }
 
-/// A key as octets: fixed places, so that different keys are different octets. IPv4 keys are short ones.
+/// Key as octets with fixed positions, so that different keys have different octets. IPv4 keys are shorter.
 struct Octets {
     octets: [u8; 40],
     length: usize,
@@ -61,7 +61,7 @@ impl Octets {
     }
 }
 
-// IPv4 keys are put together at once, as all their places are known when this is compiled.
+// IPv4 keys are built at once, as all positions are known at compile time.
 
 #[inline]
 pub(super) fn hash_destination(key: (u64, u64), session: &Session) -> u64 {
@@ -102,9 +102,9 @@ fn hash(key: (u64, u64), octets: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// There are two ways to put an IPv4 key together, and one place in a table.
+    /// Both ways to build an IPv4 key must give the same octets.
     #[test]
-    fn short_keys_are_those_that_fixed_places_give() {
+    fn ipv4_keys_equal_generic_keys() {
         let address = |text: &str| text.parse().expect("an address");
         let session =
             Session { destination: address("10.1.2.3"), protocol: 17, flags: 0, port: 5004 };

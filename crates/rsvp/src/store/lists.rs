@@ -1,4 +1,5 @@
-//! The lists that blocks form: senders of a session, traffic-control blocks of a sender or pool, requests of those.
+//! Lists of blocks: senders of a session, traffic-control blocks of a sender or pool, requests of a traffic-control
+//! block.
 
 use earmark_core::{InterfaceId, Time};
 use earmark_wire::rsvp::{FilterSpec, Session, Style};
@@ -7,80 +8,80 @@ use super::{Store, chain, grow};
 use crate::refresh_reduction::message_id_key::{MessageIdKey, NamedBlock};
 use crate::state::{Block, Holder, Index, NONE, Origin, Pool, Rsb, Tcsb};
 
-/// What there is already of a request.
+/// Existing blocks for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// The block that it is, or would be, merged into.
+pub(crate) struct ExistingRequest {
+    /// Traffic-control block that the request is, or would be, merged into.
     pub(crate) tcsb: Option<Index>,
-    /// Its own.
+    /// Reservation state block of the request itself.
     pub(crate) rsb: Option<Index>,
 }
 
 impl Store {
-    /// The senders of a session.
+    /// Returns the senders of a session.
     pub(crate) fn senders_of(&self, session: Index) -> impl Iterator<Item = Index> {
         let head = self.session(session).senders;
         chain(head, |i| self.psb(i).next)
     }
 
-    /// The traffic-control blocks of a sender or pool.
+    /// Returns the traffic-control blocks of a sender or pool.
     #[inline]
     pub(crate) fn tcsbs_of(&self, holder: Holder) -> impl Iterator<Item = Index> {
         chain(self.head(holder), |i| self.tcsb(i).next)
     }
 
-    /// The reservation requests merged into a traffic-control block.
+    /// Returns the reservation requests merged into a traffic-control block.
     #[inline]
     pub(crate) fn rsbs_of(&self, tcsb: Index) -> impl Iterator<Item = Index> {
         let head = self.tcsb(tcsb).rsbs;
         chain(head, |i| self.rsb(i).next)
     }
 
-    /// The traffic-control block of a sender or pool on an outgoing interface.
+    /// Returns the traffic-control block of a sender or pool on an outgoing interface.
     #[inline]
     pub(crate) fn find_tcsb(&self, holder: Holder, outgoing: Option<InterfaceId>) -> Option<Index> {
         self.tcsbs_of(holder).find(|&i| self.tcsb(i).outgoing == outgoing)
     }
 
-    /// The reservation request of a next hop, or an application, in a traffic-control block.
+    /// Returns the reservation request of a next hop, or an application, in a traffic-control block.
     #[inline]
     pub(crate) fn find_rsb(&self, tcsb: Index, origin: Origin) -> Option<Index> {
         self.rsbs_of(tcsb).find(|&i| self.origin(self.rsb(i).hop) == origin)
     }
 
-    /// What there is of a request for a sender or pool.
+    /// Returns the existing blocks for a request to a sender or pool.
     #[inline]
     pub(crate) fn find_request(
         &self,
         holder: Holder,
         outgoing: Option<InterfaceId>,
         origin: Origin,
-    ) -> Known {
+    ) -> ExistingRequest {
         let tcsb = self.find_tcsb(holder, outgoing);
-        Known { tcsb, rsb: tcsb.and_then(|tcsb| self.find_rsb(tcsb, origin)) }
+        ExistingRequest { tcsb, rsb: tcsb.and_then(|tcsb| self.find_rsb(tcsb, origin)) }
     }
 
-    /// The first traffic-control block of a sender or pool.
+    /// Returns the first traffic-control block of a sender or pool.
     pub(crate) fn first_tcsb(&self, holder: Holder) -> Option<Index> {
         Some(self.head(holder)).filter(|&index| index != NONE)
     }
 
-    /// The traffic-control block after this one.
+    /// Returns the traffic-control block after this one.
     pub(crate) fn next_tcsb(&self, tcsb: Index) -> Option<Index> {
         Some(self.tcsb(tcsb).next).filter(|&index| index != NONE)
     }
 
-    /// The first reservation request of a traffic-control block.
+    /// Returns the first reservation request of a traffic-control block.
     pub(crate) fn first_rsb(&self, tcsb: Index) -> Option<Index> {
         Some(self.tcsb(tcsb).rsbs).filter(|&index| index != NONE)
     }
 
-    /// The reservation request after this one.
+    /// Returns the reservation request after this one.
     pub(crate) fn next_rsb(&self, rsb: Index) -> Option<Index> {
         Some(self.rsb(rsb).next).filter(|&index| index != NONE)
     }
 
-    /// Enters a traffic-control block at the head of its holder's list.
+    /// Inserts a traffic-control block at the head of its holder's list.
     pub(crate) fn insert_tcsb(&mut self, mut tcsb: Tcsb) -> Index {
         let holder = tcsb.holder;
         tcsb.next = self.head(holder);
@@ -94,7 +95,7 @@ impl Store {
         index
     }
 
-    /// Takes a traffic-control block without reservation requests out.
+    /// Removes a traffic-control block without reservation requests.
     pub(crate) fn remove_tcsb(&mut self, index: Index) -> Tcsb {
         let tcsb = self.tcsbs.remove(index as usize);
         let holder = tcsb.holder;
@@ -118,7 +119,7 @@ impl Store {
         tcsb
     }
 
-    /// Enters a reservation request at the head of its traffic-control block's list.
+    /// Inserts a reservation request at the head of its traffic-control block's list.
     pub(crate) fn insert_rsb(&mut self, mut rsb: Rsb) -> Index {
         let tcsb = rsb.tcsb;
         rsb.next = self.tcsb(tcsb).rsbs;
@@ -128,7 +129,7 @@ impl Store {
         index
     }
 
-    /// The reservation request before this one, if it is not the first.
+    /// Returns the reservation request before this one; `None` for the first.
     pub(crate) fn rsb_before(&self, index: Index) -> Option<Index> {
         let tcsb = self.rsb(index).tcsb;
         if self.tcsb(tcsb).rsbs == index {
@@ -137,9 +138,9 @@ impl Store {
         self.rsbs_of(tcsb).find(|&i| self.rsb(i).next == index)
     }
 
-    /// Takes a reservation request out, its timer with it; `before` is the one before it.
+    /// Removes a reservation request and its timer; `before` is the request before it.
     pub(crate) fn remove_rsb(&mut self, before: Option<Index>, index: Index) -> Rsb {
-        self.set_name(NamedBlock::new(Block::Reservation, index), MessageIdKey::NONE);
+        self.set_message_id(NamedBlock::new(Block::Reservation, index), MessageIdKey::NONE);
         let rsb = self.rsbs.remove(index as usize);
         match before {
             Some(before) => self.rsb_mut(before).next = rsb.next,
@@ -151,7 +152,7 @@ impl Store {
         rsb
     }
 
-    /// The session that a sender or pool belongs to.
+    /// Returns the session of a sender or pool.
     #[inline]
     pub(crate) fn session_index(&self, holder: Holder) -> Index {
         match holder {
@@ -160,13 +161,13 @@ impl Store {
         }
     }
 
-    /// The key of the session that a sender or pool belongs to.
+    /// Returns the key of the session of a sender or pool.
     #[inline]
     pub(crate) fn session_key(&self, holder: Holder) -> Session {
         self.session(self.session_index(holder)).session
     }
 
-    /// The style of what a sender or pool has reserved.
+    /// Returns the reservation style of a sender or pool.
     #[inline]
     pub(crate) fn style(&self, holder: Holder) -> Style {
         match holder {
@@ -183,20 +184,20 @@ impl Store {
         &mut self.pools[index as usize]
     }
 
-    /// What a session has reserved in a shared style.
+    /// Returns the pool of a session.
     #[inline]
     pub(crate) fn pool_of(&self, session: Index) -> Option<Index> {
         Some(self.session(session).pool).filter(|&index| index != NONE)
     }
 
-    /// Enters a pool of a session that has reserved nothing yet.
+    /// Inserts a pool for a session without one.
     pub(crate) fn insert_pool(&mut self, session: Index, style: Style) -> Index {
         let index = self.pools.insert(Pool {
             session,
             style,
             tcsbs: NONE,
             filters: Default::default(),
-            asked: Default::default(),
+            sent_resvs: Default::default(),
             refresh_at: Time::MAX,
             timer: None,
         }) as Index;
@@ -204,7 +205,7 @@ impl Store {
         index
     }
 
-    /// Takes a pool without traffic-control blocks out, its timer and blockade state with it.
+    /// Removes a pool without traffic-control blocks, with its timer and blockade state.
     pub(crate) fn remove_pool(&mut self, index: Index) {
         let pool = self.pools.remove(index as usize);
         self.session_blocks[pool.session as usize].pool = NONE;
@@ -214,7 +215,7 @@ impl Store {
         }
     }
 
-    /// TC_Filter_Spec* of a pool's traffic-control block.
+    /// Returns TC_Filter_Spec* of a pool's traffic-control block.
     pub(crate) fn filters_of(&self, pool: Index, tcsb: Index) -> &[FilterSpec] {
         self.pool(pool).filters.get(&tcsb).map_or(&[], |filters| filters)
     }

@@ -1,4 +1,4 @@
-//! The neighbours that state hangs on: met with their first block, forgotten with their last.
+//! Neighbours with state: inserted with their first block, removed with their last.
 
 use alloc::sync::Arc;
 use core::net::IpAddr;
@@ -10,7 +10,7 @@ use super::Store;
 use crate::state::{Block, Index, Neighbor, Origin, Peer};
 
 impl Store {
-    /// Who a peer is.
+    /// Returns the neighbour or application that a peer refers to.
     #[inline]
     pub(crate) fn origin(&self, peer: Peer) -> Origin {
         match peer {
@@ -22,7 +22,7 @@ impl Store {
         }
     }
 
-    /// The neighbour that a peer is, if it is one, and the interface it is behind.
+    /// Returns interface and hop of a peer that is a neighbour.
     #[inline]
     pub(crate) fn neighbor_of(&self, peer: Peer) -> Option<(InterfaceId, RsvpHop)> {
         match self.origin(peer) {
@@ -31,27 +31,27 @@ impl Store {
         }
     }
 
-    /// A peer to be kept in a state block; a neighbour is entered if it is new, and one block more hangs on it.
+    /// Returns a peer for a new state block. Inserts a new neighbour if necessary and counts the block.
     pub(crate) fn find_or_insert_hop(&mut self, origin: Origin, block: Block, now: Time) -> Peer {
         let (interface, hop) = match origin {
             Origin::Neighbor(interface, hop) => (interface, hop),
             Origin::Local(application) => return Peer::Local(application),
         };
-        // Most likely it is the one that made the last block of this kind.
-        let last = self.met[block as usize];
+        // In most cases the same neighbour as for the last block of this kind.
+        let last = self.last_neighbors[block as usize];
         let is_it = |it: &Neighbor| (it.interface, it.address) == (interface, hop.address);
         let index = match self.neighbors.get(last as usize) {
             Some(neighbor) if is_it(neighbor) => last,
             _ => self.obtain_neighbor(interface, hop.address, now),
         };
-        self.met[block as usize] = index;
+        self.last_neighbors[block as usize] = index;
         let neighbor = &mut self.neighbors[index as usize];
-        neighbor.heard = now;
+        neighbor.last_refresh_at = now;
         *neighbor.count(block) += 1;
         Peer::Neighbor { index, lih: hop.lih }
     }
 
-    /// The neighbour with this address behind an interface, entered if it is new.
+    /// Returns the neighbour with this address behind an interface, inserting it if it is new.
     fn obtain_neighbor(&mut self, interface: InterfaceId, address: IpAddr, now: Time) -> Index {
         let neighbors = &mut self.neighbors;
         *self.neighbors_by_address.entry((interface, address)).or_insert_with(|| {
@@ -60,7 +60,7 @@ impl Store {
                 address,
                 senders: 0,
                 reservations: 0,
-                heard: now,
+                last_refresh_at: now,
                 encapsulated: false,
                 adspec: None,
             };
@@ -68,8 +68,8 @@ impl Store {
         })
     }
 
-    /// A block less hangs on a peer; a neighbour without any is forgotten.
-    pub(crate) fn part(&mut self, peer: Peer, block: Block) {
+    /// Counts a block of a peer less; removes a neighbour without blocks.
+    pub(crate) fn release_neighbor(&mut self, peer: Peer, block: Block) {
         let Peer::Neighbor { index, .. } = peer else { return };
         let neighbor = &mut self.neighbors[index as usize];
         *neighbor.count(block) -= 1;
@@ -79,28 +79,33 @@ impl Store {
         }
     }
 
-    /// Notes that a peer gave a sign of life.
+    /// Records the time of a message from a peer.
     #[inline]
-    pub(crate) fn heard(&mut self, peer: Peer, now: Time) {
+    pub(crate) fn note_refresh(&mut self, peer: Peer, now: Time) {
         if let Peer::Neighbor { index, .. } = peer {
-            self.neighbors[index as usize].heard = now;
+            self.neighbors[index as usize].last_refresh_at = now;
         }
     }
 
-    /// The neighbour with this address behind an interface.
+    /// Returns the neighbour with this address behind an interface.
     pub(crate) fn find_neighbor(&self, interface: InterfaceId, address: IpAddr) -> Option<Index> {
         self.neighbors_by_address.get(&(interface, address)).copied()
     }
 
-    /// Notes through what a neighbour speaks, if state hangs on it.
+    /// Records whether a neighbour with state uses UDP encapsulation.
     #[cold]
-    pub(crate) fn speaks(&mut self, interface: InterfaceId, address: IpAddr, encapsulated: bool) {
+    pub(crate) fn set_encapsulated(
+        &mut self,
+        interface: InterfaceId,
+        address: IpAddr,
+        encapsulated: bool,
+    ) {
         if let Some(index) = self.find_neighbor(interface, address) {
             self.neighbors[index as usize].encapsulated = encapsulated;
         }
     }
 
-    /// An ADSPEC to be kept for a sender of a peer: the one that the peer's last sender has, if it is the same.
+    /// Returns the ADSPEC to store for a sender of a peer, shared with the peer's last sender if equal.
     pub(crate) fn keep_adspec(&mut self, peer: Peer, body: Option<&[u8]>) -> Option<Arc<[u8]>> {
         let body = body?;
         let Peer::Neighbor { index, .. } = peer else { return Some(body.into()) };
@@ -113,7 +118,7 @@ impl Store {
         Some(new)
     }
 
-    /// The neighbour that a peer is, if it is one.
+    /// Returns the index of a peer that is a neighbour.
     pub(crate) fn neighbor_index(&self, peer: Peer) -> Option<Index> {
         match peer {
             Peer::Neighbor { index, .. } => Some(index),
@@ -128,9 +133,9 @@ mod tests {
 
     use super::*;
 
-    /// A neighbour's place may become another's, and then is not taken for it.
+    /// The index of a removed neighbour may be reused for another one.
     #[test]
-    fn neighbors_are_told_apart_whatever_places_they_have() {
+    fn reused_index_is_not_taken_for_old_neighbor() {
         let mut store = Store::new(&mut RandomStreams::new(1).stream("hash"));
         let origin = |last: u8| {
             let hop = RsvpHop { address: [192, 0, 2, last].into(), lih: 0 };
@@ -142,7 +147,7 @@ mod tests {
         let first = meet(&mut store, 1);
         assert_eq!(meet(&mut store, 1), first);
         for _ in 0..2 {
-            store.part(first, Block::Sender);
+            store.release_neighbor(first, Block::Sender);
         }
         assert_eq!(meet(&mut store, 2), first, "the place is free");
         let again = meet(&mut store, 1);
@@ -152,7 +157,7 @@ mod tests {
         for (peer, block) in
             [(first, Block::Sender), (again, Block::Sender), (first, Block::Reservation)]
         {
-            store.part(peer, block);
+            store.release_neighbor(peer, block);
         }
         assert!(store.neighbors.is_empty() && store.neighbors_by_address.is_empty());
     }

@@ -1,5 +1,5 @@
-//! Three engines in a row, and the time: a sending host, a router, a receiving host that reserves for whoever sends, and
-//! links that can lose, repeat and delay.
+//! Three engines in a row with virtual time: a sending host, a router, and a receiving host that reserves for any
+//! sender, on links that can lose, duplicate and delay messages.
 //!
 //! ```text
 //!   [ left ] 10.0.1.1 ----- 10.0.1.2 [ middle ] 10.0.2.1 ----- 10.0.2.2 [ right ]
@@ -25,7 +25,7 @@ pub(crate) const LEFT: usize = 0;
 pub(crate) const MIDDLE: usize = 1;
 pub(crate) const RIGHT: usize = 2;
 
-/// How long a message is on its way.
+/// Delay of a message on a link.
 const DELAY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Node {
@@ -68,41 +68,41 @@ impl Node {
     }
 }
 
-/// What may become of a message.
+/// Result of sending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Arrives,
     IsLost,
     ArrivesTwice,
-    /// After those that leave later.
+    /// Delivered after later messages.
     IsLate,
 }
 
-/// A message that left a node, as the test sees it.
+/// A sent message, as the test records it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct SentRecord {
     pub(crate) from: usize,
     pub(crate) at: Time,
     pub(crate) kind: MessageType,
 }
 
-/// A message on its way: to which node, through which of its interfaces.
-type Letter = (usize, InterfaceId, Outgoing, Vec<u8>);
+/// A message in transit: receiving node, its interface, header and octets.
+type InTransit = (usize, InterfaceId, Outgoing, Vec<u8>);
 
 pub(crate) struct Chain {
     pub(crate) nodes: [Node; 3],
     pub(crate) now: Time,
-    pub(crate) fate: Box<dyn FnMut(Sight) -> Fate>,
-    pub(crate) seen: Vec<Sight>,
-    /// Applications at the right whose reservation was confirmed.
+    pub(crate) fate: Box<dyn FnMut(SentRecord) -> Fate>,
+    pub(crate) seen: Vec<SentRecord>,
+    /// Applications of the right node whose reservation was confirmed.
     pub(crate) confirmed: BTreeSet<u64>,
-    /// Applications at the left that know of a reservation.
+    /// Applications of the left node that have got RESV_EVENT.
     pub(crate) reserved: BTreeSet<u64>,
-    /// Whether messages leave in Bundles, where there are several for one neighbour.
+    /// Whether several messages to one neighbour are sent in Bundles.
     pub(crate) bundles: bool,
-    /// What each node wants done next.
+    /// Pending effects of each node.
     effects: [Effects<Event>; 3],
-    under_way: BTreeMap<(Time, u64), Letter>,
+    under_way: BTreeMap<(Time, u64), InTransit>,
     entered: u64,
 }
 
@@ -135,13 +135,13 @@ impl Chain {
         middle
     }
 
-    /// The router starts anew, and knows nothing.
+    /// Replaces the router by a new one without state.
     pub(crate) fn restart_middle(&mut self, seed: u64) {
         self.nodes[MIDDLE] = Chain::middle(self.nodes[MIDDLE].config.clone(), seed);
     }
 
-    /// Random losses, repetitions and delays, each with this probability in percent.
-    pub(crate) fn disturb(&mut self, seed: u64, percent: u64) {
+    /// Random losses, duplicates and delays, each with this probability in percent.
+    pub(crate) fn set_random_faults(&mut self, seed: u64, percent: u64) {
         let mut dice: Stream = RandomStreams::new(seed).stream("fate");
         self.fate = Box::new(move |_| match dice.next_u64() % 100 {
             n if n < percent => Fate::IsLost,
@@ -151,12 +151,12 @@ impl Chain {
         });
     }
 
-    /// The right waits for session `number`, and the left begins to send.
+    /// Opens session `number`: the right waits for it, and the left starts to send.
     pub(crate) fn open(&mut self, number: u16) {
         self.open_together([number]);
     }
 
-    /// The same for several at once.
+    /// Opens several sessions at once.
     pub(crate) fn open_together(&mut self, numbers: impl IntoIterator<Item = u16>) {
         for number in numbers {
             let application = Application(number.into());
@@ -168,29 +168,29 @@ impl Chain {
             let send = Command::Sender { application, template, tspec, ttl: 63 };
             self.engine_handles(LEFT, Input::Command(send));
         }
-        self.carry_out(RIGHT);
-        self.carry_out(LEFT);
+        self.execute_effects(RIGHT);
+        self.execute_effects(LEFT);
     }
 
-    /// One end gives session `number` up.
+    /// Closes session `number` at one end.
     pub(crate) fn close(&mut self, node: usize, number: u16) {
         self.close_together(node, [number]);
     }
 
-    /// The same for several at once.
+    /// Closes several sessions at one end at once.
     pub(crate) fn close_together(&mut self, node: usize, numbers: impl IntoIterator<Item = u16>) {
         for number in numbers {
             let release = Command::Release { application: Application(number.into()) };
             self.engine_handles(node, Input::Command(release));
             if node == LEFT {
-                // Who leaves is not told what it leaves behind.
+                // The end that closes gets no RESV_EVENT about it.
                 self.reserved.remove(&number.into());
             }
         }
-        self.carry_out(node);
+        self.execute_effects(node);
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn pass(&mut self, duration: Duration) {
         let end = self.now + duration;
         loop {
@@ -214,7 +214,7 @@ impl Chain {
         self.now = end;
     }
 
-    /// Everything that is there now arrives, and what it brings about at a node leaves together.
+    /// Delivers all messages that are due; the resulting messages of a node are sent together.
     fn deliver(&mut self) {
         while let Some(arrival) = self.under_way.first_entry()
             && arrival.key().0 <= self.now
@@ -232,13 +232,13 @@ impl Chain {
             self.engine_handles(node, Input::Datagram(datagram));
         }
         for node in [LEFT, MIDDLE, RIGHT] {
-            self.carry_out(node);
+            self.execute_effects(node);
         }
     }
 
     fn handle(&mut self, at: usize, input: Input<'_, Command>) {
         self.engine_handles(at, input);
-        self.carry_out(at);
+        self.execute_effects(at);
     }
 
     fn engine_handles(&mut self, at: usize, input: Input<'_, Command>) {
@@ -251,8 +251,8 @@ impl Chain {
         node.engine.handle(self.now, input, context, &mut self.effects[at]);
     }
 
-    /// Does what a node wants done, and what follows from that.
-    fn carry_out(&mut self, at: usize) {
+    /// Executes the effects of a node, and their consequences.
+    fn execute_effects(&mut self, at: usize) {
         while !self.effects[at].is_empty() {
             let mut out = std::mem::take(&mut self.effects[at]);
             let node = &mut self.nodes[at];
@@ -261,15 +261,15 @@ impl Chain {
             }
             for effect in out.iter() {
                 match effect {
-                    Effect::Send(how, range) => self.leave(at, *how, out.octets(range)),
-                    Effect::Notify(event) => self.happen(at, event),
+                    Effect::Send(how, range) => self.transmit(at, *how, out.octets(range)),
+                    Effect::Notify(event) => self.record_event(at, event),
                     _ => {}
                 }
             }
         }
     }
 
-    fn happen(&mut self, at: usize, event: &Event) {
+    fn record_event(&mut self, at: usize, event: &Event) {
         match event {
             Event::Path { application, template, .. } if at == RIGHT => {
                 let request =
@@ -291,16 +291,16 @@ impl Chain {
         }
     }
 
-    fn leave(&mut self, from: usize, how: Outgoing, octets: &[u8]) {
+    fn transmit(&mut self, from: usize, how: Outgoing, octets: &[u8]) {
         let message = Message::parse(octets).expect("what we send can be read");
-        let sight = Sight { from, at: self.now, kind: message.body.message_type() };
+        let sight = SentRecord { from, at: self.now, kind: message.body.message_type() };
         self.seen.push(sight);
         if let Body::Bundle(bundle) = message.body {
             assert!(octets.len() <= 1_480, "a packet of the link holds it");
             assert!(bundle.iter().count() > 1, "no need for one");
             self.seen.extend(bundle.iter().map(|octets| {
                 let message = Message::parse(octets).expect("what we send can be read");
-                Sight { kind: message.body.message_type(), ..sight }
+                SentRecord { kind: message.body.message_type(), ..sight }
             }));
         }
         let routed = || self.nodes[from].routes.lookup_interface(how.destination);
@@ -332,17 +332,17 @@ impl Chain {
         })
     }
 
-    /// How many messages of a kind were sent since `since`.
+    /// Number of messages of a type sent since `since`.
     pub(crate) fn count(&self, kind: MessageType, since: Time) -> usize {
         self.seen.iter().filter(|sight| sight.at >= since && sight.kind == kind).count()
     }
 }
 
-trait Way {
+trait InterfaceLookup {
     fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId;
 }
 
-impl Way for RouteTable {
+impl InterfaceLookup for RouteTable {
     fn lookup_interface(&self, destination: std::net::IpAddr) -> InterfaceId {
         earmark_core::Routes::lookup(self, destination).expect("there is a route").interface
     }

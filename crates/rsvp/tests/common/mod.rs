@@ -1,4 +1,4 @@
-//! A bench for one engine: a router between two links (or a host at the end of one), virtual time, and messages in
+//! Test bench of one engine: a router between two links (or a host at the end of one), virtual time, and messages as
 //! values instead of octets.
 //!
 //! ```text
@@ -29,7 +29,7 @@ pub const SENDER: &str = "10.0.0.1";
 pub const RECEIVER: &str = "10.0.9.9";
 pub const ETH1: InterfaceId = InterfaceId(1);
 pub const ETH2: InterfaceId = InterfaceId(2);
-/// A third link, where there is one: between 10.0.3.1, the engine's, and 10.0.3.2.
+/// A third link, if added: between 10.0.3.1, the engine's, and 10.0.3.2.
 pub const ETH3: InterfaceId = InterfaceId(3);
 
 pub fn ip(text: &str) -> IpAddr {
@@ -45,7 +45,7 @@ pub struct Bench {
     pub now: Time,
 }
 
-/// What one input brought about, with messages as octets.
+/// Effects of one input, with messages as octets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Sent(Outgoing, Vec<u8>),
@@ -86,7 +86,7 @@ pub fn receiver() -> Bench {
     bench
 }
 
-/// A host at the sending end: `SENDER` is its address on eth1, and everything goes out through eth2.
+/// A host at the sending end: `SENDER` is its address on eth1, and the default route is through eth2.
 pub fn sender() -> Bench {
     let mut bench = router();
     bench.interfaces.remove(ETH1);
@@ -156,9 +156,9 @@ impl Bench {
         self.handle(Input::Host(event))
     }
 
-    /// A message arrives as its kind travels: those for every node with router alert, to where they go in the end.
-    /// A Resv or ResvTear that names an interface by its index names it by its handle, as a neighbour would.
-    pub fn arrives(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
+    /// Delivers a message in the way of its type: those for every node with router alert to the final destination. A
+    /// Resv or ResvTear whose LIH is an interface index gets the real handle, as from a neighbour.
+    pub fn receive(&mut self, interface: InterfaceId, mut body: Body<'_>) -> Vec<Outcome> {
         if let Body::Resv(Resv { hop, .. }) | Body::ResvTear(ResvTear { hop, .. }) = &mut body
             && hop.lih <= ETH3.0
         {
@@ -174,10 +174,10 @@ impl Bench {
             }
         };
         let octets = octets(body, ttl);
-        self.octets_arrive(interface, destination, ttl, &octets)
+        self.receive_octets(interface, destination, ttl, &octets)
     }
 
-    pub fn octets_arrive(
+    pub fn receive_octets(
         &mut self,
         interface: InterfaceId,
         destination: IpAddr,
@@ -201,7 +201,7 @@ impl Bench {
         self.handle(Input::Datagram(datagram))
     }
 
-    /// Lets time pass, timer by timer.
+    /// Advances the time, timer by timer.
     pub fn pass(&mut self, duration: Duration) -> Vec<Outcome> {
         let end = self.now + duration;
         let mut outcomes = Vec::new();
@@ -213,13 +213,13 @@ impl Bench {
         outcomes
     }
 
-    /// What is held on eth2.
+    /// Bandwidth held on eth2.
     pub fn held(&self) -> Rate {
         self.ledger.link(ETH2).expect("eth2 is a link").held
     }
 }
 
-/// The octets of a message.
+/// Octets of a message.
 pub fn octets(body: Body<'_>, send_ttl: u8) -> Vec<u8> {
     let message = Message::new(send_ttl, body);
     let mut octets = vec![0xa5; message.buffer_len()];
@@ -227,7 +227,7 @@ pub fn octets(body: Body<'_>, send_ttl: u8) -> Vec<u8> {
     octets
 }
 
-/// The messages among what came about, read again.
+/// Sent messages among the outcomes, parsed.
 pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message<'_>)> {
     outcomes
         .iter()
@@ -240,7 +240,7 @@ pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message<'_>)> {
         .collect()
 }
 
-/// The events among what came about.
+/// Events among the outcomes.
 pub fn events(outcomes: &[Outcome]) -> Vec<Event> {
     let event = |outcome: &Outcome| match outcome {
         Outcome::Event(event) => Some(event.clone()),
@@ -257,7 +257,7 @@ pub fn template() -> SenderTemplate {
     FilterSpec { source: ip(SENDER), selector: SourceSelector::Port(4000) }
 }
 
-/// `mbps` Mbit/s with room for two packets of 1 500 octets.
+/// `mbps` Mbit/s with a bucket of two packets of 1 500 octets.
 pub fn tspec(mbps: u32) -> SenderTspec {
     TokenBucket {
         rate: mbps as f32 * 125_000.0,
@@ -279,8 +279,8 @@ pub fn adspec() -> Vec<u8> {
     body
 }
 
-/// The Path of a sender of up to 20 Mbit/s in packets of any size, which leaves it to its receivers how much is reserved;
-/// from the upstream neighbour, refreshed every 30 s.
+/// Path of a sender of up to 20 Mbit/s in packets of any size, so that receivers determine the reservation; from the
+/// upstream neighbour, refreshed every 30 s.
 pub fn path() -> Path<'static> {
     Path {
         session: session(),
@@ -304,7 +304,7 @@ pub fn flow(mbps: u32) -> FixedFilterFlow {
     FixedFilterFlow { flowspec: Some(flowspec(mbps)), filter: template() }
 }
 
-/// The Resv of the downstream neighbour for these flows.
+/// Resv of the downstream neighbour for these flows.
 pub fn resv(flows: &[FixedFilterFlow]) -> Resv<'_> {
     Resv {
         session: session(),

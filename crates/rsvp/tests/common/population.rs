@@ -1,4 +1,4 @@
-//! A router with many sessions, for measuring: each with a destination and a sender of its own, an ADSPEC, and a
+//! A router with many sessions, for measurements: each with a destination and a sender of its own, an ADSPEC, and a
 //! reservation of 64 kbit/s.
 #![allow(dead_code, unreachable_pub)]
 
@@ -19,7 +19,7 @@ use earmark_wire::rsvp::{
     ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
 };
 
-/// The number of the session whose destination is a group, 239.1.1.1.
+/// Number of the session whose destination is a group, 239.1.1.1.
 pub const GROUP: u32 = 0xef01_0101 - 0x0a00_0000;
 
 const UPSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -27,7 +27,7 @@ const DOWNSTREAM: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2));
 
 /// Message type of a summary refresh (RFC 2961 section 5.2).
 const SREFRESH: u8 = 15;
-/// The life of the neighbours.
+/// Epoch of the neighbours.
 const EPOCH: u32 = 1;
 
 const TSPEC: SenderTspec = TokenBucket {
@@ -38,7 +38,7 @@ const TSPEC: SenderTspec = TokenBucket {
     max_packet_size: 1_500,
 };
 
-/// The router, and room for what it does.
+/// The router, and buffers for its effects.
 pub struct Population {
     engine: Rsvp,
     interfaces: Interfaces,
@@ -50,7 +50,7 @@ pub struct Population {
 }
 
 impl Population {
-    /// A router with `sessions` reserved sessions, numbered from 0.
+    /// Creates a router with `sessions` reserved sessions, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();
         for number in 0..sessions {
@@ -64,20 +64,20 @@ impl Population {
         population
     }
 
-    /// Likewise, between neighbours that take part in refresh reduction and have acknowledged everything, so that all is
-    /// refreshed by number. Set-ups come at 10 000 a second.
+    /// Creates a router with `sessions` reserved sessions between neighbours with refresh reduction that have
+    /// acknowledged everything, so that summary refreshes refresh all. Sessions are set up at 10 000 a second.
     pub fn reduced(sessions: u32) -> Population {
         let mut population = Population::empty();
-        // Neighbours show what they can do; to acknowledge something of another life means nothing.
+        // Neighbours show their capabilities; the acknowledgement of an unknown epoch has no other effect.
         let nothing = [MessageId { flags: 0, epoch: u32::MAX >> 8, id: 0 }];
         population.acknowledge(&nothing);
         for number in 0..sessions {
-            let mut told = Vec::new();
+            let mut message_ids = Vec::new();
             for arrival in [population.path(number), population.resv(number)] {
-                population.handle(&arrival.named(number));
-                told.extend(population.names_sent());
+                population.handle(&arrival.with_message_id(number));
+                message_ids.extend(population.names_sent());
             }
-            population.acknowledge(&told);
+            population.acknowledge(&message_ids);
             population.pass(Duration::from_micros(100));
         }
         population.pass(Duration::from_secs(8));
@@ -92,14 +92,14 @@ impl Population {
         population
     }
 
-    /// Both neighbours acknowledge all this, each what was for it; the rest it has never heard of.
+    /// Both neighbours acknowledge all identifiers; those that were not sent to them have no effect.
     fn acknowledge(&mut self, names: &[MessageId]) {
         for neighbor in [UPSTREAM, DOWNSTREAM] {
             self.handle(&Arrival::acknowledging(neighbor, names));
         }
     }
 
-    /// Names of what was sent last.
+    /// MESSAGE_IDs of the last sent messages.
     fn names_sent(&self) -> Vec<MessageId> {
         let messages = self.out.iter().filter_map(|effect| match effect {
             Effect::Send(_, range) => Message::parse(self.out.octets(range)).ok(),
@@ -108,7 +108,7 @@ impl Population {
         messages.filter_map(|message| message.message_id).collect()
     }
 
-    /// Lets time pass, timer by timer; gives the summary refreshes that leave meanwhile.
+    /// Advances the time, timer by timer; returns the summary refreshes sent meanwhile.
     pub fn pass(&mut self, duration: Duration) -> Vec<Vec<u8>> {
         let end = self.now + duration;
         let mut summaries = Vec::new();
@@ -126,13 +126,13 @@ impl Population {
         summaries
     }
 
-    /// Lets time pass until what is due next is due, without doing it.
+    /// Advances the time to the next deadline, without handling it.
     pub fn wait(&mut self) {
         let (at, _) = self.engine.next_deadline().expect("summaries are due");
         self.now = self.now.max(at);
     }
 
-    /// What is due is done.
+    /// Handles the due timers.
     #[inline(never)]
     pub fn expire(&mut self) -> usize {
         let context = &mut Context {
@@ -145,7 +145,7 @@ impl Population {
         self.out.len()
     }
 
-    /// A summary of the previous hop that refreshes the Paths of these sessions.
+    /// Summary refresh of the previous hop for the Paths of these sessions.
     pub fn summary(&self, sessions: impl Iterator<Item = u32>) -> Arrival {
         let ids: Vec<u32> = sessions.collect();
         let names = RefreshNames::Messages(List::Items(&ids));
@@ -154,7 +154,7 @@ impl Population {
         Arrival::of(UPSTREAM, Message::new(62, body))
     }
 
-    /// The router before anybody came.
+    /// Creates the router without sessions.
     pub fn empty() -> Population {
         let mut population = Population {
             engine: Rsvp::new(Config::default(), &RandomStreams::new(1)),
@@ -176,7 +176,8 @@ impl Population {
         population
     }
 
-    /// A router that hands the data of a [`GROUP`] on through so many interfaces, the first of which is eth2.
+    /// Creates a router that forwards the data of a [`GROUP`] through this number of interfaces, the first of which is
+    /// eth2.
     pub fn forked(links: u32) -> Population {
         let mut population = Population::empty();
         for link in 1..links {
@@ -206,12 +207,12 @@ impl Population {
         self.ledger.set_link(id, LinkCapacity { bandwidth, reservable: bandwidth, mtu });
     }
 
-    /// The Path of session `number`.
+    /// Path of session `number`.
     pub fn path(&self, number: u32) -> Arrival {
         self.path_from(number, 4000)
     }
 
-    /// The Path of another sender of session `number`, by its port.
+    /// Path of another sender of session `number`, by its port.
     pub fn path_from(&self, number: u32, port: u16) -> Arrival {
         let (session, template) = names(number);
         let template = FilterSpec { selector: SourceSelector::Port(port), ..template };
@@ -225,7 +226,7 @@ impl Population {
         Arrival::new(InterfaceId(1), template.source, session.destination, Body::Path(path))
     }
 
-    /// The PathTear of session `number`.
+    /// PathTear of session `number`.
     pub fn path_tear(&self, number: u32) -> Arrival {
         let (session, template) = names(number);
         let tear = PathTear {
@@ -238,20 +239,20 @@ impl Population {
         Arrival::new(InterfaceId(1), template.source, session.destination, Body::PathTear(tear))
     }
 
-    /// The Resv for session `number`.
+    /// Resv for session `number`.
     pub fn resv(&self, number: u32) -> Arrival {
         let (_, filter) = names(number);
         let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
         self.resv_for(number, FlowDescriptors::FixedFilter(List::Items(&[flow])))
     }
 
-    /// What takes the Resv for session `number` back.
+    /// ResvTear for session `number`.
     pub fn resv_tear(&self, number: u32) -> Arrival {
         self.resv(number).taken_back()
     }
 
-    /// The Resv with which a next hop asks in shared-explicit style for the sender of the [`GROUP`]: the one of this number
-    /// behind the interface of this number, both counted from 0.
+    /// Resv of a next hop in shared-explicit style for the sender of the [`GROUP`]: host number `host` behind interface
+    /// number `link`, both counted from 0.
     pub fn group_resv(&self, link: u32, host: u8) -> Arrival {
         let filters = [names(GROUP).1];
         let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
@@ -260,7 +261,7 @@ impl Population {
         self.resv_from(InterfaceId(2 + link), address.into(), GROUP, flows)
     }
 
-    /// The Resv with which the senders of session `number` on these ports share a reservation.
+    /// Resv for a reservation that the senders of session `number` on these ports share.
     pub fn shared_resv(&self, number: u32, ports: &[u16]) -> Arrival {
         let (_, filter) = names(number);
         let on = |&port: &u16| FilterSpec { selector: SourceSelector::Port(port), ..filter };
@@ -269,7 +270,7 @@ impl Population {
         self.resv_for(number, FlowDescriptors::SharedExplicit(flowspec, List::Items(&filters)))
     }
 
-    /// The Resv with which all senders of session `number` share a reservation.
+    /// Resv for a reservation that all senders of session `number` share.
     pub fn wildcard_resv(&self, number: u32) -> Arrival {
         let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
         self.resv_for(number, FlowDescriptors::Wildcard(flowspec))
@@ -305,7 +306,7 @@ impl Population {
         self.out.clear();
     }
 
-    /// One message, all its consequences; gives how many there were.
+    /// Handles one message with all its consequences; returns their number.
     #[inline(never)]
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         let context = &mut Context {
@@ -319,7 +320,7 @@ impl Population {
     }
 }
 
-/// A message on its way in.
+/// A message to be received.
 pub struct Arrival {
     interface: InterfaceId,
     source: IpAddr,
@@ -332,15 +333,15 @@ impl Arrival {
         Arrival::write(interface, source, destination, &Message::new(62, body))
     }
 
-    /// This message under a number, of a node that takes part in refresh reduction.
-    fn named(&self, id: u32) -> Arrival {
+    /// Returns this message with MESSAGE_ID and the flag of refresh reduction.
+    fn with_message_id(&self, id: u32) -> Arrival {
         let message = Message::parse(&self.octets).expect("it was written");
         let message_id = Some(MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id });
         let message = Message { flags: Message::REFRESH_REDUCTION, message_id, ..message };
         Arrival::write(self.interface, self.source, self.destination, &message)
     }
 
-    /// The ResvTear that takes this Resv back.
+    /// Returns the ResvTear for this Resv.
     fn taken_back(&self) -> Arrival {
         let message = Message::parse(&self.octets).expect("it was written");
         let Body::Resv(resv) = message.body else { panic!("a Resv: {message:?}") };
@@ -349,7 +350,7 @@ impl Arrival {
         Arrival::new(self.interface, self.source, self.destination, Body::ResvTear(tear))
     }
 
-    /// A neighbour acknowledges messages of these names.
+    /// Ack message of a neighbour for these MESSAGE_IDs.
     fn acknowledging(neighbor: IpAddr, names: &[MessageId]) -> Arrival {
         let kind = AcknowledgementKind::Ack;
         let names: Vec<Acknowledgement> = names
@@ -360,7 +361,7 @@ impl Arrival {
         Arrival::of(neighbor, Message { acknowledgements, ..Message::new(62, Body::Ack) })
     }
 
-    /// A message of a neighbour that takes part in refresh reduction, to this router.
+    /// Message to this router from a neighbour with refresh reduction.
     fn of(neighbor: IpAddr, message: Message<'_>) -> Arrival {
         let (interface, here) = match neighbor {
             UPSTREAM => (InterfaceId(1), Ipv4Addr::new(192, 0, 2, 2)),

@@ -1,4 +1,4 @@
-//! Reservations that senders share, a router whose groups branch, and what came of it in short words.
+//! Shared reservations, a router with multicast branches, and outcomes as short texts.
 #![allow(dead_code, unreachable_pub)]
 
 use earmark_core::{Flow, InterfaceId, MulticastRoute};
@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{
 
 use crate::common::*;
 
-/// The code of [`ErrorCode::AdmissionControlFailure`] for too little bandwidth.
+/// Error value of [`ErrorCode::AdmissionControlFailure`] for too little bandwidth.
 pub const BANDWIDTH: u16 = 2;
 
 /// A sender of the host `SENDER`, by its port.
@@ -17,29 +17,29 @@ pub fn sender_on(port: u16) -> FilterSpec {
     FilterSpec { selector: SourceSelector::Port(port), ..template() }
 }
 
-/// The Path of such a sender from the upstream neighbour.
+/// Path of such a sender from the upstream neighbour.
 pub fn path_of(template: FilterSpec) -> Path<'static> {
     Path { sender: SenderDescriptor { template, ..path().sender }, ..path() }
 }
 
-/// The Resv of the downstream neighbour in the shared-explicit style.
+/// Resv of the downstream neighbour in the shared-explicit style.
 pub fn shared(mbps: u32, filters: &[FilterSpec]) -> Resv<'_> {
     let flows = FlowDescriptors::SharedExplicit(Some(flowspec(mbps)), List::Items(filters));
     Resv { flows, ..resv(&[]) }
 }
 
-/// The Resv of the downstream neighbour in the wildcard style.
+/// Resv of the downstream neighbour in the wildcard style.
 pub fn wildcard(mbps: u32) -> Resv<'static> {
     Resv { flows: FlowDescriptors::Wildcard(Some(flowspec(mbps))), ..resv(&[]) }
 }
 
-/// What takes a request back.
+/// ResvTear for a request.
 pub fn tear_of(resv: Resv<'_>) -> ResvTear<'_> {
     let Resv { session, hop, scope, carried, flows, .. } = resv;
     ResvTear { session, hop, scope, carried, flows }
 }
 
-/// The upstream neighbour had too little bandwidth for this.
+/// ResvErr of the upstream neighbour for too little bandwidth.
 pub fn failure_of(resv: Resv<'_>) -> ResvErr<'_> {
     let (node, code) = (ip(UPSTREAM), ErrorCode::AdmissionControlFailure);
     ResvErr {
@@ -52,7 +52,7 @@ pub fn failure_of(resv: Resv<'_>) -> ResvErr<'_> {
     }
 }
 
-/// The packets of a sender of [`session`].
+/// Flow of a sender of [`session`].
 pub fn flow_of(template: FilterSpec) -> Flow {
     Flow {
         destination: session().destination,
@@ -70,7 +70,7 @@ pub fn group() -> Session {
     Session { destination: ip("239.1.1.1"), ..session() }
 }
 
-/// A message about [`group`] that was one about [`session`].
+/// Changes a message about [`session`] into one about [`group`].
 pub fn to_group(body: Body<'_>) -> Body<'_> {
     match body {
         Body::Path(path) => Body::Path(Path { session: group(), ..path }),
@@ -79,14 +79,14 @@ pub fn to_group(body: Body<'_>) -> Body<'_> {
     }
 }
 
-/// A router with eth3 as well, where nothing is known of any group yet.
+/// A router with eth3 as well, without any multicast route.
 pub fn fork() -> Bench {
     let mut bench = router();
     bench.add_interface(ETH3, "10.0.3.1");
     bench
 }
 
-/// What a source sends to [`group`] comes in through one interface and leaves through these.
+/// Adds the route from a source to [`group`]: incoming interface and outgoing ones.
 pub fn branch(bench: &mut Bench, source: &str, incoming: InterfaceId, outgoing: &[InterfaceId]) {
     bench.routes.insert_multicast(MulticastRoute {
         source: Some(ip(source)),
@@ -96,9 +96,9 @@ pub fn branch(bench: &mut Bench, source: &str, incoming: InterfaceId, outgoing: 
     });
 }
 
-/// The messages among what came about: `Path through eth2`; `Resv to 10.0.1.1: SE 2 of 4000 4001`, which is the style,
-/// Mbit/s, and the senders' ports; `WF 2 scope 10.0.0.1`.
-pub fn told(outcomes: &[Outcome]) -> Vec<String> {
+/// Sent messages among the outcomes as text: `Path through eth2`; `Resv to 10.0.1.1: SE 2 of 4000 4001`, which is the
+/// style, Mbit/s, and the senders' ports; `WF 2 scope 10.0.0.1`.
+pub fn sent_texts(outcomes: &[Outcome]) -> Vec<String> {
     let say = |(how, message): &(earmark_core::Outgoing, earmark_wire::rsvp::Message<'_>)| {
         let name = message.body.message_type().name();
         let (flows, scope) = match message.body {
@@ -110,7 +110,7 @@ pub fn told(outcomes: &[Outcome]) -> Vec<String> {
                 return format!("{name}{}", through.unwrap_or_default());
             }
         };
-        let mut text = format!("{name} to {}: {}", how.destination, in_words(&flows));
+        let mut text = format!("{name} to {}: {}", how.destination, flows_text(&flows));
         if let Some(scope) = scope {
             let scope: Vec<String> = scope.iter().map(|address| address.to_string()).collect();
             text += &format!(" scope {}", scope.join(" "));
@@ -120,7 +120,7 @@ pub fn told(outcomes: &[Outcome]) -> Vec<String> {
     sent(outcomes).iter().map(say).collect()
 }
 
-fn in_words(flows: &FlowDescriptors<'_>) -> String {
+fn flows_text(flows: &FlowDescriptors<'_>) -> String {
     let (style, flowspec, filters): (_, _, Vec<FilterSpec>) = match flows {
         FlowDescriptors::Wildcard(flowspec) => return format!("WF {}", mbps(flowspec)),
         FlowDescriptors::SharedExplicit(flowspec, filters) => {

@@ -1,4 +1,4 @@
-//! Keys, signatures and neighbours that sign, for tests of integrity.
+//! Keys, signatures and signing neighbours for tests of message integrity.
 #![allow(dead_code, unreachable_pub)]
 
 use earmark_core::Time;
@@ -26,7 +26,7 @@ pub fn key(id: u64, algorithm: Algorithm) -> Key {
     }
 }
 
-/// Both interfaces secured, nobody challenged.
+/// Settings with both interfaces secured and without challenges.
 pub fn settings(keys: Vec<Key>) -> Settings {
     Settings {
         interfaces: ["eth1", "eth2"].map(|name| (name.to_owned(), Secured::Both)).into(),
@@ -45,7 +45,7 @@ pub fn router_with_key() -> Bench {
     secured(settings(vec![key(KEY, Algorithm::HmacSha256)]))
 }
 
-/// How a test signs: HMAC-SHA-256 over a message with zeros for digest and checksum.
+/// Signer of test messages: HMAC-SHA-256 over a message with zeros for digest and checksum.
 #[derive(Clone, Copy)]
 pub struct Signer {
     pub key: u64,
@@ -82,7 +82,7 @@ pub fn dropped(outcomes: &[Outcome]) -> Vec<DropReason> {
     events(outcomes).iter().filter_map(reason).collect()
 }
 
-/// What is sent must have a right digest: its key and sequence number.
+/// Key Identifier and sequence number of a sent message, whose digest must be valid.
 pub fn signature(octets: &[u8]) -> Option<(u64, u64)> {
     let message = Message::parse(octets).expect("what we send can be read");
     let integrity = message.integrity?;
@@ -106,6 +106,6 @@ pub fn path_octets() -> Vec<u8> {
     octets(Body::Path(path()), 63)
 }
 
-pub fn path_arrives(bench: &mut Bench, octets: &[u8]) -> Vec<Outcome> {
-    bench.octets_arrive(ETH1, ip(RECEIVER), 63, octets)
+pub fn receive_path(bench: &mut Bench, octets: &[u8]) -> Vec<Outcome> {
+    bench.receive_octets(ETH1, ip(RECEIVER), 63, octets)
 }

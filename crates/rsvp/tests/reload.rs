@@ -1,8 +1,8 @@
-//! Settings that change while the engine runs: new work meets the new ones, and what stands stays.
+//! Settings that change while the engine runs: new work is subject to the new ones, and existing state stays.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Rate};
@@ -12,10 +12,10 @@ use earmark_rsvp::{Command, Config, Renewal, limits, policy, proxy};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Dscp, ErrorCode, Path, PathErr, PathTear, Resv, ResvErr, Session,
 };
-use naming::*;
+use message_ids::*;
 
-/// The settings are the default ones from now on, but for some.
-fn renew(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
+/// Replaces the settings by the default ones with some changes.
+fn reload(bench: &mut Bench, change: impl FnOnce(&mut Renewal)) -> Vec<Outcome> {
     let mut renewal = Renewal::from(Config::default());
     change(&mut renewal);
     bench.command(Command::Renew(Box::new(renewal)))
@@ -25,17 +25,17 @@ fn session_to(port: u16) -> Session {
     Session { port, ..session() }
 }
 
-/// A Path arrives; gives the error that answers it.
+/// Handles a Path; returns the error that answers it.
 fn announce(bench: &mut Bench, port: u16) -> Option<ErrorCode> {
     let path = Path { session: session_to(port), ..path() };
-    error(&bench.arrives(ETH1, Body::Path(path)))
+    error(&bench.receive(ETH1, Body::Path(path)))
 }
 
-/// A Resv arrives; gives the error that answers it.
+/// Handles a Resv; returns the error that answers it.
 fn ask(bench: &mut Bench, port: u16, mbps: u32) -> Option<ErrorCode> {
     let flows = [flow(mbps)];
     let resv = Resv { session: session_to(port), ..resv(&flows) };
-    error(&bench.arrives(ETH2, Body::Resv(resv)))
+    error(&bench.receive(ETH2, Body::Resv(resv)))
 }
 
 fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
@@ -47,15 +47,15 @@ fn error(outcomes: &[Outcome]) -> Option<ErrorCode> {
     })
 }
 
-/// Two senders with reservations are there when the limit becomes one.
+/// Two senders with reservations exist when the limit becomes one.
 #[test]
-fn limits_are_for_new_work() {
+fn reduced_limit_keeps_existing_state() {
     let mut bench = router();
     for port in [1, 2] {
         assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
     }
     let limits = limits::Settings { per_neighbor: Some(1), ..limits::Settings::default() };
-    assert_eq!(renew(&mut bench, |new| new.limits = limits), []);
+    assert_eq!(reload(&mut bench, |new| new.limits = limits), []);
     for port in [1, 2] {
         assert_eq!((announce(&mut bench, port), ask(&mut bench, port, 1)), (None, None));
     }
@@ -63,15 +63,15 @@ fn limits_are_for_new_work() {
     assert_eq!(announce(&mut bench, 3), Some(ErrorCode::RsvpSystemError));
     assert_eq!((bench.engine.population(), bench.held()), ((2, 2, 2), Rate::from_mbps(3)));
 
-    assert_eq!(renew(&mut bench, |new| new.max_sessions = 3), []);
+    assert_eq!(reload(&mut bench, |new| new.max_sessions = 3), []);
     assert_eq!((announce(&mut bench, 3), ask(&mut bench, 3, 1)), (None, None));
     assert_eq!(announce(&mut bench, 4), Some(ErrorCode::RsvpSystemError));
 }
 
-/// What was granted counts on when the limit of its rule changes, and when the rule moves; a rule that refuses leaves what
-/// stands alone.
+/// A grant stays in its account when the limit of its rule changes, and when the rule moves; a rule that refuses leaves
+/// existing reservations.
 #[test]
-fn rules_that_change_go_on_counting() {
+fn changed_rule_keeps_its_account() {
     let from =
         |range: &str| Rule { sources: vec![range.parse().expect("a range")], ..Rule::default() };
     let total = |mbps| Rule { total: Some(Rate::from_mbps(mbps)), ..from("10.0.0.0/24") };
@@ -86,25 +86,24 @@ fn rules_that_change_go_on_counting() {
     for port in 1..=4 {
         announce(&mut bench, port);
     }
-    renew(&mut bench, rules(&[total(2)]));
+    reload(&mut bench, rules(&[total(2)]));
     assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 2, 1)), (None, refused));
-    renew(&mut bench, rules(&[from("10.7.0.0/24"), total(3)]));
+    reload(&mut bench, rules(&[from("10.7.0.0/24"), total(3)]));
     assert_eq!((ask(&mut bench, 2, 1), ask(&mut bench, 3, 1)), (None, refused));
     let none = Rule { action: Action::Refuse, ..from("10.0.0.0/24") };
-    renew(&mut bench, rules(&[none]));
+    reload(&mut bench, rules(&[none]));
     assert_eq!((ask(&mut bench, 1, 2), ask(&mut bench, 3, 1)), (None, refused));
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    renew(&mut bench, rules(&[total(4)]));
+    reload(&mut bench, rules(&[total(4)]));
     assert_eq!((ask(&mut bench, 3, 1), ask(&mut bench, 4, 1)), (None, refused));
-    renew(&mut bench, rules(&[]));
+    reload(&mut bench, rules(&[]));
     assert_eq!(ask(&mut bench, 4, 1), None);
 }
 
-/// A proxy that is named begins to answer the senders that are there; one that is named no more ends what it began, and
-/// nobody else's.
+/// A new proxy also answers existing senders; a removed one ends its own reservations, and no others.
 #[test]
-fn receivers_are_answered_for_as_the_settings_say() {
-    let (mut bench, first, _) = settled();
+fn changed_receiver_proxies_update_reservations() {
+    let (mut bench, first, _) = acknowledged_router();
     assert_eq!(bench.held(), Rate::from_mbps(2));
     announce(&mut bench, 7);
     let behind_eth2 = ReceiverProxy {
@@ -114,23 +113,23 @@ fn receivers_are_answered_for_as_the_settings_say() {
         ..ReceiverProxy::default()
     };
     let receivers = vec![behind_eth2];
-    renew(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
+    reload(&mut bench, |new| new.proxies = proxy::Settings { receivers, ..Default::default() });
     let outcomes = bench.pass(3 * SECOND);
     assert_eq!(bench.held(), Rate::from_mbps(3));
-    // Refused answers are tried again with refreshes, so there are some from now on.
+    // Refused answers are retried with refreshes, so there are refresh messages from now on.
     let sent = sent(&outcomes);
     let paths = sent.iter().filter(|(_, message)| matches!(message.body, Body::Path(_)));
     assert_eq!(paths.clone().count(), 2);
     assert!(paths.clone().all(|(_, message)| message.message_id.is_none()), "{first:?}");
 
-    renew(&mut bench, |_| {});
+    reload(&mut bench, |_| {});
     bench.pass(3 * SECOND);
     assert_eq!(bench.held(), Rate::from_mbps(2));
 }
 
-/// Who stays is not interrupted, who changes is announced anew, who goes is taken back, who comes is announced.
+/// Unchanged senders are not interrupted, changed ones are announced again, removed ones end, new ones start.
 #[test]
-fn senders_are_announced_as_the_settings_say() {
+fn changed_sender_proxies_update_senders() {
     let proxy = |port, mbps| SenderProxy {
         session: session_to(port),
         template: template(),
@@ -140,7 +139,7 @@ fn senders_are_announced_as_the_settings_say() {
     let mut bench = router();
     let mut announces = |senders: &[SenderProxy]| {
         let senders = senders.to_vec();
-        let outcomes = renew(&mut bench, |new| {
+        let outcomes = reload(&mut bench, |new| {
             new.proxies = proxy::Settings { senders, ..Default::default() };
         });
         let mut said = Vec::new();
@@ -163,32 +162,33 @@ fn senders_are_announced_as_the_settings_say() {
     assert_eq!(bench.host(HostEvent::InterfaceChanged(ETH2)), [], "nor does it come back");
 }
 
-/// Neighbours keep state by the R that they were told, so they are told of another one; and of other code points.
+/// The lifetime of state at neighbours depends on the R in messages, so they get a changed one; and changed code
+/// points.
 #[test]
-fn what_messages_say_is_told_anew() {
-    let (mut bench, path, resv) = settled();
-    assert_eq!(renew(&mut bench, |_| {}), []);
+fn changed_message_content_is_sent_again() {
+    let (mut bench, path, resv) = acknowledged_router();
+    assert_eq!(reload(&mut bench, |_| {}), []);
     let outcomes = bench.pass(100 * MS);
     assert!(sent(&outcomes).is_empty(), "nothing has changed");
-    renew(&mut bench, |new| {
+    reload(&mut bench, |new| {
         new.timing.refresh = 10 * SECOND;
         new.dclass = [("eth1".to_owned(), vec![Dscp(46)])].into();
     });
     let outcomes = bench.pass(100 * MS);
-    let mut told = (false, false);
+    let mut sent_again = (false, false);
     for (_, message) in sent(&outcomes) {
         let id = message.message_id.expect("both take part");
         match message.body {
-            Body::Path(said) => told.0 = said.refresh_ms == 10_000 && id.id > path.id,
+            Body::Path(said) => sent_again.0 = said.refresh_ms == 10_000 && id.id > path.id,
             Body::Resv(said) => {
                 let marked = said.carried.iter().next().is_some();
-                told.1 = said.refresh_ms == 10_000 && marked && id.id > resv.id;
+                sent_again.1 = said.refresh_ms == 10_000 && marked && id.id > resv.id;
                 acks(&mut bench, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
             }
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(told, (true, true));
+    assert_eq!(sent_again, (true, true));
     let outcomes = bench.pass(12 * SECOND);
-    assert!(!names_in(&outcomes).is_empty(), "summaries keep the new pace");
+    assert!(!summary_ids(&outcomes).is_empty(), "summaries keep the new pace");
 }

@@ -1,8 +1,8 @@
-//! The rules of refresh reduction and Hello at one router, message by message.
+//! Rules of refresh reduction and Hello at one router, message by message.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use std::time::Duration;
 
@@ -14,40 +14,41 @@ use earmark_wire::rsvp::{
     MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh,
     SourceSelector, Srefresh,
 };
-use naming::*;
+use message_ids::*;
 
-/// A node that has said nothing yet might refuse a MESSAGE_ID, so it gets none; all messages have the flag.
+/// A node that has sent nothing yet might reject MESSAGE_ID, so it gets none; all messages have the flag.
 #[test]
-fn the_first_path_has_no_name_and_the_next_one_has() {
+fn path_to_unknown_next_hop_has_no_message_id() {
     let mut router = router();
-    let outcomes = path_named(&mut router, path(), named(1));
+    let outcomes = receive_path_with_id(&mut router, path(), message_id(1));
     assert_eq!(path_id(&outcomes), None);
     assert!(sent(&outcomes).iter().all(|(_, m)| m.flags == Message::REFRESH_REDUCTION));
-    resv_named(&mut router, 2, None);
-    let id = path_id(&path_named(&mut router, other_path(), named(2))).expect("a name");
+    receive_resv_with_id(&mut router, 2, None);
+    let id =
+        path_id(&receive_path_with_id(&mut router, other_path(), message_id(2))).expect("a name");
     assert_eq!(id.flags, MessageId::ACK_DESIRED);
 }
 
 #[test]
-fn who_takes_no_part_gets_plain_messages() {
+fn neighbor_without_refresh_reduction_gets_no_message_id() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(sent(&outcomes)[0].1.message_id, None);
-    let outcomes = router.arrives(ETH1, Body::Path(other_path()));
+    let outcomes = router.receive(ETH1, Body::Path(other_path()));
     assert_eq!(path_id(&outcomes), None);
 }
 
-/// An acknowledgement goes along with a message for the same neighbour, else by itself a little later.
+/// An acknowledgement is sent with a message to the same neighbour, or alone after a delay.
 #[test]
-fn acknowledgements_go_along_or_by_themselves() {
+fn acknowledgement_is_sent_with_message_or_after_delay() {
     let mut router = router();
-    path_named(&mut router, path(), named(1));
-    let outcomes = resv_named(&mut router, 2, Some(named(100)));
-    let upstream = acknowledgement(AcknowledgementKind::Ack, named(1));
+    receive_path_with_id(&mut router, path(), message_id(1));
+    let outcomes = receive_resv_with_id(&mut router, 2, Some(message_id(100)));
+    let upstream = acknowledgement(AcknowledgementKind::Ack, message_id(1));
     assert_eq!(acknowledged(&outcomes), [upstream], "with the Resv");
     let outcomes = router.pass(10 * MS);
-    let downstream = acknowledgement(AcknowledgementKind::Ack, named(100));
+    let downstream = acknowledgement(AcknowledgementKind::Ack, message_id(100));
     let messages = sent(&outcomes);
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0].0.destination, ip(DOWNSTREAM));
@@ -55,23 +56,24 @@ fn acknowledgements_go_along_or_by_themselves() {
     assert_eq!(acknowledged(&outcomes), [downstream]);
 }
 
-/// RFC 2961 section 4.6: no acknowledgement that was not asked for, and none for what cannot be read.
+/// RFC 2961 section 4.6: only messages that request it are acknowledged, and malformed ones are not.
 #[test]
-fn nothing_else_is_acknowledged() {
+fn message_without_ack_request_is_not_acknowledged() {
     let mut router = router();
-    path_named(&mut router, path(), unasked(1));
-    let mut broken = bytes(&front(Body::Path(path()), Some(named(2))));
+    receive_path_with_id(&mut router, path(), message_id_without_ack(1));
+    let mut broken = bytes(&capable_message(Body::Path(path()), Some(message_id(2))));
     *broken.last_mut().expect("octets") ^= 1;
-    router.octets_arrive(ETH1, ip(RECEIVER), 64, &broken);
+    router.receive_octets(ETH1, ip(RECEIVER), 64, &broken);
     assert!(acknowledged(&router.pass(SECOND)).is_empty());
 }
 
-/// Sent again after 500 ms and 1 s under the same name; not after the acknowledgement, and not by summary before.
+/// Retransmitted after 500 ms and 1 s with the same MESSAGE_ID; not after the acknowledgement, and in no summary
+/// refresh before.
 #[test]
-fn a_path_is_repeated_until_it_is_acknowledged() {
+fn unacknowledged_path_is_retransmitted() {
     let mut router = router();
     introduce(&mut router);
-    let id = path_id(&path_named(&mut router, path(), named(1)));
+    let id = path_id(&receive_path_with_id(&mut router, path(), message_id(1)));
     assert!(sent(&router.pass(499 * MS)).iter().all(|(_, m)| m.body == Body::Ack));
     assert_eq!(path_id(&router.pass(2 * MS)), id);
     assert_eq!(path_id(&router.pass(1_001 * MS)), id);
@@ -87,12 +89,12 @@ fn a_path_is_repeated_until_it_is_acknowledged() {
     }
 }
 
-/// An acknowledgement counts only from where the message went to.
+/// An acknowledgement counts only from the receiver of the message.
 #[test]
-fn strangers_cannot_acknowledge() {
+fn acknowledgement_of_other_node_is_ignored() {
     let mut router = router();
     introduce(&mut router);
-    let id = path_id(&path_named(&mut router, path(), named(1))).expect("a name");
+    let id = path_id(&receive_path_with_id(&mut router, path(), message_id(1))).expect("a name");
     let stale = MessageId { epoch: id.epoch ^ 1, ..id };
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, id)]);
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, stale)]);
@@ -100,41 +102,45 @@ fn strangers_cannot_acknowledge() {
 }
 
 #[test]
-fn messages_that_were_overtaken_are_dropped() {
-    let (mut router, _, _) = settled();
+fn overtaken_message_is_dropped() {
+    let (mut router, _, _) = acknowledged_router();
     let dropped = |outcomes: &[Outcome]| {
         events(outcomes)
             .iter()
             .any(|e| matches!(e, Event::Dropped { reason: DropReason::Overtaken, .. }))
     };
-    assert!(dropped(&path_named(&mut router, path(), named(1))));
+    assert!(dropped(&receive_path_with_id(&mut router, path(), message_id(1))));
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, tspec(3));
-    let tear = front(Body::PathTear(path_tear()), Some(named(1)));
-    assert!(dropped(&arrives(&mut router, ETH1, &tear)));
-    resv_named(&mut router, 1, Some(named(99)));
+    let tear = capable_message(Body::PathTear(path_tear()), Some(message_id(1)));
+    assert!(dropped(&receive(&mut router, ETH1, &tear)));
+    receive_resv_with_id(&mut router, 1, Some(message_id(99)));
     assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(2));
     let flows = [flow(2)];
     let mut tear = resv_tear(&flows);
     tear.hop.lih = router.engine.lih(ETH2);
-    assert!(dropped(&arrives(&mut router, ETH2, &front(Body::ResvTear(tear), Some(named(99))))));
+    assert!(dropped(&receive(
+        &mut router,
+        ETH2,
+        &capable_message(Body::ResvTear(tear), Some(message_id(99)))
+    )));
     assert_eq!(router.engine.population(), (1, 1, 1));
 }
 
-/// Neither a new epoch nor the end of the numbers makes a message an old one.
+/// A new epoch or a wrap of the identifiers does not make a message an old one.
 #[test]
-fn epochs_and_wraps_are_not_taken_for_the_past() {
-    let (mut router, _, _) = settled();
-    path_named(&mut router, path(), MessageId { epoch: EPOCH - 1, ..named(1) });
+fn new_epoch_and_wrapped_id_are_accepted() {
+    let (mut router, _, _) = acknowledged_router();
+    receive_path_with_id(&mut router, path(), MessageId { epoch: EPOCH - 1, ..message_id(1) });
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
-    path_named(&mut router, other_path(), named(u32::MAX));
-    path_named(&mut router, path(), named(3));
+    receive_path_with_id(&mut router, other_path(), message_id(u32::MAX));
+    receive_path_with_id(&mut router, path(), message_id(3));
     assert_eq!(router.engine.senders().next().expect("it stands").tspec, path().sender.tspec);
 }
 
-/// A summary is as good as the messages that it names: nothing times out.
+/// A summary refresh replaces the messages that it lists: nothing expires.
 #[test]
-fn summaries_keep_state_alive() {
-    let (mut router, _, _) = settled();
+fn summary_refresh_keeps_state() {
+    let (mut router, _, _) = acknowledged_router();
     for _ in 0..20 {
         router.pass(30 * SECOND);
         summary(&mut router, ETH1, &[2]);
@@ -146,11 +152,11 @@ fn summaries_keep_state_alive() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// The lifetime of what a summary refreshes follows from the R of the neighbour that refreshes it.
+/// The lifetime of state in a summary refresh follows from the R of the neighbour that sends it.
 #[test]
-fn a_summary_extends_by_the_period_that_was_announced() {
+fn summary_refresh_extends_state_by_announced_period() {
     let mut router = router();
-    path_named(&mut router, Path { refresh_ms: 300_000, ..path() }, named(1));
+    receive_path_with_id(&mut router, Path { refresh_ms: 300_000, ..path() }, message_id(1));
     summary(&mut router, ETH1, &[1]);
     router.pass(1_574 * SECOND);
     assert_eq!(router.engine.population(), (1, 1, 0));
@@ -158,14 +164,14 @@ fn a_summary_extends_by_the_period_that_was_announced() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// Section 5.4: what means nothing here is told back by its name, in few messages.
+/// Section 5.4: unknown identifiers are returned in NACKs, in few messages.
 #[test]
-fn unknown_names_are_told_back() {
-    let (mut router, _, _) = settled();
-    // An old name of the same state, one that never was, and another neighbour's.
+fn unknown_message_ids_get_nack() {
+    let (mut router, _, _) = acknowledged_router();
+    // A former identifier of the same state, one that was never used, and another neighbour's.
     summary(&mut router, ETH1, &[1, 2, 7, 100]);
     let nacks: Vec<_> = [1, 7, 100]
-        .map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)))
+        .map(|id| acknowledgement(AcknowledgementKind::Nack, message_id(id)))
         .into_iter()
         .collect();
     let outcomes = router.pass(10 * MS);
@@ -173,9 +179,9 @@ fn unknown_names_are_told_back() {
     assert_eq!(sent(&outcomes).len(), 1);
 }
 
-/// Senders that follow each other in memory need not be of the same neighbour, nor need their names follow each other.
+/// Adjacent senders in memory need not have the same neighbour, nor consecutive identifiers.
 #[test]
-fn names_in_a_row_are_told_apart() {
+fn consecutive_message_ids_refresh_their_own_state() {
     let mut router = router();
     let of = |port, hop| {
         let mut path = path();
@@ -183,24 +189,24 @@ fn names_in_a_row_are_told_apart() {
         path.hop.address = ip(hop);
         path
     };
-    path_named(&mut router, of(1, UPSTREAM), named(1));
-    path_named(&mut router, of(2, "10.0.1.3"), named(2));
-    path_named(&mut router, of(3, UPSTREAM), named(9));
-    path_named(&mut router, of(4, UPSTREAM), named(3));
+    receive_path_with_id(&mut router, of(1, UPSTREAM), message_id(1));
+    receive_path_with_id(&mut router, of(2, "10.0.1.3"), message_id(2));
+    receive_path_with_id(&mut router, of(3, UPSTREAM), message_id(9));
+    receive_path_with_id(&mut router, of(4, UPSTREAM), message_id(3));
     router.pass(10 * MS);
     summary(&mut router, ETH1, &[1, 2, 9, 3, 4]);
-    let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, named(id)));
+    let nacks = [2, 4].map(|id| acknowledgement(AcknowledgementKind::Nack, message_id(id)));
     assert_eq!(acknowledged(&router.pass(10 * MS)), nacks);
-    // Those that were named live on, the other one does not.
+    // Those that were listed remain, the other one expires.
     router.pass(150 * SECOND);
     summary(&mut router, ETH1, &[3, 9, 1]);
     router.pass(100 * SECOND);
     assert_eq!(router.engine.population().1, 3);
 }
 
-/// Lists as long as a datagram, again and again: bounded answers, no state, nothing kept.
+/// Repeated lists of maximum length: limited answers, no state, no memory.
 #[test]
-fn endless_lists_have_bounded_answers() {
+fn long_srefresh_has_bounded_nacks() {
     let mut router = router();
     let ids: Vec<u32> = (0..16_000).collect();
     for _ in 0..3 {
@@ -213,9 +219,9 @@ fn endless_lists_have_bounded_answers() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// Section 5.3: unknown Path state of a group is asked for only where packets of that source would be passed on.
+/// Section 5.3: unknown Path state of a group causes a NACK only if packets of that source would be forwarded.
 #[test]
-fn names_of_groups_are_told_back_only_on_their_way() {
+fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
     let mut router = router();
     let group = ip("239.1.2.3");
     let (near, far) = (ip("10.0.0.1"), ip("10.0.9.1"));
@@ -231,60 +237,62 @@ fn names_of_groups_are_told_back_only_on_their_way() {
     let names = RefreshNames::Sources(List::Items(&sources));
     let lists = [RefreshList { epoch: EPOCH, names }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    router.octets_arrive(ETH1, group, 64, &bytes(&front(body, None)));
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(1))];
+    router.receive_octets(ETH1, group, 64, &bytes(&capable_message(body, None)));
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(1))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 
     let item = |id, source| MulticastRefresh { id, source, destination: group };
     let items = [item(3, near), item(4, far)];
     let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Multicast(List::Items(&items)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    arrives(&mut router, ETH1, &front(body, None));
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(3))];
+    receive(&mut router, ETH1, &capable_message(body, None));
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(3))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 }
 
-/// Section 5.4: whoever does not know a name is told the whole message at once, under the same name, once.
+/// Section 5.4: a neighbour that does not know an identifier gets the whole message at once, with the same MESSAGE_ID,
+/// once.
 #[test]
-fn a_nack_brings_the_whole_message() {
-    let (mut router, path, resv) = settled();
+fn nack_causes_one_full_message() {
+    let (mut router, path, resv) = acknowledged_router();
     let nack = acknowledgement(AcknowledgementKind::Nack, path);
     acks(&mut router, ETH2, &[nack; 50]);
     let outcomes = router.pass(MS);
     assert_eq!(path_id(&outcomes), Some(path));
-    // From where nobody was told there is nothing to ask for.
-    let strange = acknowledgement(AcknowledgementKind::Nack, resv);
-    acks(&mut router, ETH2, &[strange]);
+    // A NACK from another node than the receiver has no effect.
+    let nack_elsewhere = acknowledgement(AcknowledgementKind::Nack, resv);
+    acks(&mut router, ETH2, &[nack_elsewhere]);
     assert!(sent(&router.pass(10 * MS)).is_empty());
-    acks(&mut router, ETH1, &[strange]);
+    acks(&mut router, ETH1, &[nack_elsewhere]);
     assert_eq!(sent(&router.pass(MS))[0].1.message_id, Some(resv));
 }
 
-/// A neighbour with a new epoch has restarted, and is told all again at once.
+/// A neighbour with a new epoch has restarted, and gets all state at once.
 #[test]
-fn a_new_epoch_is_told_everything() {
-    let (mut router, path, _) = settled();
-    resv_named(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
+fn new_epoch_causes_full_resend() {
+    let (mut router, path, _) = acknowledged_router();
+    receive_resv_with_id(&mut router, 2, Some(MessageId { epoch: EPOCH + 1, ..message_id(5) }));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
 
-/// A driver may serve timers every 10 ms, although the next 16 messages may go after 1 ms. What it misses is made up for,
-/// up to a limit.
+/// A driver may serve timers every 10 ms, although the next 16 messages may be sent after 1 ms. Missed bursts are made
+/// up for, up to a limit.
 #[test]
-fn who_looks_seldom_does_not_tell_slowly() {
+fn late_timer_makes_up_for_missed_bursts() {
     let mut router = router();
     introduce(&mut router);
-    let mut told = Vec::new();
+    let mut acknowledgements = Vec::new();
     for port in 1..=1_000 {
         let mut path = path();
         path.sender.template.selector = SourceSelector::Port(port);
-        let id = path_id(&path_named(&mut router, path, named(port.into())));
-        told.push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
+        let id = path_id(&receive_path_with_id(&mut router, path, message_id(port.into())));
+        acknowledgements
+            .push(acknowledgement(AcknowledgementKind::Ack, id.expect("it takes part")));
     }
-    acks(&mut router, ETH2, &told);
-    resv_named(&mut router, 1, Some(named(1)));
+    acks(&mut router, ETH2, &acknowledgements);
+    receive_resv_with_id(&mut router, 1, Some(message_id(1)));
     router.pass(20 * MS);
-    resv_named(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..named(5) }));
+    receive_resv_with_id(&mut router, 1, Some(MessageId { epoch: EPOCH + 1, ..message_id(5) }));
     let mut paths_after = |pause: Duration| {
         router.now = router.now + pause;
         let outcomes = router.handle(Input::Expire);
@@ -297,11 +305,11 @@ fn who_looks_seldom_does_not_tell_slowly() {
     assert_eq!(paths_after(300 * MS), 256);
 }
 
-/// Section 2: who no longer says that it takes part gets plain messages, and refreshes of RFC 2205.
+/// Section 2: a neighbour that no longer sets the flag gets messages without MESSAGE_ID, and refreshes of RFC 2205.
 #[test]
-fn who_stops_taking_part_is_refreshed_plainly() {
-    let (mut router, _, _) = settled();
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+fn neighbor_without_capability_flag_gets_refresh_messages() {
+    let (mut router, _, _) = acknowledged_router();
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     assert_eq!(path_id(&router.pass(2 * MS)), None, "told once more, without a name");
     let outcomes = router.pass(100 * SECOND);
     let to_downstream = |how: &earmark_core::Outgoing| {
@@ -315,15 +323,15 @@ fn who_stops_taking_part_is_refreshed_plainly() {
     );
 }
 
-/// Section 3.4: each message as if it had come alone, with the TTL of the Bundle.
+/// Section 3.4: each message is handled as if received alone, with the TTL of the Bundle.
 #[test]
-fn a_bundle_is_its_messages() {
+fn bundle_is_handled_as_its_messages() {
     let mut router = router();
     let other = Session { port: 9, ..session() };
-    let mut octets = bytes(&front(Body::Path(path()), Some(named(1))));
+    let mut octets = bytes(&capable_message(Body::Path(path()), Some(message_id(1))));
     octets.extend(bytes(&Message::new(7, Body::Path(Path { session: other, ..path() }))));
     let bundle = Bundle::new(&octets).expect("two messages");
-    let outcomes = arrives(&mut router, ETH1, &front(Body::Bundle(bundle), None));
+    let outcomes = receive(&mut router, ETH1, &capable_message(Body::Bundle(bundle), None));
     let sent = sent(&outcomes);
     let sessions: Vec<_> = sent
         .iter()
@@ -337,13 +345,13 @@ fn a_bundle_is_its_messages() {
     assert_eq!(acknowledged(&router.pass(10 * MS)).len(), 1);
 }
 
-/// Where refresh reduction is switched off, nothing says otherwise, and what needs it is unknown.
+/// With refresh reduction disabled the flag is not set, and its message types are unknown.
 #[test]
-fn it_can_be_switched_off() {
+fn disabled_refresh_reduction_drops_its_messages() {
     let mut config = Config::default();
     config.reduction.enabled = false;
     let mut router = with_config(config);
-    let outcomes = path_named(&mut router, path(), named(1));
+    let outcomes = receive_path_with_id(&mut router, path(), message_id(1));
     assert_eq!(sent(&outcomes)[0].1.flags, 0);
     assert!(acknowledged(&router.pass(SECOND)).is_empty());
     let outcomes = summary(&mut router, ETH1, &[1]);
@@ -357,7 +365,7 @@ fn hello(kind: HelloKind, source_instance: u32, destination_instance: u32) -> Bo
     Body::Hello(Hello { kind, source_instance, destination_instance })
 }
 
-/// The Hellos in what was sent.
+/// Hello objects in sent messages.
 fn hellos(outcomes: &[Outcome]) -> Vec<Hello> {
     let hello = |(_, message): &(_, Message<'_>)| match message.body {
         Body::Hello(hello) => Some(hello),
@@ -370,90 +378,95 @@ fn lost(outcomes: &[Outcome]) -> bool {
     events(outcomes).iter().any(|event| matches!(event, Event::NeighborLost { .. }))
 }
 
-fn watching() -> Bench {
+fn router_with_hello() -> Bench {
     let hello = HelloTiming { interval: Some(SECOND), ..HelloTiming::default() };
     with_config(Config { hello, ..Config::default() })
 }
 
-/// RFC 3209 section 5.3: every request is answered, with both instances; RFC 4558: from where it went to.
+/// RFC 3209 section 5.3: every request is answered, with both instances; RFC 4558: from the destination address of the
+/// request.
 #[test]
-fn a_hello_is_answered_even_by_who_does_not_ask() {
+fn hello_request_is_acknowledged_without_hello_interval() {
     let mut router = router();
-    let request = front(hello(HelloKind::Request, 5, 0), None);
-    let outcomes = arrives(&mut router, ETH2, &request);
+    let request = capable_message(hello(HelloKind::Request, 5, 0), None);
+    let outcomes = receive(&mut router, ETH2, &request);
     let [answer] = hellos(&outcomes)[..] else { panic!("one answer") };
     assert_eq!((answer.kind, answer.destination_instance), (HelloKind::Ack, 5));
     assert_ne!(answer.source_instance, 0);
     let how = sent(&outcomes)[0].0;
     assert_eq!((how.source, how.destination, how.ttl), (ip("10.0.2.1"), ip(DOWNSTREAM), 1));
     let node = ip("10.0.1.2"); // an address of another interface stands for the node
-    let outcomes = router.octets_arrive(ETH2, node, 1, &bytes(&request));
+    let outcomes = router.receive_octets(ETH2, node, 1, &bytes(&request));
     assert_eq!(sent(&outcomes)[0].0.source, node);
     assert!(hellos(&router.pass(60 * SECOND)).is_empty(), "nobody is asked");
 }
 
-/// 3.5 intervals of silence after the last sign of life.
+/// 3.5 intervals without a Hello.
 #[test]
-fn a_neighbor_that_falls_silent_is_lost() {
-    let mut router = watching();
-    resv_named(&mut router, 2, None);
+fn silent_neighbor_is_lost() {
+    let mut router = router_with_hello();
+    receive_resv_with_id(&mut router, 2, None);
     let [request] = hellos(&router.pass(SECOND))[..] else { panic!("one a second") };
     assert_eq!((request.kind, request.destination_instance), (HelloKind::Request, 0));
-    let answer = front(hello(HelloKind::Ack, 9, request.source_instance), None);
-    assert!(!lost(&arrives(&mut router, ETH2, &answer)));
+    let answer = capable_message(hello(HelloKind::Ack, 9, request.source_instance), None);
+    assert!(!lost(&receive(&mut router, ETH2, &answer)));
     let liveness = |router: &Bench| router.engine.neighbors().next().expect("it is known").hello;
     assert_eq!(liveness(&router), Liveness::Alive);
     assert!(!lost(&router.pass(3_400 * MS)));
     assert!(lost(&router.pass(1_100 * MS)));
     assert_eq!(liveness(&router), Liveness::Lost);
-    // It is asked again, by a new instance.
+    // The next request has a new instance.
     let [request_after, ..] = hellos(&router.pass(SECOND))[..] else { panic!("one a second") };
     assert_ne!(request_after.source_instance, request.source_instance);
     assert_eq!(request_after.destination_instance, 0);
 }
 
-/// A changed instance is a restart: the neighbour is told all again.
+/// A changed instance is a restart: the neighbour gets all state again.
 #[test]
-fn a_neighbor_that_restarts_is_told_everything() {
-    let (mut router, path, _) = settled();
-    arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
+fn restarted_neighbor_gets_full_resend() {
+    let (mut router, path, _) = acknowledged_router();
+    receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 5, 0), None));
     assert!(sent(&router.pass(10 * MS)).is_empty());
-    let outcomes = arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 6, 0), None));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 6, 0), None));
     assert!(lost(&outcomes));
     assert_eq!(path_id(&router.pass(2 * MS)).map(|id| id.id > path.id), Some(true));
 }
 
-/// Whoever asks us need not be asked.
+/// A neighbour that sends requests gets none.
 #[test]
-fn requests_answer_our_own() {
-    let mut router = watching();
-    arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None));
+fn neighbor_requests_suppress_own_requests() {
+    let mut router = router_with_hello();
+    receive(&mut router, ETH2, &capable_message(hello(HelloKind::Request, 5, 0), None));
     for _ in 0..8 {
         let requests = hellos(&router.pass(500 * MS));
         assert!(requests.iter().all(|hello| hello.kind == HelloKind::Ack), "{requests:?}");
-        let mine =
-            hellos(&arrives(&mut router, ETH2, &front(hello(HelloKind::Request, 5, 0), None)));
+        let mine = hellos(&receive(
+            &mut router,
+            ETH2,
+            &capable_message(hello(HelloKind::Request, 5, 0), None),
+        ));
         assert_eq!(mine.len(), 1);
     }
 }
 
-/// A reservation for two senders in one message has one name for two states: it is no name for either.
+/// A reservation for two senders in one message has one MESSAGE_ID for two states, so it is stored for neither.
 #[test]
-fn one_name_does_not_stand_for_two_states() {
+fn message_id_of_two_states_is_not_stored() {
     let mut router = router();
     let mut second = path();
     second.sender.template.selector = earmark_wire::rsvp::SourceSelector::Port(4001);
-    path_named(&mut router, path(), named(1));
-    path_named(&mut router, second, named(2));
+    receive_path_with_id(&mut router, path(), message_id(1));
+    receive_path_with_id(&mut router, second, message_id(2));
     let other = earmark_wire::rsvp::FixedFilterFlow { filter: second.sender.template, ..flow(1) };
     let flows = [flow(1), other];
     let both = Resv {
         hop: earmark_wire::rsvp::RsvpHop { lih: router.engine.lih(ETH2), ..resv(&flows).hop },
         ..resv(&flows)
     };
-    arrives(&mut router, ETH2, &front(Body::Resv(both), Some(named(100))));
+    receive(&mut router, ETH2, &capable_message(Body::Resv(both), Some(message_id(100))));
     router.pass(20 * MS);
     summary(&mut router, ETH2, &[100]);
-    let expected = [acknowledgement(AcknowledgementKind::Nack, named(100))];
+    let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(100))];
     assert_eq!(acknowledged(&router.pass(10 * MS)), expected);
 }

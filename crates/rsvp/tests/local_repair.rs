@@ -1,4 +1,4 @@
-//! What follows from changed routes, of groups and of single receivers: local repair (RFC 2205 section 3.6).
+//! Local repair after route changes, multicast and unicast (RFC 2205 section 3.6).
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -14,16 +14,16 @@ use earmark_wire::rsvp::{
 };
 use sharing::*;
 
-/// Between the change and the look at the senders that it concerns.
+/// Delay from a route change to the sweep over the senders.
 const DELAY: Duration = Duration::from_secs(2);
-/// Between that and the end of the ways that they left.
+/// Delay from the sweep to the end of old paths.
 const DEPARTURE: Duration = Duration::from_secs(3);
 
 fn prefix(text: &str) -> Prefix {
     text.parse().expect("a prefix")
 }
 
-/// Unicast data for this prefix goes out through eth3 now, or no longer.
+/// Routes unicast data for this prefix through eth3, or no longer.
 fn detour(bench: &mut Bench, destinations: &str, there: bool) -> HostEvent {
     let prefix = prefix(destinations);
     if there {
@@ -40,7 +40,7 @@ fn group_changed(source: &str) -> HostEvent {
 }
 
 /// From the neighbour behind eth3.
-fn aside<'a>(resv: Resv<'a>) -> Resv<'a> {
+fn from_eth3<'a>(resv: Resv<'a>) -> Resv<'a> {
     Resv { hop: RsvpHop { address: ip("10.0.3.2"), lih: ETH3.0 }, ..resv }
 }
 
@@ -48,40 +48,40 @@ fn held_on(bench: &Bench, interface: earmark_core::InterfaceId) -> Rate {
     bench.ledger.link(interface).expect("a link").held
 }
 
-/// A group's data leaves one of two branches. Upstream is asked for less at once; the branch that was left is told
-/// later, and then what was reserved there is given back.
+/// A group's data leaves one of two branches. The request upstream decreases at once; the old branch gets a PathTear
+/// later, and its reservation ends then.
 #[test]
-fn a_branch_ends_after_the_others_have_been_served() {
+fn branch_that_data_left_is_torn_after_departure_delay() {
     let senders = [template()];
     let mut router = fork();
     branch(&mut router, SENDER, ETH1, &[ETH2, ETH3]);
-    router.arrives(ETH1, to_group(Body::Path(path())));
-    router.arrives(ETH2, to_group(Body::Resv(shared(4, &senders))));
-    router.arrives(ETH3, to_group(Body::Resv(aside(shared(1, &senders)))));
+    router.receive(ETH1, to_group(Body::Path(path())));
+    router.receive(ETH2, to_group(Body::Resv(shared(4, &senders))));
+    router.receive(ETH3, to_group(Body::Resv(from_eth3(shared(1, &senders)))));
     branch(&mut router, SENDER, ETH1, &[ETH3]);
     assert_eq!(router.host(group_changed(SENDER)), []);
     let outcomes = router.pass(DELAY);
-    assert_eq!(told(&outcomes), ["Resv to 10.0.1.1: SE 1 of 4000"]);
+    assert_eq!(sent_texts(&outcomes), ["Resv to 10.0.1.1: SE 1 of 4000"]);
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4), "it may come back");
     let outcomes = router.pass(DEPARTURE);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!((held_on(&router, ETH2), held_on(&router, ETH3)), (Rate::ZERO, Rate::from_mbps(1)));
 }
 
-/// Where nothing is reserved on the new way, upstream is left alone until the old one ends.
+/// Without a reservation on the new path, the request upstream stays until the old path ends.
 #[test]
-fn a_way_without_reservation_is_given_time() {
+fn unreserved_new_path_keeps_upstream_request_until_old_path_ends() {
     for wild in [false, true] {
         let senders = [template()];
         let request = if wild { wildcard(4) } else { shared(4, &senders) };
         let mut router = fork();
         branch(&mut router, SENDER, ETH1, &[ETH2]);
-        router.arrives(ETH1, to_group(Body::Path(path())));
-        router.arrives(ETH2, to_group(Body::Resv(request)));
+        router.receive(ETH1, to_group(Body::Path(path())));
+        router.receive(ETH2, to_group(Body::Resv(request)));
         branch(&mut router, SENDER, ETH1, &[ETH3]);
         router.host(group_changed(SENDER));
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
-        let end = told(&router.pass(DEPARTURE));
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
+        let end = sent_texts(&router.pass(DEPARTURE));
         let given_back = if wild { "WF 4" } else { "SE 4 of 4000" };
         let given_back = format!("ResvTear to 10.0.1.1: {given_back}");
         assert_eq!(end, ["PathTear through eth2".to_owned(), given_back]);
@@ -89,44 +89,46 @@ fn a_way_without_reservation_is_given_time() {
     }
 }
 
-/// While upstream is left alone, those who reserved on the old way may give that back. Upstream hears of it when that way
-/// ends, or would have, had the data not come back to it; unless the new way has taken its place.
+/// A next hop on the old path may release its reservation before that path ends. The ResvTear is sent upstream when the
+/// path ends, or when it would have ended if the data has returned to it; unless the new path is reserved by then.
 #[test]
-fn what_is_given_back_on_an_old_way_is_told_at_its_end() {
+fn release_on_old_path_is_sent_upstream_when_path_ends() {
     let nothing = Vec::<String>::new;
     let flows = [flow(4)];
     let request = || to_group(Body::Resv(resv(&flows)));
     for (comes_back, is_replaced) in [(false, false), (true, false), (false, true)] {
         let mut router = fork();
         branch(&mut router, SENDER, ETH1, &[ETH2]);
-        router.arrives(ETH1, to_group(Body::Path(path())));
-        router.arrives(ETH2, request());
+        router.receive(ETH1, to_group(Body::Path(path())));
+        router.receive(ETH2, request());
         branch(&mut router, SENDER, ETH1, &[ETH3]);
         router.host(group_changed(SENDER));
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
         let tear = Body::ResvTear(ResvTear { session: group(), ..resv_tear(&flows) });
-        assert_eq!(told(&router.arrives(ETH2, tear)), nothing());
+        assert_eq!(sent_texts(&router.receive(ETH2, tear)), nothing());
         let mut end = vec!["ResvTear to 10.0.1.1: FF 4 of 4000".to_owned()];
         if is_replaced {
-            let replaced = router.arrives(ETH3, to_group(Body::Resv(aside(resv(&flows)))));
-            assert_eq!(told(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
+            let replaced = router.receive(ETH3, to_group(Body::Resv(from_eth3(resv(&flows)))));
+            assert_eq!(sent_texts(&replaced), ["Resv to 10.0.1.1: FF 4 of 4000"]);
             end.clear();
         }
         if comes_back {
             branch(&mut router, SENDER, ETH1, &[ETH2]);
             router.host(group_changed(SENDER));
-            assert_eq!(told(&router.pass(DELAY)), ["Path through eth2"]);
+            assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth2"]);
         } else {
             end.push("PathTear through eth2".into());
         }
-        assert_eq!(told(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })), end);
+        assert_eq!(
+            sent_texts(&router.pass(if comes_back { DEPARTURE - DELAY } else { DEPARTURE })),
+            end
+        );
     }
 }
 
-/// Two sources share a reservation, each announcing 1 Mbit/s. Only one of them goes elsewhere, and only half is left to
-/// be used.
+/// Two sources of 1 Mbit/s each share a reservation. If one of them leaves, half of the reservation remains.
 #[test]
-fn a_change_concerns_one_source() {
+fn route_change_of_one_source_halves_shared_reservation() {
     let announce = |source| {
         let template = FilterSpec { source: ip(source), ..template() };
         let sender = SenderDescriptor { template, tspec: tspec(1), adspec: None };
@@ -135,25 +137,25 @@ fn a_change_concerns_one_source() {
     let mut router = fork();
     for source in [SENDER, "10.0.0.2"] {
         branch(&mut router, source, ETH1, &[ETH2]);
-        router.arrives(ETH1, announce(source));
+        router.receive(ETH1, announce(source));
     }
-    router.arrives(ETH2, to_group(Body::Resv(wildcard(4))));
+    router.receive(ETH2, to_group(Body::Resv(wildcard(4))));
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(2));
     for source in [SENDER, "10.0.0.2"] {
         branch(&mut router, source, ETH1, &[ETH3]);
     }
     router.host(group_changed(SENDER));
-    let moved = told(&router.pass(DELAY)).into_iter().filter(|text| text.starts_with("Path"));
+    let moved = sent_texts(&router.pass(DELAY)).into_iter().filter(|text| text.starts_with("Path"));
     assert_eq!(moved.collect::<Vec<String>>(), ["Path through eth3"]);
     assert_eq!(held_on(&router, ETH2), Rate::from_mbps(1));
 }
 
-/// So many changes at once that they are not told apart any more: no sender is forgotten, whenever its change was noted.
+/// More changes than are distinguished: every sender is examined, whenever its change was recorded.
 #[test]
-fn many_changes_are_one() {
+fn route_changes_over_limit_repair_every_sender() {
     for own in [0, 99] {
         let mut router = fork();
-        router.arrives(ETH1, Body::Path(path()));
+        router.receive(ETH1, Body::Path(path()));
         for number in 0..100 {
             let changed = if number == own {
                 detour(&mut router, "10.0.9.9/32", true)
@@ -162,23 +164,23 @@ fn many_changes_are_one() {
             };
             router.host(changed);
         }
-        assert_eq!(told(&router.pass(DELAY)), ["Path through eth3"]);
+        assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth3"]);
     }
 }
 
-/// A thousand senders are looked at bit by bit, and what changes meanwhile is looked at afterwards.
+/// A thousand senders are examined in steps, and changes meanwhile are handled afterwards.
 #[test]
-fn many_senders_are_repaired_one_after_the_other() {
+fn repair_of_many_senders_is_done_in_steps() {
     const MANY: u16 = 1_000;
     let mut router = fork();
     for port in 1..=MANY {
         let mut path = path();
         path.session.port = port;
         path.session.destination = ip(if port % 2 == 0 { "10.0.9.8" } else { RECEIVER });
-        router.arrives(ETH1, Body::Path(path));
+        router.receive(ETH1, Body::Path(path));
     }
     let repaired = |outcomes: &[Outcome]| {
-        told(outcomes).iter().filter(|text| *text == "Path through eth3").count()
+        sent_texts(outcomes).iter().filter(|text| *text == "Path through eth3").count()
     };
     let first = detour(&mut router, "10.0.9.9/32", true);
     router.host(first);
@@ -191,44 +193,46 @@ fn many_senders_are_repaired_one_after_the_other() {
     assert_eq!(repaired(&router.pass(DELAY + Duration::from_millis(100))), 500);
 }
 
-/// The receiver's address moves to this host, and away again: applications here hear of the sender.
+/// The receiver's address moves to this host, and away again: applications here get PATH_EVENT.
 #[test]
-fn data_may_come_to_end_here() {
+fn destination_moved_to_host_notifies_applications() {
     let mut router = router();
     router.command(Command::Session { application: Application(1), session: session() });
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let changed = HostEvent::InterfaceChanged(ETH2);
     router.add_interface_with(ETH2, &["10.0.2.1", RECEIVER], Rate::from_mbps(10));
     router.host(changed);
-    let heard = events(&router.pass(DELAY));
-    assert!(matches!(heard[..], [Event::Path { .. }, Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.pass(DELAY));
+    assert!(matches!(reported[..], [Event::Path { .. }, Event::PathState { .. }]), "{reported:?}");
     router.add_interface(ETH2, "10.0.2.1");
     router.host(changed);
-    let heard = events(&router.pass(DELAY));
-    assert!(matches!(heard[..], [Event::PathGone { .. }, Event::PathState { .. }]), "{heard:?}");
+    let reported = events(&router.pass(DELAY));
+    assert!(
+        matches!(reported[..], [Event::PathGone { .. }, Event::PathState { .. }]),
+        "{reported:?}"
+    );
 }
 
-/// The route flaps so that the data is back on the old way just when that is about to end, and gone from it before
-/// anybody has looked: the end comes all the same, later.
+/// The route flaps so that the data is back on the old path just when that is about to end, and gone from it before the
+/// sweep: the path still ends, but later.
 #[test]
-fn an_end_is_put_off_but_not_forgotten() {
+fn flapping_route_delays_path_end() {
     let mut router = fork();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let changed = detour(&mut router, "10.0.9.9/32", true);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(4_900))), ["Path through eth3"]);
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(4_900))), ["Path through eth3"]);
     detour(&mut router, "10.0.9.9/32", false);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(1_100))), Vec::<String>::new());
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(1_100))), Vec::<String>::new());
     detour(&mut router, "10.0.9.9/32", true);
     router.host(changed);
-    assert_eq!(told(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&router.pass(Duration::from_millis(2_100))), ["PathTear through eth2"]);
 }
 
-/// A PathTear carries on what came with the one that it repeats, and one that begins here carries nothing, whatever
-/// was sent before.
+/// A forwarded PathTear contains the objects of the received one, and a PathTear from this node contains none.
 #[test]
-fn path_tears_carry_their_own_objects() {
+fn path_tear_contains_only_its_own_objects() {
     let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
     let carried = |outcomes: &[Outcome]| -> Option<Vec<u8>> {
         sent(outcomes).iter().find_map(|(_, message)| match message.body {
@@ -242,19 +246,19 @@ fn path_tears_carry_their_own_objects() {
     let with_object = Resv { carried: Carried::Objects(&object), ..resv(&flows) };
     let prepared = || {
         let mut router = fork();
-        router.arrives(ETH1, Body::Path(path()));
-        router.arrives(ETH2, Body::Resv(with_object));
+        router.receive(ETH1, Body::Path(path()));
+        router.receive(ETH2, Body::Resv(with_object));
         router
     };
     let mut torn = prepared();
     let tear = PathTear { carried: Carried::Objects(&object), ..path_tear() };
-    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(tear))), Some(object.to_vec()));
+    assert_eq!(carried(&torn.receive(ETH1, Body::PathTear(tear))), Some(object.to_vec()));
     let mut torn = prepared();
-    assert_eq!(carried(&torn.arrives(ETH1, Body::PathTear(path_tear()))), Some(Vec::new()));
+    assert_eq!(carried(&torn.receive(ETH1, Body::PathTear(path_tear()))), Some(Vec::new()));
 
     let mut expired = prepared();
     expired.pass(Duration::from_secs(100));
-    expired.arrives(ETH2, Body::Resv(with_object));
+    expired.receive(ETH2, Body::Resv(with_object));
     assert_eq!(carried(&expired.pass(Duration::from_secs(60))), Some(Vec::new()));
 
     let mut departed = prepared();
@@ -263,9 +267,9 @@ fn path_tears_carry_their_own_objects() {
     departed.pass(DELAY);
     let mut elsewhere = path();
     elsewhere.session.destination = ip("10.0.9.8");
-    departed.arrives(ETH1, Body::Path(elsewhere));
+    departed.receive(ETH1, Body::Path(elsewhere));
     let mut again = with_object;
     again.session.destination = ip("10.0.9.8");
-    departed.arrives(ETH2, Body::Resv(again));
+    departed.receive(ETH2, Body::Resv(again));
     assert_eq!(carried(&departed.pass(DEPARTURE)), Some(Vec::new()));
 }

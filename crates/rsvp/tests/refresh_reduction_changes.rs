@@ -1,9 +1,9 @@
-//! Refresh reduction where not all is FF on a route that stays: shared styles, blockade state, routes and interfaces that
-//! change. What a summary refreshes must never be other than what a plain refresh would say.
+//! Refresh reduction with shared styles, blockade state, and changing routes and interfaces. A summary refresh must
+//! never refresh anything else than the messages of RFC 2205 would.
 
 mod common;
-#[path = "common/naming.rs"]
-mod naming;
+#[path = "common/message_ids.rs"]
+mod message_ids;
 
 use common::*;
 use earmark_core::{HostEvent, Interface, InterfaceId};
@@ -11,7 +11,7 @@ use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FlowDescriptors, List,
     Message, MessageId, Path, PathTear, Resv, ResvErr, ResvTear, RsvpHop, SourceSelector,
 };
-use naming::*;
+use message_ids::*;
 
 fn sender(port: u16) -> FilterSpec {
     FilterSpec { selector: SourceSelector::Port(port), ..template() }
@@ -23,29 +23,29 @@ fn path_of(port: u16) -> Path<'static> {
     path
 }
 
-/// The Resv of the downstream neighbour in the shared-explicit style.
+/// Resv of the downstream neighbour in the shared-explicit style.
 fn shared<'f>(router: &Bench, mbps: u32, filters: &'f [FilterSpec]) -> Resv<'f> {
     let flows = FlowDescriptors::SharedExplicit(Some(flowspec(mbps)), List::Items(filters));
     let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
     Resv { hop, flows, ..resv(&[]) }
 }
 
-/// A router with two senders that share a reservation for both, which upstream has acknowledged; and the name of the
-/// Resv.
+/// A router with two senders that share a reservation, which upstream has acknowledged; and the MESSAGE_ID of the Resv.
 fn sharing() -> (Bench, MessageId) {
     let mut router = router();
-    path_named(&mut router, path_of(1), named(1));
-    path_named(&mut router, path_of(2), named(2));
+    receive_path_with_id(&mut router, path_of(1), message_id(1));
+    receive_path_with_id(&mut router, path_of(2), message_id(2));
     let filters = [sender(1), sender(2)];
     let resv = shared(&router, 2, &filters);
-    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(100))));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(100))));
     let name = resv_id(&outcomes).expect("upstream takes part");
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, name)]);
     router.pass(20 * MS);
     (router, name)
 }
 
-/// The name of the one Resv that was sent.
+/// MESSAGE_ID of the only sent Resv.
 fn resv_id(outcomes: &[Outcome]) -> Option<MessageId> {
     let sent = sent(outcomes);
     let resvs: Vec<_> = sent.iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).collect();
@@ -57,9 +57,9 @@ fn resvs(outcomes: &[Outcome]) -> usize {
     sent(outcomes).iter().filter(|(_, m)| matches!(m.body, Body::Resv(_))).count()
 }
 
-/// A shared reservation is one name each way: refreshed by it, and not by messages of its own.
+/// A shared reservation has one MESSAGE_ID in each direction, and no refresh messages.
 #[test]
-fn shared_reservations_are_refreshed_by_name() {
+fn shared_reservation_is_in_summary_refresh() {
     let (mut router, name) = sharing();
     let mut named_to_upstream = 0;
     for _ in 0..10 {
@@ -67,7 +67,7 @@ fn shared_reservations_are_refreshed_by_name() {
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(30 * SECOND);
         assert_eq!(resvs(&outcomes), 0);
-        named_to_upstream += names_in(&outcomes).iter().filter(|&&id| id == name.id).count();
+        named_to_upstream += summary_ids(&outcomes).iter().filter(|&&id| id == name.id).count();
     }
     assert_eq!(router.engine.population(), (1, 2, 1));
     assert!((9..=13).contains(&named_to_upstream), "{named_to_upstream}");
@@ -75,23 +75,24 @@ fn shared_reservations_are_refreshed_by_name() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A name that is not known upstream any more brings the whole request; one of more senders has a new name.
+/// A NACK from upstream causes the whole request to be sent; a request with more senders has a new MESSAGE_ID.
 #[test]
-fn shared_requests_are_repeated_and_change() {
+fn changed_shared_request_has_new_message_id() {
     let (mut router, name) = sharing();
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Nack, name)]);
     assert_eq!(resv_id(&router.pass(MS)), Some(name));
     let filters = [sender(1), sender(2)];
     let more = shared(&router, 3, &filters);
-    let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(more), Some(named(101))));
+    let outcomes =
+        receive(&mut router, ETH2, &capable_message(Body::Resv(more), Some(message_id(101))));
     assert!(resv_id(&outcomes).expect("upstream takes part").id > name.id);
-    // It was overtaken.
+    // Overtaken.
     let less = shared(&router, 2, &filters);
-    arrives(&mut router, ETH2, &front(Body::Resv(less), Some(named(100))));
+    receive(&mut router, ETH2, &capable_message(Body::Resv(less), Some(message_id(100))));
     assert_eq!(router.engine.reservations().next().expect("it stands").flowspec, flowspec(3));
     let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
     let tear = ResvTear { hop, flows: less_flows(&filters), ..resv_tear(&[]) };
-    arrives(&mut router, ETH2, &front(Body::ResvTear(tear), Some(named(99))));
+    receive(&mut router, ETH2, &capable_message(Body::ResvTear(tear), Some(message_id(99))));
     assert_eq!(router.engine.population(), (1, 2, 1));
 }
 
@@ -99,56 +100,56 @@ fn less_flows(filters: &[FilterSpec]) -> FlowDescriptors<'_> {
     FlowDescriptors::SharedExplicit(Some(flowspec(2)), List::Items(filters))
 }
 
-/// A request that names fewer senders than are kept, or senders that are not known here, cannot be refreshed by its
-/// name: nobody could tell which of them it means.
+/// A request that lists fewer senders than the state has, or senders that are not known here, cannot be refreshed by
+/// its MESSAGE_ID, which would be ambiguous.
 #[test]
-fn a_request_for_some_of_the_senders_has_no_name() {
+fn request_for_some_senders_has_no_message_id() {
     for filters in [&[sender(1)][..], &[sender(1), sender(2), sender(3)], &[sender(1), sender(3)]] {
         let (mut router, _) = sharing();
         let resv = shared(&router, 2, filters);
-        arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(101))));
+        receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(101))));
         router.pass(20 * MS);
         summary(&mut router, ETH2, &[101]);
-        let nack = acknowledgement(AcknowledgementKind::Nack, named(101));
+        let nack = acknowledgement(AcknowledgementKind::Nack, message_id(101));
         assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
     }
 }
 
-/// A sender goes, and the next hop does not hear of it. What is left of its request is not what it reminds of, so that it
-/// asks anew, and has the sender again when that comes back.
+/// A sender ends without a message to the next hop. The remaining request differs from the next hop's, so its
+/// identifier gets a NACK, and the whole request restores the sender when that returns.
 #[test]
-fn a_request_that_has_lost_a_sender_has_no_name() {
+fn request_that_lost_sender_has_no_message_id() {
     let (mut router, _) = sharing();
     let tear = PathTear { template: sender(2), ..path_tear() };
-    arrives(&mut router, ETH1, &front(Body::PathTear(tear), None));
+    receive(&mut router, ETH1, &capable_message(Body::PathTear(tear), None));
     assert_eq!(router.engine.population(), (1, 1, 1));
     summary(&mut router, ETH2, &[100]);
-    let nack = acknowledgement(AcknowledgementKind::Nack, named(100));
+    let nack = acknowledgement(AcknowledgementKind::Nack, message_id(100));
     assert_eq!(acknowledged(&router.pass(10 * MS)), [nack]);
 }
 
-/// A sender that has come to another previous hop must not be kept alive at the old one by a name that still means it.
+/// A sender with a new previous hop must not be kept alive at the old one by its former MESSAGE_ID.
 #[test]
-fn a_sender_that_moves_is_not_refreshed_where_it_was() {
+fn sender_with_new_previous_hop_is_not_refreshed_at_old_one() {
     let (mut router, name) = sharing();
     let mut moved = path_of(2);
     moved.hop.address = ip("10.0.1.9");
-    arrives(&mut router, ETH1, &front(Body::Path(moved), Some(named(7))));
-    let mut asked = 0;
+    receive(&mut router, ETH1, &capable_message(Body::Path(moved), Some(message_id(7))));
+    let mut resv_count = 0;
     for _ in 0..4 {
         summary(&mut router, ETH1, &[1]);
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(15 * SECOND);
-        assert!(!names_in(&outcomes).contains(&name.id));
-        asked += resvs(&outcomes);
+        assert!(!summary_ids(&outcomes).contains(&name.id));
+        resv_count += resvs(&outcomes);
     }
-    assert!(asked >= 1, "what is left is asked for by whole messages");
+    assert!(resv_count >= 1, "what is left is asked for by whole messages");
 }
 
-/// What failed upstream is asked for again when its blockade ends, so it cannot be left to summaries.
+/// A blocked request is sent again when its blockade ends, so it cannot be in summary refreshes.
 #[test]
-fn what_is_blocked_is_asked_for_again() {
-    let (mut router, _, resv) = settled();
+fn blocked_request_is_sent_again_after_blockade() {
+    let (mut router, _, resv) = acknowledged_router();
     let mut failed = None;
     let flows = [flow(2)];
     let error = ResvErr {
@@ -164,12 +165,12 @@ fn what_is_blocked_is_asked_for_again() {
         carried: Carried::NONE,
         flows: FlowDescriptors::FixedFilter(List::Items(&flows)),
     };
-    arrives(&mut router, ETH1, &front(Body::ResvErr(error), None));
+    receive(&mut router, ETH1, &capable_message(Body::ResvErr(error), None));
     for _ in 0..12 {
         summary(&mut router, ETH1, &[2]);
         summary(&mut router, ETH2, &[100]);
         let outcomes = router.pass(15 * SECOND);
-        assert!(!names_in(&outcomes).contains(&resv.id));
+        assert!(!summary_ids(&outcomes).contains(&resv.id));
         if resvs(&outcomes) > 0 {
             failed = sent(&outcomes).iter().find_map(|(_, m)| match m.body {
                 Body::Resv(_) => Some(m.message_id),
@@ -181,19 +182,19 @@ fn what_is_blocked_is_asked_for_again() {
     assert!(last.id > resv.id);
 }
 
-/// What is reserved on a way that the data has left may end before that way does: torn, or in silence. Its name ends with
-/// it, or upstream would be reminded of it for ever.
+/// A reservation on an old path may end before that path does, by ResvTear or timeout. Its MESSAGE_ID ends with it, or
+/// summary refreshes would keep it alive upstream forever.
 #[test]
-fn what_ends_on_an_old_way_has_no_name_upstream() {
+fn ended_reservation_on_old_path_has_no_message_id() {
     for torn in [true, false] {
-        let (mut router, _, name) = settled();
+        let (mut router, _, name) = acknowledged_router();
         let mut alive = |seconds| {
             summary(&mut router, ETH1, &[2]);
             router.pass(seconds * SECOND)
         };
         if !torn {
-            // The request lives 157.5 s.
-            (0..5).for_each(|_| assert!(names_in(&alive(30)).contains(&name.id)));
+            // The request expires after 157.5 s.
+            (0..5).for_each(|_| assert!(summary_ids(&alive(30)).contains(&name.id)));
             alive(4);
         }
         router.add_interface(ETH3, "10.0.3.1");
@@ -204,21 +205,21 @@ fn what_ends_on_an_old_way_has_no_name_upstream() {
         let hop = RsvpHop { address: ip(DOWNSTREAM), lih: router.engine.lih(ETH2) };
         let tear = Body::ResvTear(ResvTear { hop, ..resv_tear(&flows) });
         if torn {
-            arrives(&mut router, ETH2, &front(tear, Some(named(101))));
+            receive(&mut router, ETH2, &capable_message(tear, Some(message_id(101))));
             assert_eq!(router.engine.population(), (1, 1, 0));
         }
         let end = router.pass(3 * SECOND);
         let is_tear = |(_, message): &(_, Message<'_>)| matches!(message.body, Body::ResvTear(_));
         assert!(sent(&end).iter().any(is_tear), "torn: {torn}");
         assert_eq!(router.engine.population(), (1, 1, 0));
-        assert!(names_in(&router.pass(60 * SECOND)).is_empty());
+        assert!(summary_ids(&router.pass(60 * SECOND)).is_empty());
     }
 }
 
-/// Another router on the same link is the next hop now: it has not been told, so it is, and the old one is left alone.
+/// A new next hop on the same link gets the Path, and the old one nothing.
 #[test]
-fn another_next_hop_behind_the_same_interface_is_told() {
-    let (mut router, path, _) = settled();
+fn new_next_hop_on_same_interface_gets_path() {
+    let (mut router, path, _) = acknowledged_router();
     router.add_route("10.0.9.9/32", ETH2, Some("10.0.2.3"));
     router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
     let outcomes = router.pass(5 * SECOND);
@@ -227,27 +228,27 @@ fn another_next_hop_behind_the_same_interface_is_told() {
     for _ in 0..4 {
         summary(&mut router, ETH1, &[2]);
         let outcomes = router.pass(30 * SECOND);
-        assert!(!names_in(&outcomes).contains(&path.id));
+        assert!(!summary_ids(&outcomes).contains(&path.id));
         let sent = sent(&outcomes);
         refreshes += sent.iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).count();
     }
     assert!((2..=8).contains(&refreshes), "{refreshes} plain refreshes");
 }
 
-/// Address, MTU and bandwidth of an interface go into Path messages.
+/// Path messages contain address, MTU and bandwidth of an interface.
 #[test]
-fn an_interface_that_changes_is_told_of() {
-    let (mut router, path, _) = settled();
+fn changed_interface_causes_resend() {
+    let (mut router, path, _) = acknowledged_router();
     change(&mut router, ETH2, |interface| interface.mtu -= 100);
-    let told = path_id(&router.pass(10 * MS)).expect("it takes part");
-    assert!(told.id > path.id);
+    let message_id = path_id(&router.pass(10 * MS)).expect("it takes part");
+    assert!(message_id.id > path.id);
 }
 
-/// An IPv6 address comes a second or two after the link is up, when nobody else has turned out to have it. IPv4 neighbours
-/// do not get all sessions once more for that, only for an address of theirs.
+/// An IPv6 address is added a second or two after the link is up, when duplicate address detection has finished. IPv4
+/// neighbours do not get all sessions again for that, only for a changed IPv4 address.
 #[test]
-fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
-    let (mut router, path, resv) = settled();
+fn irrelevant_interface_change_causes_no_resend() {
+    let (mut router, path, resv) = acknowledged_router();
     for interface in [ETH1, ETH2] {
         let address = "fe80::1".parse().expect("an address");
         change(&mut router, interface, |interface| interface.addresses.push(address));
@@ -255,16 +256,16 @@ fn what_a_neighbor_is_not_told_of_an_interface_may_change() {
     let outcomes = router.pass(300 * MS);
     assert_eq!(sent(&outcomes), []);
     let outcomes = router.pass(30 * SECOND);
-    let names = names_in(&outcomes);
+    let names = summary_ids(&outcomes);
     assert!(names.contains(&path.id) && names.contains(&resv.id), "{names:?}");
     change(&mut router, ETH2, |interface| interface.addresses[0] = ip("10.0.2.77"));
     assert!(path_id(&router.pass(10 * MS)).expect("it takes part").id > path.id);
 }
 
-/// The kernel announces that a link is up some time after it has begun to carry packets. What neighbours have got by then
-/// they are not told again; but they are where it was down, or the MTU is another one when it comes up.
+/// The kernel announces that a link is up some time after it has begun to carry packets. State that neighbours have got
+/// by then is not sent again, unless the link was down or its MTU has changed.
 #[test]
-fn an_interface_that_is_announced_late_is_no_news() {
+fn late_link_up_causes_no_resend() {
     let up = |router: &mut Bench, up| {
         change(router, ETH2, |interface| interface.up = up);
         let outcomes = router.pass(300 * MS);
@@ -275,7 +276,8 @@ fn an_interface_that_is_announced_late_is_no_news() {
         let mut router = router();
         change(&mut router, ETH2, |interface| interface.up = false);
         introduce(&mut router);
-        let path = path_id(&path_named(&mut router, path(), named(1))).expect("it takes part");
+        let path = path_id(&receive_path_with_id(&mut router, path(), message_id(1)))
+            .expect("it takes part");
         acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, path)]);
         router.pass(20 * MS);
         router
@@ -288,7 +290,7 @@ fn an_interface_that_is_announced_late_is_no_news() {
     assert_eq!([up(&mut router, false), up(&mut router, true)], [0, 1]);
 }
 
-/// Something about an interface changes.
+/// Changes a property of an interface.
 fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interface)) {
     let mut interface = router.interfaces.by_id(id).expect("it is known").clone();
     change(&mut interface);
@@ -296,32 +298,33 @@ fn change(router: &mut Bench, id: InterfaceId, change: impl FnOnce(&mut Interfac
     router.host(HostEvent::InterfaceChanged(id));
 }
 
-/// A TTL or ADSPEC that changes would go on with the next refresh; what has none sends it at once.
+/// A changed TTL or ADSPEC would be sent with the next refresh; state without refresh messages is sent at once.
 #[test]
-fn small_changes_go_on_at_once() {
-    let (mut router, path, _) = settled();
-    let octets = bytes(&front(Body::Path(other_path()), Some(named(3))));
-    let outcomes = router.octets_arrive(ETH1, session().destination, 63, &octets);
+fn small_change_of_listed_state_is_sent_at_once() {
+    let (mut router, path, _) = acknowledged_router();
+    let octets = bytes(&capable_message(Body::Path(other_path()), Some(message_id(3))));
+    let outcomes = router.receive_octets(ETH1, session().destination, 63, &octets);
     assert!(path_id(&outcomes).expect("it takes part").id > path.id);
 }
 
-/// What is refreshed by name has no refresh that other objects could wait for. The previous hop that they concern is told
-/// at once, even where the requests together carry the same as before; the other one has nothing new to hear.
+/// State in summary refreshes has no refresh message that changed objects could wait for. The previous hop that they
+/// concern gets them at once, even if the objects of all requests together are the same; the other one gets nothing.
 #[test]
-fn other_objects_are_news_for_the_hop_that_they_go_to() {
+fn changed_objects_are_sent_to_concerned_hop_at_once() {
     const SECOND_HOP: &str = "10.0.1.9";
     let mut router = router();
-    path_named(&mut router, path_of(1), named(1));
+    receive_path_with_id(&mut router, path_of(1), message_id(1));
     let mut second = path_of(2);
     second.hop.address = ip(SECOND_HOP);
-    path_named(&mut router, second, named(2));
+    receive_path_with_id(&mut router, second, message_id(2));
     let object = [0, 8, 0xfe, 9, 1, 2, 3, 4];
     let mut asks = |next_hop, port, objects: &[u8], id| {
         let filters = [sender(port)];
         let resv = shared(&router, 2, &filters);
         let hop = RsvpHop { address: ip(next_hop), ..resv.hop };
         let resv = Resv { hop, carried: Carried::Objects(objects), ..resv };
-        let outcomes = arrives(&mut router, ETH2, &front(Body::Resv(resv), Some(named(id))));
+        let outcomes =
+            receive(&mut router, ETH2, &capable_message(Body::Resv(resv), Some(message_id(id))));
         sent(&outcomes).iter().map(|(how, _)| how.destination.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(asks(DOWNSTREAM, 1, &object, 100), [UPSTREAM]);

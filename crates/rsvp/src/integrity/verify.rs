@@ -1,4 +1,5 @@
-//! What arrives through a secured interface: only what is genuine and new goes on (RFC 2747 section 4.2).
+//! Verification of messages received through secured interfaces: only authentic and new ones are accepted (RFC 2747
+//! section 4.2).
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,8 +18,8 @@ use crate::refresh_reduction::OutgoingMessage;
 use crate::state::{Timer, TimerKind};
 
 impl Rsvp {
-    /// Whether a message may be acted upon. One that may not has been dropped, or, where it belongs to the handshake,
-    /// dealt with.
+    /// Returns whether a message may be processed. Others have been dropped, or handled if they belong to the
+    /// handshake.
     #[cold]
     pub(crate) fn is_authentic<E: From<Event>>(
         &mut self,
@@ -34,7 +35,7 @@ impl Rsvp {
         let secured = self.integrity.as_ref().and_then(|i| i.secured(&interface.name));
         let (Some(secured), true) = (secured, interface.takes_part()) else { return true };
         if !for_every_node && !cx.context.interfaces.is_local(datagram.destination) {
-            // Between the two nodes that it travels between. It is not even looked at.
+            // Concerns only the two nodes that it travels between, so it is not verified here.
             self.relay(cx, datagram);
             return false;
         }
@@ -42,16 +43,16 @@ impl Rsvp {
             Some(MessageType::IntegrityChallenge) if secured.sends() => {
                 self.answer_challenge(cx, datagram, interface)
             }
-            // Each message in it has its own.
+            // Each message in a Bundle has its own INTEGRITY.
             Some(MessageType::Bundle) => return true,
             _ if !secured.receives() => return true,
             Some(MessageType::IntegrityResponse) => self
                 .verify(cx, datagram, interface)
-                .and_then(|genuine| self.response_arrives(datagram, &genuine)),
+                .and_then(|verified| self.receive_response(datagram, &verified)),
             _ => {
                 let verdict = self
                     .verify(cx, datagram, interface)
-                    .and_then(|genuine| self.judge(cx.now, &genuine));
+                    .and_then(|verified| self.check_sequence(cx.now, &verified));
                 self.send_challenges(cx);
                 if verdict.is_ok() {
                     mark(Checkpoint::Integrity);
@@ -66,19 +67,19 @@ impl Rsvp {
         false
     }
 
-    /// Finds the key of a message and compares digests.
+    /// Finds the key of a message and verifies the digest.
     fn verify<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         interface: &Interface,
-    ) -> Result<Genuine, DropReason> {
+    ) -> Result<VerifiedMessage, DropReason> {
         let Some(integrity) = &mut self.integrity else { return Err(DropReason::UnknownKey) };
         let message = datagram.payload;
         let object = integrity_of(message).ok_or(DropReason::MissingIntegrity)?;
         let sender = sending_system(datagram);
         if cx.context.interfaces.is_local(sender) {
-            // One of ours, sent back.
+            // A message of this node, reflected.
             return Err(DropReason::Replayed);
         }
         let (index, overdue) = integrity.key_of(cx.now, object.key_id, interface, sender)?;
@@ -95,24 +96,24 @@ impl Rsvp {
             integrity.overdue[index] = true;
             cx.out.notify(Event::LastKeyExpired { key: object.key_id });
         }
-        Ok(Genuine {
+        Ok(VerifiedMessage {
             key_id: object.key_id,
             sender,
             sequence: object.sequence,
-            answers: object.flags & earmark_wire::rsvp::Integrity::HANDSHAKE != 0,
+            handshake_flag: object.flags & earmark_wire::rsvp::Integrity::HANDSHAKE != 0,
         })
     }
 
-    fn judge(&mut self, now: Time, genuine: &Genuine) -> Result<(), DropReason> {
-        let &Genuine { key_id, sender, sequence, answers } = genuine;
+    fn check_sequence(&mut self, now: Time, verified: &VerifiedMessage) -> Result<(), DropReason> {
+        let &VerifiedMessage { key_id, sender, sequence, handshake_flag } = verified;
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        integrity.handshakes.judge(now, (key_id, sender), sequence, answers)
+        integrity.handshakes.check_sequence(now, (key_id, sender), sequence, handshake_flag)
     }
 
-    fn response_arrives(
+    fn receive_response(
         &mut self,
         datagram: &Datagram<'_>,
-        genuine: &Genuine,
+        verified: &VerifiedMessage,
     ) -> Result<(), DropReason> {
         let Ok(Message { body: Body::IntegrityResponse(challenge), .. }) =
             Message::parse(datagram.payload)
@@ -120,11 +121,12 @@ impl Rsvp {
             return Err(DropReason::Malformed);
         };
         let Some(integrity) = &mut self.integrity else { return Ok(()) };
-        let peer = (genuine.key_id, genuine.sender);
-        integrity.handshakes.answered(peer, challenge, genuine.sequence)
+        let peer = (verified.key_id, verified.sender);
+        integrity.handshakes.accept_response(peer, challenge, verified.sequence)
     }
 
-    /// Sends a challenge back, signed with the key that it names, and once more what the challenger has just dropped.
+    /// Sends an Integrity Response signed with the key that the challenge names, and resends the messages that the
+    /// challenger has just dropped.
     fn answer_challenge<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -158,33 +160,33 @@ impl Rsvp {
             integrity: Some(integrity.next_integrity(cx.now, key)),
             ..Message::new(how.ttl, Body::IntegrityResponse(challenge))
         };
-        integrity.leave_as_it_is(cx.out.len());
+        integrity.skip_signing(cx.out.len());
         let place = cx.out.send(how, response.buffer_len());
         if response.emit(place).is_err() || !integrity.seal(key, place) {
             cx.out.take_back();
         }
-        integrity.send_again(cx.now, datagram.interface, to, cx.out);
+        integrity.resend_recent(cx.now, datagram.interface, to, cx.out);
         Ok(())
     }
 
-    /// The host has changed: neighbours that keys name may be within reach now.
+    /// Handles a change of interfaces or routes: neighbours that keys name may be reachable now.
     #[cold]
-    pub(crate) fn host_changes_for_neighbors<E: From<Event>>(
+    pub(crate) fn host_changed_for_neighbors<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         match event {
             HostEvent::RouteChanged(prefix) => {
-                self.greet_neighbors(cx, |neighbor| prefix.contains(neighbor));
+                self.challenge_named_neighbors(cx, |neighbor| prefix.contains(neighbor));
             }
-            HostEvent::InterfaceChanged(_) => self.greet_neighbors(cx, |_| true),
+            HostEvent::InterfaceChanged(_) => self.challenge_named_neighbors(cx, |_| true),
             _ => {}
         }
     }
 
-    /// Challenges neighbours that keys name, of whom nothing is known, in advance.
-    fn greet_neighbors<E: From<Event>>(
+    /// Challenges unknown neighbours that keys name, in advance.
+    fn challenge_named_neighbors<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         concerned: impl Fn(IpAddr) -> bool,
@@ -196,20 +198,20 @@ impl Rsvp {
                 continue;
             }
             for &neighbor in key.neighbors.iter().filter(|&&neighbor| concerned(neighbor)) {
-                let way = cx.context.routes.lookup(neighbor);
-                let interface = way.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
+                let route = cx.context.routes.lookup(neighbor);
+                let interface = route.and_then(|hop| cx.context.interfaces.by_id(hop.interface));
                 let secured = interface.and_then(|i| settings.interfaces.get(&i.name));
                 if secured.is_some_and(|secured| Secured::receives(*secured))
                     && interface.is_some_and(|i| i.up && key.serves_on(&i.name))
                 {
-                    handshakes.greet(cx.now, (key.id, neighbor));
+                    handshakes.challenge_in_advance(cx.now, (key.id, neighbor));
                 }
             }
         }
         self.send_challenges(cx);
     }
 
-    /// A command: other keys.
+    /// Handles the command that replaces the keys.
     pub(crate) fn replace_keys<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -217,19 +219,19 @@ impl Rsvp {
     ) {
         if let Some(integrity) = &mut self.integrity {
             integrity.replace_keys(keys);
-            self.greet_neighbors(cx, |_| true);
+            self.challenge_named_neighbors(cx, |_| true);
         }
     }
 
-    /// Sends the challenges that are due, and sets the timer for the next ones.
+    /// Sends due challenges, and arms the timer for the next ones.
     pub(crate) fn send_challenges<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         let Some(integrity) = &mut self.integrity else { return };
         while let Some((neighbor, challenge)) = integrity.handshakes.next_challenge(cx.now) {
-            let way = cx.context.routes.lookup(neighbor);
-            let own = way
+            let route = cx.context.routes.lookup(neighbor);
+            let own = route
                 .and_then(|hop| cx.context.interfaces.by_id(hop.interface))
                 .and_then(|interface| interface.address_like(neighbor));
-            // Without a way there, it is tried again later.
+            // Without a route the challenge is repeated later.
             let Some(own) = own else { continue };
             let body = Body::IntegrityChallenge(challenge);
             let outgoing_message = OutgoingMessage::new(to_neighbor(own, neighbor));
@@ -253,8 +255,8 @@ impl Rsvp {
         }
     }
 
-    /// The timer of the handshakes fired.
-    pub(crate) fn handshake_is_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+    /// Handles the handshake timer.
+    pub(crate) fn handshake_due<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
         if let Some(integrity) = &mut self.integrity {
             integrity.timer = None;
         }
@@ -263,8 +265,8 @@ impl Rsvp {
 }
 
 impl Integrity {
-    /// The key that a message was signed with, and whether its time is over; it may be used nevertheless if it is the
-    /// last one for that neighbour (RFC 2747 section 5.3).
+    /// Returns the key that a message was signed with, and whether it has expired. The last key for a neighbour may be
+    /// used after it has expired (RFC 2747 section 5.3).
     fn key_of(
         &self,
         now: Time,
@@ -296,16 +298,16 @@ impl Integrity {
     }
 }
 
-/// A message whose digest is right.
-struct Genuine {
+/// Message with a valid digest.
+struct VerifiedMessage {
     key_id: u64,
     sender: IpAddr,
     sequence: u64,
     /// HF: the sender answers challenges.
-    answers: bool,
+    handshake_flag: bool,
 }
 
-/// The sending system: as the hop object names it, or else by the IP source address (RFC 2747 section 4).
+/// Returns the sending system: the address in the hop object, or else the IP source address (RFC 2747 section 4).
 fn sending_system(datagram: &Datagram<'_>) -> IpAddr {
     let hop = |object| match object {
         Object::RsvpHop(hop) => Some(hop.address),

@@ -1,4 +1,4 @@
-//! The life of a reservation on a router: Path, Resv, refreshes, teardown, and dying of silence.
+//! Life cycle of a reservation on a router: Path, Resv, refreshes, teardown and timeout.
 
 mod common;
 
@@ -14,12 +14,12 @@ use earmark_wire::rsvp::{
     SourceSelector,
 };
 
-/// RFC 2205 section 3.1.3: the Path goes on to the destination with the sender's address as its source, a router
+/// RFC 2205 section 3.1.3: the Path is forwarded to the destination with the sender's address as its source, a router
 /// alert, a smaller TTL, and this node as its previous hop.
 #[test]
-fn a_path_is_passed_on() {
+fn path_is_forwarded() {
     let mut router = router();
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert_eq!(how.protocol, 46);
@@ -35,13 +35,13 @@ fn a_path_is_passed_on() {
     assert_eq!(events(&outcomes), [created]);
 }
 
-/// RFC 2205 section 3.1.4 and RFC 2209: the reservation is made on the link that the Path left through, and asked for
-/// at the previous hop with that hop's own handle.
+/// RFC 2205 section 3.1.4 and RFC 2209: the reservation is made on the outgoing interface of the Path, and requested
+/// from the previous hop with that hop's own LIH.
 #[test]
-fn a_resv_reserves_and_is_passed_on() {
+fn resv_reserves_and_is_forwarded() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
 
     let installed = outcomes.iter().find_map(|o| match o {
         Outcome::Installed(installation) => Some(*installation),
@@ -67,29 +67,29 @@ fn a_resv_reserves_and_is_passed_on() {
     assert_eq!(flows.iter().collect::<Vec<_>>(), [flow(2)]);
 }
 
-/// A refresh that says nothing new has no effect at all, neither on the network nor on traffic control.
+/// A refresh without changes has no effect, neither on the network nor on traffic control.
 #[test]
-fn refreshes_are_silent() {
+fn refresh_without_changes_has_no_effect() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    assert_eq!(router.arrives(ETH1, Body::Path(path())), []);
-    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&[flow(2)]))), []);
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    assert_eq!(router.receive(ETH1, Body::Path(path())), []);
+    assert_eq!(router.receive(ETH2, Body::Resv(resv(&[flow(2)]))), []);
     assert_eq!(router.engine.counters().received[..2], [2, 2]);
 }
 
-/// RFC 2205 section 3.7: refreshes leave every [0.5 R, 1.5 R], Path and Resv each at their own pace, as long as the
-/// neighbours refresh too.
+/// RFC 2205 section 3.7: refreshes are sent at intervals in [0.5 R, 1.5 R], independently for Path and Resv, as long as
+/// the neighbours refresh too.
 #[test]
-fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
+fn refresh_intervals_are_random_within_bounds() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let (mut paths, mut resvs) = (vec![router.now], vec![router.now]);
     for second in 0..3_000 {
         if second % 30 == 0 {
-            router.arrives(ETH1, Body::Path(path()));
-            router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+            router.receive(ETH1, Body::Path(path()));
+            router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
         }
         let outcomes = router.pass(Duration::from_secs(1));
         for (_, message) in sent(&outcomes) {
@@ -111,11 +111,11 @@ fn refreshes_leave_at_random_between_half_and_one_and_a_half_periods() {
     assert_ne!(paths, resvs);
 }
 
-/// L = (K + 0.5) * 1.5 * R = 157.5 s after its last refresh a sender dies, and not before. Those downstream are told.
+/// A sender expires L = (K + 0.5) * 1.5 * R = 157.5 s after its last refresh, and next hops get a PathTear.
 #[test]
-fn a_silent_sender_dies() {
+fn unrefreshed_sender_expires() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let outcomes = router.pass(Duration::from_millis(157_499));
     assert!(sent(&outcomes).iter().all(|(_, m)| matches!(m.body, Body::Path(_))));
     assert_eq!(router.engine.population(), (1, 1, 0));
@@ -132,15 +132,15 @@ fn a_silent_sender_dies() {
     assert_eq!(router.pass(Duration::from_secs(1_000)), [], "nothing is left to do");
 }
 
-/// A reservation whose receiver falls silent is given back and torn upstream; the sender stays.
+/// A reservation without refreshes is released and torn upstream; the sender stays.
 #[test]
-fn a_silent_receiver_loses_its_reservation() {
+fn unrefreshed_reservation_expires() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut outcomes = Vec::new();
     for _ in 0..6 {
-        router.arrives(ETH1, Body::Path(path()));
+        router.receive(ETH1, Body::Path(path()));
         outcomes = router.pass(Duration::from_secs(30));
     }
     let torn =
@@ -152,14 +152,13 @@ fn a_silent_receiver_loses_its_reservation() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// RFC 2205 section 3.1.5: a PathTear goes the way of the Path and takes reservations with it, without a word
-/// upstream.
+/// RFC 2205 section 3.1.5: a PathTear follows the Path and removes reservations, without a message upstream.
 #[test]
-fn a_path_tear_takes_everything() {
+fn path_tear_removes_sender_and_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH1, Body::PathTear(path_tear()));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH1, Body::PathTear(path_tear()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert!(matches!(message.body, Body::PathTear(_)));
@@ -169,25 +168,25 @@ fn a_path_tear_takes_everything() {
     assert_eq!(router.pass(Duration::from_secs(1_000)), []);
 }
 
-/// RFC 2205 section 3.1.5: a previous hop that the sender no longer comes from cannot tear it.
+/// RFC 2205 section 3.1.5: a former previous hop cannot tear the sender.
 #[test]
-fn a_path_tear_of_an_old_hop_is_ignored() {
+fn path_tear_of_old_hop_is_ignored() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let mut tear = path_tear();
     tear.hop.address = ip("10.0.1.99");
-    let outcomes = router.arrives(ETH1, Body::PathTear(tear));
+    let outcomes = router.receive(ETH1, Body::PathTear(tear));
     assert_eq!(sent(&outcomes), []);
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// RFC 2205 section 3.1.6: a ResvTear gives the reservation back and goes on upstream; the sender stays.
+/// RFC 2205 section 3.1.6: a ResvTear releases the reservation and is forwarded upstream; the sender stays.
 #[test]
-fn a_resv_tear_takes_the_reservation() {
+fn resv_tear_removes_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
-    let outcomes = router.arrives(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
+    let outcomes = router.receive(ETH2, Body::ResvTear(resv_tear(&[flow(2)])));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     let Body::ResvTear(tear) = &message.body else { panic!("a ResvTear") };
@@ -198,25 +197,25 @@ fn a_resv_tear_takes_the_reservation() {
     assert_eq!(router.engine.population(), (1, 1, 0));
 }
 
-/// FLOWSPECs may be left out of a ResvTear.
+/// FLOWSPECs may be omitted from a ResvTear.
 #[test]
-fn a_resv_tear_needs_no_flowspec() {
+fn resv_tear_without_flowspec_is_accepted() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let bare = FixedFilterFlow { flowspec: None, ..flow(2) };
-    router.arrives(ETH2, Body::ResvTear(resv_tear(&[bare])));
+    router.receive(ETH2, Body::ResvTear(resv_tear(&[bare])));
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// More or less of the same reservation changes what is there, in the ledger, in traffic control and upstream.
+/// A changed request changes the ledger, traffic control and the request upstream.
 #[test]
-fn a_reservation_can_grow_and_shrink() {
+fn changed_request_changes_reservation() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     for mbps in [5, 1] {
-        let outcomes = router.arrives(ETH2, Body::Resv(resv(&[flow(mbps)])));
+        let outcomes = router.receive(ETH2, Body::Resv(resv(&[flow(mbps)])));
         assert_eq!(router.held(), Rate::from_mbps(u64::from(mbps)));
         let changed = outcomes.iter().any(|o| {
             matches!(o, Outcome::Installed(i) if i.demand.rate == Rate::from_mbps(u64::from(mbps)))
@@ -231,69 +230,69 @@ fn a_reservation_can_grow_and_shrink() {
 #[test]
 fn guaranteed_service_holds_the_reserved_rate() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let rspec = Rspec { rate: 375_000.0, slack_us: 0 };
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::Guaranteed(tspec(2), rspec)), ..flow(2) };
-    router.arrives(ETH2, Body::Resv(resv(&[flow])));
+    router.receive(ETH2, Body::Resv(resv(&[flow])));
     assert_eq!(router.held(), Rate::from_mbps(3));
 }
 
-/// Two next hops behind one link (a route that changed further on): the larger request is what counts, and what is
-/// left when one of them goes is what remains.
+/// Two next hops behind one link (after a route change downstream): the larger request counts, and the remaining one
+/// after one of them ends.
 #[test]
 fn requests_of_two_next_hops_are_merged() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(3)];
     let mut other = resv(&flows);
     other.hop.address = ip("10.0.2.3");
-    router.arrives(ETH2, Body::Resv(other));
+    router.receive(ETH2, Body::Resv(other));
     assert_eq!(router.held(), Rate::from_mbps(3));
     assert_eq!(router.engine.population(), (1, 1, 2));
 
     let mut tear = resv_tear(&flows);
     tear.hop.address = ip("10.0.2.3");
-    let outcomes = router.arrives(ETH2, Body::ResvTear(tear));
+    let outcomes = router.receive(ETH2, Body::ResvTear(tear));
     assert_eq!(router.held(), Rate::from_mbps(2));
     let sent = sent(&outcomes);
     let [(_, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert!(matches!(message.body, Body::Resv(_)), "a smaller Resv, not a tear: {message:?}");
 }
 
-/// RFC 2205 section 3.1.3 and RFC 2209: a changed Tspec or previous hop is news downstream; a changed hop is news to
-/// the new hop too.
+/// RFC 2205 section 3.1.3 and RFC 2209: a changed Tspec or previous hop is forwarded downstream at once; a changed hop
+/// also causes a Resv to the new hop.
 #[test]
-fn news_in_a_path_travels_at_once() {
+fn changed_path_is_forwarded_at_once() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut changed = path();
     changed.sender.tspec = tspec(3);
-    let outcomes = router.arrives(ETH1, Body::Path(changed));
+    let outcomes = router.receive(ETH1, Body::Path(changed));
     let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
     assert_eq!(kinds, ["Path"]);
 
     let mut moved = changed;
     moved.hop.address = ip("10.0.1.3");
-    let outcomes = router.arrives(ETH1, Body::Path(moved));
+    let outcomes = router.receive(ETH1, Body::Path(moved));
     let sent = sent(&outcomes);
     let to: Vec<_> =
         sent.iter().map(|(how, m)| (m.body.message_type().name(), how.destination)).collect();
     assert_eq!(to, [("Path", ip(RECEIVER)), ("Resv", ip("10.0.1.3"))]);
 }
 
-/// When the route changes, the next Path leaves on the new way, and what was reserved on the old one is no longer
-/// asked for upstream.
+/// When the route changes, the next Path is sent on the new path, and the reservation on the old one is no longer
+/// requested upstream.
 #[test]
-fn a_path_follows_the_route() {
+fn path_after_route_change_uses_new_path() {
     let mut router = router();
     router.add_interface(earmark_core::InterfaceId(3), "10.0.3.1");
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     router.add_route("10.0.9.9/32", earmark_core::InterfaceId(3), Some("10.0.3.2"));
     router.host(HostEvent::RouteChanged("10.0.9.9/32".parse().expect("a prefix")));
-    let outcomes = router.arrives(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH1, Body::Path(path()));
     let sent = sent(&outcomes);
     let [(how, message)] = &sent[..] else { panic!("one message, not {sent:?}") };
     assert_eq!(how.interface, Some(earmark_core::InterfaceId(3)));
@@ -303,12 +302,12 @@ fn a_path_follows_the_route() {
 
 /// RFC 2210 and 2215: each hop counts itself and writes the worst of path and link into the ADSPEC.
 #[test]
-fn the_adspec_is_updated_at_each_hop() {
+fn adspec_is_updated_at_each_hop() {
     let mut router = router();
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
-    let outcomes = router.arrives(ETH1, Body::Path(advertised));
+    let outcomes = router.receive(ETH1, Body::Path(advertised));
     let sent = sent(&outcomes);
     let Body::Path(Path { sender: SenderDescriptor { adspec: Some(body), .. }, .. }) =
         sent[0].1.body
@@ -327,24 +326,24 @@ fn the_adspec_is_updated_at_each_hop() {
     assert!(!adspec.controlled_load.expect("offered").break_bit);
 }
 
-/// RFC 2205 section 3.8: TTLs that differ mean a hop without RSVP, and the ADSPEC says so from there on.
+/// RFC 2205 section 3.8: different TTLs show a hop without RSVP, and the ADSPEC has the break bit from there on.
 #[test]
-fn a_hop_without_rsvp_shows_in_the_adspec() {
+fn hop_without_rsvp_sets_break_bit() {
     let mut router = router();
     let body = adspec();
     let mut advertised = path();
     advertised.sender.adspec = Some(&body);
     let octets = octets(Body::Path(advertised), 63);
-    let outcomes = router.octets_arrive(ETH1, ip(RECEIVER), 61, &octets);
+    let outcomes = router.receive_octets(ETH1, ip(RECEIVER), 61, &octets);
     let sent = sent(&outcomes);
     let Body::Path(path) = &sent[0].1.body else { panic!("a Path") };
     let adspec = Adspec::parse(path.sender.adspec.expect("it is there")).expect("readable");
     assert!(adspec.general.break_bit);
 }
 
-/// One router can hold IPv6 sessions as well: the formats and the state are the same.
+/// A router can have IPv6 sessions as well: formats and state are the same.
 #[test]
-fn sessions_of_ipv6_live_too() {
+fn ipv6_session_is_reserved() {
     let mut router = router();
     router.add_interface_with(ETH1, &["10.0.1.2", "2001:db8:1::2"], Rate::from_mbps(10));
     router.add_interface_with(ETH2, &["10.0.2.1", "2001:db8:2::1"], Rate::from_mbps(10));
@@ -355,7 +354,7 @@ fn sessions_of_ipv6_live_too() {
     v6.hop.address = ip("2001:db8:1::1");
     v6.sender.template.source = ip("2001:db8::1");
     v6.sender.template.selector = SourceSelector::Port(4000);
-    let outcomes = router.arrives(ETH1, Body::Path(v6));
+    let outcomes = router.receive(ETH1, Body::Path(v6));
     let sent_path = sent(&outcomes);
     assert_eq!(sent_path[0].0.destination, ip("2001:db8:9::9"));
 
@@ -363,24 +362,24 @@ fn sessions_of_ipv6_live_too() {
     let mut resv = resv(&flows);
     resv.session = session;
     resv.hop.address = ip("2001:db8:2::2");
-    let outcomes = router.arrives(ETH2, Body::Resv(resv));
+    let outcomes = router.receive(ETH2, Body::Resv(resv));
     assert_eq!(sent(&outcomes)[0].0.destination, ip("2001:db8:1::1"));
     assert_eq!(router.held(), Rate::from_mbps(2));
 }
 
-/// After a restart the first Path carries another handle than before, which is news to the next hop: a router
-/// downstream answers it with its Resv at once, and does not wait for its refresh to be due.
+/// After a restart the first Path has another LIH than before, which is a change for the next hop: a router downstream
+/// answers at once with its Resv instead of at the next refresh.
 #[test]
-fn a_restarted_neighbour_is_told_at_once() {
+fn restarted_neighbor_gets_resv_at_once() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let mut restarted = path();
     restarted.hop.lih += 1;
-    let outcomes = router.arrives(ETH1, Body::Path(restarted));
+    let outcomes = router.receive(ETH1, Body::Path(restarted));
     let kinds: Vec<_> = sent(&outcomes).iter().map(|(_, m)| m.body.message_type().name()).collect();
     assert_eq!(kinds, ["Path", "Resv"]);
-    // Two lives of the same router give out different handles.
+    // Two runs of the same router assign different handles.
     let handle = |seed| {
         let random = earmark_core::random::RandomStreams::new(seed);
         earmark_rsvp::Rsvp::new(earmark_rsvp::Config::default(), &random).lih(ETH2)

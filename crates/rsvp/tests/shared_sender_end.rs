@@ -1,5 +1,5 @@
-//! A sender goes that shares its reservations with others, or that many next hops have reserved for: whoever has to hear of
-//! it hears of it once, and not next hop by next hop.
+//! End of a sender that shares its reservations, or that many next hops have reserved for: each node concerned gets one
+//! message, not one for each next hop.
 
 mod common;
 #[path = "common/sharing.rs"]
@@ -10,33 +10,33 @@ use earmark_rsvp::{Change, Event};
 use earmark_wire::rsvp::{Body, FilterSpec, Path, PathTear, Resv, RsvpHop};
 use sharing::*;
 
-/// As many next hops as one reservation may have.
+/// Limit of next hops of one reservation.
 const NEXT_HOPS: u8 = 64;
 
-/// A router that knows these senders, of `announced` Mbit/s each.
+/// A router with these senders, of `announced` Mbit/s each.
 fn router_with(ports: &[u16], announced: u32) -> Bench {
     let mut router = router();
     for &port in ports {
         let mut path = path_of(sender_on(port));
         path.sender.tspec.rate = tspec(announced).rate;
-        router.arrives(ETH1, Body::Path(path));
+        router.receive(ETH1, Body::Path(path));
     }
     router
 }
 
-/// The next hop of this number asks for `mbps` Mbit/s for these senders.
+/// Next hop number `number` requests `mbps` Mbit/s for these senders.
 fn ask(router: &mut Bench, number: u8, mbps: u32, filters: &[FilterSpec]) {
     let resv = shared(mbps, filters);
     let hop = RsvpHop { address: [10, 0, 2, 2 + number].into(), ..resv.hop };
-    router.arrives(ETH2, Body::Resv(Resv { hop, ..resv }));
+    router.receive(ETH2, Body::Resv(Resv { hop, ..resv }));
 }
 
 fn end(router: &mut Bench, port: u16) -> Vec<Outcome> {
     let tear = PathTear { template: sender_on(port), ..path_tear() };
-    router.arrives(ETH1, Body::PathTear(tear))
+    router.receive(ETH1, Body::PathTear(tear))
 }
 
-/// What came about, but for the messages: one letter each.
+/// Outcomes without messages, as one letter each.
 fn steps(outcomes: &[Outcome]) -> String {
     let letter = |outcome: &Outcome| match outcome {
         Outcome::Sent(..) => None,
@@ -52,25 +52,25 @@ fn steps(outcomes: &[Outcome]) -> String {
     outcomes.iter().filter_map(letter).collect()
 }
 
-/// Each next hop asks for something else, so that each one that left by itself would change what is reserved for the rest.
+/// All requests differ, so removing them one by one would change the reservation each time.
 #[test]
-fn the_last_sender_takes_all_requests_with_it_at_once() {
+fn last_sender_ends_all_requests_at_once() {
     let mut router = router_with(&[4000], 20);
     for number in 0..NEXT_HOPS {
         ask(&mut router, number, 1 + u32::from(number) % 7, &[sender_on(4000)]);
     }
     assert_eq!(router.engine.population(), (1, 1, NEXT_HOPS.into()));
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!(steps(&outcomes), "OrP");
     assert_eq!(router.engine.population(), (0, 0, 0));
     assert_eq!(router.held(), earmark_core::Rate::ZERO);
 }
 
-/// Some requests are for the sender that goes alone, and go with it wherever in the list they stand; the others stay for
-/// the one that stays.
+/// Requests for the ending sender alone are removed wherever they are in the list; the others remain for the other
+/// sender.
 #[test]
-fn one_sender_of_two_leaves_all_requests_at_once() {
+fn ending_sender_leaves_all_requests_at_once() {
     let both = [sender_on(4000), sender_on(4001)];
     let mut router = router_with(&[4000, 4001], 20);
     for number in 0..NEXT_HOPS {
@@ -80,7 +80,7 @@ fn one_sender_of_two_leaves_all_requests_at_once() {
         ask(&mut router, number, mbps, filters);
     }
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2", "Resv to 10.0.1.1: SE 2 of 4001"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2", "Resv to 10.0.1.1: SE 2 of 4001"]);
     assert_eq!(steps(&outcomes), "tiCP");
     let left: Vec<_> = router.engine.reservations().collect();
     assert_eq!(left.len(), usize::from(NEXT_HOPS) / 3);
@@ -89,30 +89,30 @@ fn one_sender_of_two_leaves_all_requests_at_once() {
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A request is worth no more than its senders announce, and without them it would be worth all that it says: more than the
-/// link has. Nobody is told so while they go.
+/// A request is limited by the traffic of its senders. Without them its full flowspec would exceed the link; no error
+/// about that is sent while they end.
 #[test]
-fn no_request_outlives_its_senders_even_for_a_moment() {
+fn request_without_senders_causes_no_error() {
     let mut router = router_with(&[4000], 2);
     for number in 0..3 {
         ask(&mut router, number, 20, &[sender_on(4000)]);
     }
     assert_eq!(router.held(), earmark_core::Rate::from_mbps(2));
-    assert_eq!(told(&end(&mut router, 4000)), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&end(&mut router, 4000)), ["PathTear through eth2"]);
 }
 
-/// A previous hop that has sent both senders hears of the end of one from nobody here, for it knows; another one has no part
-/// in it.
+/// A previous hop that has sent both senders gets no message about the end of one, which it has sent itself; another
+/// one is not concerned.
 #[test]
-fn previous_hops_hear_only_what_is_new_to_them() {
+fn end_of_sender_informs_only_concerned_previous_hops() {
     let both = [sender_on(4000), sender_on(4001)];
     let mut router = router_with(&[4000], 20);
     let hop = RsvpHop { address: ip("10.0.1.9"), lih: 77 };
-    router.arrives(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
+    router.receive(ETH1, Body::Path(Path { hop, ..path_of(sender_on(4001)) }));
     for number in 0..NEXT_HOPS {
         ask(&mut router, number, 2, &both);
     }
     let outcomes = end(&mut router, 4000);
-    assert_eq!(told(&outcomes), ["PathTear through eth2"]);
+    assert_eq!(sent_texts(&outcomes), ["PathTear through eth2"]);
     assert_eq!(steps(&outcomes), "tCP");
 }

@@ -1,4 +1,4 @@
-//! Neighbours that take part in refresh reduction: messages with names, acknowledgements and summaries.
+//! Neighbours with refresh reduction: messages with MESSAGE_ID, acknowledgements and summary refreshes.
 #![allow(dead_code, unreachable_pub)]
 
 use std::time::Duration;
@@ -15,20 +15,20 @@ pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const EPOCH: u32 = 0x00ab_cdef;
 
-pub fn named(id: u32) -> MessageId {
+pub fn message_id(id: u32) -> MessageId {
     MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id }
 }
 
-pub fn unasked(id: u32) -> MessageId {
-    MessageId { flags: 0, ..named(id) }
+pub fn message_id_without_ack(id: u32) -> MessageId {
+    MessageId { flags: 0, ..message_id(id) }
 }
 
 pub fn acknowledgement(kind: AcknowledgementKind, id: MessageId) -> Acknowledgement {
     Acknowledgement { kind, epoch: id.epoch, id: id.id }
 }
 
-/// A message of a neighbour that takes part.
-pub fn front(body: Body<'_>, message_id: Option<MessageId>) -> Message<'_> {
+/// Message of a neighbour with refresh reduction.
+pub fn capable_message(body: Body<'_>, message_id: Option<MessageId>) -> Message<'_> {
     let flags = Message::REFRESH_REDUCTION;
     Message { flags, message_id, ..Message::new(64, body) }
 }
@@ -39,44 +39,45 @@ pub fn bytes(message: &Message<'_>) -> Vec<u8> {
     octets
 }
 
-pub fn arrives(router: &mut Bench, interface: InterfaceId, message: &Message<'_>) -> Vec<Outcome> {
+pub fn receive(router: &mut Bench, interface: InterfaceId, message: &Message<'_>) -> Vec<Outcome> {
     let here = router.interfaces.by_id(interface).expect("known").addresses[0];
     let destination = match &message.body {
         Body::Path(path) => path.session.destination,
         Body::PathTear(tear) => tear.session.destination,
         _ => here,
     };
-    router.octets_arrive(interface, destination, 64, &bytes(message))
+    router.receive_octets(interface, destination, 64, &bytes(message))
 }
 
-pub fn path_named(router: &mut Bench, path: Path<'_>, id: MessageId) -> Vec<Outcome> {
-    arrives(router, ETH1, &front(Body::Path(path), Some(id)))
+pub fn receive_path_with_id(router: &mut Bench, path: Path<'_>, id: MessageId) -> Vec<Outcome> {
+    receive(router, ETH1, &capable_message(Body::Path(path), Some(id)))
 }
 
-pub fn resv_named(router: &mut Bench, mbps: u32, id: Option<MessageId>) -> Vec<Outcome> {
+pub fn receive_resv_with_id(router: &mut Bench, mbps: u32, id: Option<MessageId>) -> Vec<Outcome> {
     let flows = [flow(mbps)];
     let mut resv = resv(&flows);
     resv.hop.lih = router.engine.lih(ETH2);
-    arrives(router, ETH2, &front(Body::Resv(resv), id))
+    receive(router, ETH2, &capable_message(Body::Resv(resv), id))
 }
 
 pub fn acks(router: &mut Bench, interface: InterfaceId, acks: &[Acknowledgement]) -> Vec<Outcome> {
-    let message = Message { acknowledgements: List::Items(acks), ..front(Body::Ack, None) };
-    arrives(router, interface, &message)
+    let message =
+        Message { acknowledgements: List::Items(acks), ..capable_message(Body::Ack, None) };
+    receive(router, interface, &message)
 }
 
 pub fn summary(router: &mut Bench, interface: InterfaceId, ids: &[u32]) -> Vec<Outcome> {
     let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Messages(List::Items(ids)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
-    arrives(router, interface, &front(body, None))
+    receive(router, interface, &capable_message(body, None))
 }
 
-/// The acknowledgements in what was sent, all messages together.
+/// Acknowledgements in all sent messages.
 pub fn acknowledged(outcomes: &[Outcome]) -> Vec<Acknowledgement> {
     sent(outcomes).iter().flat_map(|(_, message)| message.acknowledgements.iter()).collect()
 }
 
-/// The name of the one Path that was sent.
+/// MESSAGE_ID of the only sent Path.
 pub fn path_id(outcomes: &[Outcome]) -> Option<MessageId> {
     let sent = sent(outcomes);
     let paths: Vec<_> = sent.iter().filter(|(_, m)| matches!(m.body, Body::Path(_))).collect();
@@ -84,27 +85,28 @@ pub fn path_id(outcomes: &[Outcome]) -> Option<MessageId> {
     paths[0].1.message_id
 }
 
-/// A router whose neighbours both take part and have one reservation between them, with the names that it gave to its
-/// Path and to its Resv; both are acknowledged.
-pub fn settled() -> (Bench, MessageId, MessageId) {
+/// A router with refresh reduction on both sides and one reservation, with the MESSAGE_IDs of its Path and of its Resv;
+/// both are acknowledged.
+pub fn acknowledged_router() -> (Bench, MessageId, MessageId) {
     let mut router = router();
-    path_named(&mut router, path(), named(1));
-    let outcomes = resv_named(&mut router, 2, Some(named(100)));
+    receive_path_with_id(&mut router, path(), message_id(1));
+    let outcomes = receive_resv_with_id(&mut router, 2, Some(message_id(100)));
     let resv = sent(&outcomes)[0].1.message_id.expect("upstream takes part");
-    // The next hop was not known when the first Path left. A Path that says something new has a name.
-    let path = path_id(&path_named(&mut router, other_path(), named(2))).expect("a name");
+    // The next hop was not known when the first Path was sent. A changed Path has a MESSAGE_ID.
+    let path =
+        path_id(&receive_path_with_id(&mut router, other_path(), message_id(2))).expect("a name");
     acks(&mut router, ETH2, &[acknowledgement(AcknowledgementKind::Ack, path)]);
     acks(&mut router, ETH1, &[acknowledgement(AcknowledgementKind::Ack, resv)]);
     router.pass(20 * MS);
     (router, path, resv)
 }
 
-/// The next hop says Hello, and so that it takes part.
+/// Introduces the next hop by a Hello, which shows that it supports refresh reduction.
 pub fn introduce(router: &mut Bench) {
-    arrives(
+    receive(
         router,
         ETH2,
-        &front(
+        &capable_message(
             Body::Hello(Hello {
                 kind: HelloKind::Ack,
                 source_instance: 5,
@@ -121,8 +123,8 @@ pub fn other_path() -> Path<'static> {
     path
 }
 
-/// The numbers in all summaries that were sent.
-pub fn names_in(outcomes: &[Outcome]) -> Vec<u32> {
+/// Message_Identifiers in all sent summary refreshes.
+pub fn summary_ids(outcomes: &[Outcome]) -> Vec<u32> {
     let mut names = Vec::new();
     for (_, message) in sent(outcomes) {
         let Body::Srefresh(srefresh) = message.body else { continue };

@@ -1,4 +1,4 @@
-//! Refresh reduction between engines, in virtual time: what it saves, and that nothing is lost with it.
+//! Refresh reduction between engines, in virtual time: fewer messages, and no loss of state.
 
 #[path = "common/chain.rs"]
 mod chain;
@@ -21,7 +21,7 @@ fn without_reduction() -> Config {
     config
 }
 
-/// A chain in which everybody knows what everybody can do, because one session is up.
+/// A chain whose nodes know each other's capabilities, because one session is up.
 fn warm() -> Chain {
     let mut chain = Chain::new(Config::default());
     chain.open(1);
@@ -30,7 +30,7 @@ fn warm() -> Chain {
     chain
 }
 
-/// Loses the `n`th message of a kind that a node sends from now on, for each `n` given.
+/// Loses the `n`th message of a type that a node sends from now on, for each `n` given.
 fn lose(chain: &mut Chain, from: usize, kind: MessageType, which: &'static [usize]) {
     let mut count = 0;
     chain.fate = Box::new(move |sight| {
@@ -42,10 +42,10 @@ fn lose(chain: &mut Chain, from: usize, kind: MessageType, which: &'static [usiz
     });
 }
 
-/// 200 sessions for ten minutes: no Path and no Resv any more, and one summary refresh a neighbour and interval instead
-/// of two messages a session.
+/// 200 sessions for ten minutes: no Path and no Resv any more, and one summary refresh for each neighbour and interval
+/// instead of two messages for each session.
 #[test]
-fn the_steady_state_costs_one_message_a_neighbor_and_interval() {
+fn steady_state_needs_one_message_per_neighbor_and_interval() {
     let mut chain = warm();
     (2..=200).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -61,9 +61,9 @@ fn the_steady_state_costs_one_message_a_neighbor_and_interval() {
     assert_eq!(chain.nodes[MIDDLE].engine.counters().reduction.unknown, 0);
 }
 
-/// Without it, the same population costs two messages a session, link and interval.
+/// Without refresh reduction the same population costs two messages for each session, link and interval.
 #[test]
-fn without_it_each_session_is_refreshed_by_itself() {
+fn steady_state_without_reduction_needs_two_messages_per_session() {
     let mut chain = Chain::new(without_reduction());
     (1..=20).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -74,9 +74,9 @@ fn without_it_each_session_is_refreshed_by_itself() {
     assert_eq!(chain.count(MessageType::Srefresh, since), 0);
 }
 
-/// More names than one packet takes are told in several, spread over the interval.
+/// More identifiers than fit into one packet are sent in several, spread over the interval.
 #[test]
-fn long_summaries_are_cut_to_the_packets_of_the_link_and_spread() {
+fn long_summary_is_split_and_spread() {
     let mut chain = warm();
     (2..=1_000).for_each(|number| chain.open(number));
     chain.pass(120 * SECOND);
@@ -90,13 +90,13 @@ fn long_summaries_are_cut_to_the_packets_of_the_link_and_spread() {
         .map(|s| s.at)
         .collect();
     times.dedup();
-    // 311 names a packet: four of them each 26.25 to 30 s, never two at once.
+    // 311 identifiers in a packet: four of them each 26.25 to 30 s, never two at once.
     assert!((40..=48).contains(&times.len()), "{}", times.len());
     assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= SECOND));
 }
 
 #[test]
-fn a_lost_path_is_repaired_within_a_second() {
+fn lost_path_is_repaired_within_one_second() {
     let mut chain = warm();
     lose(&mut chain, MIDDLE, MessageType::Path, &[0]);
     chain.open(2);
@@ -106,9 +106,9 @@ fn a_lost_path_is_repaired_within_a_second() {
     assert!(chain.confirmed.contains(&2), "Rf is 500 ms");
 }
 
-/// A Resv that is repeated still asks for the confirmation, and a ResvConf that is lost is repeated.
+/// A retransmitted Resv still has RESV_CONFIRM, and a lost ResvConf is retransmitted.
 #[test]
-fn lost_reservations_and_confirmations_are_repaired() {
+fn lost_resv_and_confirmation_are_repaired() {
     for (from, kind) in [
         (RIGHT, MessageType::Resv),
         (MIDDLE, MessageType::Resv),
@@ -137,16 +137,17 @@ fn lost_tears_are_repaired() {
     }
 }
 
-/// Rl transmissions, and then the refreshes of RFC 2205, which come through in the end and are acknowledged.
+/// After Rl transmissions the refreshes of RFC 2205 follow, which arrive in the end and are acknowledged.
 #[test]
-fn what_is_never_acknowledged_is_left_to_its_refreshes() {
+fn unacknowledged_message_is_left_to_refreshes() {
     let mut chain = warm();
     lose(&mut chain, MIDDLE, MessageType::Path, &[0, 1, 2, 3, 4]);
     let since = chain.now;
     chain.open(2);
     chain.pass(14 * SECOND);
     let sent = |chain: &Chain| {
-        let mine = |s: &&Sight| s.from == MIDDLE && s.kind == MessageType::Path && s.at >= since;
+        let mine =
+            |s: &&SentRecord| s.from == MIDDLE && s.kind == MessageType::Path && s.at >= since;
         chain.seen.iter().filter(mine).count()
     };
     assert_eq!(sent(&chain), 5);
@@ -159,9 +160,9 @@ fn what_is_never_acknowledged_is_left_to_its_refreshes() {
     assert_eq!(chain.population(), [(2, 2); 3]);
 }
 
-/// A router that restarts is asked to refresh what it does not know, and gets it at once.
+/// A router that restarts sends NACKs for unknown state, and gets it at once.
 #[test]
-fn a_router_that_restarts_learns_all_within_one_interval() {
+fn restarted_router_recovers_within_one_interval() {
     let mut chain = warm();
     (2..=100).for_each(|number| chain.open(number));
     chain.pass(60 * SECOND);
@@ -174,21 +175,21 @@ fn a_router_that_restarts_learns_all_within_one_interval() {
     assert_eq!(chain.count(MessageType::Path, since), 0);
 }
 
-/// The first summary that a restarted router does not know brings all the rest: its answers have a new epoch.
+/// The first unknown summary refresh at a restarted router restores all other state, too: its NACKs have a new epoch.
 #[test]
-fn a_new_epoch_brings_everything_back() {
+fn new_epoch_restores_all_state() {
     let mut chain = warm();
     (2..=1_000).for_each(|number| chain.open(number));
     chain.pass(60 * SECOND);
     chain.restart_middle(77);
-    // One packet of names in four is enough.
+    // One packet of identifiers in four is enough.
     chain.pass(16 * SECOND);
     assert_eq!(chain.population(), [(1_000, 1_000); 3]);
 }
 
-/// Links that take 40 messages a millisecond and lose all others: every session is up within seconds.
+/// Links that carry 40 messages a millisecond and lose all others: every session is up within seconds.
 #[test]
-fn a_flood_is_recovered_from() {
+fn overload_losses_are_recovered() {
     let mut chain = warm();
     let (mut tick, mut used) = (0, [0_u32; 3]);
     chain.fate = Box::new(move |sight| {
@@ -211,16 +212,16 @@ fn a_flood_is_recovered_from() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is lost, repeated and delayed: what comes out is what comes out of plain RSVP without any of it.
+    /// With any losses, duplicates and delays the final state is that of plain RSVP without them.
     #[test]
-    fn states_are_the_same_as_without_losses(
+    fn states_with_and_without_losses_are_equal(
         seed: u64,
         percent in 0..25_u64,
         steps in proptest::collection::vec((0..4_u8, 1..8_u16, 1..2_000_u32), 1..25),
     ) {
         let timing = Timing { refresh: 5 * SECOND, ..Timing::default() };
         let mut disturbed = Chain::new(Config { timing, ..Config::default() });
-        disturbed.disturb(seed, percent);
+        disturbed.set_random_faults(seed, percent);
         let mut plain = Chain::new(Config { timing, ..without_reduction() });
         for chain in [&mut disturbed, &mut plain] {
             let mut open = std::collections::BTreeSet::new();
@@ -229,7 +230,7 @@ proptest! {
                     0 if open.remove(&number) => chain.close(LEFT, number),
                     1 if open.remove(&number) => chain.close(RIGHT, number),
                     2 | 3 if open.insert(number) => {
-                        // Whichever end still has it open must close it first.
+                        // The end that still has the session open must close it first.
                         chain.close(LEFT, number);
                         chain.close(RIGHT, number);
                         chain.pass(60 * SECOND);
@@ -241,7 +242,7 @@ proptest! {
             }
             chain.pass(120 * SECOND);
         }
-        // Five summaries in a row may have been lost just now, and with them all that they name; it comes back.
+        // Five successive summary refreshes may have been lost, and with them all state that they list; it is restored.
         for _ in 0..60 {
             if disturbed.population() != plain.population() {
                 disturbed.pass(SECOND);

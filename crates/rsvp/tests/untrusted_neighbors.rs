@@ -1,4 +1,4 @@
-//! Neighbours that mean harm, or are mad: what they send costs a bounded amount of memory, work and answers.
+//! Malicious or faulty neighbours: their messages cost a bounded amount of memory, work and answers.
 
 mod common;
 
@@ -48,23 +48,23 @@ fn resv_err(flows: &[FixedFilterFlow]) -> ResvErr<'_> {
     }
 }
 
-/// `count` objects of four octets that every node must carry on, all different (at most 16 384).
+/// `count` different objects of four octets that every node must forward (at most 16 384).
 fn objects(count: u16) -> Vec<u8> {
     (0..count).flat_map(|n| [0, 4, 0xc0 | (n >> 8) as u8, n as u8]).collect()
 }
 
-/// One host that claims to be many next hops cannot fill the memory: past the limit they are refused, and those that
-/// are there stay and can be refreshed.
+/// One host that claims to be many next hops cannot fill the memory: above the limit they are refused, and existing
+/// ones stay and can be refreshed.
 #[test]
-fn next_hops_without_number_are_refused() {
+fn next_hops_over_limit_are_refused() {
     let mut router = with_config(Config { max_next_hops: 2, ..Config::default() });
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let flows = [flow(1)];
     let mut codes = Vec::new();
     for hop in ["10.0.2.2", "10.0.2.3", "10.0.2.4", "10.0.2.2"] {
         let mut request = resv(&flows);
         request.hop.address = ip(hop);
-        let outcomes = router.arrives(ETH2, Body::Resv(request));
+        let outcomes = router.receive(ETH2, Body::Resv(request));
         codes.extend(sent(&outcomes).iter().filter_map(|(_, message)| match &message.body {
             Body::ResvErr(error) => Some((error.error.code, error.error.flags)),
             _ => None,
@@ -74,49 +74,49 @@ fn next_hops_without_number_are_refused() {
     assert_eq!(router.engine.population(), (1, 1, 2));
 }
 
-/// Senders are limited over all sessions, not only by session.
+/// Senders are limited over all sessions, not only in each session.
 #[test]
-fn senders_are_limited_over_all_sessions() {
+fn senders_over_total_limit_are_refused() {
     let mut router = with_config(Config { max_sessions: 3, ..Config::default() });
     for (session, sender) in [(1, 1), (1, 2), (2, 1), (1, 3), (3, 1)] {
         let mut path = path();
         path.session.port = session;
         path.sender.template.selector = SourceSelector::Port(sender);
-        let outcomes = router.arrives(ETH1, Body::Path(path));
+        let outcomes = router.receive(ETH1, Body::Path(path));
         let refused = (session, sender) == (1, 3) || session == 3;
         assert_eq!(dropped(&outcomes) == [DropReason::Limit], refused, "{session} {sender}");
     }
     assert_eq!(router.engine.population(), (2, 3, 0));
 }
 
-/// What a message wants to be kept for others is limited, in a new Path, in a refresh, and in a Resv.
+/// Objects to be stored are limited, in a new Path, in a refresh, and in a Resv.
 #[test]
-fn only_so_much_is_kept() {
+fn objects_over_limit_are_refused() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
     let (few, many) = (objects(50), objects(51));
     let mut fat = path();
     fat.carried = Carried::Objects(&many);
-    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(fat))), [DropReason::Limit]);
+    assert_eq!(dropped(&router.receive(ETH1, Body::Path(fat))), [DropReason::Limit]);
     assert_eq!(router.engine.population(), (0, 0, 0));
     let mut lean = path();
     lean.carried = Carried::Objects(&few);
-    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(lean))), []);
-    assert_eq!(dropped(&router.arrives(ETH1, Body::Path(fat))), [DropReason::Limit]);
-    assert_eq!(router.arrives(ETH1, Body::Path(lean)), [], "the state is what it was");
+    assert_eq!(dropped(&router.receive(ETH1, Body::Path(lean))), []);
+    assert_eq!(dropped(&router.receive(ETH1, Body::Path(fat))), [DropReason::Limit]);
+    assert_eq!(router.receive(ETH1, Body::Path(lean)), [], "the state is what it was");
 
     let flows = [flow(1)];
     let mut request = resv(&flows);
     request.carried = Carried::Objects(&many);
-    assert_eq!(dropped(&router.arrives(ETH2, Body::Resv(request))), [DropReason::Refused]);
+    assert_eq!(dropped(&router.receive(ETH2, Body::Resv(request))), [DropReason::Refused]);
     assert_eq!(router.held(), Rate::ZERO);
 }
 
-/// RFC 2205 section 3.10, rule 3: the objects of all requests go upstream, each once; but one next hop's objects cannot
-/// crowd out the Resv of all.
+/// RFC 2205 section 3.10, rule 3: the objects of all requests are sent upstream, each once; one next hop's objects
+/// cannot fill the Resv of all.
 #[test]
-fn carried_objects_are_merged_within_a_limit() {
+fn forwarded_objects_are_merged_within_limit() {
     let mut router = with_config(Config { max_kept_octets: 200, ..Config::default() });
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let (own, others) = (objects(3), objects(50));
     let carried = |outcomes: &[Outcome]| match sent(outcomes).last().map(|(_, m)| m.body) {
         Some(Body::Resv(resv)) => resv.carried.iter().count(),
@@ -125,31 +125,31 @@ fn carried_objects_are_merged_within_a_limit() {
     let flows = [flow(1)];
     let mut request = resv(&flows);
     request.carried = Carried::Objects(&own);
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 3);
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(request))), 3);
     let flows = [flow(2)];
     let mut request = resv(&flows);
     request.hop.address = ip("10.0.2.3");
     request.carried = Carried::Objects(&others[4..8]);
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 3, "it is among them");
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(request))), 3, "it is among them");
     request.carried = Carried::Objects(&others[8..]);
     let flows = [flow(3)];
     request.flows = FlowDescriptors::FixedFilter(List::Items(&flows));
-    assert_eq!(carried(&router.arrives(ETH2, Body::Resv(request))), 50, "two more and one twice");
+    assert_eq!(carried(&router.receive(ETH2, Body::Resv(request))), 50, "two more and one twice");
 }
 
-/// One message that names the same flow many times does not bring about as many answers.
+/// One message that repeats a flow many times does not cause as many errors.
 #[test]
-fn answers_to_one_message_are_limited() {
+fn errors_to_one_message_are_limited() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    let outcomes = router.arrives(ETH2, Body::Resv(resv(&vec![flow(8); 1_000])));
+    router.receive(ETH1, Body::Path(path()));
+    let outcomes = router.receive(ETH2, Body::Resv(resv(&vec![flow(8); 1_000])));
     assert!(sent(&outcomes).len() <= 342, "{} answers", sent(&outcomes).len());
     assert_eq!(dropped(&outcomes).last(), Some(&DropReason::Limit));
 }
 
-/// A large Resv that does not fit into one turn is complete after it was refreshed.
+/// A large Resv that exceeds the limit of one input is complete after its refresh.
 #[test]
-fn what_is_left_over_is_done_with_the_refresh() {
+fn skipped_flows_are_reserved_by_refresh() {
     let mut router = router();
     let flows: Vec<_> = (1..=600)
         .map(|port| {
@@ -162,21 +162,21 @@ fn what_is_left_over_is_done_with_the_refresh() {
     for flow in &flows {
         let mut path = path();
         path.sender.template = flow.filter;
-        router.arrives(ETH1, Body::Path(path));
+        router.receive(ETH1, Body::Path(path));
     }
-    router.arrives(ETH2, Body::Resv(resv(&flows)));
+    router.receive(ETH2, Body::Resv(resv(&flows)));
     assert!(router.engine.population().2 < 600);
-    router.arrives(ETH2, Body::Resv(resv(&flows)));
+    router.receive(ETH2, Body::Resv(resv(&flows)));
     assert_eq!(router.engine.population().2, 600);
-    assert_eq!(router.arrives(ETH2, Body::Resv(resv(&flows))), []);
+    assert_eq!(router.receive(ETH2, Body::Resv(resv(&flows))), []);
 }
 
-/// Errors lose some of their TTL at each hop, so that they end even where the states of two nodes point at each other.
+/// The TTL of errors decreases at each hop, so that they end even if the states of two nodes name each other.
 #[test]
-fn errors_do_not_go_round_for_ever() {
+fn error_in_loop_ends_by_ttl() {
     let mut router = router();
-    router.arrives(ETH1, Body::Path(path()));
-    router.arrives(ETH2, Body::Resv(resv(&[flow(2)])));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&[flow(2)])));
     let flows = [flow(2)];
     let path_err = octets(Body::PathErr(path_err()), 9);
     let resv_err = octets(Body::ResvErr(resv_err(&flows)), 9);
@@ -184,28 +184,28 @@ fn errors_do_not_go_round_for_ever() {
         [(ETH2, "10.0.2.1", &path_err), (ETH1, "10.0.1.2", &resv_err)]
     {
         for (received, passed) in [(255, 64), (64, 63), (2, 1)] {
-            let outcomes = router.octets_arrive(interface, ip(address), received, message);
+            let outcomes = router.receive_octets(interface, ip(address), received, message);
             let ttls: Vec<_> =
                 sent(&outcomes).iter().map(|(how, m)| (how.ttl, m.send_ttl)).collect();
             assert_eq!(ttls, [(passed, passed)]);
         }
-        let outcomes = router.octets_arrive(interface, ip(address), 1, message);
+        let outcomes = router.receive_octets(interface, ip(address), 1, message);
         assert_eq!(dropped(&outcomes), [DropReason::TtlExpired]);
         assert_eq!(sent(&outcomes), []);
     }
 }
 
-/// Nobody is made to answer everybody: hops, and receivers that want a confirmation, must be single nodes.
+/// Hops, and receivers in RESV_CONFIRM, must be unicast addresses.
 #[test]
-fn nobody_answers_everybody() {
+fn non_unicast_hop_or_receiver_is_ignored() {
     let mut router = router();
     let mut from_all = path();
     from_all.hop.address = ip("255.255.255.255");
-    let outcomes = router.arrives(ETH1, Body::Path(from_all));
+    let outcomes = router.receive(ETH1, Body::Path(from_all));
     assert_eq!(dropped(&outcomes), [DropReason::BadHop]);
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     from_all.sender.tspec.rate = f32::NAN;
-    let outcomes = router.arrives(ETH1, Body::Path(from_all));
+    let outcomes = router.receive(ETH1, Body::Path(from_all));
     assert_eq!((dropped(&outcomes), sent(&outcomes)), (vec![DropReason::BadHop], vec![]));
 
     let mut host = sender();
@@ -221,29 +221,29 @@ fn nobody_answers_everybody() {
     let mut request = resv(&flows);
     for address in ["255.255.255.255", "127.0.0.1"] {
         request.confirm = Some(ip(address));
-        assert_eq!(sent(&host.arrives(ETH2, Body::Resv(request))), [], "{address}");
+        assert_eq!(sent(&host.receive(ETH2, Body::Resv(request))), [], "{address}");
     }
     assert_eq!(host.held(), Rate::from_mbps(2), "the reservation itself is none the worse");
 }
 
-/// A default route leads to no broadcast: sessions there are neither unicast nor multicast sessions.
+/// A default route does not cover broadcast: such sessions are neither unicast nor multicast.
 #[test]
-fn sessions_of_everybody_have_no_route() {
+fn broadcast_session_has_no_route() {
     let mut router = router();
     router.add_route("0.0.0.0/0", ETH2, Some(DOWNSTREAM));
     let mut to_all = path();
     to_all.session.destination = ip("255.255.255.255");
-    let outcomes = router.arrives(ETH1, Body::Path(to_all));
+    let outcomes = router.receive(ETH1, Body::Path(to_all));
     assert_eq!(dropped(&outcomes), [DropReason::NoRoute]);
     assert_eq!(router.engine.population(), (0, 0, 0));
 }
 
-/// A refresh period of nothing in the settings is a millisecond, as neighbours are told, and no busy loop.
+/// A configured refresh period of zero is handled as a millisecond, as announced to neighbours, and not as a busy loop.
 #[test]
-fn refreshes_are_never_without_end() {
+fn zero_refresh_period_is_one_millisecond() {
     let timing = Timing { refresh: Duration::ZERO, ..Timing::default() };
     let mut router = with_config(Config { timing, ..Config::default() });
-    router.arrives(ETH1, Body::Path(path()));
+    router.receive(ETH1, Body::Path(path()));
     let refreshes = sent(&router.pass(Duration::from_millis(100))).len();
     assert!((50..=110).contains(&refreshes), "{refreshes} in 100 ms");
 }
