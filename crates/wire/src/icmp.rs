@@ -1,7 +1,7 @@
-//! ICMP echo, the "ping" (RFC 792, and RFC 4443 section 4): what Boomerang's messages travel in.
+//! ICMP echo, the "ping" (RFC 792, RFC 4443 section 4), which carries Boomerang's messages.
 //!
 //! A request and its reply differ in one octet and in the checksum. ICMPv6's checksum also covers the addresses and the
-//! length (RFC 8200 section 8.1), so whoever checks or writes one needs the addresses of the packet around it.
+//! length (RFC 8200 section 8.1), so that the addresses of the packet are needed to check or write one.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -13,10 +13,10 @@ use crate::writer::EmitError;
 pub const PROTOCOL_V4: u8 = 1;
 /// IP protocol number of ICMPv6.
 pub const PROTOCOL_V6: u8 = 58;
-/// Octets before the data of an echo: type, code, checksum, identifier, sequence number.
+/// Length of the header: type, code, checksum, identifier, sequence number; octets.
 pub const HEADER: usize = 8;
 
-/// The two halves of a ping.
+/// Echo request or echo reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Echo Request.
@@ -25,7 +25,7 @@ pub enum Kind {
     Reply,
 }
 
-/// Between whom a message travels, as far as its checksum is concerned.
+/// Addresses of an echo as far as its checksum covers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// ICMP: the checksum covers the message alone.
@@ -35,7 +35,7 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// From the addresses of an IP packet; `None` where they are of two families.
+    /// Returns the ends of an IP packet; `None` if the families differ.
     #[inline]
     pub fn of(source: IpAddr, destination: IpAddr) -> Option<Ends> {
         match (source, destination) {
@@ -45,7 +45,7 @@ impl Ends {
         }
     }
 
-    /// IP protocol number of the messages.
+    /// IP protocol number of the message.
     #[inline]
     pub fn protocol(&self) -> u8 {
         match self {
@@ -54,7 +54,7 @@ impl Ends {
         }
     }
 
-    /// ICMP type of an echo.
+    /// Returns the ICMP type of an echo.
     #[inline]
     pub const fn code(&self, kind: Kind) -> u8 {
         match (self, kind) {
@@ -74,7 +74,7 @@ impl Ends {
         }
     }
 
-    /// What the pseudo-header adds to the sum of a message of `length` octets.
+    /// Returns what the pseudo-header adds to the sum of a message of `length` octets.
     #[inline]
     fn pseudo(&self, length: usize) -> u16 {
         match self {
@@ -90,16 +90,16 @@ impl Ends {
     }
 }
 
-/// Why octets are not an ICMP echo; offsets are octets from the start of the ICMP message.
+/// Parse errors of an ICMP echo. Offsets are octets from the start of the ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum EchoError {
-    /// Fewer than eight octets.
+    /// The message has fewer than eight octets.
     #[error("ICMP header cut off at octet {0}")]
     Truncated(usize),
-    /// Neither a request nor a reply.
+    /// The type is neither echo request nor echo reply.
     #[error("ICMP type at octet 0 is {0}, which is no echo")]
     Type(u8),
-    /// The code of an echo is zero.
+    /// The code is not zero.
     #[error("ICMP code at octet 1 is {0}, not 0")]
     Code(u8),
     /// The checksum is wrong.
@@ -108,7 +108,7 @@ pub enum EchoError {
 }
 
 impl EchoError {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             EchoError::Truncated(_) => "icmp_truncated",
@@ -119,21 +119,21 @@ impl EchoError {
     }
 }
 
-/// An echo.
+/// An ICMP echo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// Which half.
+    /// Echo request or echo reply.
     pub kind: Kind,
-    /// Tells the pings of one host apart.
+    /// Identifier, which separates the pings of one host.
     pub identifier: u16,
-    /// Tells the requests of one ping apart.
+    /// Sequence number of the request.
     pub sequence: u16,
-    /// What the reply brings back.
+    /// Data, which the reply returns.
     pub data: &'a [u8],
 }
 
 impl<'a> Echo<'a> {
-    /// Reads a whole ICMP message and checks its sum.
+    /// Parses a whole ICMP message and verifies its checksum.
     #[inline]
     pub fn parse(message: &'a [u8], ends: Ends) -> Result<Echo<'a>, EchoError> {
         let Some((&[code, subcode, _, _, i0, i1, s0, s1], data)) =
@@ -145,19 +145,19 @@ impl<'a> Echo<'a> {
         if subcode != 0 {
             return Err(EchoError::Code(subcode));
         }
-        if !is_right(message, ends) {
+        if !has_valid_checksum(message, ends) {
             return Err(EchoError::Checksum);
         }
         let identifier = u16::from_be_bytes([i0, i1]);
         Ok(Echo { kind, identifier, sequence: u16::from_be_bytes([s0, s1]), data })
     }
 
-    /// Octets that [`emit`](Echo::emit) writes.
+    /// Length of the emitted message, octets; see [`emit`](Echo::emit).
     pub fn buffer_len(&self) -> usize {
         HEADER + self.data.len()
     }
 
-    /// Writes the message, checksum included, and gives its length.
+    /// Writes the message with its checksum; returns its length.
     ///
     /// # Errors
     /// The buffer is too short.
@@ -177,7 +177,7 @@ impl fmt::Debug for Echo<'_> {
     }
 }
 
-/// Writes the header in front of data that stand in `message` already.
+/// Writes the header in front of the data that `message` already holds.
 ///
 /// # Errors
 /// The message is shorter than a header.
@@ -197,32 +197,33 @@ pub fn seal(
     Ok(())
 }
 
-/// Whether the checksum of a message is right.
+/// Whether the checksum of a message is valid.
 #[inline]
-fn is_right(message: &[u8], ends: Ends) -> bool {
-    // All ones and all zeros are the same number; the sum of anything that is not all zeros is never zero.
+fn has_valid_checksum(message: &[u8], ends: Ends) -> bool {
+    // All ones and all zeros are the same number. Only octets that are all zeros have the sum zero.
     add(checksum::sum(message), ends.pseudo(message.len())) == 0xffff
 }
 
-/// Brings the checksum of a message up to date after octets were changed: `old` to `new`, at an even offset from its start
-/// and of the same even length (RFC 1624 equation 3). What else was wrong with the sum stays wrong.
+/// Updates the checksum of a message after octets were changed from `old` to `new`, at an even offset from its start
+/// and of the same even length (RFC 1624, equation 3). A wrong checksum stays wrong.
 #[inline]
 pub fn amend(message: &mut [u8], old: &[u8], new: &[u8]) {
     if let Some([.., c0, c1]) = message.first_chunk_mut::<4>() {
         let check = u16::from_be_bytes([*c0, *c1]);
-        let [n0, n1] = amended(check, checksum::sum(old), checksum::sum(new)).to_be_bytes();
+        let [n0, n1] =
+            updated_checksum(check, checksum::sum(old), checksum::sum(new)).to_be_bytes();
         (*c0, *c1) = (n0, n1);
     }
 }
 
-/// A checksum after words with the sum `old` gave way to words with the sum `new` (RFC 1624 equation 3).
+/// Returns the checksum after words with the sum `new` replaced words with the sum `old` (RFC 1624, equation 3).
 #[inline]
-pub(crate) fn amended(check: u16, old: u16, new: u16) -> u16 {
+pub(crate) fn updated_checksum(check: u16, old: u16, new: u16) -> u16 {
     !add(add(!check, !old), new)
 }
 
-/// Makes the request in `message` a reply that goes the other way. The addresses change places, so ICMPv6's pseudo-header
-/// keeps its sum, and only the type is to be accounted for.
+/// Changes the request in `message` into a reply. The addresses change places, so that the sum of ICMPv6's
+/// pseudo-header stays the same and only the type affects the checksum.
 pub fn turn_round(message: &mut [u8], ends: Ends) {
     let Some(first) = message.first().copied() else { return };
     let reply = ends.code(Kind::Reply);
@@ -230,7 +231,7 @@ pub fn turn_round(message: &mut [u8], ends: Ends) {
     amend(message, &[first, 0], &[reply, 0]);
 }
 
-/// One's complement addition: the carry comes in again at the low end.
+/// One's complement addition: the carry is added at the low end.
 #[inline]
 pub(crate) fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
@@ -255,7 +256,7 @@ mod tests {
         message
     }
 
-    /// By hand: 0800 + 1234 + 0007 + 6869 = 82a4, whose complement is 7d5b.
+    /// Computed by hand: 0800 + 1234 + 0007 + 6869 = 82a4, whose complement is 7d5b.
     #[test]
     fn a_ping_as_counted_by_hand() {
         assert_eq!(ping(false, b"hi"), [8, 0, 0x7d, 0x5b, 0x12, 0x34, 0, 7, b'h', b'i']);

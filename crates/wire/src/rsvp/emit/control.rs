@@ -1,4 +1,4 @@
-//! Writing what stands in front of a message's body, and the messages between neighbours.
+//! Emission of the leading objects and of the messages between neighbours.
 
 use core::net::IpAddr;
 
@@ -9,13 +9,13 @@ use crate::rsvp::iana::{ObjectClass, c_type};
 use crate::rsvp::integrity::{Challenge, Integrity};
 use crate::rsvp::list::Item;
 use crate::rsvp::message::{Body, List, Message};
-use crate::rsvp::reduction::*;
+use crate::rsvp::refresh_reduction::*;
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {
     /// Length of INTEGRITY, acknowledgements and MESSAGE_ID, octets.
     #[inline]
-    pub(super) fn front_len(&self) -> usize {
+    pub(super) fn leading_objects_len(&self) -> usize {
         self.integrity.map_or(0, |integrity| integrity.object_len())
             + self.acknowledgements.len() * MessageId::OBJECT_LEN
             + self.message_id.map_or(0, |_| MessageId::OBJECT_LEN)
@@ -23,7 +23,7 @@ impl Message<'_> {
 
     /// Writes INTEGRITY, acknowledgements and MESSAGE_ID.
     #[inline]
-    pub(super) fn put_front(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+    pub(super) fn put_leading_objects(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
         if let Some(integrity) = &self.integrity {
             put_integrity(w, integrity)?;
         }
@@ -33,11 +33,11 @@ impl Message<'_> {
         self.message_id.as_ref().map_or(Ok(()), |id| put_message_id(w, id))
     }
 
-    /// Whether front and body go together; what does not would not be read by anybody.
+    /// Whether leading objects and body are consistent. Receivers would refuse the message otherwise.
     #[inline]
     pub(super) fn is_consistent(&self) -> bool {
         match self.body {
-            Body::Bundle(_) => self.front_len() == 0,
+            Body::Bundle(_) => self.leading_objects_len() == 0,
             Body::Ack => self.message_id.is_none() && !self.acknowledgements.is_empty(),
             Body::IntegrityChallenge(_) => self.integrity.is_none(),
             Body::IntegrityResponse(_) => self.integrity.is_some(),
@@ -61,7 +61,7 @@ pub(in crate::rsvp) fn put_integrity(
 
 #[inline]
 pub(super) fn put_message_id(w: &mut Writer<'_>, id: &MessageId) -> Result<(), EmitError> {
-    put_name(w, ObjectClass::MessageId, c_type::MESSAGE_ID, id.flags, id.epoch, id.id)
+    put_epoch_and_id(w, ObjectClass::MessageId, c_type::MESSAGE_ID, id.flags, id.epoch, id.id)
 }
 
 #[inline]
@@ -74,12 +74,12 @@ pub(super) fn put_acknowledgement(
         AcknowledgementKind::Ack => c_type::MESSAGE_ID_ACK,
         AcknowledgementKind::Nack => c_type::MESSAGE_ID_NACK,
     };
-    put_name(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)
+    put_epoch_and_id(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)
 }
 
-/// MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK.
+/// Writes MESSAGE_ID, MESSAGE_ID_ACK or MESSAGE_ID_NACK.
 #[inline]
-fn put_name(
+fn put_epoch_and_id(
     w: &mut Writer<'_>,
     class: ObjectClass,
     c_type: u8,
@@ -142,7 +142,7 @@ impl RefreshList<'_> {
             }
     }
 
-    /// Whether the addresses are of IPv4, by the first one.
+    /// Whether the addresses are IPv4, by the first one.
     fn is_ipv4(&self) -> bool {
         match self.names {
             RefreshNames::Messages(_) => true,
@@ -193,7 +193,7 @@ pub(super) fn put_refresh_list(
     list.put(w)
 }
 
-/// Length of a list of items of `item` octets, octets.
+/// Length of a list of items of `item` octets each, octets.
 fn len<'a, T: Item<'a>>(list: List<'a, T>, item: usize) -> usize {
     list.len() * item
 }

@@ -1,4 +1,4 @@
-//! How an object looks in text: one flat map (see [`super::DecodedObject`]).
+//! Serialization of objects as flat maps (see [`super::DecodedObject`]).
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -154,7 +154,7 @@ fn response_fields<M: SerializeMap>(
     map.serialize_entry("error", &response.error)?;
     map.serialize_entry("refresh_multiple", &response.refresh_multiple)?;
     map.serialize_entry("refresh_s", &response.refresh_s)?;
-    map.serialize_entry("objects", &Row(response.objects))
+    map.serialize_entry("objects", &NestedObjects(response.objects))
 }
 
 /// A FILTER_SPEC or SENDER_TEMPLATE within another object.
@@ -168,10 +168,10 @@ impl Serialize for Filter {
     }
 }
 
-/// Objects within another object; one that cannot be read is an error's text.
-struct Row<'a>(&'a [u8]);
+/// Objects within another object. An object that cannot be decoded is shown as the text of its error.
+struct NestedObjects<'a>(&'a [u8]);
 
-impl Serialize for Row<'_> {
+impl Serialize for NestedObjects<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(untagged)]
@@ -241,7 +241,7 @@ impl Serialize for PolicyElement<'_> {
     }
 }
 
-/// With its value as text if that is readable, otherwise as octets.
+/// Serialized with the value as text if readable, otherwise as octets.
 impl Serialize for Attribute<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -306,7 +306,7 @@ fn adspec_fields<M: SerializeMap>(adspec: &Adspec<'_>, map: &mut M) -> Result<()
     Ok(())
 }
 
-/// One service's fragment of an ADSPEC; values that are not there are left out.
+/// Fragment of one service in an ADSPEC; absent values are left out.
 struct Service<'a> {
     break_bit: bool,
     terms: Option<GuaranteedTerms>,
@@ -336,7 +336,7 @@ impl Serialize for Service<'_> {
     }
 }
 
-/// A number that survives text formats; see [`exact`].
+/// A number without loss in text formats; see [`exact`].
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Exact(#[serde(with = "exact")] f32);
