@@ -112,7 +112,7 @@ mod tests {
 
     /// The worked example of RFC 1071 section 3.
     #[test]
-    fn the_example_of_the_rfc() {
+    fn example_of_rfc_1071_is_reproduced() {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[]), 0);
         assert_eq!(checksum(&[0xff; 64]), 0);
@@ -120,7 +120,7 @@ mod tests {
 
     /// The example of RFC 1624 section 4, for which the older equation gives a wrong result.
     #[test]
-    fn the_example_of_the_update() {
+    fn example_of_rfc_1624_is_reproduced() {
         let mut difference = Difference::default();
         difference.replace(&[0x55, 0x55], &[0x32, 0x85]);
         assert_eq!(difference.apply(0xdd2f), 0x0000);
@@ -130,7 +130,7 @@ mod tests {
     proptest! {
         /// The updated checksum equals the computed one after octets are changed, inserted and removed.
         #[test]
-        fn an_update_gives_what_computing_anew_does(
+        fn updated_checksum_equals_computed_one(
             before in proptest::collection::vec(any::<u8>(), 2..40),
             old in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
             new in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
@@ -148,12 +148,12 @@ mod tests {
         }
 
         #[test]
-        fn agrees_with_the_definition(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn fast_sum_equals_definition(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(sum(&octets), slow_sum(&octets));
         }
 
         #[test]
-        fn a_right_checksum_gives_all_ones(mut octets in proptest::collection::vec(any::<u8>(), 4..99)) {
+        fn valid_checksum_sums_to_all_ones(mut octets in proptest::collection::vec(any::<u8>(), 4..99)) {
             octets[2..4].fill(0);
             let check = checksum(&octets);
             octets[2..4].copy_from_slice(&check.to_be_bytes());

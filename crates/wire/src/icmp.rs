@@ -258,13 +258,13 @@ mod tests {
 
     /// Computed by hand: 0800 + 1234 + 0007 + 6869 = 82a4, whose complement is 7d5b.
     #[test]
-    fn a_ping_as_counted_by_hand() {
+    fn echo_matches_checksum_computed_by_hand() {
         assert_eq!(ping(false, b"hi"), [8, 0, 0x7d, 0x5b, 0x12, 0x34, 0, 7, b'h', b'i']);
         assert_eq!(ping(true, b"")[0], 128);
     }
 
     #[test]
-    fn what_is_no_ping_says_so() {
+    fn malformed_echoes_are_refused_with_their_error() {
         let good = ping(false, b"hi");
         for length in 0..HEADER {
             assert_eq!(Echo::parse(&good[..length], Ends::V4), Err(EchoError::Truncated(length)));
@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(data in proptest::collection::vec(any::<u8>(), 0..80), v6: bool) {
+        fn emitted_echoes_parse_to_the_same_value(data in proptest::collection::vec(any::<u8>(), 0..80), v6: bool) {
             let message = ping(v6, &data);
             let echo = Echo { kind: Kind::Request, identifier: 0x1234, sequence: 7, data: &data };
             prop_assert_eq!(Echo::parse(&message, ends(v6)), Ok(echo));
@@ -302,7 +302,7 @@ mod tests {
         }
 
         #[test]
-        fn amending_is_as_good_as_summing_anew(
+        fn updated_checksum_equals_computed_one(
             data in proptest::collection::vec(any::<u8>(), 8..80), at in 0..4_usize, new: [u8; 4], v6: bool,
         ) {
             let mut message = ping(v6, &data);

@@ -312,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(repr in repr()) {
+        fn headers_round_trip(repr in repr()) {
             let mut packet = std::vec![0xa5; repr.header_len() + repr.payload_len + 3];
             prop_assert_eq!(repr.emit(&mut packet), Ok(repr.header_len()));
             let view = Packet::parse(&packet).expect("what was emitted parses");
@@ -324,7 +324,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_handled(mut octets in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_octets_do_not_panic(mut octets in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let [first, _, l0, l1, ..] = &mut octets[..] {
                 (*first, *l0, *l1) = (0x40 | *first & 0xf, 0, *l1 % 80);
             }
@@ -349,7 +349,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_field_is_where_the_rfc_has_it() {
+    fn fields_have_the_offsets_of_the_rfc() {
         let packet = Packet::parse(&ALERTED).expect("it is well formed");
         let expected = Repr {
             tos: 0xc0,
@@ -368,7 +368,7 @@ mod tests {
 
     /// Each header has one invalid field, and its error.
     #[test]
-    fn bad_headers_are_refused_by_name() {
+    fn invalid_headers_are_refused_with_their_error() {
         let spoilt = |at: usize, octet: u8, mend: bool| {
             let mut packet = ALERTED;
             packet[at] = octet;

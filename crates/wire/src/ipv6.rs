@@ -225,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(
+        fn headers_round_trip(
             traffic_class: u8,
             flow_label in 0u32..1 << 20,
             hop_limit: u8,
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_handled(mut octets in proptest::collection::vec(any::<u8>(), 40..99)) {
+        fn arbitrary_octets_do_not_panic(mut octets in proptest::collection::vec(any::<u8>(), 40..99)) {
             octets[0] = 0x60;
             let length = u8::try_from(octets.len() - HEADER_LEN).expect("short");
             (octets[4], octets[5], octets[6]) = (0, length, HOP_BY_HOP);

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn emitted_packets_parse_to_the_same_value() {
         for (source, destination) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
             let mut octets = packet(source, destination, b"odd");
             let [source, destination] = [source, destination].map(|a| a.parse().expect("one"));
@@ -200,7 +200,7 @@ mod tests {
     /// The kernel leaves the checksum to the network card: the field holds the sum of the pseudo-header, not
     /// complemented.
     #[test]
-    fn a_checksum_that_is_left_to_hardware_is_told_from_a_wrong_one() {
+    fn partial_checksum_is_distinguished_from_an_invalid_one() {
         let mut octets = packet("10.0.0.1", "10.0.0.2", b"payload");
         let [source, destination] = ["10.0.0.1", "10.0.0.2"].map(|a| a.parse().expect("one"));
         octets[6..8].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 17 + 15).to_be_bytes());
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_named() {
+    fn invalid_lengths_are_refused() {
         assert_eq!(Packet::parse(&[0; 7]), Err(ParseError::Truncated(7)));
         assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 7, 0, 0]), Err(ParseError::Length(7)));
         assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 9, 0, 0]), Err(ParseError::Length(9)));
     }
 
     #[test]
-    fn what_cannot_be_written_is_an_error() {
+    fn invalid_packets_are_not_emitted() {
         let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
         let repr = Repr {
             source: address("10.0.0.1"),

@@ -165,7 +165,7 @@ fn headers_are_checked_field_by_field() {
 }
 
 #[test]
-fn truncation_is_noticed_at_every_octet() {
+fn truncated_message_is_refused_at_every_octet() {
     let vector = [Rates { forward: 3, reverse: 2 }, Rates { forward: 1, reverse: 1 }];
     let list = Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) };
     for family in [Family::V4, Family::V6] {
@@ -186,7 +186,7 @@ fn truncation_is_noticed_at_every_octet() {
 
 /// Which masks are refused, and where the fault is.
 #[test]
-fn masks_that_make_no_sense_are_refused() {
+fn invalid_masks_are_refused() {
     for (family, at, mask, kind) in [
         (Family::V4, 40, &[0xff, 0xff, 0x00, 0xff][..], E::SourceMask),
         (Family::V4, 40, &[0x7f], E::SourceMask),
@@ -213,7 +213,7 @@ fn masks_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn invalid_messages_are_not_emitted() {
     let good = sample(Family::V4);
     let emit = |message: &Reservation<'_>| message.emit(&mut [0; 4_096]);
     assert_eq!(good.emit(&mut [0; 63]), Err(EmitError::BufferTooShort));
@@ -396,7 +396,7 @@ fn is_plain(wire: &[u8]) -> bool {
 }
 
 #[test]
-fn plain_messages_are_known_and_others_are_not() {
+fn common_form_is_recognized() {
     let plain = |message: &Reservation<'_>| is_plain(&echo(&octets(message), Ends::V4));
     let good = sample(Family::V4);
     assert!(plain(&good));
@@ -431,7 +431,7 @@ fn plain_messages_are_known_and_others_are_not() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_and_what_is_read_is_written(parts in parts()) {
+    fn messages_round_trip(parts in parts()) {
         let options = parts.options();
         let message = parts.message(&options);
         let wire = octets(&message);
@@ -441,7 +441,7 @@ proptest! {
     }
 
     #[test]
-    fn rubbish_is_read_or_refused_but_never_worse(
+    fn arbitrary_octets_do_not_panic(
         mut rubbish in proptest::collection::vec(any::<u8>(), 0..200),
         damage in proptest::collection::vec((0..200_usize, any::<u8>()), 0..5),
         parts in parts(),
@@ -466,7 +466,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_plain_is_read_alike(parts in parts(), flags in 0..2_u16, options: bool) {
+    fn common_form_parses_as_in_general_parser(parts in parts(), flags in 0..2_u16, options: bool) {
         let items = parts.options();
         let (items, family) = (if options { &items[..] } else { &[] }, Family::of(parts.classifier.source));
         let message = Reservation {
@@ -480,7 +480,7 @@ proptest! {
 
     /// Whatever a node edits, the checksum stays right, and nothing else changes.
     #[test]
-    fn edits_change_what_they_say_and_keep_the_checksum(
+    fn edits_change_their_field_only_and_keep_the_checksum_valid(
         parts in parts(), key: u64, interval: u8, new in any::<(u32, u32)>(), number in 0..20_usize,
     ) {
         let options = parts.options();
@@ -529,7 +529,7 @@ proptest! {
 
     /// A wrong checksum stays as wrong as it was: an edit must not make damage look right.
     #[test]
-    fn edits_do_not_hide_damage(parts in parts(), key: u64) {
+    fn edited_message_keeps_wrong_checksum_wrong(parts in parts(), key: u64) {
         let options = parts.options();
         let data = octets(&parts.message(&options));
         let view = View::parse(&data).expect("it was read");

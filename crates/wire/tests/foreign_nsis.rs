@@ -30,14 +30,14 @@ fn main() -> ExitCode {
     let trial =
         |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
     let trials = vec![
-        trial("a_query_reads_alike", a_query_reads_alike),
-        trial("a_flow_of_ipv6_reads_alike", a_flow_of_ipv6_reads_alike),
-        trial("an_error_reads_alike", an_error_reads_alike),
-        trial("a_reserve_reads_alike", a_reserve_reads_alike),
-        trial("a_response_reads_alike", a_response_reads_alike),
-        trial("a_ping_reads_alike", a_ping_reads_alike),
-        trial("streams_are_read_message_by_message", streams_are_read_message_by_message),
-        trial("what_is_malformed_is_marked", what_is_malformed_is_marked),
+        trial("tshark_reads_query", tshark_reads_query),
+        trial("tshark_reads_flow_of_ipv6", tshark_reads_flow_of_ipv6),
+        trial("tshark_reads_error", tshark_reads_error),
+        trial("tshark_reads_reserve", tshark_reads_reserve),
+        trial("tshark_reads_response", tshark_reads_response),
+        trial("tshark_reads_ping", tshark_reads_ping),
+        trial("tshark_reads_streams_message_by_message", tshark_reads_streams_message_by_message),
+        trial("tshark_marks_malformed_messages", tshark_marks_malformed_messages),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -127,7 +127,7 @@ fn assert_read(name: &str, message: &[u8], expected: &[(&str, &str)]) {
     assert!(read[expected.len()..].iter().all(String::is_empty), "{line}");
 }
 
-fn a_query_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_query() -> Result<(), Failed> {
     let profiles = [Profile(&[2, 1]), Profile(&[1])];
     let port = 30_001_u16.to_be_bytes();
     let options = [
@@ -191,7 +191,7 @@ fn a_query_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_flow_of_ipv6_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_flow_of_ipv6() -> Result<(), Failed> {
     let mri = Mri::PathCoupled(PathCoupled {
         source: ip("2001:db8::1"),
         destination: ip("2001:db8::2"),
@@ -233,7 +233,7 @@ fn a_flow_of_ipv6_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn an_error_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_error() -> Result<(), Failed> {
     let error = Body::Error(Error {
         nat_traversal: None,
         nli: Some(nli()),
@@ -309,7 +309,7 @@ fn written(message: &QosMessage<'_>) -> Vec<u8> {
     octets
 }
 
-fn a_reserve_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_reserve() -> Result<(), Failed> {
     let bound =
         [BoundSessionId { binding: BindingCode::Bidirectional, session: SessionId([9; 16]) }];
     let qspec = qspec();
@@ -371,7 +371,7 @@ fn a_reserve_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_response_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_response() -> Result<(), Failed> {
     let response = QosMessage::Response(QosResponse {
         flags: GenericFlags::default(),
         answers: None,
@@ -397,7 +397,7 @@ fn a_response_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_ping_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_ping() -> Result<(), Failed> {
     for (version, length) in [(ping_nslp::Version::V1, "84"), (ping_nslp::Version::V2, "88")] {
         let ping = Ping { version, hops: 1, sequence: 5, objects: &WITH_BANDWIDTH, data: &[] };
         let mut octets = vec![0; 200];
@@ -429,7 +429,7 @@ fn a_ping_reads_alike() -> Result<(), Failed> {
 }
 
 /// Two messages and the half of one in a segment, and the rest of it in another.
-fn streams_are_read_message_by_message() -> Result<(), Failed> {
+fn tshark_reads_streams_message_by_message() -> Result<(), Failed> {
     let hello = |id| message(0, Body::Hello(Hello { id, reply_requested: id > 1 }));
     let all = [hello(1), hello(2), hello(0x0102_0304)].concat();
     let (first, second) = all.split_at(40);
@@ -440,7 +440,7 @@ fn streams_are_read_message_by_message() -> Result<(), Failed> {
     Ok(())
 }
 
-fn what_is_malformed_is_marked() -> Result<(), Failed> {
+fn tshark_marks_malformed_messages() -> Result<(), Failed> {
     let good = data(1, &written_reserve());
     let end = good.len();
     // The MRI's length; the length of an object of QoS NSLP; that of the QSPEC's first object.

@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     let trial =
         |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
     let trials = vec![
-        trial("the_dissector_reads_the_same_values", reads_the_same_values),
-        trial("the_dissector_marks_what_is_malformed", marks_what_is_malformed),
+        trial("tshark_reads_the_same_values", reads_the_same_values),
+        trial("tshark_marks_malformed_messages", marks_what_is_malformed),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -389,7 +389,7 @@ fn messages_are_found_in_datagrams_and_streams() {
 
 /// Who passes a message on keeps what is not known to it, unless told to drop it (RFC 5971 A.2.1).
 #[test]
-fn passing_on_keeps_what_is_unknown() {
+fn forwarding_keeps_unknown_objects() {
     let extension = Extension { object_type: 0x7d0, value: b"keep" };
     let data = Data {
         nat_traversal: None,
@@ -430,7 +430,7 @@ fn passing_on_keeps_what_is_unknown() {
 
 /// Data that are longer than one object go on in others, over an association alone, and nobody takes a part for the whole.
 #[test]
-fn long_data_go_on_in_further_objects() {
+fn long_data_continue_in_further_objects() {
     let data: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
     let (nslp_data, continuation) = Continuation::part(&data);
     assert_eq!(nslp_data.len(), 16_380);

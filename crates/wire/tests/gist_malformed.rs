@@ -143,7 +143,7 @@ fn answer(wire: &[u8], mode: Mode) -> Option<(ErrorCode, u8, Vec<Info<'_>>)> {
 }
 
 #[test]
-fn the_messages_of_these_tests_are_well_formed() {
+fn base_messages_are_well_formed() {
     assert_eq!(verdict(&query(), Mode::D), Ok(()));
     assert_eq!(verdict(&response(), Mode::D), Ok(()));
     assert_eq!(verdict(&data(), Mode::D), Ok(()));
@@ -179,7 +179,7 @@ fn headers_are_checked_field_by_field() {
 
 /// Incorrect Message Length, with the length that the objects add up to.
 #[test]
-fn lengths_of_messages_are_those_of_their_objects() {
+fn message_length_other_than_that_of_objects_is_refused() {
     let words = u16::try_from(query().len() / 4 - 2).expect("a length");
     let longer = [&query()[..], &[0, 0]].concat();
     let cases = [
@@ -203,7 +203,7 @@ fn lengths_of_messages_are_those_of_their_objects() {
 
 /// Object Type Error, with the type at fault (A.4.4.9).
 #[test]
-fn objects_are_those_of_the_grammar() {
+fn objects_outside_the_grammar_are_refused() {
     use subcode::object_type as t;
     let session = query()[32..52].to_vec();
     let cookie = query()[72..80].to_vec();
@@ -246,7 +246,7 @@ fn objects_are_those_of_the_grammar() {
 
 /// Object Value Error, with the object and where in it (A.4.4.10).
 #[test]
-fn values_are_checked_object_by_object() {
+fn invalid_values_are_refused_object_by_object() {
     use subcode::object_value as v;
     let cases = [
         // Message-Routing-Information: first word at 12, addresses, prefixes at 24, ports at 28.
@@ -308,7 +308,7 @@ fn values_are_checked_object_by_object() {
 
 /// Stack-Proposal and Stack-Configuration-Data that do not go together are both shown (section 5.7.1).
 #[test]
-fn stacks_are_consistent() {
+fn inconsistent_stacks_are_refused_with_both_objects() {
     let cases = [
         with(query(), 108, 2), // options of TLS, none of TCP
         with(query(), 108, 9), // a protocol that is not proposed
@@ -329,7 +329,7 @@ fn stacks_are_consistent() {
 
 /// What is answered names session and MRI where they can be read.
 #[test]
-fn answers_name_what_can_be_read() {
+fn error_data_has_readable_session_and_mri() {
     let answered = |wire: &[u8]| {
         let error = Message::parse(wire, Mode::D).expect_err("not well formed");
         let object = error.answer(wire, Mode::D).expect("an answer");
@@ -367,7 +367,7 @@ fn errors_are_not_answered() {
 
 /// What is wrong with a well-formed message only an engine can know; the answer has the same form.
 #[test]
-fn well_formed_messages_are_answered_too() {
+fn error_about_well_formed_message_has_the_same_form() {
     let wire = query();
     let object = ErrorObject::about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
     assert_eq!((object.class, object.q_mode), (ErrorClass::PermanentFailure, true));
@@ -380,7 +380,7 @@ fn well_formed_messages_are_answered_too() {
 
 /// A long object is shown in part: the answer fits every link.
 #[test]
-fn long_objects_are_cut_in_answers() {
+fn long_objects_are_truncated_in_errors() {
     let mut object = vec![0, 2, 0x02, 0x00];
     object.resize(4 + 0x200 * 4, 0x11);
     let wire = splice(query(), 52..72, &object);

@@ -307,7 +307,7 @@ fn survives(octets: &[u8], mode: Mode) {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(kit in kit()) {
+    fn emitted_messages_parse_to_the_same_value(kit in kit()) {
         with_message(&kit, |message, mode| {
             let mut wire = vec![0xa5; message.buffer_len()];
             assert_eq!(message.emit(&mut wire), Ok(wire.len()));
@@ -323,7 +323,7 @@ proptest! {
 
     /// A message of which some octets were changed, or the end lost.
     #[test]
-    fn damage_is_found_or_harmless(
+    fn damaged_messages_are_refused_or_round_trip(
         kit in kit(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         lost in 0..9_usize,
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..300), c_mode in any::<bool>()) {
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..300), c_mode in any::<bool>()) {
         survives(&octets, if c_mode { Mode::C } else { Mode::D });
         let _ = (datagram(&octets), message_len(&octets));
     }

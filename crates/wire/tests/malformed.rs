@@ -82,7 +82,7 @@ fn the_common_header_is_checked_field_by_field() {
 
 /// A message cut off anywhere is refused: by its length, or, if the length was cut as well, by what is then missing.
 #[test]
-fn truncation_is_noticed_at_every_octet() {
+fn truncated_message_is_refused_at_every_octet() {
     for kind in KINDS {
         for ipv6 in [false, true] {
             let wire = octets(&sample(kind, Style::SharedExplicit, ipv6).message());
@@ -106,7 +106,7 @@ fn truncation_is_noticed_at_every_octet() {
 }
 
 #[test]
-fn objects_must_be_framed_rightly() {
+fn objects_with_wrong_length_are_refused() {
     for length in [0u16, 1, 3, 5, 6, 7, 11, 13, 400, 0xffff] {
         assert_eq!(changed(path(), HOP, &length.to_be_bytes()), Err((E::ObjectLength, HOP)));
     }
@@ -122,7 +122,7 @@ fn changed_octets(at: usize, octets: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_required_object_is_missed() {
+fn missing_required_objects_are_refused() {
     use ObjectClass as C;
     use earmark_wire::rsvp::MessageType as M;
     let cases: [(M, &[C]); 7] = [
@@ -151,7 +151,7 @@ fn every_required_object_is_missed() {
 }
 
 #[test]
-fn objects_that_do_not_belong_there_are_refused() {
+fn illegal_objects_are_refused() {
     use earmark_wire::rsvp::MessageType as M;
     let style = [0, 8, 8, 1, 0, 0, 0, 0x11];
     assert_eq!(inserted(path(), HOP, &style), Err((E::IllegalObject, HOP)));
@@ -180,7 +180,7 @@ fn integrity_comes_first_and_flow_descriptors_last() {
 
 /// RFC 2205 section 3.10: reject, ignore or forward, by the two highest bits.
 #[test]
-fn unknown_classes_are_treated_by_their_high_bits() {
+fn unknown_classes_are_treated_by_their_two_high_bits() {
     for class in [2u8, 16, 127] {
         let mut wire = path();
         wire.splice(HOP..HOP, [0, 8, class, 7, 0, 0, 0, 0]);
@@ -248,7 +248,7 @@ fn unknown_styles_are_refused_and_answered() {
 
 /// Higher bits of the option vector belong to options yet to come (RFC 2205 appendix A.7).
 #[test]
-fn new_style_options_do_not_hide_the_style() {
+fn unknown_style_options_are_ignored() {
     let wire = resv(Style::Wildcard);
     let (at, _) = find(&wire, ObjectClass::Style, 0);
     assert_eq!(changed(wire, at + 4, &[0xff, 0xff, 0xff, 0xf1]), Ok(()));
@@ -314,7 +314,7 @@ fn an_omitted_flowspec_repeats_its_predecessor() {
 
 /// A ResvErr has one flow descriptor or none; a ResvTear needs no flowspecs (RFC 2205 sections 3.1.6 and 3.1.8).
 #[test]
-fn errors_and_teardowns_have_rules_of_their_own() {
+fn flow_descriptors_of_errors_and_teardowns_are_checked() {
     for style in STYLES {
         let tear = octets(&sample(MessageType::ResvTear, style, false).message());
         assert_eq!(verdict(&without(&tear, ObjectClass::FlowSpec)), Ok(()), "{style:?}");
@@ -334,7 +334,7 @@ fn errors_and_teardowns_have_rules_of_their_own() {
 }
 
 #[test]
-fn contradictions_between_objects_are_found() {
+fn contradictions_between_objects_are_refused() {
     let wire = path();
     // Whatever is not of the family of the SESSION is at fault, wherever it stands.
     let (_, session6) = find(
@@ -358,7 +358,7 @@ fn contradictions_between_objects_are_found() {
 
 /// Broken integrated-services data: named by the octet inside the object, answered as a traffic-control error.
 #[test]
-fn broken_traffic_specifications_are_answered() {
+fn malformed_traffic_specifications_are_answered() {
     use earmark_wire::rsvp::iana::TrafficControlError as Sub;
     let resv = resv(Style::Wildcard);
     let (flowspec, _) = find(&resv, ObjectClass::FlowSpec, 0);
@@ -389,7 +389,7 @@ fn broken_traffic_specifications_are_answered() {
 
 /// Everything but the object at fault is there for the answer.
 #[test]
-fn a_rejected_message_leaves_enough_to_answer_it() {
+fn rejected_message_is_readable_enough_for_the_answer() {
     for kind in KINDS {
         for style in STYLES {
             for ipv6 in [false, true] {
@@ -427,7 +427,7 @@ fn a_rejected_message_leaves_enough_to_answer_it() {
 
 /// What people read: field or object, offset, reason.
 #[test]
-fn errors_name_field_and_offset() {
+fn errors_display_field_and_offset() {
     let text = |wire: &[u8]| Message::parse(wire).expect_err("it is wrong").to_string();
     let mut wire = path();
     wire[4] ^= 1;

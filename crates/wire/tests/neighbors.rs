@@ -85,7 +85,7 @@ fn an_ack_is_acknowledgements_alone() {
 }
 
 #[test]
-fn an_srefresh_lists_names() {
+fn srefresh_lists_message_identifiers() {
     let [v4, v6, group4, group6] =
         ["10.0.1.1", "2001:db8::1", "224.1.2.3", "ff0e::1"].map(|a| a.parse().expect("address"));
     let messages = |lists: &[RefreshList<'_>], expected: &str| {
@@ -112,7 +112,7 @@ fn an_srefresh_lists_names() {
 }
 
 #[test]
-fn an_srefresh_can_be_named_and_acknowledge() {
+fn srefresh_may_have_message_id_and_acknowledgements() {
     let ids = [5, 6];
     let lists = [RefreshList { epoch: 0xabcd, names: RefreshNames::Messages(List::Items(&ids)) }];
     let message = Message {
@@ -160,7 +160,7 @@ fn an_srefresh_that_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn hello_asks_and_answers() {
+fn hello_is_request_or_acknowledgement() {
     let hello =
         Hello { kind: HelloKind::Request, source_instance: 0x11, destination_instance: 0x22 };
     both_ways(20, HELLO, &Message::new(7, Body::Hello(hello)));
@@ -176,7 +176,7 @@ fn hello_asks_and_answers() {
 }
 
 #[test]
-fn a_challenge_is_answered_under_signature() {
+fn integrity_challenge_is_unsigned_and_response_signed() {
     let challenge = Challenge { key_id: 0x0102_0304_0506, cookie: 0x0102_0304_0506_0708 };
     both_ways(25, CHALLENGE, &Message::new(7, Body::IntegrityChallenge(challenge)));
     let response =
@@ -199,7 +199,7 @@ fn a_challenge_is_answered_under_signature() {
 }
 
 #[test]
-fn the_objects_in_front_have_an_order() {
+fn leading_objects_out_of_order_are_refused() {
     let path = octets(&sample(MessageType::Path, Style::Wildcard, false).message());
     let verdict = |objects: &str, at: usize| {
         let mut wire = path.clone();
@@ -253,7 +253,7 @@ fn a_bundle_is_whole_messages() {
 }
 
 #[test]
-fn a_bundle_is_cut_at_the_lengths_of_its_messages() {
+fn bundle_is_split_at_the_lengths_of_its_messages() {
     let hello = wire(20, HELLO);
     let bundled = |messages: &[u8]| {
         let mut wire = [&[0x10, 12, 0, 0, 7, 0, 0, 0], messages].concat();
@@ -283,7 +283,7 @@ fn a_bundle_is_cut_at_the_lengths_of_its_messages() {
 
 /// Every octet but those of checksum and digest is covered, and those are covered as zeros (RFC 2747 section 4.1).
 #[test]
-fn the_digest_covers_everything_else() {
+fn digest_covers_everything_but_digest_and_checksum() {
     for length in [4, 16, 20, 32, 64, 68, 200] {
         let digest = vec![0xdd; length];
         let path = sample(MessageType::Path, Style::Wildcard, true);
@@ -303,7 +303,7 @@ fn the_digest_covers_everything_else() {
 
 /// A digest put in leaves what it covers as it was, and a right checksum.
 #[test]
-fn a_seal_changes_nothing_that_it_covers() {
+fn seal_keeps_covered_octets() {
     for length in [16, 20, 32] {
         let resv = sample(MessageType::Resv, Style::FixedFilter, false);
         let message = Message {
@@ -329,7 +329,7 @@ fn a_seal_changes_nothing_that_it_covers() {
 
 /// To insert an INTEGRITY is the same as to emit with one.
 #[test]
-fn an_integrity_can_be_put_in_later() {
+fn inserted_integrity_equals_emitted_one() {
     let resv = sample(MessageType::Resv, Style::FixedFilter, true);
     let integrity = Integrity::blank(Integrity::HANDSHAKE, 3, 4, 20);
     let plain = octets(&resv.message());
@@ -351,7 +351,7 @@ proptest! {
 
     /// Any octets as the messages of this file: no panic, and what parses survives being written and read again.
     #[test]
-    fn any_objects_are_handled(
+    fn arbitrary_objects_do_not_panic(
         message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26][..]),
         objects in proptest::collection::vec(
             (proptest::sample::select(&[0u8, 4, 22, 23, 24, 25, 64, 128, 255][..]), 0u8..6, proptest::collection::vec(any::<u8>(), 0..48)),

@@ -44,7 +44,7 @@ fn both_ways(digits: &str, expected: Object<'_>) {
 const V6: &str = "20010db8 00000000 00000000 00000001";
 
 #[test]
-fn every_object_is_read_and_written_as_it_is_drawn() {
+fn every_object_matches_its_figure_both_ways() {
     let v4 = address("10.1.2.3");
     let v6 = address("2001:db8::1");
     let session = |destination| Session { destination, protocol: 17, flags: 1, port: 6000 };
@@ -94,7 +94,7 @@ fn every_object_is_read_and_written_as_it_is_drawn() {
 
 /// Unused fields are ignored on receipt (RFC 2205 appendix A).
 #[test]
-fn unused_fields_are_not_looked_at() {
+fn unused_fields_are_ignored() {
     let expected = FilterSpec { source: address("10.1.2.3"), selector: SourceSelector::Port(1) };
     reads("000c0a01 0a010203 ffff0001", Object::FilterSpec(expected));
 }

@@ -49,7 +49,7 @@ fn both_versions_octet_by_octet() {
 }
 
 #[test]
-fn records_say_who_and_when() {
+fn records_have_address_and_time() {
     let v6: IpAddr = "2001:db8::1".parse().unwrap();
     let mut buffer = emit(&EMPTY);
     let mut length = buffer.len();
@@ -75,7 +75,7 @@ fn records_say_who_and_when() {
 }
 
 #[test]
-fn of_an_unknown_object_zeros_are_appended() {
+fn unknown_object_is_appended_as_zeros() {
     let objects = [[0, 2, 0, 8], [0, 9, 0, 3], [0, 9, 0, 0]];
     let mut buffer = emit(&Ping { objects: &objects, ..EMPTY });
     let length = buffer.len();
@@ -91,7 +91,7 @@ fn of_an_unknown_object_zeros_are_appended() {
 
 /// Of one that knows the object but cannot say anything, zeros come as well as of one that does not know it.
 #[test]
-fn nothing_left_is_told_from_nothing_said() {
+fn zero_bandwidth_differs_from_unknown_bandwidth() {
     let objects = WITH_BANDWIDTH;
     let mut buffer = emit(&Ping { objects: &objects, ..EMPTY });
     let mut length = buffer.len();
@@ -110,7 +110,7 @@ fn nothing_left_is_told_from_nothing_said() {
 
 /// Nine records of five nodes fit the length of version 1, a tenth does not.
 #[test]
-fn version_one_ends_at_five_nodes_and_still_counts() {
+fn version_1_appends_nothing_beyond_five_nodes_and_counts_hops() {
     let mut buffer = emit(&Ping { version: Version::V1, ..EMPTY });
     let mut length = buffer.len();
     buffer.resize(300, 0);
@@ -125,7 +125,7 @@ fn version_one_ends_at_five_nodes_and_still_counts() {
 }
 
 #[test]
-fn a_buffer_without_room_leaves_the_message_as_it_is() {
+fn append_to_full_buffer_changes_nothing() {
     let before = emit(&EMPTY);
     let mut buffer = before.clone();
     buffer.resize(before.len() + 23, 0);
@@ -138,7 +138,7 @@ fn a_buffer_without_room_leaves_the_message_as_it_is() {
 }
 
 #[test]
-fn hops_stop_at_their_most() {
+fn hop_count_saturates_at_255() {
     let mut octets = emit(&Ping { hops: 254, ..EMPTY });
     for _ in 0..3 {
         count_hop(&mut octets).unwrap();
@@ -147,7 +147,7 @@ fn hops_stop_at_their_most() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn malformed_messages_are_reported_with_offset() {
     use ErrorKind::*;
     let good = [&[1, 3, 40, 2, 1, 2, 3, 4][..], &LIST, &RECORD].concat();
     let changed = |at: usize, octet: u8| {
@@ -182,7 +182,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn what_would_not_be_read_is_not_written() {
+fn unreadable_messages_are_not_emitted() {
     let mut buffer = vec![0; 1 << 17];
     let mut refuse = |ping: &Ping<'_>, error| {
         assert_eq!(ping.emit(&mut buffer), Err(error), "{} objects", ping.objects.len());
@@ -240,7 +240,7 @@ impl Owned {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_messages_parse_to_the_same_value(owned in owned()) {
         let ping = owned.ping();
         let octets = emit(&ping);
         prop_assert_eq!(Ping::parse(&octets), Ok(ping));
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(
+    fn arbitrary_octets_do_not_panic(
         mut octets in vec(any::<u8>(), 0..200),
         version in proptest::option::of(1_u8..=2),
     ) {
@@ -271,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_messages_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = emit(&owned.ping());
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();

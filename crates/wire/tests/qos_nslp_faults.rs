@@ -51,7 +51,7 @@ fn assert_named(cases: impl IntoIterator<Item = Case>) {
 }
 
 #[test]
-fn broken_frames_are_named_with_their_place_and_code() {
+fn broken_frames_are_reported_with_offset_and_code() {
     assert_named([
         ("nothing", vec![], Truncated, NONE, 0, 2),
         ("three octets", vec![1, 0, 0], Truncated, NONE, 3, 2),
@@ -104,7 +104,7 @@ fn broken_frames_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_named_with_its_place_and_code() {
+fn missing_and_unknown_objects_are_reported_with_offset_and_code() {
     assert_named([
         ("no RSN", RESERVE.to_vec(), MissingObject, ObjectType::Rsn, 4, 5),
         ("no QSPEC", INIT.to_vec(), MissingObject, ObjectType::Qspec, 4, 5),
@@ -131,7 +131,7 @@ fn what_is_missing_or_unknown_is_named_with_its_place_and_code() {
 }
 
 #[test]
-fn what_is_out_of_place_is_named_with_its_place_and_code() {
+fn illegal_objects_are_reported_with_offset_and_code() {
     assert_named([
         ("an RSN in a QUERY", joined(&[&QUERY, &RSN_OBJECT]), IllegalObject, ObjectType::Rsn, 4, 6),
         (
@@ -202,7 +202,7 @@ fn what_is_out_of_place_is_named_with_its_place_and_code() {
 }
 
 #[test]
-fn lists_that_do_not_fit_together_are_named_with_their_place_and_code() {
+fn inconsistent_lists_are_reported_with_offset_and_code() {
     assert_named([
         (
             "a third of a session",
@@ -248,7 +248,7 @@ fn lists_that_do_not_fit_together_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn wrong_info_specs_are_named_with_their_place_and_code() {
+fn malformed_info_specs_are_reported_with_offset_and_code() {
     assert_named([
         ("an INFO-SPEC of nothing", with_info(&[]), ValueLength, ObjectType::InfoSpec, 4, 8),
         (
@@ -313,7 +313,7 @@ fn wrong_info_specs_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn an_error_about_an_object_says_which() {
+fn error_about_an_object_has_object_type_info() {
     let error = Message::parse(&[1, 0, 0, 0]).unwrap_err();
     let mut room = [0; 4];
     let info = error.info_spec(&mut room);
@@ -323,7 +323,7 @@ fn an_error_about_an_object_says_which() {
 }
 
 #[test]
-fn what_an_answer_echoes_is_found_in_broken_messages() {
+fn rii_and_rsn_are_found_in_malformed_messages() {
     let broken = joined(&[&[1, 0, 0, 0], &RII_OBJECT, &RSN_OBJECT, &[0, 3, 0, 9]]);
     assert!(Message::parse(&broken).is_err());
     assert_eq!(Request::of(&broken), Request { rii: Some(0x0a0b_0c0d), rsn: Some(RSN) });

@@ -211,7 +211,7 @@ fn owned() -> impl Strategy<Value = Owned> {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_messages_parse_to_the_same_value(owned in owned()) {
         owned.with(|message| {
             let octets = emit(message);
             let read = Message::parse(&octets).expect("it was emitted");
@@ -221,12 +221,12 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200)) {
         handled(&octets);
     }
 
     #[test]
-    fn damaged_messages_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_messages_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = owned.with(emit);
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();

@@ -99,7 +99,7 @@ const CASES: [Case; 19] = [
 ];
 
 #[test]
-fn broken_frames_are_named_with_their_place() {
+fn broken_frames_are_reported_with_offset() {
     for (what, octets, kind, object, parameter, offset) in CASES {
         let error = Qspec::parse(octets).expect_err(what);
         assert_eq!(error, ParseError { kind, object, parameter, offset }, "{what}");

@@ -112,7 +112,7 @@ impl Owned {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_qspecs_parse_to_the_same_value(owned in owned()) {
         owned.with(|qspec| {
             let octets = emit(qspec);
             let read = Qspec::parse(&octets).expect("it was emitted");
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn an_initiator_qspec_survives_inside_a_local_one(outer in owned(), inner in owned()) {
+    fn initiator_qspec_inside_local_one_round_trips(outer in owned(), inner in owned()) {
         let inner = inner.with(|qspec| emit(&Qspec { is_local: false, ..*qspec }));
         outer.with(|qspec| {
             let qspec = Qspec { is_local: true, initiator: Some(&inner), ..*qspec };
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(mut octets in vec(any::<u8>(), 0..200), is_whole in any::<bool>()) {
+    fn arbitrary_octets_do_not_panic(mut octets in vec(any::<u8>(), 0..200), is_whole in any::<bool>()) {
         if is_whole && octets.len() >= 8 {
             octets.truncate(octets.len() / 4 * 4);
             let words = u8::try_from(octets.len() / 4 - 1).unwrap();
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_ones_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_qspecs_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = owned.with(emit);
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();

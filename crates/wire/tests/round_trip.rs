@@ -198,7 +198,7 @@ proptest! {
 
     /// `parse(emit(m)) == m`, and the second emission gives the same octets: both promises in one.
     #[test]
-    fn messages_survive_the_wire(parts in parts()) {
+    fn messages_round_trip(parts in parts()) {
         let message = parts.message();
         let wire = octets(&message);
         let parsed = Message::parse(&wire).expect("what was emitted parses");
@@ -208,7 +208,7 @@ proptest! {
 
     /// Every object that the message layer accepts, the object layer shows, and nothing else.
     #[test]
-    fn the_object_view_covers_the_message(parts in parts()) {
+    fn object_view_shows_all_objects_of_a_message(parts in parts()) {
         let wire = octets(&parts.message());
         let mut length = 8;
         for object in objects(&wire) {
@@ -222,7 +222,7 @@ proptest! {
     /// NULL objects may stand anywhere behind INTEGRITY and say nothing (RFC 2205 section 3.1.2); objects of classes
     /// 10bbbbbb likewise (section 3.10).
     #[test]
-    fn what_must_be_ignored_is_ignored(parts in parts(), junk in object(&[0, 128, 191]), at: usize) {
+    fn ignored_objects_change_nothing(parts in parts(), junk in object(&[0, 128, 191]), at: usize) {
         let message = parts.message();
         let mut wire = octets(&message);
         let first = usize::from(message.integrity.is_some());
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn adspecs_survive_the_wire(body in adspec()) {
+    fn adspecs_round_trip(body in adspec()) {
         let adspec = Adspec::parse(&body).expect("it is well formed");
         let mut again = vec![0xa5; adspec.buffer_len()];
         prop_assert_eq!(adspec.emit(&mut again), Ok(body.len()));
@@ -245,13 +245,13 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200)) {
         touch(&octets);
     }
 
     /// Valid messages with a few octets changed reach much deeper than random ones. The checksum is taken out of the way.
     #[test]
-    fn damaged_messages_are_handled(
+    fn damaged_messages_do_not_panic(
         parts in parts(),
         damage in vec((any::<usize>(), any::<u8>()), 1..6),
         cut in option::of(any::<usize>()),
@@ -294,7 +294,7 @@ fn touch(octets: &[u8]) {
 
 /// One of each kind, family and style, without any generator in between.
 #[test]
-fn the_samples_survive_the_wire() {
+fn samples_round_trip() {
     for kind in KINDS {
         for style in STYLES {
             for ipv6 in [false, true] {
@@ -308,7 +308,7 @@ fn the_samples_survive_the_wire() {
 
 /// A buffer that is too short is refused at every length, and too long a message as well.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn short_buffers_and_long_messages_are_refused() {
     let parts = sample(MessageType::Resv, Style::SharedExplicit, true);
     let message = parts.message();
     let mut buffer = vec![0; message.buffer_len()];

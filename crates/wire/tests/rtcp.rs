@@ -107,7 +107,7 @@ fn compound() -> impl Strategy<Value = Vec<Owned>> {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(packets in compound()) {
+    fn emitted_compounds_parse_to_the_same_value(packets in compound()) {
         let octets: Vec<u8> = packets.iter().flat_map(Owned::octets).collect();
         let compound = Compound::parse(&octets).expect("it was emitted");
         let read: Vec<Packet<'_>> = compound.packets().collect();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200), damage in any::<(u8, u8)>(), packets in compound()) {
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200), damage in any::<(u8, u8)>(), packets in compound()) {
         let _ = Compound::parse(&octets);
         let mut octets: Vec<u8> = packets.iter().flat_map(Owned::octets).collect();
         let at = usize::from(damage.0) % octets.len();
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn report_blocks_survive_the_wire(octets in any::<[u8; 24]>()) {
+    fn report_blocks_round_trip(octets in any::<[u8; 24]>()) {
         prop_assert_eq!(ReportBlock::from_octets(&octets).to_octets(), octets);
     }
 }
@@ -156,7 +156,7 @@ const GOOD: [u8; 40] = [
 ];
 
 #[test]
-fn fields_are_where_the_rfc_has_them() {
+fn fields_have_the_offsets_of_the_rfc() {
     let compound = Compound::parse(&GOOD).expect("it is one");
     let packets: Vec<Packet<'_>> = compound.packets().collect();
     let Packet::SenderReport(report) = packets[0] else { panic!("{packets:?}") };
@@ -176,7 +176,7 @@ fn fields_are_where_the_rfc_has_them() {
 
 /// Octets of the good compound, changed: what is found, and where.
 #[test]
-fn compounds_that_lie_are_named_with_the_place_of_the_lie() {
+fn malformed_compounds_are_reported_with_offset() {
     let changed = |at: usize, octet: u8| {
         let mut octets = GOOD.to_vec();
         octets[at] = octet;
@@ -239,7 +239,7 @@ fn compounds_that_lie_are_named_with_the_place_of_the_lie() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn invalid_packets_are_not_emitted() {
     let blocks = [[0; 24]; 32];
     let report =
         |blocks, extension| Packet::ReceiverReport(ReceiverReport { ssrc: 1, blocks, extension });

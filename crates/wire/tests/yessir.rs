@@ -43,7 +43,7 @@ fn ours(data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn fields_are_where_the_table_has_them() {
+fn fields_have_the_offsets_of_the_table() {
     let data = [&GENERIC[..], &LINK_INFO, &FAILURE, &AUTH].concat();
     let compound = ours(&data);
     let (message, _) = read(&compound);
@@ -80,7 +80,7 @@ fn fields_are_where_the_table_has_them() {
 }
 
 #[test]
-fn what_is_not_ours_is_no_message() {
+fn other_app_packets_are_no_message() {
     for compound in [
         report(),
         carrying([0x81, 204], SSRC, b"yssr", &GENERIC),
@@ -95,7 +95,7 @@ fn what_is_not_ours_is_no_message() {
 
 /// BYE counts if it is that of the source that reports.
 #[test]
-fn a_goodbye_is_that_of_the_source() {
+fn bye_of_the_reporting_source_is_recognized() {
     let compound = ours(&GENERIC);
     for (source, leaves) in [(SSRC, true), (9, false)] {
         let bye = [&[0x82, 203, 0, 2, 0, 0, 0, 1][..], &source.to_be_bytes()].concat();
@@ -127,7 +127,7 @@ fn intserv(service: u8) -> [u8; 36] {
 }
 
 #[test]
-fn malformed_messages_are_named_with_fragment_and_place() {
+fn malformed_messages_are_reported_with_fragment_and_offset() {
     let behind = DATA + GENERIC.len();
     let cases = [
         (
@@ -200,7 +200,7 @@ fn malformed_messages_are_named_with_fragment_and_place() {
 
 /// A sender's program may know fragments that we do not: they stay, wherever they stand.
 #[test]
-fn unknown_fragments_are_left_alone() {
+fn unknown_fragments_are_kept() {
     let strange = [200, 7, 0, 8, 1, 2, 3, 4];
     let compound = ours(&[&strange[..], &GENERIC, &strange, &LINK_INFO].concat());
     let packet = [&[0; udp::HEADER][..], &compound].concat();

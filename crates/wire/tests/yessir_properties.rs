@@ -192,7 +192,7 @@ fn read(compound: &[u8]) -> (Message<'_>, Places) {
 
 proptest! {
     #[test]
-    fn messages_survive_the_wire(owned in message()) {
+    fn messages_round_trip(owned in message()) {
         let compound = owned.compound();
         let (message, places) = read(&compound);
         owned.with(|expected| assert_eq!(message, *expected));
@@ -208,7 +208,7 @@ proptest! {
 
     /// The shortcut against the long way: what it reads is the same, and its number tells requests apart.
     #[test]
-    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
+    fn common_form_parses_as_in_general_parser(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
         let described = |owned: &Owned| {
             [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
         };
@@ -239,7 +239,7 @@ proptest! {
 
     /// Any octets that are of the usual form are read by the long way, too, or say something that it refuses to know.
     #[test]
-    fn damage_does_not_lead_the_shortcut_astray(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
+    fn damaged_common_form_is_refused_as_in_general_parser(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
         let plain = Owned { notes: vec![], auth: None, others: vec![], ..owned };
         let behind = if leaves { BYE.to_vec() } else { vec![] };
         let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app(), behind].concat();
@@ -254,7 +254,7 @@ proptest! {
 
     /// The editor against emitting the changed message anew: the same octets, checksum included, whatever stands behind.
     #[test]
-    fn editing_gives_what_emitting_anew_does(
+    fn edited_message_equals_message_emitted_with_the_change(
         owned in message(),
         info in link_info(),
         note in option::of(note()),
@@ -287,7 +287,7 @@ proptest! {
 
     /// Wrong stays wrong, and none stays none.
     #[test]
-    fn editing_does_not_hide_damage(owned in message(), note in note(), damage in 1_u16..0xffff) {
+    fn edited_message_keeps_wrong_checksum_wrong(owned in message(), note in note(), damage in 1_u16..0xffff) {
         let mut packet = owned.packet(&[]);
         let right = u16::from_be_bytes([packet[6], packet[7]]);
         let wrong = right ^ damage;
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(owned in message(), damage in vec(any::<(u16, u8)>(), 1..4), cut in any::<u16>()) {
+    fn arbitrary_octets_do_not_panic(owned in message(), damage in vec(any::<(u16, u8)>(), 1..4), cut in any::<u16>()) {
         let mut compound = owned.compound();
         let length = compound.len();
         for (at, octet) in damage {

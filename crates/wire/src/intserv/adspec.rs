@@ -286,7 +286,7 @@ mod tests {
     proptest! {
         /// Fast and general parser agree on ADSPECs of the common form and on octets that resemble it.
         #[test]
-        fn the_shortcut_agrees_with_the_long_way(
+        fn fast_parser_agrees_with_general_parser(
             values: [u32; 8],
             damage in proptest::option::of((0usize..80, any::<u8>())),
         ) {

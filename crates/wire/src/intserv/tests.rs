@@ -28,7 +28,7 @@ const BUCKET_HEX: &str = "7f000005 48742400 453b8000 7f800000 00000040 000005dc"
 
 /// The figure of RFC 2210 section 3.1.
 #[test]
-fn a_sender_tspec_is_laid_out_as_in_the_rfc() {
+fn sender_tspec_matches_figure_of_the_rfc() {
     let body = hex(&std::format!("00000007 01000006 {BUCKET_HEX}"));
     assert_eq!(SenderTspec::parse(&body), Ok(BUCKET));
     let mut again = vec![0xa5; SenderTspec::BODY_LEN];
@@ -38,7 +38,7 @@ fn a_sender_tspec_is_laid_out_as_in_the_rfc() {
 
 /// The figures of RFC 2210 sections 3.2.1 and 3.2.2; R = 300 000 is 0x48927c00.
 #[test]
-fn flowspecs_are_laid_out_as_in_the_rfc() {
+fn flowspecs_match_figures_of_the_rfc() {
     let rspec = Rspec { rate: 300_000.0, slack_us: 20 };
     let cases = [
         (FlowSpec::ControlledLoad(BUCKET), std::format!("00000007 05000006 {BUCKET_HEX}")),
@@ -61,14 +61,14 @@ fn flowspecs_are_laid_out_as_in_the_rfc() {
 
 /// Reserved bits and parameter flags are ignored (RFC 2210 appendix 1).
 #[test]
-fn reserved_bits_are_not_looked_at() {
+fn reserved_bits_are_ignored() {
     let body = hex(&std::format!("0fff0007 057f0006 {}", BUCKET_HEX.replacen("7f00", "7fff", 1)));
     assert_eq!(FlowSpec::parse(&body), Ok(FlowSpec::ControlledLoad(BUCKET)));
 }
 
 /// One invalid value at a time.
 #[test]
-fn values_that_make_no_sense_are_named() {
+fn invalid_values_are_reported() {
     let bucket = |change: fn(&mut TokenBucket)| {
         let mut bucket = BUCKET;
         change(&mut bucket);
@@ -98,7 +98,7 @@ fn values_that_make_no_sense_are_named() {
 
 /// Text formats keep every bit of a bucket.
 #[test]
-fn equality_is_that_of_bits() {
+fn equality_compares_bits() {
     let nan = TokenBucket { rate: f32::NAN, ..BUCKET };
     assert_eq!(nan, nan);
     assert_ne!(TokenBucket { rate: 0.0, ..BUCKET }, TokenBucket { rate: -0.0, ..BUCKET });
@@ -139,7 +139,7 @@ fn emitted(adspec: &Adspec<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn an_adspec_is_laid_out_as_in_the_rfc() {
+fn adspec_matches_figure_of_the_rfc() {
     let body = hex(EXAMPLE);
     assert_eq!(Adspec::parse(&body), Ok(example()));
     assert_eq!(emitted(&example()), body);
@@ -174,7 +174,7 @@ fn a_hop_composes_every_value() {
 
 /// Unknown values stay unknown, and sums are limited.
 #[test]
-fn unknown_values_win() {
+fn unknown_values_take_precedence() {
     let hop = HopCharacteristics { latency_us: u32::MAX, bandwidth: 0.0, ..HOP };
     let next = example().advertise(&hop).advertise(&HOP);
     assert_eq!((next.general.latency_us, next.general.bandwidth), (u32::MAX, 0.0));
@@ -202,7 +202,7 @@ fn break_bits_are_set_where_a_service_is_missing_and_stay() {
 /// The first hop that offers the service fills an empty fragment and keeps its break bit (RFC 2210 section 3.3.3). A
 /// service that the sender does not request is not added.
 #[test]
-fn fragments_are_filled_but_not_added() {
+fn empty_fragments_are_filled_and_none_are_added() {
     let general = &EXAMPLE[9..EXAMPLE.find("02000008").expect("it is there")];
     let body = hex(&std::format!("0000000a {general} 02800000"));
     let adspec = Adspec::parse(&body).expect("it is well formed");
@@ -216,7 +216,7 @@ fn fragments_are_filled_but_not_added() {
 
 /// Fast and general parser agree on the frame of nearly every TSpec and FLOWSPEC, whatever octet of it is damaged.
 #[test]
-fn the_shortcut_for_lone_buckets_agrees_with_the_long_way() {
+fn fast_parser_of_single_buckets_agrees_with_general_parser() {
     let bucket = TokenBucket {
         rate: 1.5,
         depth: 2.5,
@@ -265,7 +265,7 @@ fn override_values_are_composed_and_added() {
 
 /// Unknown services are forwarded with the break bit set (RFC 2210 section 3.3).
 #[test]
-fn unknown_services_are_passed_on_broken() {
+fn unknown_services_are_forwarded_with_break_bit() {
     let general = &EXAMPLE[9..EXAMPLE.find("02000008").expect("it is there")];
     let body = hex(&std::format!(
         "00000010 {general} 03000001 aabbccdd 05000000 c8000003 01000002 11111111 22222222"
@@ -288,7 +288,7 @@ fn a_new_adspec_takes_the_values_of_the_first_link() {
 }
 
 #[test]
-fn bandwidths_that_make_no_sense_are_named() {
+fn invalid_bandwidths_are_reported() {
     for bandwidth in [f32::NAN, f32::INFINITY, -1.0, -0.0] {
         let mut adspec = example();
         adspec.general.bandwidth = bandwidth;

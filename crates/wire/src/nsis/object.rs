@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_past_the_end_is_found_and_ends_the_walk() {
+    fn object_past_the_end_is_an_error_and_ends_iteration() {
         let octets = [0, 1, 0, 1, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0];
         let mut walk = objects(&octets, 8);
         assert_eq!(walk.next().unwrap().unwrap().object_type(), 1);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_header_is_not_written() {
+    fn values_too_long_for_the_header_are_not_emitted() {
         assert_eq!(emit(Treatment::Mandatory, 0x1000, &[]), Err(EmitError::Contradiction));
         assert!(emit(Treatment::Mandatory, 1, &vec![7; MAXIMUM_VALUE]).is_ok());
         let longer = vec![7; MAXIMUM_VALUE + 1];

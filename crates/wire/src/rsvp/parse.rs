@@ -447,7 +447,7 @@ mod tests {
 
         /// Fast and general parser agree, and the fast one accepts only messages that the general one accepts.
         #[test]
-        fn the_shortcuts_agree_with_the_long_way(
+        fn fast_parser_agrees_with_general_parser(
             words: [u32; 6],
             ports: [bool; 2],
             options: [bool; 3],

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_rate_have_none() {
+    fn payload_types_without_rate_have_no_stream() {
         for payload_type in [1, 12, 13, 14, 26, 31, 33, 72, 96, 127, 255] {
             assert_eq!(packet_stream(payload_type, 1, false), None);
         }

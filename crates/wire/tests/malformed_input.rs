@@ -135,7 +135,7 @@ fn unsealed(mut message: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn messages_of_rsvp() {
+fn rsvp_messages_damaged_bit_by_bit() {
     for (kind, style) in [
         (MessageType::Path, Style::FixedFilter),
         (MessageType::Resv, Style::SharedExplicit),
@@ -149,7 +149,7 @@ fn messages_of_rsvp() {
 }
 
 #[test]
-fn messages_of_rsvp_that_came_later() {
+fn rsvp_extensions_damaged_bit_by_bit() {
     for message in extensions(false) {
         tried("an extension", &unsealed(message));
     }
@@ -159,7 +159,7 @@ fn messages_of_rsvp_that_came_later() {
 }
 
 #[test]
-fn bodies_of_integrated_services() {
+fn intserv_bodies_damaged_bit_by_bit() {
     let mut buffer = [0; ROOM];
     let adspec = Adspec::for_sender().advertise(&common::HOP);
     let length = adspec.emit(&mut buffer).expect("it fits");
@@ -173,7 +173,7 @@ fn bodies_of_integrated_services() {
 }
 
 #[test]
-fn messages_of_boomerang() {
+fn boomerang_messages_damaged_bit_by_bit() {
     for family in [boomerang::Family::V4, boomerang::Family::V6] {
         let (source, destination) = match family {
             boomerang::Family::V4 => (SOURCE.into(), DESTINATION.into()),
@@ -254,7 +254,7 @@ fn reserve() -> Vec<u8> {
 }
 
 #[test]
-fn messages_of_nsis_applications() {
+fn nslp_messages_damaged_bit_by_bit() {
     tried("QSPEC", &qspec_octets());
     tried("QoS NSLP", &reserve());
     for version in [ping_nslp::Version::V1, ping_nslp::Version::V2] {
@@ -270,7 +270,7 @@ fn messages_of_nsis_applications() {
 }
 
 #[test]
-fn messages_of_gist() {
+fn gist_messages_damaged_bit_by_bit() {
     let mri = gist::Mri::PathCoupled(gist::PathCoupled {
         source: SOURCE.into(),
         destination: DESTINATION.into(),
@@ -318,8 +318,8 @@ fn messages_of_gist() {
 }
 
 #[test]
-fn reports_with_yessir() {
-    let sender = rtcp::SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };
+fn yessir_reports_damaged_bit_by_bit() {
+    let sender = rtcp::SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, ip_and_udp_packets_damaged_bit_by_bit: 3, octets: 4 };
     let report = rtcp::SenderReport { ssrc: 7, sender, blocks: &[], extension: &[] };
     let mut compound = vec![0; 28];
     rtcp::Packet::SenderReport(report).emit(&mut compound).expect("it fits");
@@ -335,7 +335,7 @@ fn reports_with_yessir() {
 }
 
 #[test]
-fn packets() {
+fn ip_and_udp_packets_damaged_bit_by_bit() {
     let payload = [7; 12];
     let mut datagram = [&[0; udp::HEADER][..], &payload].concat();
     let (source, destination) = (SOURCE.into(), DESTINATION.into());
