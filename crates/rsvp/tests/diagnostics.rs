@@ -11,7 +11,7 @@ use earmark_rsvp::diagnostics::Settings;
 use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::rsvp::{
     Body, Carried, DiagResponse, Diagnosis, Diagnostic, FilterSpec, List, Message, Object, Route,
-    RsvpHop, Selected, Session, SourceSelector, objects_of,
+    RsvpHop, Selected, Session, SourceSelector, objects_in,
 };
 use proptest::prelude::*;
 
@@ -121,7 +121,7 @@ fn a_router_adds_what_it_knows_and_passes_the_question_on() {
     };
     assert_eq!(DiagResponse { objects: &[], ..told[1] }, expected);
     let classes: Vec<u8> =
-        objects_of(told[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
+        objects_in(told[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
     assert_eq!(classes, [12, 8, 9, 10], "SENDER_TSPEC, STYLE, FLOWSPEC, FILTER_SPEC");
 }
 
@@ -142,7 +142,7 @@ fn a_question_selects_what_it_wants() {
     assert_eq!(onward.select, asked.select);
     let told = onward.responses.iter().last().expect("its own");
     let objects: Vec<Object<'_>> =
-        objects_of(told.objects).map(|o| o.expect("whole").object).collect();
+        objects_in(told.objects).map(|o| o.expect("whole").object).collect();
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     assert_eq!(objects, [Object::RsvpHop(hop), Object::SenderTemplate(template())]);
 }
@@ -192,7 +192,7 @@ fn hops_without_rsvp_and_unknown_handles_show() {
     let (_, onward) = one(&outcomes);
     let own = onward.responses.iter().last().expect("its own");
     assert_eq!((own.ip_hops, own.outgoing), (4, ip("0.0.0.0")));
-    assert!(objects_of(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
+    assert!(objects_in(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
 }
 
 /// What was collected goes back first where the message would grow too long; the ROUTE goes where even that is too much.
@@ -301,7 +301,7 @@ fn questions_find_their_last_hop() {
     let outcomes = bench.arrives(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..asked }));
     let own = one(&outcomes).1.responses.iter().last().expect("its own");
     assert_eq!(own.outgoing, ip("10.0.2.1"));
-    assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
+    assert!(objects_in(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
 }
 
 /// Answers must not be sent where no single node is, nor past the route, nor to those who did not ask.

@@ -11,8 +11,8 @@ use earmark_core::{Input, MulticastRoute};
 use earmark_rsvp::{Config, DropReason, Event, HelloTiming, Liveness};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Bundle, Hello, HelloKind, List, Message, MessageId,
-    MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh,
-    SourceSelector, Srefresh,
+    MulticastRefresh, Path, RefreshIds, RefreshList, Resv, Session, SourceRefresh, SourceSelector,
+    Srefresh,
 };
 use naming::*;
 
@@ -83,7 +83,7 @@ fn a_path_is_repeated_until_it_is_acknowledged() {
         let Body::Srefresh(srefresh) = message.body else { panic!("{:?}", message.body) };
         assert_eq!((how.destination, how.router_alert), (ip(DOWNSTREAM), false));
         let list = srefresh.lists.iter().next().expect("a list");
-        assert_eq!(list.names, RefreshNames::Messages(List::Items(&[id.expect("named").id])));
+        assert_eq!(list.ids, RefreshIds::Messages(List::Items(&[id.expect("named").id])));
     }
 }
 
@@ -228,8 +228,8 @@ fn names_of_groups_are_told_back_only_on_their_way() {
         });
     }
     let sources = [SourceRefresh { id: 1, source: near }, SourceRefresh { id: 2, source: far }];
-    let names = RefreshNames::Sources(List::Items(&sources));
-    let lists = [RefreshList { epoch: EPOCH, names }];
+    let names = RefreshIds::Sources(List::Items(&sources));
+    let lists = [RefreshList { epoch: EPOCH, ids: names }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
     router.octets_arrive(ETH1, group, 64, &bytes(&front(body, None)));
     let expected = [acknowledgement(AcknowledgementKind::Nack, named(1))];
@@ -237,7 +237,7 @@ fn names_of_groups_are_told_back_only_on_their_way() {
 
     let item = |id, source| MulticastRefresh { id, source, destination: group };
     let items = [item(3, near), item(4, far)];
-    let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Multicast(List::Items(&items)) }];
+    let lists = [RefreshList { epoch: EPOCH, ids: RefreshIds::Multicast(List::Items(&items)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
     arrives(&mut router, ETH1, &front(body, None));
     let expected = [acknowledgement(AcknowledgementKind::Nack, named(3))];

@@ -77,9 +77,9 @@ fn add_words(total: u64, words: &[[u8; 8]]) -> u64 {
 ///
 /// A checksum that was wrong before stays wrong, so that edits in transit do not hide damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Difference(u64);
+pub struct IncrementalUpdate(u64);
 
-impl Difference {
+impl IncrementalUpdate {
     /// Records that `new` replaces `old`; either may be empty. Both begin at an even offset of the covered octets.
     /// The lengths differ by an even number, so that the octets behind them keep their position within a word.
     #[inline]
@@ -121,10 +121,10 @@ mod tests {
     /// The example of RFC 1624 section 4, for which the older equation gives a wrong result.
     #[test]
     fn example_of_rfc_1624_is_reproduced() {
-        let mut difference = Difference::default();
+        let mut difference = IncrementalUpdate::default();
         difference.replace(&[0x55, 0x55], &[0x32, 0x85]);
         assert_eq!(difference.apply(0xdd2f), 0x0000);
-        assert_eq!(Difference::default().apply(0x1234), 0x1234);
+        assert_eq!(IncrementalUpdate::default().apply(0x1234), 0x1234);
     }
 
     proptest! {
@@ -139,7 +139,7 @@ mod tests {
             let before = &before[..before.len() & !1];
             let (old, new) = (old.as_flattened(), new.as_flattened());
             let checked = checksum(&[before, old, &after].concat());
-            let mut difference = Difference::default();
+            let mut difference = IncrementalUpdate::default();
             difference.replace(old, new);
             let expected = checksum(&[before, new, &after].concat());
             let updated = difference.apply(checked);

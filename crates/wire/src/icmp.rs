@@ -25,22 +25,24 @@ pub enum Kind {
     Reply,
 }
 
-/// Addresses of an echo as far as its checksum covers them.
+/// Pseudo-header of an echo, which its checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum PseudoHeader {
     /// ICMP: the checksum covers the message alone.
     V4,
     /// ICMPv6: source and destination are in the pseudo-header.
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-impl Ends {
-    /// Returns the ends of an IP packet; `None` if the families differ.
+impl PseudoHeader {
+    /// Returns the pseudo-header for the addresses of an IP packet; `None` if the families differ.
     #[inline]
-    pub fn of(source: IpAddr, destination: IpAddr) -> Option<Ends> {
+    pub fn of(source: IpAddr, destination: IpAddr) -> Option<PseudoHeader> {
         match (source, destination) {
-            (IpAddr::V4(_), IpAddr::V4(_)) => Some(Ends::V4),
-            (IpAddr::V6(source), IpAddr::V6(destination)) => Some(Ends::V6(source, destination)),
+            (IpAddr::V4(_), IpAddr::V4(_)) => Some(PseudoHeader::V4),
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                Some(PseudoHeader::V6(source, destination))
+            }
             _ => None,
         }
     }
@@ -49,8 +51,8 @@ impl Ends {
     #[inline]
     pub fn protocol(&self) -> u8 {
         match self {
-            Ends::V4 => PROTOCOL_V4,
-            Ends::V6(..) => PROTOCOL_V6,
+            PseudoHeader::V4 => PROTOCOL_V4,
+            PseudoHeader::V6(..) => PROTOCOL_V6,
         }
     }
 
@@ -58,28 +60,28 @@ impl Ends {
     #[inline]
     pub const fn code(&self, kind: Kind) -> u8 {
         match (self, kind) {
-            (Ends::V4, Kind::Request) => 8,
-            (Ends::V4, Kind::Reply) => 0,
-            (Ends::V6(..), Kind::Request) => 128,
-            (Ends::V6(..), Kind::Reply) => 129,
+            (PseudoHeader::V4, Kind::Request) => 8,
+            (PseudoHeader::V4, Kind::Reply) => 0,
+            (PseudoHeader::V6(..), Kind::Request) => 128,
+            (PseudoHeader::V6(..), Kind::Reply) => 129,
         }
     }
 
     #[inline]
     fn kind(&self, code: u8) -> Option<Kind> {
         match (self, code) {
-            (Ends::V4, 8) | (Ends::V6(..), 128) => Some(Kind::Request),
-            (Ends::V4, 0) | (Ends::V6(..), 129) => Some(Kind::Reply),
+            (PseudoHeader::V4, 8) | (PseudoHeader::V6(..), 128) => Some(Kind::Request),
+            (PseudoHeader::V4, 0) | (PseudoHeader::V6(..), 129) => Some(Kind::Reply),
             _ => None,
         }
     }
 
     /// Returns what the pseudo-header adds to the sum of a message of `length` octets.
     #[inline]
-    fn pseudo(&self, length: usize) -> u16 {
+    fn sum(&self, length: usize) -> u16 {
         match self {
-            Ends::V4 => 0,
-            Ends::V6(source, destination) => {
+            PseudoHeader::V4 => 0,
+            PseudoHeader::V6(source, destination) => {
                 let long = length as u32;
                 let words = [(long >> 16) as u16, long as u16, u16::from(PROTOCOL_V6)];
                 let addresses =
@@ -135,17 +137,17 @@ pub struct Echo<'a> {
 impl<'a> Echo<'a> {
     /// Parses a whole ICMP message and verifies its checksum.
     #[inline]
-    pub fn parse(message: &'a [u8], ends: Ends) -> Result<Echo<'a>, EchoError> {
+    pub fn parse(message: &'a [u8], pseudo_header: PseudoHeader) -> Result<Echo<'a>, EchoError> {
         let Some((&[code, subcode, _, _, i0, i1, s0, s1], data)) =
             message.split_first_chunk::<HEADER>()
         else {
             return Err(EchoError::Truncated(message.len()));
         };
-        let kind = ends.kind(code).ok_or(EchoError::Type(code))?;
+        let kind = pseudo_header.kind(code).ok_or(EchoError::Type(code))?;
         if subcode != 0 {
             return Err(EchoError::Code(subcode));
         }
-        if !has_valid_checksum(message, ends) {
+        if !has_valid_checksum(message, pseudo_header) {
             return Err(EchoError::Checksum);
         }
         let identifier = u16::from_be_bytes([i0, i1]);
@@ -161,11 +163,11 @@ impl<'a> Echo<'a> {
     ///
     /// # Errors
     /// The buffer is too short.
-    pub fn emit(&self, ends: Ends, buffer: &mut [u8]) -> Result<usize, EmitError> {
+    pub fn emit(&self, pseudo_header: PseudoHeader, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let length = self.buffer_len();
         let message = buffer.get_mut(..length).ok_or(EmitError::BufferTooShort)?;
         message[HEADER..].copy_from_slice(self.data);
-        seal(message, ends, self.kind, self.identifier, self.sequence)?;
+        seal(message, pseudo_header, self.kind, self.identifier, self.sequence)?;
         Ok(length)
     }
 }
@@ -183,7 +185,7 @@ impl fmt::Debug for Echo<'_> {
 /// The message is shorter than a header.
 pub fn seal(
     message: &mut [u8],
-    ends: Ends,
+    pseudo_header: PseudoHeader,
     kind: Kind,
     identifier: u16,
     sequence: u16,
@@ -191,23 +193,23 @@ pub fn seal(
     let [i0, i1] = identifier.to_be_bytes();
     let [s0, s1] = sequence.to_be_bytes();
     let header = message.first_chunk_mut::<HEADER>().ok_or(EmitError::BufferTooShort)?;
-    *header = [ends.code(kind), 0, 0, 0, i0, i1, s0, s1];
-    let sum = !add(checksum::sum(message), ends.pseudo(message.len()));
+    *header = [pseudo_header.code(kind), 0, 0, 0, i0, i1, s0, s1];
+    let sum = !add(checksum::sum(message), pseudo_header.sum(message.len()));
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     Ok(())
 }
 
 /// Whether the checksum of a message is valid.
 #[inline]
-fn has_valid_checksum(message: &[u8], ends: Ends) -> bool {
+fn has_valid_checksum(message: &[u8], pseudo_header: PseudoHeader) -> bool {
     // All ones and all zeros are the same number. Only octets that are all zeros have the sum zero.
-    add(checksum::sum(message), ends.pseudo(message.len())) == 0xffff
+    add(checksum::sum(message), pseudo_header.sum(message.len())) == 0xffff
 }
 
 /// Updates the checksum of a message after octets were changed from `old` to `new`, at an even offset from its start
 /// and of the same even length (RFC 1624, equation 3). A wrong checksum stays wrong.
 #[inline]
-pub fn amend(message: &mut [u8], old: &[u8], new: &[u8]) {
+pub fn update_checksum(message: &mut [u8], old: &[u8], new: &[u8]) {
     if let Some([.., c0, c1]) = message.first_chunk_mut::<4>() {
         let check = u16::from_be_bytes([*c0, *c1]);
         let [n0, n1] =
@@ -224,11 +226,11 @@ pub(crate) fn updated_checksum(check: u16, old: u16, new: u16) -> u16 {
 
 /// Changes the request in `message` into a reply. The addresses change places, so that the sum of ICMPv6's
 /// pseudo-header stays the same and only the type affects the checksum.
-pub fn turn_round(message: &mut [u8], ends: Ends) {
+pub fn make_reply(message: &mut [u8], pseudo_header: PseudoHeader) {
     let Some(first) = message.first().copied() else { return };
-    let reply = ends.code(Kind::Reply);
+    let reply = pseudo_header.code(Kind::Reply);
     message[0] = reply;
-    amend(message, &[first, 0], &[reply, 0]);
+    update_checksum(message, &[first, 0], &[reply, 0]);
 }
 
 /// One's complement addition: the carry is added at the low end.
@@ -244,15 +246,19 @@ mod tests {
 
     use super::*;
 
-    fn ends(v6: bool) -> Ends {
+    fn pseudo_header(v6: bool) -> PseudoHeader {
         let address = |text: &str| text.parse().expect("an address");
-        if v6 { Ends::V6(address("2001:db8::1"), address("2001:db8::2")) } else { Ends::V4 }
+        if v6 {
+            PseudoHeader::V6(address("2001:db8::1"), address("2001:db8::2"))
+        } else {
+            PseudoHeader::V4
+        }
     }
 
     fn ping(v6: bool, data: &[u8]) -> alloc::vec::Vec<u8> {
         let echo = Echo { kind: Kind::Request, identifier: 0x1234, sequence: 7, data };
         let mut message = alloc::vec![0xa5; echo.buffer_len()];
-        assert_eq!(echo.emit(ends(v6), &mut message), Ok(message.len()));
+        assert_eq!(echo.emit(pseudo_header(v6), &mut message), Ok(message.len()));
         message
     }
 
@@ -267,22 +273,25 @@ mod tests {
     fn malformed_echoes_are_refused_with_their_error() {
         let good = ping(false, b"hi");
         for length in 0..HEADER {
-            assert_eq!(Echo::parse(&good[..length], Ends::V4), Err(EchoError::Truncated(length)));
+            assert_eq!(
+                Echo::parse(&good[..length], PseudoHeader::V4),
+                Err(EchoError::Truncated(length))
+            );
         }
         let changed = |at: usize, octet: u8| {
             let mut message = good.clone();
             message[at] = octet;
-            Echo::parse(&message, Ends::V4).map(|_| ())
+            Echo::parse(&message, PseudoHeader::V4).map(|_| ())
         };
         assert_eq!(changed(0, 13), Err(EchoError::Type(13)));
         assert_eq!(changed(0, 128), Err(EchoError::Type(128)), "a ping of the other family");
         assert_eq!(changed(1, 1), Err(EchoError::Code(1)));
         assert_eq!(changed(9, b'o'), Err(EchoError::Checksum));
         assert_eq!(
-            Echo::parse(&ping(true, b"hi"), ends(true)).map(|echo| echo.data),
+            Echo::parse(&ping(true, b"hi"), pseudo_header(true)).map(|echo| echo.data),
             Ok(&b"hi"[..])
         );
-        let elsewhere = Ends::V6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
+        let elsewhere = PseudoHeader::V6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
         assert_eq!(Echo::parse(&ping(true, b"hi"), elsewhere), Err(EchoError::Checksum));
     }
 
@@ -291,12 +300,12 @@ mod tests {
         fn emitted_echoes_parse_to_the_same_value(data in proptest::collection::vec(any::<u8>(), 0..80), v6: bool) {
             let message = ping(v6, &data);
             let echo = Echo { kind: Kind::Request, identifier: 0x1234, sequence: 7, data: &data };
-            prop_assert_eq!(Echo::parse(&message, ends(v6)), Ok(echo));
+            prop_assert_eq!(Echo::parse(&message, pseudo_header(v6)), Ok(echo));
             let mut reply = message.clone();
-            turn_round(&mut reply, ends(v6));
-            let back = match ends(v6) {
-                Ends::V6(source, destination) => Ends::V6(destination, source),
-                Ends::V4 => Ends::V4,
+            make_reply(&mut reply, pseudo_header(v6));
+            let back = match pseudo_header(v6) {
+                PseudoHeader::V6(source, destination) => PseudoHeader::V6(destination, source),
+                PseudoHeader::V4 => PseudoHeader::V4,
             };
             prop_assert_eq!(Echo::parse(&reply, back), Ok(Echo { kind: Kind::Reply, ..echo }));
         }
@@ -309,8 +318,8 @@ mod tests {
             let at = HEADER + 2 * at.min((data.len() - 4) / 2);
             let old: [u8; 4] = message[at..at + 4].try_into().expect("four octets");
             message[at..at + 4].copy_from_slice(&new);
-            amend(&mut message, &old, &new);
-            prop_assert!(Echo::parse(&message, ends(v6)).is_ok());
+            update_checksum(&mut message, &old, &new);
+            prop_assert!(Echo::parse(&message, pseudo_header(v6)).is_ok());
         }
     }
 }

@@ -27,13 +27,13 @@ pub enum Checksum {
     /// No checksum was sent.
     Absent,
     /// The checksum is valid.
-    Right,
+    Valid,
     /// The checksum is that of the pseudo-header only: the sender's kernel left the rest to checksum offload
     /// (`CHECKSUM_PARTIAL`). Links without such hardware, for example pairs of virtual interfaces, deliver packets in
     /// this state.
-    LeftToHardware,
+    Partial,
     /// The checksum is invalid.
-    Wrong,
+    Invalid,
 }
 
 /// A UDP packet with checked lengths. Octets behind UDP's length (padding of the link) are not part of it.
@@ -78,21 +78,21 @@ impl<'a> Packet<'a> {
         self.octets
     }
 
-    /// Verifies the checksum. [`Checksum::Wrong`] also if the addresses are of different families, and in IPv6 without
+    /// Verifies the checksum. [`Checksum::Invalid`] also if the addresses are of different families, and in IPv6 without
     /// a checksum (RFC 8200 section 8.1).
     #[inline(always)]
     pub fn verify(&self, source: IpAddr, destination: IpAddr) -> Checksum {
         let length = self.octets.len() as u16; // it was read from 16 bits
         let Some(pseudo) = pseudo_header(source, destination, length) else {
-            return Checksum::Wrong;
+            return Checksum::Invalid;
         };
         if self.checksum == 0 {
-            return if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+            return if source.is_ipv4() { Checksum::Absent } else { Checksum::Invalid };
         }
         match checksum::fold(add(pseudo, checksum::wide_sum(self.octets))) {
-            0xffff => Checksum::Right,
-            _ if self.checksum == checksum::fold(pseudo) => Checksum::LeftToHardware,
-            _ => Checksum::Wrong,
+            0xffff => Checksum::Valid,
+            _ if self.checksum == checksum::fold(pseudo) => Checksum::Partial,
+            _ => Checksum::Invalid,
         }
     }
 }
@@ -186,13 +186,13 @@ mod tests {
             let read = Packet::parse(&octets).expect("it is one");
             assert_eq!((read.source_port, read.destination_port), (53, 4_660));
             assert_eq!((read.payload, read.octets().len()), (&b"odd"[..], 11));
-            assert_eq!(read.verify(source, destination), Checksum::Right);
+            assert_eq!(read.verify(source, destination), Checksum::Valid);
             octets[8] ^= 1;
             let read = Packet::parse(&octets).expect("it is one");
-            assert_eq!(read.verify(source, destination), Checksum::Wrong);
+            assert_eq!(read.verify(source, destination), Checksum::Invalid);
             octets[6..8].fill(0);
             let read = Packet::parse(&octets).expect("it is one");
-            let expected = if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+            let expected = if source.is_ipv4() { Checksum::Absent } else { Checksum::Invalid };
             assert_eq!(read.verify(source, destination), expected);
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         let [source, destination] = ["10.0.0.1", "10.0.0.2"].map(|a| a.parse().expect("one"));
         octets[6..8].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 17 + 15).to_be_bytes());
         let read = Packet::parse(&octets).expect("it is one");
-        assert_eq!(read.verify(source, destination), Checksum::LeftToHardware);
+        assert_eq!(read.verify(source, destination), Checksum::Partial);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! DREQ and DREP (RFC 2745): as they are drawn, both ways, in IPv4 and IPv6; what is wrong with those that are not; and how
-//! they look in text.
+//! DREQ and DREP (RFC 2745): layouts of the figures in both directions, in IPv4 and IPv6; malformed ones; and their
+//! text form.
 
 mod common;
 
@@ -137,7 +137,7 @@ fn unreadable_messages_are_not_emitted() {
     refused(Diagnosis { responses: List::Items(&torn), ..good });
 }
 
-/// A node puts its objects together one by one; whoever gets them reads them back.
+/// A node emits its objects one by one; the receiver parses them again.
 #[test]
 fn diag_response_objects_round_trip() {
     let mut row = [0; 256];
@@ -145,7 +145,7 @@ fn diag_response_objects_round_trip() {
     for object in [Object::SenderTspec(BUCKET), Object::Style(Style::FixedFilter)] {
         length += object.emit(&mut row[length..]).expect("it fits");
     }
-    let read: Vec<_> = objects_of(&row[..length]).map(|o| o.expect("it decodes").object).collect();
+    let read: Vec<_> = objects_in(&row[..length]).map(|o| o.expect("it decodes").object).collect();
     assert_eq!(read, [Object::SenderTspec(BUCKET), Object::Style(Style::FixedFilter)]);
 }
 

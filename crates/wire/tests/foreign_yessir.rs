@@ -1,6 +1,6 @@
-//! What tshark with our dissector makes of YESSIR: the same values, and complaints where something is wrong.
+//! Our Wireshark dissector in tshark, with YESSIR: values are shown, and faults are marked.
 //!
-//! Where tshark is not installed the tests are shown as ignored.
+//! Without tshark the tests are listed as ignored.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A message with every kind of fragment, in a sender report, in UDP.
+/// Returns a message with every type of fragment, in a sender report, in UDP.
 fn sample() -> Vec<u8> {
     let bucket = TokenBucket {
         rate: 1_000.0,
@@ -88,7 +88,7 @@ fn sample() -> Vec<u8> {
     packet
 }
 
-/// A classic capture of one IPv4 packet, link type RAW.
+/// Writes a classic capture of one IPv4 packet, link type RAW.
 fn capture(name: &str, udp: &[u8]) -> PathBuf {
     let mut header = [0; 60];
     let length = ipv4::Repr {
@@ -119,7 +119,7 @@ fn capture(name: &str, udp: &[u8]) -> PathBuf {
     path
 }
 
-/// The values of these fields, one line.
+/// Returns the values of these fields, one line.
 fn tshark(name: &str, udp: &[u8], fields: &[&str]) -> String {
     let path = capture(name, udp);
     let mut tshark = Process::new("tshark");
@@ -170,7 +170,7 @@ fn reads_the_same_values() -> Result<(), Failed> {
     ];
     let fields = expected.map(|(field, _)| field);
     let line = tshark("good", &sample(), &fields);
-    // Versions differ in how they write what is true.
+    // Versions of tshark differ in how they show a true flag.
     let read: Vec<&str> =
         line.split(';').map(|value| if value == "True" { "1" } else { value }).collect();
     for (number, (field, value)) in expected.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! GIST messages with one fault each: what is found, where, and what the sender is told (RFC 5971 A.4).
+//! GIST messages with one fault each: kind and offset of the fault, and the Error that answers it (RFC 5971 A.4).
 
 use std::net::IpAddr;
 
@@ -63,7 +63,8 @@ fn octets(body: Body<'_>) -> Vec<u8> {
     octets
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 (cookie), 80 (proposal), 96 (configuration), 116 (data).
+/// Returns a Query. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 (cookie), 80 (proposal), 96
+/// (configuration), 116 (data).
 fn query() -> Vec<u8> {
     octets(Body::Query(Query {
         nat_traversal: None,
@@ -76,7 +77,8 @@ fn query() -> Vec<u8> {
     }))
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 and 80 (cookies), 88 (proposal), 104 (configuration).
+/// Returns a Response. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 and 80 (cookies), 88 (proposal), 104
+/// (configuration).
 fn response() -> Vec<u8> {
     octets(Body::Response(Response {
         nat_traversal: None,
@@ -90,7 +92,7 @@ fn response() -> Vec<u8> {
     }))
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 (data).
+/// Returns a Data message. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 (data).
 fn data() -> Vec<u8> {
     octets(Body::Data(Data {
         nat_traversal: None,
@@ -112,13 +114,13 @@ fn verdict(wire: &[u8], mode: Mode) -> Result<(), (ErrorKind, usize)> {
     Message::parse(wire, mode).map(drop).map_err(|error| (error.kind, error.offset))
 }
 
-/// `wire` with one octet changed.
+/// Returns `wire` with one octet changed.
 fn with(mut wire: Vec<u8>, at: usize, octet: u8) -> Vec<u8> {
     wire[at] = octet;
     wire
 }
 
-/// `wire` with the octets in `range` replaced, and the message length made to fit.
+/// Returns `wire` with the octets in `range` replaced, and an updated message length.
 fn splice(mut wire: Vec<u8>, range: std::ops::Range<usize>, octets: &[u8]) -> Vec<u8> {
     wire.splice(range, octets.iter().copied());
     let words = u16::try_from((wire.len() - HEADER) / 4).expect("a length");
@@ -126,10 +128,10 @@ fn splice(mut wire: Vec<u8>, range: std::ops::Range<usize>, octets: &[u8]) -> Ve
     wire
 }
 
-/// What is answered, which must be a message that can be sent.
+/// Returns the answer to a message, which must be a message that can be emitted.
 fn answer(wire: &[u8], mode: Mode) -> Option<(ErrorCode, u8, Vec<Info<'_>>)> {
     let error = Message::parse(wire, mode).expect_err("it is not well formed");
-    let object = error.answer(wire, mode)?;
+    let object = error.error_data(wire, mode)?;
     assert_eq!(object.original, wire[..HEADER]);
     assert_eq!((object.class, object.d_mode), (object.code.class(), mode == Mode::D));
     assert_eq!(object.q_mode, mode == Mode::D && wire[0] == 1 && wire[6] & 0x80 != 0);
@@ -196,7 +198,7 @@ fn message_length_other_than_that_of_objects_is_refused() {
         let said = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
         assert_eq!(answer(&wire, Mode::D), Some(said));
         let error = Message::parse(&wire, Mode::D).expect_err("of another length");
-        let object = error.answer(&wire, Mode::D).expect("an answer");
+        let object = error.error_data(&wire, Mode::D).expect("an answer");
         assert_eq!((object.session, object.mri), (None, None)); // A.4.4.1 forbids them
     }
 }
@@ -322,17 +324,17 @@ fn inconsistent_stacks_are_refused_with_both_objects() {
         let said = (ErrorCode::ObjectValue, subcode::object_value::STACK_MISMATCH, shown);
         assert_eq!(answer(&wire, Mode::D), Some(said));
     }
-    // What must not be used needs no port.
+    // A protocol that must not be used needs no port.
     let unusable = with(with(with(response(), 118, 0), 119, 0x80), 107, 3);
     assert_eq!(verdict(&splice(unusable, 120..124, &[]), Mode::D), Ok(()));
 }
 
-/// What is answered names session and MRI where they can be read.
+/// Error data have session and MRI if these are readable.
 #[test]
 fn error_data_has_readable_session_and_mri() {
     let answered = |wire: &[u8]| {
         let error = Message::parse(wire, Mode::D).expect_err("not well formed");
-        let object = error.answer(wire, Mode::D).expect("an answer");
+        let object = error.error_data(wire, Mode::D).expect("an answer");
         (object.session, object.mri)
     };
     assert_eq!(answered(&with(query(), 84, 0)), (Some(SESSION), Some(mri())));
@@ -340,12 +342,12 @@ fn error_data_has_readable_session_and_mri() {
     assert_eq!(answered(&splice(query(), 32..52, &[])), (None, Some(mri())));
 }
 
-/// Errors are not answered by errors (section 5.6), whatever is wrong with them.
+/// Error messages are never answered by errors (section 5.6).
 #[test]
 fn errors_are_not_answered() {
     let wire = with(query(), 84, 0);
     let error = Message::parse(&wire, Mode::D).expect_err("no profiles");
-    let object = error.answer(&wire, Mode::D).expect("an answer");
+    let object = error.error_data(&wire, Mode::D).expect("an answer");
     let sent = octets(Body::Error(Error { nat_traversal: None, nli: Some(nli()), error: object }));
     for bad in [with(sent.clone(), 7, 0xc0), with(sent.clone(), 3, 1), with(sent.clone(), 36, 0x08)]
     {
@@ -365,20 +367,21 @@ fn errors_are_not_answered() {
     assert_eq!(verdict(&foreign, Mode::D), Err((E::NotSupported, sent.len())));
 }
 
-/// What is wrong with a well-formed message only an engine can know; the answer has the same form.
+/// Faults that only an engine detects, in a well-formed message: the answer has the same form.
 #[test]
 fn error_about_well_formed_message_has_the_same_form() {
     let wire = query();
-    let object = ErrorObject::about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
+    let object =
+        ErrorData::error_data_about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
     assert_eq!((object.class, object.q_mode), (ErrorClass::PermanentFailure, true));
     assert_eq!((object.session, object.mri), (Some(SESSION), Some(mri())));
     assert_eq!(object.original_header().map(|header| header.hops), Some(8));
-    let object = ErrorObject::about(&data(), Mode::C, ErrorCode::NoRoutingState, 0)
+    let object = ErrorData::error_data_about(&data(), Mode::C, ErrorCode::NoRoutingState, 0)
         .map(|object| (object.class, object.d_mode, object.q_mode));
     assert_eq!(object, Some((ErrorClass::ProtocolError, false, false)));
 }
 
-/// A long object is shown in part: the answer fits every link.
+/// A long object is truncated, so that the answer fits every link.
 #[test]
 fn long_objects_are_truncated_in_errors() {
     let mut object = vec![0, 2, 0x02, 0x00];
@@ -388,12 +391,12 @@ fn long_objects_are_truncated_in_errors() {
     let version = subcode::object_value::NOT_SUPPORTED; // 1, as the octets have it
     assert_eq!((code, sub, infos.len()), (ErrorCode::ObjectValue, version, 1));
     match infos[0] {
-        Info::ObjectValue { object, .. } => assert_eq!(object.len(), SHOWN),
+        Info::ObjectValue { object, .. } => assert_eq!(object.len(), MAX_OBJECT_SHOWN),
         other => panic!("{other:?}"),
     }
 }
 
-/// What nobody could read is not written.
+/// Unreadable messages are not emitted.
 #[test]
 fn contradictions_are_not_written() {
     #[track_caller]

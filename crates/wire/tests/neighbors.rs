@@ -1,5 +1,5 @@
-//! The messages between neighbours (RFC 2961, RFC 2747, RFC 3209 section 5): octet for octet as the RFCs draw them, both
-//! ways, and what is wrong with those that are not.
+//! Messages between neighbors (RFC 2961, RFC 2747, RFC 3209 section 5): layouts of the RFCs' figures in both
+//! directions, and malformed ones.
 
 mod common;
 
@@ -9,7 +9,7 @@ use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;
 use proptest::prelude::*;
 
-/// The message whose type and objects are given.
+/// Returns the message with this type and these objects.
 fn wire(message_type: u8, objects: &str) -> Vec<u8> {
     let mut wire = vec![0x10, message_type, 0, 0, 7, 0, 0, 0];
     wire.extend(hex(objects));
@@ -17,7 +17,7 @@ fn wire(message_type: u8, objects: &str) -> Vec<u8> {
     wire
 }
 
-/// These octets say this message, and this message is written as these octets.
+/// Asserts that the octets parse to the message, and that the message is emitted as the octets.
 fn both_ways(message_type: u8, objects: &str, message: &Message<'_>) {
     let wire = wire(message_type, objects);
     assert_eq!(Message::parse(&wire).as_ref(), Ok(message));
@@ -70,7 +70,7 @@ fn an_ack_is_acknowledgements_alone() {
     assert_eq!(verdict(13, &format!("{ACK} {LIST}")), Err((E::IllegalObject, 20)));
     assert_eq!(verdict(13, "000c 1803 00 00abcd 00000001"), Err((E::UnknownCType, 8)));
     assert_eq!(verdict(13, "0008 1801 00 00abcd"), Err((E::ObjectSize, 8)));
-    // Flags mean nothing, NULL and classes 10bbbbbb and 11bbbbbb neither.
+    // Flags, NULL and classes 10bbbbbb and 11bbbbbb have no effect.
     let noisy =
         format!("0004 0000 000c 1801 ff 00abcd 00000001 0008 8001 00000000 {NACK} 0004 ff01");
     assert_eq!(
@@ -92,29 +92,29 @@ fn srefresh_lists_message_identifiers() {
         let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
         both_ways(15, expected, &Message::new(7, body));
     };
-    let list = |names| RefreshList { epoch: 0xabcd, names };
+    let list = |names| RefreshList { epoch: 0xabcd, ids: names };
     let v6_hex = "20010db8 00000000 00000000 00000001";
     let group6_hex = "ff0e0000 00000000 00000000 00000001";
-    let plain = list(RefreshNames::Messages(List::Items(&[5, 6])));
+    let plain = list(RefreshIds::Messages(List::Items(&[5, 6])));
     messages(&[plain], LIST);
     let sources = [SourceRefresh { id: 5, source: v4 }];
-    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], SRC_LIST);
+    messages(&[list(RefreshIds::Sources(List::Items(&sources)))], SRC_LIST);
     let sources = [SourceRefresh { id: 5, source: v6 }; 2];
     let expected = format!("0030 1903 00 00abcd 00000005 {v6_hex} 00000005 {v6_hex}");
-    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], &expected);
+    messages(&[list(RefreshIds::Sources(List::Items(&sources)))], &expected);
     let multicast = [MulticastRefresh { id: 8, source: v4, destination: group4 }];
-    let multicast = list(RefreshNames::Multicast(List::Items(&multicast)));
+    let multicast = list(RefreshIds::Multicast(List::Items(&multicast)));
     let multicast_hex = "0014 1904 00 00abcd 00000008 0a000101 e0010203";
     messages(&[multicast, plain], &format!("{multicast_hex} {LIST}"));
     let multicast = [MulticastRefresh { id: 8, source: v6, destination: group6 }];
     let expected = format!("002c 1905 00 00abcd 00000008 {v6_hex} {group6_hex}");
-    messages(&[list(RefreshNames::Multicast(List::Items(&multicast)))], &expected);
+    messages(&[list(RefreshIds::Multicast(List::Items(&multicast)))], &expected);
 }
 
 #[test]
 fn srefresh_may_have_message_id_and_acknowledgements() {
     let ids = [5, 6];
-    let lists = [RefreshList { epoch: 0xabcd, names: RefreshNames::Messages(List::Items(&ids)) }];
+    let lists = [RefreshList { epoch: 0xabcd, ids: RefreshIds::Messages(List::Items(&ids)) }];
     let message = Message {
         flags: Message::REFRESH_REDUCTION,
         integrity: Some(SIGNED),
@@ -151,12 +151,12 @@ fn an_srefresh_that_contradicts_itself_is_refused() {
         let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
         assert_eq!(Message::new(7, body).emit(&mut [0; 99]), Err(EmitError::Contradiction));
     };
-    let list = |names| RefreshList { epoch: 1, names };
+    let list = |names| RefreshList { epoch: 1, ids: names };
     refused(&[]);
-    refused(&[list(RefreshNames::Messages(List::EMPTY))]);
-    refused(&[list(RefreshNames::Sources(List::Items(&mixed)))]);
-    let sources = list(RefreshNames::Sources(List::Items(&mixed[..1])));
-    refused(&[sources, list(RefreshNames::Messages(List::Items(&[1])))]);
+    refused(&[list(RefreshIds::Messages(List::EMPTY))]);
+    refused(&[list(RefreshIds::Sources(List::Items(&mixed)))]);
+    let sources = list(RefreshIds::Sources(List::Items(&mixed[..1])));
+    refused(&[sources, list(RefreshIds::Messages(List::Items(&[1])))]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn hello_is_request_or_acknowledgement() {
     both_ways(20, HELLO, &Message::new(7, Body::Hello(hello)));
     let answer = Hello { kind: HelloKind::Ack, ..hello };
     both_ways(20, "000c 1602 00000011 00000022", &Message::new(7, Body::Hello(answer)));
-    // RESTART_CAP (class 131) is one of those to ignore.
+    // RESTART_CAP (class 131) is a class to ignore.
     assert_eq!(verdict(20, &format!("{HELLO} 000c 8301 00000000 00000000")), Ok(()));
     assert_eq!(verdict(20, ""), Err((E::MissingObject, 8)));
     assert_eq!(verdict(20, &format!("{HELLO} {HELLO}")), Err((E::DuplicateObject, 20)));
@@ -190,7 +190,7 @@ fn integrity_challenge_is_unsigned_and_response_signed() {
         verdict(25, "0014 4002 0000 010203040506 0102030405060708"),
         Err((E::UnknownCType, 8))
     );
-    // Before RFC 3097 these were 11 and 12; a Response would now be a Bundle of a message of version 0.
+    // Before RFC 3097 the types were 11 and 12; 12 would now be a Bundle with a message of version 0.
     assert_eq!(verdict(11, CHALLENGE), Err((E::MessageType, 1)));
     assert_eq!(verdict(12, &format!("{INTEGRITY} {CHALLENGE}")), Err((E::Version, 8)));
 
@@ -241,7 +241,7 @@ fn a_bundle_is_whole_messages() {
     assert_eq!(bundle.iter().collect::<Vec<_>>(), [&path[..], &resv]);
     assert_eq!(bundle.iter().filter(|message| Message::parse(message).is_ok()).count(), 2);
 
-    // In place it comes out the same.
+    // Sealed in place, the Bundle is the same.
     let mut sealed = [&[0xa5; Bundle::HEADER_LEN][..], &both].concat();
     assert_eq!(Bundle::seal(&mut sealed, 1, 7), Ok(()));
     assert_eq!(sealed, wire);
@@ -277,11 +277,11 @@ fn bundle_is_split_at_the_lengths_of_its_messages() {
     for length in [0, 4, 7, 21, 255] {
         assert_eq!(changed(27, length), Err((E::Length, 34)), "{length}");
     }
-    // What is wrong within a message is that message's own affair.
+    // Faults within a message of a Bundle are found when that message is parsed.
     assert_eq!(changed(22, 0xee), Ok(()));
 }
 
-/// Every octet but those of checksum and digest is covered, and those are covered as zeros (RFC 2747 section 4.1).
+/// The digest covers every octet, checksum and digest as zeros (RFC 2747 section 4.1).
 #[test]
 fn digest_covers_everything_but_digest_and_checksum() {
     for length in [4, 16, 20, 32, 64, 68, 200] {
@@ -301,7 +301,7 @@ fn digest_covers_everything_but_digest_and_checksum() {
     assert!(Integrity::covered(&[0; 8]).is_none());
 }
 
-/// A digest put in leaves what it covers as it was, and a right checksum.
+/// Inserting a digest keeps the covered octets, and leaves a valid checksum.
 #[test]
 fn seal_keeps_covered_octets() {
     for length in [16, 20, 32] {
@@ -327,7 +327,7 @@ fn seal_keeps_covered_octets() {
     assert_eq!(refused, Err(EmitError::Contradiction));
 }
 
-/// To insert an INTEGRITY is the same as to emit with one.
+/// An inserted INTEGRITY gives the same octets as an emitted one.
 #[test]
 fn inserted_integrity_equals_emitted_one() {
     let resv = sample(MessageType::Resv, Style::FixedFilter, true);
@@ -349,7 +349,7 @@ fn inserted_integrity_equals_emitted_one() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Any octets as the messages of this file: no panic, and what parses survives being written and read again.
+    /// Arbitrary objects do not panic, and parsed messages round-trip.
     #[test]
     fn arbitrary_objects_do_not_panic(
         message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26][..]),

@@ -1,4 +1,4 @@
-//! Every object of RFC 2205 appendix A against octets written down by hand from its picture there.
+//! Every object of RFC 2205 appendix A, with octets written by hand from its figure.
 
 use std::net::IpAddr;
 
@@ -14,21 +14,22 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// What the object says, as JSON, when it stands alone behind a common header.
+/// Returns the JSON form of an object that is alone behind a common header.
 fn shown(digits: &str) -> String {
     let wire = [vec![0; 8], hex(digits)].concat();
     let object = objects(&wire).next().expect("there is one").expect("it decodes");
     serde_json::to_string(&object).expect("it serializes")
 }
 
-/// An object that stands alone behind a common header is read as `expected`.
+/// Asserts that an object alone behind a common header parses to `expected`.
 fn reads(digits: &str, expected: Object<'_>) {
     let wire = [vec![0; 8], hex(digits)].concat();
     let object = objects(&wire).next().expect("there is one").expect("it decodes");
     assert_eq!(object.object, expected, "{digits}");
 }
 
-/// The octets are read as `expected`, and `expected` is written as the octets, into any buffer that is long enough.
+/// Asserts that the octets parse to `expected`, and that `expected` is emitted as the octets into any buffer that is
+/// long enough.
 fn both_ways(digits: &str, expected: Object<'_>) {
     reads(digits, expected);
     let octets = hex(digits);

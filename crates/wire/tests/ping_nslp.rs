@@ -1,5 +1,4 @@
-//! Ping NSLP: fields stand where they should, nodes append what is asked for and no more than there is room for, and
-//! nothing panics.
+//! Ping NSLP: layouts, records within the available room, and no panic on any input.
 
 use std::net::IpAddr;
 
@@ -12,14 +11,14 @@ use proptest::prelude::*;
 const EMPTY: Ping<'static> =
     Ping { version: Version::V2, hops: 0, sequence: 0x0102_0304, objects: &STANDARD, data: &[] };
 
-/// The list of an address and a time.
+/// Object list of an address and a time.
 const LIST: [u8; 8] = [0, 1, 0, 16, 0, 2, 0, 8];
-/// 192.0.2.1 at 5.000006.
+/// Record of 192.0.2.1 at 5.000006.
 const RECORD: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 192, 0, 2, 1, 0, 0, 0, 5, 0, 0, 0, 6];
 
-fn visit() -> Visit {
-    Visit {
+fn visit() -> NodeRecord {
+    NodeRecord {
         address: [192, 0, 2, 1].into(),
         time: Timestamp { seconds: 5, microseconds: 6 },
         available: None,
@@ -55,7 +54,7 @@ fn records_have_address_and_time() {
     let mut length = buffer.len();
     buffer.resize(200, 0xa5);
     length = append(&mut buffer, length, &visit()).unwrap();
-    let other = Visit {
+    let other = NodeRecord {
         address: v6,
         time: Timestamp { seconds: 7, microseconds: 999_999 },
         available: None,
@@ -63,9 +62,9 @@ fn records_have_address_and_time() {
     length = append(&mut buffer, length, &other).unwrap();
     let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
     assert_eq!(ping.data[..24], RECORD);
-    let visits: Vec<Visit> = ping
+    let visits: Vec<NodeRecord> = ping
         .records()
-        .map(|record| Visit {
+        .map(|record| NodeRecord {
             address: record.address().expect("asked for"),
             time: record.time().expect("asked for"),
             available: record.available(),
@@ -89,7 +88,7 @@ fn unknown_object_is_appended_as_zeros() {
     assert_eq!(record.find(ObjectType::Unknown(9)), Some(&[0; 3][..]));
 }
 
-/// Of one that knows the object but cannot say anything, zeros come as well as of one that does not know it.
+/// A node that knows the object but no value appends zeros like one that does not know the object.
 #[test]
 fn zero_bandwidth_differs_from_unknown_bandwidth() {
     let objects = WITH_BANDWIDTH;
@@ -101,14 +100,14 @@ fn zero_bandwidth_differs_from_unknown_bandwidth() {
         (Some(0), [0x80, 0, 0, 0, 0, 0, 0, 0]),
         (Some(10_000_000), [0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80]),
     ] {
-        length = append(&mut buffer, length, &Visit { available, ..visit() }).unwrap();
+        length = append(&mut buffer, length, &NodeRecord { available, ..visit() }).unwrap();
         let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
         assert_eq!(ping.data[ping.data.len() - 8..], octets);
         assert_eq!(ping.records().last().and_then(|record| record.available()), available);
     }
 }
 
-/// Nine records of five nodes fit the length of version 1, a tenth does not.
+/// Nine records of five nodes fit the length field of version 1; a tenth does not.
 #[test]
 fn version_1_appends_nothing_beyond_five_nodes_and_counts_hops() {
     let mut buffer = emit(&Ping { version: Version::V1, ..EMPTY });
@@ -198,7 +197,7 @@ fn unreadable_messages_are_not_emitted() {
     assert_eq!(EMPTY.emit(&mut buffer[..19]), Err(EmitError::BufferTooShort));
 }
 
-/// A message that owns what it says.
+/// A message with owned parts.
 #[derive(Clone, Debug)]
 struct Owned {
     is_v1: bool,
@@ -267,7 +266,7 @@ proptest! {
         if let (Some(version), Some(first)) = (version, octets.first_mut()) {
             *first = version;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 
     #[test]
@@ -277,12 +276,12 @@ proptest! {
             let at = usize::from(at) % octets.len();
             octets[at] ^= octet;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 }
 
-/// What parses survives being written again, and its records can be read.
-fn handled(octets: &[u8]) {
+/// Parsed messages round-trip, and their records are readable.
+fn round_trips(octets: &[u8]) {
     match Ping::parse(octets) {
         Ok(ping) => {
             assert_eq!(Ping::parse(&emit(&ping)), Ok(ping));

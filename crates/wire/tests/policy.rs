@@ -1,5 +1,5 @@
-//! POLICY_DATA (RFC 2750) and the policies of RFC 3181, 3182, 2872 and 6401: as they are drawn, both ways; what is wrong with
-//! those that are not; and how they look in text.
+//! POLICY_DATA (RFC 2750) and the policies of RFC 3181, 3182, 2872 and 6401: layouts of the figures in both directions;
+//! malformed objects; and their text form.
 
 mod common;
 
@@ -10,7 +10,7 @@ use earmark_wire::rsvp::iana::*;
 use earmark_wire::rsvp::*;
 use proptest::prelude::*;
 
-/// The object made of these options and elements.
+/// Returns the object with these options and elements.
 fn object(options: &str, elements: &str) -> Vec<u8> {
     let (options, elements) = (hex(options), hex(elements));
     let data_offset = 8 + options.len();
@@ -26,7 +26,7 @@ fn parse(object: &[u8]) -> Result<PolicyData<'_>, ParseError> {
     PolicyData::parse(&RawObject { offset: 100, bytes: object })
 }
 
-/// Kind and offset of what is wrong; the object stands at octet 100 of a message.
+/// Returns kind and offset of the fault; the object has offset 100 in a message.
 fn verdict(object: &[u8]) -> Result<(), (ErrorKind, usize)> {
     parse(object).map(|_| ()).map_err(|error| (error.kind, error.offset))
 }
@@ -71,7 +71,7 @@ fn elements_match_their_figures_both_ways() {
     element("0004 c001", PolicyElement::Empty(PolicyElementType::Unknown(0xc001)));
 }
 
-/// The picture of RFC 2872 section 2: a locator of 25 octets and so with padding, and a credential.
+/// The figure of RFC 2872 section 2: a locator of 25 octets, hence with padding, and a credential.
 #[test]
 fn application_element_has_locator_and_credential() {
     let locator = "APP=SAP, VER=1.1, SAPP=Print";
@@ -185,7 +185,7 @@ fn faults_are_reported_with_offset() {
         "0008 0001 00010000",
         "0010 0001 00010000 00010002 00000000",
         "0008 0005 00010000",
-        // Attributes: length below its header, past the end, padding past the end.
+        // Attributes with a length below the header, past the end, or with padding past the end.
         "0008 0002 0003 01 01",
         "0008 0003 0005 01 01",
         "0008 0002 0008 01 01",
@@ -213,7 +213,7 @@ fn unreadable_objects_are_not_emitted() {
     assert_eq!(policy.emit(&mut [0; 7]), Err(EmitError::BufferTooShort));
 }
 
-/// A message carries POLICY_DATA on, whatever is in it, and the policy can be read from what it carries.
+/// A message carries any POLICY_DATA, from which the policy can be parsed.
 #[test]
 fn messages_carry_policy_data_unexamined() {
     let mut parts = common::sample(MessageType::Resv, Style::FixedFilter, false);
@@ -255,7 +255,7 @@ fn policy_data_serializes_flat() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Any elements: no panic, and what parses survives being written and read again.
+    /// Arbitrary elements do not panic, and parsed objects round-trip.
     #[test]
     fn arbitrary_elements_do_not_panic(
         elements in proptest::collection::vec(

@@ -1,5 +1,4 @@
-//! QoS NSLP: objects stand where RFC 5974 has them, are kept or dropped as it says, and nothing is written that would not
-//! be read.
+//! QoS NSLP: layouts of RFC 5974, treatment of unknown objects, and refusal to emit unreadable messages.
 
 use earmark_wire::EmitError;
 use earmark_wire::nsis::Treatment;
@@ -12,7 +11,7 @@ use earmark_wire::qos_nslp::*;
 const NAME: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const SESSION: SessionId = SessionId(NAME);
 const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
-/// An empty default QSPEC would be refused by those who read it; here nobody does.
+/// An empty default QSPEC, which only the QSPEC parser refuses.
 const QSPEC: &[u8] = &[0, 0, 0, 0];
 
 const RESERVE: Reserve<'static> = Reserve {
@@ -48,7 +47,7 @@ const RSN_OBJECT: [u8; 12] = [0, 2, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8];
 /// RII 0x0a0b0c0d.
 const RII_OBJECT: [u8; 8] = [0, 1, 0, 1, 10, 11, 12, 13];
 const QSPEC_OBJECT: [u8; 8] = [0, 11, 0, 1, 0, 0, 0, 0];
-/// Success, reservation successful, from nobody.
+/// INFO-SPEC: success, reservation successful, without a source.
 const INFO_OBJECT: [u8; 8] = [0, 6, 0, 1, 0, 1, 0x20, 0];
 
 fn emit(message: &Message<'_>) -> Vec<u8> {
@@ -212,7 +211,7 @@ fn error_source_identifiers_round_trip() {
     }
 }
 
-/// Every class with every code, and the numbers of those that have a name.
+/// Every class with every code, and the numbers of named codes.
 #[test]
 fn outcomes_round_trip_as_class_and_code() {
     for class in 0..16 {
@@ -246,7 +245,7 @@ fn outcomes_round_trip_as_class_and_code() {
 #[test]
 fn unknown_objects_are_dropped_or_kept_by_their_flags() {
     let ignore = [0x47, 0xd0, 0, 0];
-    // With a reserved bit that has to survive.
+    // A reserved bit is set, and must be kept.
     let forward = [0xa7, 0xd1, 0, 1, 9, 9, 9, 9];
     let octets = joined(&[&[1, 0, 0, 0], &ignore, &forward, &RSN_OBJECT]);
     let message = Message::parse(&octets).expect("nothing is mandatory");

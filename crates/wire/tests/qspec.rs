@@ -1,4 +1,4 @@
-//! QSPEC: fields stand where RFC 5975 has them, and values that make no sense are named.
+//! QSPEC: layouts of RFC 5975, and invalid values.
 
 use earmark_wire::EmitError;
 use earmark_wire::intserv::{TokenBucket, ValueError as BucketError};
@@ -17,7 +17,7 @@ const BUCKET: TokenBucket = TokenBucket {
     max_packet_size: 1_500,
 };
 
-/// The same on the wire.
+/// Wire format of [`BUCKET`].
 const BUCKET_OCTETS: [u8; 20] =
     [0x44, 0x7a, 0, 0, 0x44, 0xbb, 0x80, 0, 0x7f, 0x80, 0, 0, 0, 0, 0, 64, 0, 0, 0x05, 0xdc];
 
@@ -216,7 +216,7 @@ fn invalid_values_are_reported() {
     }
 }
 
-/// RFC 5975 section 4.3.2 speaks of a minimum of zero.
+/// A zero TMOD is valid as available, and invalid as desired (RFC 5975 section 4.3.2).
 #[test]
 fn zero_tmod_is_valid_when_available_and_invalid_when_desired() {
     let nothing = TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, ..BUCKET };
@@ -247,7 +247,7 @@ fn local_qspec_carries_initiator_qspec() {
     assert_eq!((error.kind, error.offset), (ErrorKind::Length, own.len() + 2));
 }
 
-/// The header of an Initiator QSPEC looks like that of an object.
+/// The header of an Initiator QSPEC resembles that of an object.
 #[test]
 fn editor_of_local_qspec_keeps_initiator_qspec() {
     let object = Some(QosObject::new(&[TMOD]));
@@ -266,7 +266,7 @@ fn procedures_determine_the_objects() {
     use MessageType::{Notify, Query, Reserve, Response};
     let parameters = [TMOD];
     let object = Some(QosObject::new(&parameters));
-    // d, a, r, m: an object of this type is there.
+    // Letters d, a, r, m: an object of this type is present.
     let check = |sequence, combination, message, objects: &str| {
         let has = |letter| object.filter(|_| objects.contains(letter));
         Qspec {

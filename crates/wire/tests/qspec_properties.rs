@@ -1,4 +1,4 @@
-//! QSPEC, properties: what is emitted parses to what it was made of, and whatever the octets are, nothing panics.
+//! QSPEC as properties: emitted QSPECs parse to the same value, and arbitrary octets do not panic.
 
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::qspec::*;
@@ -11,9 +11,9 @@ fn emit(qspec: &Qspec<'_>) -> Vec<u8> {
     buffer
 }
 
-/// A parameter that owns what it says: flags, and a value made of numbers and words.
+/// A parameter with owned parts: flags, and a value of numbers and words.
 type OwnedParameter = ((bool, bool, bool), u16, [u32; 5], Vec<[u8; 4]>);
-/// An object: E, and its parameters.
+/// An object: E flag and parameters.
 type OwnedObject = (bool, Vec<OwnedParameter>);
 
 fn parameter(owned: &OwnedParameter) -> Parameter<'_> {
@@ -137,7 +137,7 @@ proptest! {
             let words = u8::try_from(octets.len() / 4 - 1).unwrap();
             octets[..4].copy_from_slice(&[0, 0, 0, words]);
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 
     #[test]
@@ -147,12 +147,12 @@ proptest! {
             let at = usize::from(at) % octets.len();
             octets[at] ^= octet;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 }
 
-/// What parses survives being written again, and its first wrong value can be marked.
-fn handled(octets: &[u8]) {
+/// Parsed QSPECs round-trip, and the first invalid value can be marked.
+fn round_trips(octets: &[u8]) {
     let qspec = match Qspec::parse(octets) {
         Ok(qspec) => qspec,
         Err(error) => {

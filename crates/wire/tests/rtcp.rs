@@ -1,11 +1,11 @@
-//! RTCP: what is emitted parses to what it was made of, what lies about itself is named, and nothing panics.
+//! RTCP: emitted packets parse to the same value, malformed ones are reported, and arbitrary octets do not panic.
 
 use earmark_wire::EmitError;
 use earmark_wire::rtcp::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A packet that owns what it says.
+/// A packet with owned parts.
 #[derive(Clone, Debug)]
 enum Owned {
     Report { sender: Option<[u32; 5]>, ssrc: u32, blocks: Vec<[u8; 24]>, extension: Vec<[u8; 4]> },
@@ -148,7 +148,7 @@ proptest! {
     }
 }
 
-/// A sender report of 28 octets and a source description of 12, by hand.
+/// A sender report of 28 octets and a source description of 12, written by hand.
 const GOOD: [u8; 40] = [
     0x80, 200, 0, 6, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0, 0, 10, 0, 0, 0,
     11, //
@@ -174,7 +174,7 @@ fn fields_have_the_offsets_of_the_rfc() {
     assert_eq!((block.fraction_lost, block.lost), (128, -2), "losses have a sign");
 }
 
-/// Octets of the good compound, changed: what is found, and where.
+/// Changed octets of the valid compound, with fault and offset.
 #[test]
 fn malformed_compounds_are_reported_with_offset() {
     let changed = |at: usize, octet: u8| {

@@ -1,5 +1,4 @@
-//! YESSIR's encoding, octet by octet: fields are where the table has them, what is wrong is named, and what is not ours is left
-//! alone.
+//! YESSIR's encoding: offsets of fields, malformed messages, and other applications' packets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +16,7 @@ fn report() -> Vec<u8> {
     octets
 }
 
-fn read(compound: &[u8]) -> (Message<'_>, Places) {
+fn read(compound: &[u8]) -> (Message<'_>, EditOffsets) {
     let report = Report::parse(compound).expect("it was emitted");
     assert_eq!((report.ssrc, report.goodbye), (SSRC, false));
     assert_eq!(report.sender.map(|sender| sender.octets), Some(4));
@@ -31,7 +30,7 @@ const AUTH: [u8; 32] = [
     8, 0, 0, 32, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9,
 ];
 
-/// A compound of the usual report and an APP packet of these octets.
+/// Returns a compound of a common report and an APP packet of these octets.
 fn carrying(head: [u8; 2], ssrc: u32, name: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let words = u16::try_from(2 + data.len() / 4).expect("short").to_be_bytes();
     let head = [head[0], head[1], words[0], words[1]];
@@ -89,11 +88,11 @@ fn other_app_packets_are_no_message() {
     ] {
         let report = Report::parse(&compound).expect("nothing is wrong with it");
         assert_eq!(report.message, None);
-        assert!(!is_carried(&compound));
+        assert!(!has_message(&compound));
     }
 }
 
-/// BYE counts if it is that of the source that reports.
+/// BYE counts if it is that of the reporting source.
 #[test]
 fn bye_of_the_reporting_source_is_recognized() {
     let compound = ours(&GENERIC);
@@ -106,7 +105,7 @@ fn bye_of_the_reporting_source_is_recognized() {
     }
 }
 
-/// Where the data begin.
+/// Offset of the data.
 const DATA: usize = 28 + 12;
 
 fn with(fragment: &[u8]) -> Vec<u8> {
@@ -194,11 +193,11 @@ fn malformed_messages_are_reported_with_fragment_and_offset() {
         let error = Report::parse(&compound).expect_err(what);
         assert_eq!((error.kind, error.offset), (kind, offset), "{what}: {error}");
         assert!(error.to_string().starts_with(&format!("YESSIR, octet {offset}")), "{error}");
-        assert!(is_carried(&compound), "{what}: it is ours nevertheless");
+        assert!(has_message(&compound), "{what}: it is ours nevertheless");
     }
 }
 
-/// A sender's program may know fragments that we do not: they stay, wherever they stand.
+/// Senders may use fragments unknown here: they are kept at their place.
 #[test]
 fn unknown_fragments_are_kept() {
     let strange = [200, 7, 0, 8, 1, 2, 3, 4];

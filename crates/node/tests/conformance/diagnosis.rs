@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use earmark_wire::rsvp::{DiagResponse, Diagnostic, Object, ObjectClass, objects_of};
+use earmark_wire::rsvp::{DiagResponse, Diagnostic, Object, ObjectClass, objects_in};
 
 use crate::object::{self, Handles, addressed, filter, filter_text, frame, template};
 use crate::words::{Fault, Words};
@@ -129,7 +129,7 @@ pub(crate) fn show(object: &Object<'_>, handles: &Handles) -> Option<String> {
                 response.refresh_multiple, response.refresh_s
             );
             let mut text = head;
-            for object in objects_of(response.objects) {
+            for object in objects_in(response.objects) {
                 text = format!("{text} holds {}", object::show(&object.ok()?, handles));
             }
             text

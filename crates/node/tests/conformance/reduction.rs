@@ -5,7 +5,7 @@
 
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Hello, HelloKind, MessageId, Object, ObjectClass,
-    RefreshList, RefreshNames,
+    RefreshIds, RefreshList,
 };
 
 use crate::words::{Fault, Words};
@@ -51,7 +51,7 @@ pub(crate) fn show(object: &Object<'_>) -> Option<String> {
             let nack = if kind == AcknowledgementKind::Nack { " nack" } else { "" };
             format!("MESSAGE_ID_ACK{nack} epoch={epoch} id={id}")
         }
-        Object::MessageIdList(RefreshList { epoch, names: RefreshNames::Messages(ids) }) => {
+        Object::MessageIdList(RefreshList { epoch, ids: RefreshIds::Messages(ids) }) => {
             let ids: String = ids.iter().map(|id| format!(" {id}")).collect();
             format!("MESSAGE_ID_LIST epoch={epoch}{ids}")
         }

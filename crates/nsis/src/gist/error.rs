@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{
-    Body, Direction, Error, ErrorCode, ErrorObject, Info, Infos, MessageType, Mode, ObjectType,
+    Body, Direction, Error, ErrorCode, ErrorData, Info, Infos, MessageType, Mode, ObjectType,
     find_object, find_sender,
 };
 
@@ -28,7 +28,9 @@ impl Gist {
         code: ErrorCode,
         subcode: u8,
     ) {
-        if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, subcode) {
+        if let Some(error) =
+            ErrorData::error_data_about(arrival.octets, mode(arrival), code, subcode)
+        {
             self.send_error(work, arrival, error);
         }
     }
@@ -36,9 +38,9 @@ impl Gist {
     /// Refuses one that is too large for the links behind.
     pub(super) fn refuse_size(&mut self, work: &mut Work<'_, '_>, arrival: &Arrival<'_>, mtu: u16) {
         let code = ErrorCode::MessageTooLarge;
-        if let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, 0) {
+        if let Some(error) = ErrorData::error_data_about(arrival.octets, mode(arrival), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
-            self.send_error(work, arrival, ErrorObject { infos, ..error });
+            self.send_error(work, arrival, ErrorData { infos, ..error });
         }
     }
 
@@ -51,7 +53,8 @@ impl Gist {
         subcode: u8,
         object: ObjectType,
     ) {
-        let Some(error) = ErrorObject::about(arrival.octets, mode(arrival), code, subcode) else {
+        let Some(error) = ErrorData::error_data_about(arrival.octets, mode(arrival), code, subcode)
+        else {
             return;
         };
         let info = match code {
@@ -59,7 +62,7 @@ impl Gist {
             _ => find_object(arrival.octets, object)
                 .map(|object| Info::object_value(object.octets(), 0)),
         };
-        self.send_error(work, arrival, ErrorObject { infos: Infos::Few([info, None]), ..error });
+        self.send_error(work, arrival, ErrorData { infos: Infos::Few([info, None]), ..error });
     }
 
     /// Sends an Error the way that the message came: to the address that it names, or where it names none to its IP source,
@@ -68,7 +71,7 @@ impl Gist {
         &mut self,
         work: &mut Work<'_, '_>,
         arrival: &Arrival<'_>,
-        error: ErrorObject<'_>,
+        error: ErrorData<'_>,
     ) {
         if arrival.association != NONE {
             let body = Body::Error(Error { nat_traversal: None, nli: None, error });
@@ -167,7 +170,7 @@ impl Gist {
     }
 
     /// Something on the way to a peer takes only packets of this size.
-    fn note_mtu(&mut self, at: &At, error: &ErrorObject<'_>) {
+    fn note_mtu(&mut self, at: &At, error: &ErrorData<'_>) {
         let peer = self.store.half(at.place()).peer;
         let mtu = error.infos.iter().find_map(|info| match info {
             Info::Mtu(mtu) => Some(u32::from(mtu)),

@@ -9,7 +9,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
 use earmark_wire::gist::{
     Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
-    emit_magic, forward_with,
+    emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
 
@@ -42,7 +42,7 @@ impl Gist {
                 false => self.relay(work, received, &packet),
             };
         };
-        if packet.verify(received.source, received.destination) == udp::Checksum::Wrong {
+        if packet.verify(received.source, received.destination) == udp::Checksum::Invalid {
             return self.ignore_datagram(work, received, DropReason::Checksum);
         }
         let header = Header::parse(octets);
@@ -83,7 +83,7 @@ impl Gist {
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                let answer = error.answer(octets, Mode::D);
+                let answer = error.error_data(octets, Mode::D);
                 self.ignore(work, &arrival, DropReason::Malformed);
                 if let Some(answer) = answer {
                     self.send_error(work, &arrival, answer);
@@ -189,7 +189,7 @@ impl Gist {
                     Some(MAGIC_LEN + arrival.octets.len())
                 })
             }
-            Some(data) => forward_with(arrival.octets, data, &mut copy[udp::HEADER..]).ok(),
+            Some(data) => forward_with_data(arrival.octets, data, &mut copy[udp::HEADER..]).ok(),
         };
         self.scratch = answer;
         if let Some(written) = written {

@@ -154,7 +154,7 @@ impl Gist {
                     // Where the next message begins cannot be known any more.
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                     let arrival = arrival(association, index, rest);
-                    if let Some(answer) = error.answer(rest, Mode::C) {
+                    if let Some(answer) = error.error_data(rest, Mode::C) {
                         self.send_error(work, &arrival, answer);
                     }
                     return self.end_association(work, index, CloseReason::Broken);
@@ -189,7 +189,7 @@ impl Gist {
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 self.ignore(work, &arrival, DropReason::Malformed);
-                if let Some(answer) = error.answer(octets, Mode::C) {
+                if let Some(answer) = error.error_data(octets, Mode::C) {
                     self.send_error(work, &arrival, answer);
                 }
                 return;

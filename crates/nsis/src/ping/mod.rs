@@ -181,10 +181,10 @@ impl Nslp for PingNslp {
 }
 
 /// What this node says when a message comes by.
-fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::Visit {
+fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::NodeRecord {
     let (source, _) = message.mri.addresses();
     let interface = cx.context.interfaces.by_id(message.interface);
-    wire::Visit {
+    wire::NodeRecord {
         // A node without an address of the family could not have been reached.
         address: interface.and_then(|it| it.address_like(source)).unwrap_or(source),
         time: timestamp(cx.now),

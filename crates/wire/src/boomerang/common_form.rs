@@ -10,11 +10,11 @@ use super::message::Rates;
 use super::offset;
 use super::view::View;
 use crate::checksum;
-use crate::icmp::{Ends, HEADER, Kind};
+use crate::icmp::{HEADER, Kind, PseudoHeader};
 
 /// A message of the common form. Form and checksum have been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plain<'a> {
+pub struct CommonForm<'a> {
     /// Echo request or echo reply.
     pub kind: Kind,
     message: &'a [u8; LEN],
@@ -42,18 +42,18 @@ const HEAD_MASK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0xff, 0, 0];
 /// Mask of a single flow, [`Shape::exact`](super::Shape::exact): addresses, ports and protocol.
 const ONE_FLOW: [u64; 2] = [u64::MAX, u64::from_ne_bytes([0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0])];
 
-impl<'a> Plain<'a> {
+impl<'a> CommonForm<'a> {
     /// Reads an ICMP message between two IPv4 addresses. Returns `None` if it has another form, or any fault.
     #[inline]
-    pub fn read(message: &'a [u8]) -> Option<Plain<'a>> {
+    pub fn read(message: &'a [u8]) -> Option<CommonForm<'a>> {
         let message: &[u8; LEN] = message.try_into().ok()?;
         let (words, _) = message.as_chunks::<8>();
         let &[[code, 0, ..], [m0, m1, m2, m3, ..], head, _, _, _, k0, k1, _] = words else {
             return None;
         };
-        let kind = if code == Ends::V4.code(Kind::Request) {
+        let kind = if code == PseudoHeader::V4.code(Kind::Request) {
             Kind::Request
-        } else if code == Ends::V4.code(Kind::Reply) {
+        } else if code == PseudoHeader::V4.code(Kind::Reply) {
             Kind::Reply
         } else {
             return None;
@@ -63,7 +63,7 @@ impl<'a> Plain<'a> {
             && head == u64::from_ne_bytes(HEAD)
             && [k0, k1].map(u64::from_ne_bytes) == ONE_FLOW
             && checksum::sum_of_words(words) == 0xffff;
-        plain.then_some(Plain { kind, message })
+        plain.then_some(CommonForm { kind, message })
     }
 
     /// Returns the general view of the message.

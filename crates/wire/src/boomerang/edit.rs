@@ -7,7 +7,7 @@ use super::offset;
 use super::options::OptionItem;
 use super::participation::Participation;
 use super::view::View;
-use crate::icmp::{self, Ends, HEADER};
+use crate::icmp::{self, HEADER, PseudoHeader};
 use crate::writer::EmitError;
 
 /// A mutable ICMP message with a reservation in it. A node may change NACK, refresh_int, key, the QoS part and the
@@ -37,7 +37,7 @@ impl<'m> Editor<'m> {
             return;
         };
         let old: [u8; N] = core::mem::replace(slot, new);
-        icmp::amend(self.message, &old, &new);
+        icmp::update_checksum(self.message, &old, &new);
     }
 
     fn octets<const N: usize>(&self, at: usize) -> [u8; N] {
@@ -92,15 +92,15 @@ impl<'m> Editor<'m> {
     }
 }
 
-/// Appends an option to the ICMP message in the first `length` octets of `buffer`; returns the new length. `ends` are
-/// the addresses of the message. The checksum is updated incrementally, so that a wrong one stays wrong.
+/// Appends an option to the ICMP message in the first `length` octets of `buffer`; returns the new length.
+/// `pseudo_header` is that of the message. The checksum is updated incrementally, so that a wrong one stays wrong.
 ///
 /// # Errors
 /// The buffer is too short, or the option is of another family.
 pub fn append(
     buffer: &mut [u8],
     length: usize,
-    ends: Ends,
+    pseudo_header: PseudoHeader,
     option: &OptionItem<'_>,
     family: super::Family,
 ) -> Result<usize, EmitError> {
@@ -113,11 +113,11 @@ pub fn append(
     let added = option.emit(family, room)?;
     let (message, option) = buffer.split_at_mut(length);
     let Some(option) = option.get(..added) else { return Err(EmitError::BufferTooShort) };
-    icmp::amend(message, &[], option);
-    if let Ends::V6(..) = ends {
+    icmp::update_checksum(message, &[], option);
+    if let PseudoHeader::V6(..) = pseudo_header {
         // The pseudo-header contains the length.
         let [old, new] = [length as u32, (length + added) as u32].map(u32::to_be_bytes);
-        icmp::amend(message, &old, &new);
+        icmp::update_checksum(message, &old, &new);
     }
     Ok(length + added)
 }

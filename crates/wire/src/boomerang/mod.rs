@@ -14,7 +14,7 @@
 //!
 //! - [`View`] checks lengths and code points once and then reads single fields. Transit nodes use it for messages that
 //!   they forward.
-//! - [`Plain`] is a cheap view of the common form that nearly all messages have.
+//! - [`CommonForm`] is a cheap view of the common form that nearly all messages have.
 //! - [`Reservation`] is a message as a value; [`Reservation::parse`] and [`Reservation::emit`] are inverse to each
 //!   other.
 //! - [`Shape`] is a valid mask. [`View::shape`] and [`Reservation::parse`] refuse invalid masks.
@@ -34,7 +34,7 @@ mod options;
 mod participation;
 mod view;
 
-pub use common_form::Plain;
+pub use common_form::CommonForm;
 pub use edit::{Editor, append};
 pub use error::{ErrorKind, ParseError};
 pub use keys::{Family, Keys, Shape};

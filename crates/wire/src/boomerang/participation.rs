@@ -60,7 +60,7 @@ impl Participation {
     }
 
     /// Creates the record of an initiator that sends the message with this TTL.
-    pub const fn begun(initiator: IpAddr, ttl: u8) -> Participation {
+    pub const fn new(initiator: IpAddr, ttl: u8) -> Participation {
         let none = match initiator {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

@@ -2,7 +2,7 @@
 
 use super::emit::is_loose_upstream;
 use super::error::{ErrorKind, ParseError};
-use super::error_data::ErrorObject;
+use super::error_data::ErrorData;
 use super::grammar::KnownObjects;
 use super::header::{Flags, at};
 use super::iana::{MessageType, ObjectType};
@@ -187,7 +187,7 @@ impl<'a> Error<'a> {
         Ok(Error {
             nat_traversal: known.nat_traversal()?,
             nli: known.optional_nli()?,
-            error: ErrorObject::parse(known.need(ObjectType::Error)?)?,
+            error: ErrorData::parse(known.need(ObjectType::Error)?)?,
         })
     }
 }

@@ -30,7 +30,7 @@ impl<'a> Continuation<'a> {
     pub const NONE: Continuation<'static> = Continuation(Octets::Data(&[]));
 
     /// Splits data, which are whole words, into the part that fits NSLP-Data and the rest.
-    pub fn part(data: &'a [u8]) -> (&'a [u8], Continuation<'a>) {
+    pub fn split(data: &'a [u8]) -> (&'a [u8], Continuation<'a>) {
         let (first, rest) = data.split_at(data.len().min(MAXIMUM_VALUE));
         (first, Continuation(Octets::Data(rest)))
     }

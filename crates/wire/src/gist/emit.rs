@@ -1,7 +1,7 @@
 //! Emission of messages: canonical, and only those that [`Message::parse`] accepts.
 
 use super::continuation::Continuation;
-use super::error_data::ErrorObject;
+use super::error_data::ErrorData;
 use super::header::{Flags, HEADER, Header};
 use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::message::{Body, Extension, Extensions, Message};
@@ -232,7 +232,7 @@ enum OutgoingObject<'p> {
     Nli(&'p NetworkLayerInformation<'p>),
     Proposal(&'p Profiles<'p>),
     Configuration(&'p StackConfiguration<'p>),
-    Error(&'p ErrorObject<'p>),
+    Error(&'p ErrorData<'p>),
     Hello(u32),
     /// Any number of continuation objects.
     Continuation(Continuation<'p>),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::error_data::{ErrorObject, Info, Infos};
+use super::error_data::{ErrorData, Info, Infos};
 use super::grammar::Mode;
 use super::header::{HEADER, Header};
 use super::iana::{ErrorCode, MessageType, ObjectType, subcode};
@@ -180,10 +180,10 @@ impl ParseError {
     /// they can be read and may be returned.
     ///
     /// `None` for messages that must not be answered: Error messages, and octets without a common header.
-    pub fn answer<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorObject<'a>> {
+    pub fn error_data<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorData<'a>> {
         let (code, subcode) = self.kind.code()?;
-        let answer = ErrorObject::about(octets, mode, code, subcode)?;
-        Some(ErrorObject { infos: Infos::Few(self.infos(octets)), ..answer })
+        let answer = ErrorData::error_data_about(octets, mode, code, subcode)?;
+        Some(ErrorData { infos: Infos::Few(self.infos(octets)), ..answer })
     }
 
     /// Returns the additional information that the error catalogue demands.
@@ -228,19 +228,19 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-impl<'a> ErrorObject<'a> {
+impl<'a> ErrorData<'a> {
     /// Returns the contents of the Error message about `octets`, a message received in `mode`: the class that the error
     /// catalogue gives `code`, the common header, and session and MRI if they can be read and may be returned. The
     /// caller adds the additional information that the catalogue demands (RFC 5971 A.4.4).
     ///
     /// `None` for messages that must not be answered: Error messages (RFC 5971 section 5.6), and octets without a
     /// common header.
-    pub fn about(
+    pub fn error_data_about(
         octets: &'a [u8],
         mode: Mode,
         code: ErrorCode,
         subcode: u8,
-    ) -> Option<ErrorObject<'a>> {
+    ) -> Option<ErrorData<'a>> {
         let original = *octets.first_chunk::<HEADER>()?;
         let header = Header::parse(octets).ok();
         if header.is_some_and(|header| header.message_type == MessageType::Error) {
@@ -250,7 +250,7 @@ impl<'a> ErrorObject<'a> {
             ErrorCode::CommonHeaderParse => (None, None), // A.4.4.1 forbids them
             _ => identify(octets),
         };
-        Some(ErrorObject {
+        Some(ErrorData {
             class: code.class(),
             code,
             subcode,

@@ -24,11 +24,11 @@ const MAXIMUM_SHOWN: usize = 0xfff * WORD;
 
 /// Octets of an object that an error shows at most: an Error with two objects stays within 1280 octets, the MTU of
 /// every IPv6 link.
-pub const SHOWN: usize = 512;
+pub const MAX_OBJECT_SHOWN: usize = 512;
 
 /// GIST-Error-Data of an Error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorObject<'a> {
+pub struct ErrorData<'a> {
     /// Error class.
     pub class: ErrorClass,
     /// Error code.
@@ -77,10 +77,10 @@ pub enum Info<'a> {
 }
 
 impl<'a> Info<'a> {
-    /// Creates an Object Value Info; of a long object only the first [`SHOWN`] octets.
+    /// Creates an Object Value Info; of a long object only the first [`MAX_OBJECT_SHOWN`] octets.
     pub fn object_value(object: &'a [u8], offset: usize) -> Info<'a> {
         let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-        let shown = object.len().min(SHOWN);
+        let shown = object.len().min(MAX_OBJECT_SHOWN);
         Info::ObjectValue { offset, object: object.get(..shown).unwrap_or_default() }
     }
 
@@ -218,7 +218,7 @@ impl fmt::Debug for Infos<'_> {
     }
 }
 
-impl<'a> ErrorObject<'a> {
+impl<'a> ErrorData<'a> {
     /// Returns the common header of the answered message; `None` if it had another version.
     pub fn original_header(&self) -> Option<Header> {
         Header::parse(&self.original).ok()
@@ -233,7 +233,7 @@ impl<'a> ErrorObject<'a> {
             + self.comment.map_or(0, |comment| (comment.len() + 1).next_multiple_of(WORD))
     }
 
-    pub(super) fn parse(mut reader: Reader<'a>) -> Result<ErrorObject<'a>, ParseError> {
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<ErrorData<'a>, ParseError> {
         let [class, c0, c1, subcode] = reader.take()?;
         let flags_at = reader.offset();
         let [flags, _, mri_words, infos] = reader.take()?;
@@ -256,7 +256,7 @@ impl<'a> ErrorObject<'a> {
         let infos = Infos::parse(&mut reader, infos)?;
         let comment = if has(flag::COMMENT) { Some(comment(&mut reader)?) } else { None };
         reader.finish()?;
-        Ok(ErrorObject {
+        Ok(ErrorData {
             class: ErrorClass::from_code(class),
             code: ErrorCode::from_code(u16::from_be_bytes([c0, c1])),
             subcode,

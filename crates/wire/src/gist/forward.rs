@@ -40,7 +40,11 @@ pub fn forward(octets: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> 
 ///
 /// # Errors
 /// The errors of [`forward`]; the data are too long, or not whole words.
-pub fn forward_with(octets: &[u8], data: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
+pub fn forward_with_data(
+    octets: &[u8],
+    data: &[u8],
+    buffer: &mut [u8],
+) -> Result<usize, ForwardError> {
     write(octets, Some(data), buffer)
 }
 

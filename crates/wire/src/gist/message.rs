@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::continuation::Continuation;
 use super::error::{ErrorKind, ParseError};
-use super::error_data::ErrorObject;
+use super::error_data::ErrorData;
 use super::grammar::{KnownObjects, Mode};
 use super::header::{HEADER, Header, at};
 use super::iana::{MessageType, ObjectType};
@@ -151,7 +151,7 @@ pub struct Error<'a> {
     /// Network-Layer-Information of the reporting node; always present in D-mode.
     pub nli: Option<NetworkLayerInformation<'a>>,
     /// GIST-Error-Data.
-    pub error: ErrorObject<'a>,
+    pub error: ErrorData<'a>,
 }
 
 /// MA-Hello: keeps an association open.
@@ -226,7 +226,7 @@ impl<'a> Message<'a> {
     /// Unknown objects that may be ignored are skipped.
     ///
     /// # Errors
-    /// The first fault found; [`ParseError::answer`] returns the Error message for it.
+    /// The first fault found; [`ParseError::error_data`] answers it.
     pub fn parse(octets: &'a [u8], mode: Mode) -> Result<Message<'a>, ParseError> {
         Message::parse_rest(Header::parse(octets)?, octets, mode)
     }

@@ -18,7 +18,8 @@
 //! - The grammar lists the objects of each message type and their order.
 //! - [`Message::parse`] and [`Message::emit`] are inverse to each other; [`forward`] passes a message on with all
 //!   objects that are unknown here.
-//! - [`ParseError`] names the fault and its offset; [`ParseError::answer`] returns the Error message for the sender.
+//! - [`ParseError`] names the fault and its offset; [`ParseError::error_data`] returns the contents of the Error message for the
+//!   sender.
 //!
 //! # What the standard leaves open
 //!
@@ -53,8 +54,8 @@ mod stack;
 pub use crate::nsis::SessionId;
 pub use continuation::Continuation;
 pub use error::{ErrorKind, Origin, ParseError, find_object, find_sender};
-pub use error_data::{ErrorObject, Info, Infos, SHOWN, WireInfos};
-pub use forward::{ForwardError, forward, forward_with};
+pub use error_data::{ErrorData, Info, Infos, MAX_OBJECT_SHOWN, WireInfos};
+pub use forward::{ForwardError, forward, forward_with_data};
 pub use frame::{MAGIC_LEN, datagram, emit_magic, message_len};
 pub use grammar::Mode;
 pub use header::{Flags, HEADER, Header};

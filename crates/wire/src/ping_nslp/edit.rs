@@ -1,7 +1,7 @@
 //! In-place edits of a message by the nodes on the path.
 
 use super::error::ParseError;
-use super::message::{Ping, Version, Visit};
+use super::message::{NodeRecord, Ping, Version};
 use crate::writer::{EmitError, Writer};
 
 /// Increments the hop count, at most to 255.
@@ -21,7 +21,7 @@ pub fn count_hop(message: &mut [u8]) -> Result<(), ParseError> {
 ///
 /// # Errors
 /// The message is malformed; see [`Ping::parse`].
-pub fn append(buffer: &mut [u8], length: usize, visit: &Visit) -> Result<usize, ParseError> {
+pub fn append(buffer: &mut [u8], length: usize, visit: &NodeRecord) -> Result<usize, ParseError> {
     let ping = Ping::parse(buffer.get(..length).unwrap_or_default())?;
     let (version, count) = (ping.version, ping.objects.len());
     let (from, to) = (ping.buffer_len(), ping.appended_len());

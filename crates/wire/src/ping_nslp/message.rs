@@ -61,7 +61,7 @@ pub struct Timestamp {
 
 /// Values that a node writes into its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Visit {
+pub struct NodeRecord {
     /// Address of the node.
     pub address: IpAddr,
     /// Time at the node.
@@ -71,7 +71,7 @@ pub struct Visit {
     pub available: Option<u64>,
 }
 
-impl Visit {
+impl NodeRecord {
     /// Writes the octets of one object; zeros for an unknown object.
     pub(super) fn write(
         &self,

@@ -32,4 +32,4 @@ mod message;
 
 pub use edit::{append, count_hop};
 pub use error::{ErrorKind, ParseError};
-pub use message::{Ping, Record, STANDARD, Timestamp, Version, Visit, WITH_BANDWIDTH};
+pub use message::{NodeRecord, Ping, Record, STANDARD, Timestamp, Version, WITH_BANDWIDTH};

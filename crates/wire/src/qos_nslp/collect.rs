@@ -14,18 +14,18 @@ use crate::nsis::object::{self, Object, Treatment, objects};
 
 /// Identifiers of a request that its response echoes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct RequestIds {
     /// RII of a RESERVE or QUERY that requests a response.
     pub rii: Option<u32>,
     /// RSN of a RESERVE.
     pub rsn: Option<Rsn>,
 }
 
-impl Request {
+impl RequestIds {
     /// Finds both in a message that may have any fault: the first object of each kind, up to the first truncated
     /// object.
-    pub fn of(message: &[u8]) -> Request {
-        let mut request = Request::default();
+    pub fn find(message: &[u8]) -> RequestIds {
+        let mut request = RequestIds::default();
         let body = message.get(HEADER..).unwrap_or_default();
         for object in objects(body, HEADER).map_while(Result::ok) {
             match ObjectType::from_code(object.object_type()) {

@@ -16,7 +16,7 @@
 //!
 //! - [`Message::parse`] and [`Message::emit`] are inverse to each other. Objects are accepted in any order and written
 //!   in the recommended one. Nothing is copied: lists and unknown objects stay on the wire.
-//! - [`Request::of`] finds the identifiers that a response echoes, also in malformed messages.
+//! - [`RequestIds::find`] finds the identifiers that a response echoes, also in malformed messages.
 //! - [`ParseError::info_spec`] returns the INFO-SPEC of the RESPONSE to a malformed message.
 //!
 //! Decisions where RFC 5974 is silent or ambiguous:
@@ -39,7 +39,7 @@ mod message;
 mod objects;
 
 pub use crate::nsis::SessionId;
-pub use collect::Request;
+pub use collect::RequestIds;
 pub use error::{ErrorKind, ParseError};
 pub use extra::{Extra, ExtraObject};
 pub use header::{GenericFlags, HEADER};

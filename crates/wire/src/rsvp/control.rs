@@ -7,7 +7,7 @@ use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
 use super::iana::{MessageType, ObjectClass};
 use super::leading_objects::{self, LeadingObjects};
 use super::message::{Body, List, Message, RawObject};
-use super::refresh_reduction::{RefreshNames, Srefresh};
+use super::refresh_reduction::{RefreshIds, Srefresh};
 use super::{diagnostics, hello, integrity, refresh_reduction};
 
 /// Parses such a message; `objects` are the octets behind the common header.
@@ -79,8 +79,8 @@ fn srefresh(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError
     for object in frames {
         let object = object?;
         if accept(&object, Some(ObjectClass::MessageIdList))? {
-            let names = refresh_reduction::refresh_list(&object)?.names;
-            let sources = matches!(names, RefreshNames::Sources(_));
+            let names = refresh_reduction::refresh_list(&object)?.ids;
+            let sources = matches!(names, RefreshIds::Sources(_));
             if *sources_only.get_or_insert(sources) != sources {
                 return Err(object.error(ErrorKind::IllegalObject));
             }

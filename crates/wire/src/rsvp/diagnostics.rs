@@ -99,7 +99,7 @@ pub struct DiagResponse<'a> {
     pub refresh_multiple: u8,
     /// Timer value: refresh period, seconds.
     pub refresh_s: u16,
-    /// Objects of the node; [`super::objects_of`] parses them.
+    /// Objects of the node; [`super::objects_in`] parses them.
     pub objects: &'a [u8],
 }
 

@@ -157,7 +157,7 @@ impl ParseError {
     /// Returns the error code and value that answer a Path or Resv; `None` if RFC 2205 has the failure only logged
     /// (appendix B). Error messages and teardowns are never answered.
     ///
-    /// [`super::Salvage`] has the addressee.
+    /// [`super::PartialMessage`] has the addressee.
     pub fn report(&self) -> Option<(ErrorCode, u16)> {
         let object = u16::from_be_bytes([self.class_num, self.c_type]);
         match self.kind {

@@ -139,7 +139,7 @@ impl UnknownClass {
 
 /// Whether nodes forward objects of this class unexamined.
 #[inline]
-fn is_carried(class_num: u8) -> bool {
+fn is_forwarded_unexamined(class_num: u8) -> bool {
     class_num == ObjectClass::PolicyData.code()
         || UnknownClass::of(class_num) == UnknownClass::Forward
 }
@@ -156,7 +156,9 @@ impl<'a> Carried<'a> {
             Carried::Wire(octets) => (Frames::new(octets, COMMON_HEADER), false),
             Carried::Objects(octets) => (Frames::new(octets, 0), true),
         };
-        frames.map_while(Result::ok).filter(move |object| all || is_carried(object.class_num()))
+        frames
+            .map_while(Result::ok)
+            .filter(move |object| all || is_forwarded_unexamined(object.class_num()))
     }
 
     /// Whether there are no carried objects.

@@ -9,7 +9,7 @@
 //! - [`Message`] is a message as a value. [`Message::parse`] checks all that RFC 2205 demands and copies nothing: lists
 //!   stay on the wire ([`List::Wire`]) and are decoded during iteration. [`Message::emit`] is its inverse.
 //! - [`PolicyData`] is a POLICY_DATA object as a value (RFC 2750, 3181, 3182, 6401); messages carry it unexamined.
-//! - [`Salvage`] has the readable parts of a malformed message, which an error message needs.
+//! - [`PartialMessage`] has the readable parts of a malformed message, which an error message needs.
 //!
 //! [`ParseError::report`] selects the failures that RFC 2205 answers; most of them are only logged and counted.
 
@@ -49,7 +49,7 @@ pub use integrity::{Challenge, Integrity};
 pub use list::{Item, ListIter};
 pub use message::*;
 pub use objects::*;
-pub use partial_message::Salvage;
+pub use partial_message::PartialMessage;
 pub use policy::*;
 pub use refresh_reduction::*;
-pub use view::{DecodedObject, Object, objects, objects_of};
+pub use view::{DecodedObject, Object, objects, objects_in};

@@ -1,7 +1,7 @@
 //! The readable parts of a malformed message, from which the error message to its sender is built.
 //!
 //! A Resv with an object of unknown class is rejected as a whole (RFC 2205 section 3.10), but the ResvErr must contain
-//! session, hop, style and a flow descriptor. [`Salvage::scan`] reads the message once more and keeps the first
+//! session, hop, style and a flow descriptor. [`PartialMessage::scan`] reads the message once more and keeps the first
 //! readable object of each kind.
 
 use super::decode;
@@ -17,7 +17,7 @@ use crate::writer::{EmitError, Writer};
 
 /// Readable parts of a message, the first of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Salvage<'a> {
+pub struct PartialMessage<'a> {
     /// Message type; `Unknown(0)` without a common header.
     pub message_type: MessageType,
     /// SESSION.
@@ -38,14 +38,14 @@ pub struct Salvage<'a> {
     pub flows: Option<FlowDescriptors<'a>>,
 }
 
-impl<'a> Salvage<'a> {
-    /// Maximum length of a ResvErr by [`Salvage::emit_resv_err`], octets.
+impl<'a> PartialMessage<'a> {
+    /// Maximum length of a ResvErr by [`PartialMessage::emit_resv_err`], octets.
     pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
 
     /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
     /// the objects are ignored.
-    pub fn scan(bytes: &'a [u8]) -> Salvage<'a> {
-        let mut salvage = Salvage {
+    pub fn scan(bytes: &'a [u8]) -> PartialMessage<'a> {
+        let mut salvage = PartialMessage {
             message_type: MessageType::Unknown(0),
             session: None,
             hop: None,
@@ -122,11 +122,11 @@ impl<'a> Salvage<'a> {
     }
 
     /// Writes the ResvErr that answers this Resv, sent through `hop`, with the style as received. This answers unknown
-    /// styles, for which [`Salvage::flows`] is `None`. Returns the length in octets, or `None` if too little is
+    /// styles, for which [`PartialMessage::flows`] is `None`. Returns the length in octets, or `None` if too little is
     /// readable.
     ///
     /// # Errors
-    /// The buffer is shorter than the answer; [`Salvage::MAX_ANSWER`] octets always suffice.
+    /// The buffer is shorter than the answer; [`PartialMessage::MAX_ANSWER`] octets always suffice.
     pub fn emit_resv_err(
         &self,
         hop: &RsvpHop,

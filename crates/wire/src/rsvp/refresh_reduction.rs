@@ -59,7 +59,7 @@ pub struct Acknowledgement {
 /// Srefresh: refreshes the state of all listed message identifiers (RFC 2961 section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Srefresh<'a> {
-    /// Lists, at least one. Either all or none are [`RefreshNames::Sources`].
+    /// Lists, at least one. Either all or none are [`RefreshIds::Sources`].
     pub lists: List<'a, RefreshList<'a>>,
 }
 
@@ -70,12 +70,12 @@ pub struct RefreshList<'a> {
     /// Epoch of all identifiers, 24 bits; higher bits are not written.
     pub epoch: u32,
     /// Identifiers, at least one.
-    pub names: RefreshNames<'a>,
+    pub ids: RefreshIds<'a>,
 }
 
 /// Message identifiers of a [`RefreshList`], with the addresses that the kind of state requires.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RefreshNames<'a> {
+pub enum RefreshIds<'a> {
     /// MESSAGE_ID LIST (C-Type 1): Path state of unicast sessions, and any Resv state.
     Messages(List<'a, u32>),
     /// MESSAGE_ID SRC_LIST (C-Types 2 and 3): Path state of the multicast session that the message is addressed to.
@@ -154,20 +154,20 @@ fn item_len(c_type: u8) -> Option<usize> {
 pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>, ParseError> {
     let c_type = object.c_type();
     let item_len = item_len(c_type).ok_or_else(|| object.error(ErrorKind::UnknownCType))?;
-    let names = object.body().split_first_chunk::<4>();
-    let Some(([_, e0, e1, e2], names)) =
-        names.filter(|(_, names)| !names.is_empty() && names.len().is_multiple_of(item_len))
+    let ids = object.body().split_first_chunk::<4>();
+    let Some(([_, e0, e1, e2], ids)) =
+        ids.filter(|(_, ids)| !ids.is_empty() && ids.len().is_multiple_of(item_len))
     else {
         return Err(object.error(ErrorKind::ObjectSize));
     };
-    let names = match c_type {
-        c_type::MESSAGE_ID_LIST => RefreshNames::Messages(List::Wire(names)),
+    let ids = match c_type {
+        c_type::MESSAGE_ID_LIST => RefreshIds::Messages(List::Wire(ids)),
         c_type::SRC_LIST_IPV4 | c_type::SRC_LIST_IPV6 => {
-            RefreshNames::Sources(List::Wire(object.bytes))
+            RefreshIds::Sources(List::Wire(object.bytes))
         }
-        _ => RefreshNames::Multicast(List::Wire(object.bytes)),
+        _ => RefreshIds::Multicast(List::Wire(object.bytes)),
     };
-    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), names })
+    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids: ids })
 }
 
 /// Wire format: objects of class 24, with ignored objects between them.

@@ -77,7 +77,7 @@ pub fn objects(message: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>,
 
 /// Iterates over consecutive objects without a common header, as in DIAG_RESPONSE and [`super::Carried`]. Offsets count
 /// from the start of `row`; otherwise equal to [`objects`].
-pub fn objects_of(row: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, ParseError>> {
+pub fn objects_in(row: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, ParseError>> {
     Frames::new(row, 0).map(|object| object.and_then(decode))
 }
 

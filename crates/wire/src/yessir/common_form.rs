@@ -2,7 +2,7 @@
 
 use super::fragment::{Generic, HEADER, LinkInfo};
 use super::iana::FragmentType;
-use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_of};
+use super::message::{EditOffsets, Failures, Message, NAME, Report, VERSION, flowspec_of};
 use crate::rtcp::{PacketType, SenderInfo};
 
 /// A report of the common form: a sender report without report blocks, a source description, and an APP packet of
@@ -10,7 +10,7 @@ use crate::rtcp::{PacketType, SenderInfo};
 ///
 /// Values are not checked: the report is usable only if [`super::Report`] has parsed the same octets before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usual<'a> {
+pub struct CommonForm<'a> {
     /// SSRC of the reporting source.
     pub ssrc: u32,
     /// Octets of the sender report.
@@ -19,7 +19,7 @@ pub struct Usual<'a> {
     request: &'a [u8],
     link_info: Option<&'a [u8; LINK_INFO]>,
     goodbye: bool,
-    places: Places,
+    offsets: EditOffsets,
 }
 
 /// First word of each packet without its length: version 2, no padding, count, type.
@@ -36,10 +36,10 @@ const APP_HEADER: usize = 12;
 const GENERIC: usize = 12;
 const LINK_INFO: usize = LinkInfo::LEN;
 
-impl<'a> Usual<'a> {
+impl<'a> CommonForm<'a> {
     /// Parses a compound; `None` if it has another form.
     #[inline]
-    pub fn read(compound: &'a [u8]) -> Option<Usual<'a>> {
+    pub fn read(compound: &'a [u8]) -> Option<CommonForm<'a>> {
         let report = compound.first_chunk::<BEHIND_REPORT>()?;
         let description = compound.get(BEHIND_REPORT..)?.first_chunk::<4>()?;
         let [version, kind, l0, l1] = *description;
@@ -73,7 +73,7 @@ impl<'a> Usual<'a> {
         let end = GENERIC + usize::from(u16::from_be_bytes([f0, f1]));
         let (said, rest) = data.split_at_checked(end)?;
         let start = app + APP_HEADER;
-        let mut places = Places { app, end: start + data.len(), ..Places::default() };
+        let mut places = EditOffsets { app, end: start + data.len(), ..EditOffsets::default() };
         let link_info = match rest {
             [] => None,
             _ => {
@@ -86,13 +86,13 @@ impl<'a> Usual<'a> {
                 Some(whole)
             }
         };
-        Some(Usual {
+        Some(CommonForm {
             ssrc: u32::from_be_bytes(ssrc),
             report,
             request: said,
             link_info,
             goodbye,
-            places,
+            offsets: places,
         })
     }
 
@@ -134,7 +134,7 @@ impl<'a> Usual<'a> {
             packets: word(5),
             octets: word(6),
         };
-        let message = Some((message, self.places));
+        let message = Some((message, self.offsets));
         let goodbye = self.goodbye;
         Some(Report { ssrc: self.ssrc, sender: Some(sender), goodbye, message })
     }
@@ -148,8 +148,8 @@ impl<'a> Usual<'a> {
 
     /// Returns the offsets for edits.
     #[inline]
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn edit_offsets(&self) -> &EditOffsets {
+        &self.offsets
     }
 
     /// Returns a hash of the request: equal for equal octets, and almost certainly different for different ones. It is

@@ -9,8 +9,8 @@ use core::net::IpAddr;
 
 use super::fragment::{FailureNote, HEADER, LinkInfo};
 use super::iana::FragmentType;
-use super::message::Places;
-use crate::checksum::Difference;
+use super::message::EditOffsets;
+use crate::checksum::IncrementalUpdate;
 use crate::udp;
 use crate::writer::EmitError;
 
@@ -28,13 +28,13 @@ const EMPTY: usize = HEADER + 4;
 
 impl Edit {
     /// Growth of the packet, octets.
-    pub fn growth(&self, places: &Places) -> usize {
+    pub fn growth(&self, offsets: &EditOffsets) -> usize {
         let Some(note) = &self.note else { return 0 };
         let (_, length) = note.to_octets();
-        length + if places.failure.is_some() { 0 } else { EMPTY }
+        length + if offsets.failure.is_some() { 0 } else { EMPTY }
     }
 
-    /// Writes the edited UDP packet `packet`, of which `places` was read, into `target`, which is longer than `packet`
+    /// Writes the edited UDP packet `packet`, of which `offsets` was read, into `target`, which is longer than `packet`
     /// by [`growth`](Edit::growth).
     ///
     /// # Errors
@@ -43,37 +43,37 @@ impl Edit {
     pub fn write(
         &self,
         packet: &[u8],
-        places: &Places,
+        offsets: &EditOffsets,
         target: &mut [u8],
     ) -> Result<(), EmitError> {
-        if target.len() != packet.len() + self.growth(places) {
+        if target.len() != packet.len() + self.growth(offsets) {
             return Err(EmitError::BufferTooShort);
         }
         let Some(note) = &self.note else {
             target.copy_from_slice(packet);
-            return match (&self.link_info, places.link_info) {
-                (Some(info), Some(at)) => amend(target, at, |_| *info),
+            return match (&self.link_info, offsets.link_info) {
+                (Some(info), Some(at)) => update_link_info(target, at, |_| *info),
                 _ => Ok(()),
             };
         };
-        let mut editor = Editor { target, difference: Difference::default() };
-        editor.insert(packet, places, note)?;
-        if let (Some(info), Some(at)) = (&self.link_info, places.link_info) {
+        let mut editor = Editor { target, difference: IncrementalUpdate::default() };
+        editor.insert(packet, offsets, note)?;
+        if let (Some(info), Some(at)) = (&self.link_info, offsets.link_info) {
             // Senders of other programs may write FAILURE in front of LINK_INFO; its offset then grows.
-            let moved = places.failure.is_some_and(|failure| failure < at);
-            let moved = if moved { self.growth(places) } else { 0 };
+            let moved = offsets.failure.is_some_and(|failure| failure < at);
+            let moved = if moved { self.growth(offsets) } else { 0 };
             editor.put(udp::HEADER + at + moved + HEADER, info.body())?;
         }
         editor.finish()
     }
 }
 
-/// Overwrites LINK_INFO in a UDP packet in place: at [`Places::link_info`] of the compound.
+/// Overwrites LINK_INFO in a UDP packet in place: at [`EditOffsets::link_info`] of the compound.
 ///
 /// # Errors
 /// The packet ends within LINK_INFO.
 #[inline]
-pub fn amend(
+pub fn update_link_info(
     packet: &mut [u8],
     at: usize,
     change: impl FnOnce(&LinkInfo) -> LinkInfo,
@@ -82,14 +82,14 @@ pub fn amend(
     let place = packet.get(at..).and_then(<[u8]>::first_chunk::<{ LinkInfo::LEN }>);
     let &[_, send_ttl, _, _, ref body @ ..] = place.ok_or(EmitError::Contradiction)?;
     let info = change(&LinkInfo::read(send_ttl, *body));
-    let mut editor = Editor { target: packet, difference: Difference::default() };
+    let mut editor = Editor { target: packet, difference: IncrementalUpdate::default() };
     editor.put(at + HEADER, info.body())?;
     editor.finish()
 }
 
 struct Editor<'t> {
     target: &'t mut [u8],
-    difference: Difference,
+    difference: IncrementalUpdate,
 }
 
 impl Editor<'_> {
@@ -98,22 +98,22 @@ impl Editor<'_> {
     fn insert(
         &mut self,
         packet: &[u8],
-        places: &Places,
+        offsets: &EditOffsets,
         note: &FailureNote,
     ) -> Result<(), EmitError> {
         let (octets, length) = note.to_octets();
-        let mut inserted = [0; EMPTY + FailureNote::MOST];
-        let (at, inserted) = match places.failure {
+        let mut inserted = [0; EMPTY + FailureNote::MAX_LEN];
+        let (at, inserted) = match offsets.failure {
             Some(failure) => {
                 let failure = udp::HEADER + failure;
                 let old = read_u16(packet, failure + 2)?;
                 (failure + usize::from(old), &mut inserted[..length])
             }
-            None => (udp::HEADER + places.end, &mut inserted[..EMPTY + length]),
+            None => (udp::HEADER + offsets.end, &mut inserted[..EMPTY + length]),
         };
         let head = inserted.len() - length;
         inserted[head..].copy_from_slice(&octets[..length]);
-        if places.failure.is_none() {
+        if offsets.failure.is_none() {
             let whole = inserted.len() as u8; // at most 32
             inserted[..EMPTY].copy_from_slice(&[
                 FragmentType::Failure.code(),
@@ -134,14 +134,14 @@ impl Editor<'_> {
         back.copy_from_slice(behind);
         self.difference.replace(&[], inserted);
         let growth = u16::try_from(inserted.len()).map_err(|_| EmitError::TooLong)?;
-        if let Some(failure) = places.failure {
+        if let Some(failure) = offsets.failure {
             let failure = udp::HEADER + failure;
             self.add(failure + 2, growth)?;
             let [count, reserved] = read_u16(self.target, failure + HEADER)?.to_be_bytes();
             let count = count.checked_add(1).ok_or(EmitError::TooLong)?;
             self.put(failure + HEADER, [count, reserved])?;
         }
-        self.add(udp::HEADER + places.app + 2, growth / 4)?;
+        self.add(udp::HEADER + offsets.app + 2, growth / 4)?;
         // The length is in the header and in the pseudo-header.
         self.add(4, growth)?;
         self.difference.replace(&[], &growth.to_be_bytes());
@@ -192,7 +192,7 @@ fn read_u16(octets: &[u8], at: usize) -> Result<u16, EmitError> {
 ///
 /// # Errors
 /// The packet is shorter than a header, or the addresses are of different families.
-pub fn complete_checksum(
+pub fn fill_partial_checksum(
     packet: &mut [u8],
     source: IpAddr,
     destination: IpAddr,

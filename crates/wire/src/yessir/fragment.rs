@@ -244,7 +244,7 @@ impl LinkInfo {
 
 impl FailureNote {
     /// Maximum length of a note, with an IPv6 address; octets.
-    pub const MOST: usize = 24;
+    pub const MAX_LEN: usize = 24;
 
     /// Splits the first note off `octets`.
     pub(super) fn split(octets: &[u8]) -> Option<(FailureNote, &[u8])> {
@@ -270,8 +270,8 @@ impl FailureNote {
     }
 
     /// Returns the octets of the note, and their number.
-    pub fn to_octets(&self) -> ([u8; Self::MOST], usize) {
-        let mut octets = [0; Self::MOST];
+    pub fn to_octets(&self) -> ([u8; Self::MAX_LEN], usize) {
+        let mut octets = [0; Self::MAX_LEN];
         let (family, length) = match self.node {
             IpAddr::V4(node) => {
                 octets[8..12].copy_from_slice(&node.octets());

@@ -84,7 +84,7 @@ impl<'a> Failures<'a> {
 
 /// Offsets in a message at which routers edit, octets from the start of the compound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct EditOffsets {
     /// Offset of the APP packet.
     pub(super) app: usize,
     /// End of the APP packet's data, without padding.
@@ -105,7 +105,7 @@ pub struct Report<'a> {
     /// Whether the source leaves.
     pub goodbye: bool,
     /// YESSIR message, and the offsets for edits.
-    pub message: Option<(Message<'a>, Places)>,
+    pub message: Option<(Message<'a>, EditOffsets)>,
 }
 
 impl<'a> Report<'a> {
@@ -159,14 +159,15 @@ impl<'a> Report<'a> {
             return error(ErrorKind::Source, 4);
         }
         // The message is large and is therefore constructed at its final place.
-        let (message, places) = self.message.insert((Message::empty(self.ssrc), Places::default()));
-        message.read(frame, &application, places)
+        let (message, offsets) =
+            self.message.insert((Message::empty(self.ssrc), EditOffsets::default()));
+        message.read(frame, &application, offsets)
     }
 }
 
 /// Whether a compound has a YESSIR message, well formed or not: one of the packets that its length fields delimit is an
 /// APP packet with our name. Interception uses this rule, and so does the forwarding of intercepted packets.
-pub fn is_carried(compound: &[u8]) -> bool {
+pub fn has_message(compound: &[u8]) -> bool {
     let mut rest = compound;
     while let Some(&[_, packet_type, l0, l1]) = rest.first_chunk::<4>() {
         let name = rest.get(8..12);
@@ -271,11 +272,11 @@ impl<'a> Message<'a> {
         &mut self,
         frame: &Frame<'a>,
         application: &Application<'a>,
-        places: &mut Places,
+        offsets: &mut EditOffsets,
     ) -> Result<(), ParseError> {
         let data = application.data;
         let start = frame.offset + rtcp::HEADER + 8;
-        (places.app, places.end) = (frame.offset, start + data.len());
+        (offsets.app, offsets.end) = (frame.offset, start + data.len());
         let mut seen = 0_u16;
         let mut at = 0;
         while at < data.len() {
@@ -289,11 +290,11 @@ impl<'a> Message<'a> {
             match raw.fragment_type {
                 FragmentType::Generic => self.generic = read_generic(&raw)?,
                 FragmentType::LinkInfo => {
-                    places.link_info = Some(raw.offset);
+                    offsets.link_info = Some(raw.offset);
                     self.link_info = Some(LinkInfo::read(raw.flags, *raw.fixed_body()?));
                 }
                 FragmentType::Failure => {
-                    places.failure = Some(raw.offset);
+                    offsets.failure = Some(raw.offset);
                     self.failures = read_failures(&raw)?;
                 }
                 FragmentType::Auth => self.auth = Some(Auth::read(raw.fixed_body()?)),
@@ -303,7 +304,7 @@ impl<'a> Message<'a> {
         }
         if seen & unique_bit(FragmentType::Generic) == 0 {
             let (kind, fragment) = (ErrorKind::MissingGeneric, Some(FragmentType::Generic));
-            return Err(ParseError { kind, fragment, offset: places.end });
+            return Err(ParseError { kind, fragment, offset: offsets.end });
         }
         Ok(())
     }
@@ -457,7 +458,7 @@ fn put_flowspec(writer: &mut Writer<'_>, flowspec: &Flowspec) -> Result<(), Emit
     }
 }
 
-impl Places {
+impl EditOffsets {
     /// Offset of LINK_INFO, if present.
     #[inline]
     pub fn link_info(&self) -> Option<usize> {

@@ -22,8 +22,8 @@
 //! fragments in this order, receivers accept any order. Fragments of other types stay unchanged.
 //!
 //! - [`Report::parse`] parses a compound as far as it concerns routers; [`Message::emit`] writes the APP packet.
-//! - [`Usual`] recognizes a report that repeats an earlier request.
-//! - [`Edit`] is a router's change of a message in transit: LINK_INFO and FAILURE, lengths and checksum; [`amend`]
+//! - [`CommonForm`] recognizes a report that repeats an earlier request.
+//! - [`Edit`] is a router's change of a message in transit: LINK_INFO and FAILURE, lengths and checksum; [`update_link_info`]
 //!   changes LINK_INFO only.
 //! - [`codec`] has the bandwidth of the fixed payload formats of RFC 3551.
 
@@ -35,9 +35,9 @@ mod fragment;
 pub mod iana;
 mod message;
 
-pub use common_form::Usual;
-pub use edit::{Edit, amend, complete_checksum};
+pub use common_form::CommonForm;
+pub use edit::{Edit, fill_partial_checksum, update_link_info};
 pub use error::{ErrorKind, ParseError};
 pub use fragment::{Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
 pub use iana::{Command, FailureReason, FragmentType, Style};
-pub use message::{Failures, Message, NAME, Places, Report, VERSION, covered, is_carried};
+pub use message::{EditOffsets, Failures, Message, NAME, Report, VERSION, covered, has_message};

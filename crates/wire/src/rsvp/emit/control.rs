@@ -119,7 +119,7 @@ impl Srefresh<'_> {
     }
 
     pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
-        let sources = |list: RefreshList<'_>| matches!(list.names, RefreshNames::Sources(_));
+        let sources = |list: RefreshList<'_>| matches!(list.ids, RefreshIds::Sources(_));
         let mut lists = self.lists.iter();
         let first = lists.next().ok_or(EmitError::Contradiction)?;
         if lists.any(|list| sources(list) != sources(first)) {
@@ -135,21 +135,21 @@ impl RefreshList<'_> {
         let address = if self.is_ipv4() { 4 } else { 16 };
         OBJECT_HEADER
             + 4
-            + match self.names {
-                RefreshNames::Messages(ids) => len(ids, 4),
-                RefreshNames::Sources(items) => len(items, 4 + address),
-                RefreshNames::Multicast(items) => len(items, 4 + 2 * address),
+            + match self.ids {
+                RefreshIds::Messages(ids) => len(ids, 4),
+                RefreshIds::Sources(items) => len(items, 4 + address),
+                RefreshIds::Multicast(items) => len(items, 4 + 2 * address),
             }
     }
 
     /// Whether the addresses are IPv4, by the first one.
     fn is_ipv4(&self) -> bool {
-        match self.names {
-            RefreshNames::Messages(_) => true,
-            RefreshNames::Sources(items) => {
+        match self.ids {
+            RefreshIds::Messages(_) => true,
+            RefreshIds::Sources(items) => {
                 items.iter().next().is_none_or(|item| item.source.is_ipv4())
             }
-            RefreshNames::Multicast(items) => {
+            RefreshIds::Multicast(items) => {
                 items.iter().next().is_none_or(|item| item.source.is_ipv4())
             }
         }
@@ -157,12 +157,12 @@ impl RefreshList<'_> {
 
     fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
         let ipv4 = self.is_ipv4();
-        let c_type = match (&self.names, ipv4) {
-            (RefreshNames::Messages(_), _) => c_type::MESSAGE_ID_LIST,
-            (RefreshNames::Sources(_), true) => c_type::SRC_LIST_IPV4,
-            (RefreshNames::Sources(_), false) => c_type::SRC_LIST_IPV6,
-            (RefreshNames::Multicast(_), true) => c_type::MCAST_LIST_IPV4,
-            (RefreshNames::Multicast(_), false) => c_type::MCAST_LIST_IPV6,
+        let c_type = match (&self.ids, ipv4) {
+            (RefreshIds::Messages(_), _) => c_type::MESSAGE_ID_LIST,
+            (RefreshIds::Sources(_), true) => c_type::SRC_LIST_IPV4,
+            (RefreshIds::Sources(_), false) => c_type::SRC_LIST_IPV6,
+            (RefreshIds::Multicast(_), true) => c_type::MCAST_LIST_IPV4,
+            (RefreshIds::Multicast(_), false) => c_type::MCAST_LIST_IPV6,
         };
         let body = self.object_len() - OBJECT_HEADER;
         if body == 4 {
@@ -170,14 +170,14 @@ impl RefreshList<'_> {
         }
         put_header(w, ObjectClass::MessageIdList, c_type, body)?;
         put_epoch(w, 0, self.epoch)?;
-        match self.names {
-            RefreshNames::Messages(List::Wire(octets)) => w.put_slice(octets),
-            RefreshNames::Messages(ids) => ids.iter().try_for_each(|id| w.put(id.to_be_bytes())),
-            RefreshNames::Sources(items) => items.iter().try_for_each(|item| {
+        match self.ids {
+            RefreshIds::Messages(List::Wire(octets)) => w.put_slice(octets),
+            RefreshIds::Messages(ids) => ids.iter().try_for_each(|id| w.put(id.to_be_bytes())),
+            RefreshIds::Sources(items) => items.iter().try_for_each(|item| {
                 w.put(item.id.to_be_bytes())?;
                 put_of_family(w, item.source, ipv4)
             }),
-            RefreshNames::Multicast(items) => items.iter().try_for_each(|item| {
+            RefreshIds::Multicast(items) => items.iter().try_for_each(|item| {
                 w.put(item.id.to_be_bytes())?;
                 put_of_family(w, item.source, ipv4)?;
                 put_of_family(w, item.destination, ipv4)

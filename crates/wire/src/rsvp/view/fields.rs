@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::{DecodedObject, Object, objects_of};
+use super::{DecodedObject, Object, objects_in};
 use crate::intserv::{Adspec, FlowSpec, GuaranteedTerms, Overrides, TokenBucket, exact};
 use crate::rsvp::*;
 
@@ -119,10 +119,10 @@ fn refresh_list_fields<M: SerializeMap>(
     map: &mut M,
 ) -> Result<(), M::Error> {
     map.serialize_entry("epoch", &list.epoch)?;
-    match list.names {
-        RefreshNames::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
-        RefreshNames::Sources(items) => map.serialize_entry("sources", &Each(items)),
-        RefreshNames::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
+    match list.ids {
+        RefreshIds::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
+        RefreshIds::Sources(items) => map.serialize_entry("sources", &Each(items)),
+        RefreshIds::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
     }
 }
 
@@ -179,7 +179,7 @@ impl Serialize for NestedObjects<'_> {
             Object(DecodedObject<'a>),
             Error(Text<ParseError>),
         }
-        serializer.collect_seq(objects_of(self.0).map(|object| match object {
+        serializer.collect_seq(objects_in(self.0).map(|object| match object {
             Ok(object) => Entry::Object(object),
             Err(error) => Entry::Error(Text(error)),
         }))
