@@ -323,12 +323,7 @@ fn gist_messages_damaged_bit_by_bit() {
 
 #[test]
 fn yessir_reports_damaged_bit_by_bit() {
-    let sender = rtcp::SenderInfo {
-        ntp: 1 << 32,
-        rtp_timestamp: 2,
-        packets: 3,
-        octets: 4,
-    };
+    let sender = rtcp::SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };
     let report = rtcp::SenderReport { ssrc: 7, sender, blocks: &[], extension: &[] };
     let mut compound = vec![0; 28];
     rtcp::Packet::SenderReport(report).emit(&mut compound).expect("it fits");

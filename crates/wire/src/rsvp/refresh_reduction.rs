@@ -167,7 +167,7 @@ pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>
         }
         _ => RefreshIds::Multicast(List::Wire(object.bytes)),
     };
-    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids: ids })
+    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids })
 }
 
 /// Wire format: objects of class 24, with ignored objects between them.

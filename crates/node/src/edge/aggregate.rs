@@ -1,16 +1,16 @@
-//! One aggregate: when it grows and shrinks, who waits for that, and what it says to Boomerang.
+//! An aggregate: its growth and shrinking, the requests that wait for it, and its Boomerang session.
 //!
 //! ```text
-//!   need        what the flows hold, and what those want that wait
-//!   granted     what the core has given
+//!   need        what the flows hold, and what waiting requests demand
+//!   granted     what the core has granted
 //!
 //!   grows       when need + margin > granted, to the next whole step that has room for both
 //!   shrinks     when need + margin + step <= granted has held for `shrink_after`, likewise; to `lowest`, or nothing
 //! ```
 //!
-//! So between growing and shrinking again there is a whole step at least, and some time. One question is on its way at a
-//! time; what comes up meanwhile goes into the next one. A shrinking aggregate gives up what it has before the core knows, so
-//! that no flow gets in that the core has no room for.
+//! Between growth and shrinking there is therefore at least one step, and some time. One request to the core is
+//! outstanding at a time; later demand is part of the next one. A shrinking aggregate reduces its rate before the core
+//! knows, so that no flow is admitted without bandwidth in the core.
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
@@ -24,43 +24,43 @@ use earmark_wire::rsvp::Session;
 
 use super::{Across, AggregateChange};
 
-/// An aggregate, and those that wait for it.
+/// An aggregate with its waiting requests.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Aggregate {
     pub(super) number: u32,
-    /// Name of the interface.
+    /// Name of the border's interface.
     pub(super) border: String,
     pub(super) interface: InterfaceId,
-    /// Its link in the ledger: numbers that no interface has.
+    /// Link of the aggregate in the ledger, with a number that no interface has.
     pub(super) link: InterfaceId,
     pub(super) across: Across,
-    /// What the flows may have.
+    /// Rate available to the flows.
     pub(super) granted: Rate,
-    /// What Boomerang was asked for and has not answered yet.
-    asked: Option<Rate>,
+    /// Rate of the outstanding request to Boomerang.
+    requested: Option<Rate>,
     session: SessionState,
-    /// First come, first in front.
-    parked: VecDeque<Parked>,
-    /// Since when less would be enough.
+    /// Requests in the order of arrival.
+    waiting_requests: VecDeque<WaitingRequest>,
+    /// Time since which a lower rate has been sufficient.
     spare_since: Option<Time>,
-    /// Since when the core has not what was granted.
+    /// Time since which the core does not provide the granted rate.
     failing_since: Option<Time>,
-    /// The core has refused: nobody asks before this.
+    /// Time before which nothing is requested, after a refusal by the core.
     pause_until: Time,
 }
 
-/// What Boomerang knows of the aggregate.
+/// State of the aggregate's Boomerang session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionState {
     None,
     Open,
-    /// It was asked to end.
+    /// The session is being released.
     Ending,
 }
 
-/// A message that waits for room.
+/// A request that waits for room.
 #[derive(Clone, Debug)]
-pub(super) struct Parked {
+pub(super) struct WaitingRequest {
     pub(super) session: Session,
     interface: InterfaceId,
     source: IpAddr,
@@ -69,12 +69,12 @@ pub(super) struct Parked {
     router_alert: bool,
     encapsulated: bool,
     payload: Vec<u8>,
-    /// What it needs beside what is held.
+    /// Demand beyond the present claim.
     extra: Rate,
     until: Time,
 }
 
-impl Parked {
+impl WaitingRequest {
     pub(super) fn datagram(&self) -> Datagram<'_> {
         Datagram {
             interface: self.interface,
@@ -88,33 +88,38 @@ impl Parked {
     }
 }
 
-/// What is to be done for an aggregate.
+/// An action for an aggregate.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// Say this to Boomerang.
+pub(super) enum Action {
+    /// Pass a command to Boomerang.
     Command(Command),
-    /// A lane has so much from now on.
-    Narrow(InterfaceId, Rate),
-    /// RSVP gets a message that has waited.
-    Replay(Parked),
-    /// Watchers want to know.
-    Tell(u32, AggregateChange),
-    /// The flows of this aggregate have lost their reservations.
-    Lose(u32),
+    /// Set the rate of an aggregate's link in the ledger.
+    SetRate(InterfaceId, Rate),
+    /// Pass a waiting message to RSVP.
+    Deliver(WaitingRequest),
+    /// Notify a change of the aggregate.
+    Notify(u32, AggregateChange),
+    /// End the reservations of the aggregate's flows.
+    LoseReservations(u32),
 }
 
-impl Lane {
-    pub(super) fn new(number: u32, border: &str, interface: InterfaceId, across: Across) -> Lane {
-        Lane {
+impl Aggregate {
+    pub(super) fn new(
+        number: u32,
+        border: &str,
+        interface: InterfaceId,
+        across: Across,
+    ) -> Aggregate {
+        Aggregate {
             number,
             border: border.to_string(),
             interface,
             link: InterfaceId(u32::MAX - number),
             across,
             granted: Rate::ZERO,
-            asked: None,
+            requested: None,
             session: SessionState::None,
-            parked: VecDeque::new(),
+            waiting_requests: VecDeque::new(),
             spare_since: None,
             failing_since: None,
             pause_until: Time::ZERO,
@@ -122,34 +127,34 @@ impl Lane {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.parked.len()
+        self.waiting_requests.len()
     }
 
     pub(super) fn is_failing(&self) -> bool {
         self.failing_since.is_some()
     }
 
-    /// When [`Lane::plan`] has something to do without anything new.
+    /// Time at which [`Aggregate::next_actions`] has actions without any event before.
     pub(super) fn deadline(&self) -> Option<Time> {
-        let parked = self.parked.iter().map(|parked| parked.until).min();
+        let timeout = self.waiting_requests.iter().map(|request| request.until).min();
         let shrinks = self.spare_since.map(|since| since + self.across.shrink_after);
         let lost = self.failing_since.map(|since| since + self.across.recover);
-        let waits = self.asked.is_none() && self.session != SessionState::Ending;
+        let waits = self.requested.is_none() && self.session != SessionState::Ending;
         let wants = self.is_failing() || self.granted < self.across.lowest;
         let asks = (waits && wants && self.pause_until > Time::ZERO).then_some(self.pause_until);
-        [parked, shrinks, lost, asks].into_iter().flatten().min()
+        [timeout, shrinks, lost, asks].into_iter().flatten().min()
     }
 
     /// Whether a request for `extra` may wait for the aggregate to grow.
     pub(super) fn may_wait(&self, now: Time, held: Rate, extra: Rate) -> bool {
-        let all = held + self.wanted() + extra;
+        let all = held + self.waiting_demand() + extra;
         all <= self.across.highest
-            && self.parked.len() < self.across.waiting as usize
+            && self.waiting_requests.len() < self.across.waiting as usize
             && now >= self.pause_until
     }
 
-    /// Lets a message wait.
-    pub(super) fn park(
+    /// Adds a waiting request.
+    pub(super) fn add_waiting(
         &mut self,
         now: Time,
         session: Session,
@@ -159,7 +164,7 @@ impl Lane {
         let Datagram { interface, source, destination, ttl, router_alert, encapsulated, payload } =
             *datagram;
         let (payload, until) = (payload.to_vec(), now + self.across.patience);
-        self.parked.push_back(Parked {
+        self.waiting_requests.push_back(WaitingRequest {
             session,
             interface,
             source,
@@ -173,19 +178,20 @@ impl Lane {
         });
     }
 
-    /// Somebody gives back what he may be waiting for.
-    pub(super) fn forget(&mut self, session: &Session, source: IpAddr) {
-        self.parked.retain(|parked| parked.session != *session || parked.source != source);
+    /// Removes the waiting requests for a session from this source, which has torn the reservation down.
+    pub(super) fn remove_waiting(&mut self, session: &Session, source: IpAddr) {
+        self.waiting_requests
+            .retain(|request| request.session != *session || request.source != source);
     }
 
-    /// What those want that wait.
-    fn wanted(&self) -> Rate {
-        self.parked.iter().fold(Rate::ZERO, |sum, parked| sum + parked.extra)
+    /// Total demand of the waiting requests.
+    fn waiting_demand(&self) -> Rate {
+        self.waiting_requests.iter().fold(Rate::ZERO, |sum, request| sum + request.extra)
     }
 
-    /// What is to be done now that the flows hold `held`.
-    pub(super) fn plan(&mut self, now: Time, held: Rate, steps: &mut Vec<Step>) {
-        self.let_in(now, held, steps);
+    /// Adds the actions that follow from the flows' reserved rate `held`.
+    pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
+        self.deliver_waiting(now, held, actions);
         if now >= self.pause_until {
             self.pause_until = Time::ZERO; // and no deadline any more
         }
@@ -193,26 +199,26 @@ impl Lane {
             self.failing_since = None;
             self.granted = Rate::ZERO;
             self.pause_until = now + self.across.pause;
-            steps.push(Step::Lose(self.number));
+            actions.push(Action::LoseReservations(self.number));
             if self.session == SessionState::Open {
                 self.session = SessionState::Ending;
-                self.asked = None;
-                steps.push(Step::Command(Command::Release { application: self.application() }));
+                self.requested = None;
+                actions.push(Action::Command(Command::Release { application: self.application() }));
             }
             return;
         }
-        if self.asked.is_some() || self.session == SessionState::Ending {
+        if self.requested.is_some() || self.session == SessionState::Ending {
             return;
         }
-        let need = held + self.wanted();
+        let need = held + self.waiting_demand();
         let nobody = need == Rate::ZERO;
         if nobody && self.is_failing() && self.session == SessionState::None {
-            // Nobody misses it.
+            // No flow needs the aggregate.
             self.failing_since = None;
             self.granted = Rate::ZERO;
-            steps.push(Step::Narrow(self.link, Rate::ZERO));
+            actions.push(Action::SetRate(self.link, Rate::ZERO));
         }
-        let floor = if nobody { self.across.lowest } else { self.steps_for(need) };
+        let floor = if nobody { self.across.lowest } else { self.rate_in_steps(need) };
         let too_little =
             need + self.margin(need) > self.granted || self.granted < floor.min(self.across.lowest);
         if self.is_failing() && self.session == SessionState::None
@@ -220,55 +226,55 @@ impl Lane {
         {
             self.spare_since = None;
             if now >= self.pause_until && floor > Rate::ZERO {
-                self.ask(floor, steps);
+                self.request_rate(floor, actions);
             }
         } else if floor < self.granted
             && (nobody || need + self.margin(need) + self.across.step <= self.granted)
         {
             let since = *self.spare_since.get_or_insert(now);
             if now >= since + self.across.shrink_after {
-                self.shrink(floor, steps);
+                self.shrink(floor, actions);
             }
         } else {
             self.spare_since = None;
         }
     }
 
-    /// Messages for which there is room now, or no hope any more, go on.
-    fn let_in(&mut self, now: Time, held: Rate, steps: &mut Vec<Step>) {
+    /// Delivers waiting requests that fit, and those that need not wait any longer.
+    fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
         let mut left = self.granted.saturating_sub(held);
         let hopeless = now < self.pause_until;
-        self.parked.retain(|parked| {
-            let fits = parked.extra <= left;
+        self.waiting_requests.retain(|request| {
+            let fits = request.extra <= left;
             if fits {
-                left = left - parked.extra;
+                left = left - request.extra;
             }
-            let goes = fits || hopeless || now >= parked.until;
+            let goes = fits || hopeless || now >= request.until;
             if goes {
-                steps.push(Step::Replay(parked.clone()));
+                actions.push(Action::Deliver(request.clone()));
             }
             !goes
         });
     }
 
-    /// What is kept free beside a need; nothing where nobody needs anything.
+    /// Returns the margin for a demand; zero for no demand.
     fn margin(&self, need: Rate) -> Rate {
         if need == Rate::ZERO { Rate::ZERO } else { self.across.margin }
     }
 
-    /// The whole steps that have room for a need, and the margin if the highest rate allows it.
-    fn steps_for(&self, need: Rate) -> Rate {
+    /// Returns the whole steps for a demand, with the margin if the highest rate permits.
+    fn rate_in_steps(&self, need: Rate) -> Rate {
         let step = self.across.step.as_bps().max(1);
         let wanted = (need + self.margin(need)).as_bps().div_ceil(step).saturating_mul(step);
         let most = self.across.highest.as_bps().min(u32::MAX.into());
         Rate::from_bps(wanted.max(self.across.lowest.as_bps()).min(most))
     }
 
-    fn ask(&mut self, rate: Rate, steps: &mut Vec<Step>) {
+    fn request_rate(&mut self, rate: Rate, actions: &mut Vec<Action>) {
         let (application, wish) =
             (self.application(), ReservationRequest { forward: rate, reverse: Rate::ZERO });
-        self.asked = Some(rate);
-        steps.push(Step::Command(match self.session {
+        self.requested = Some(rate);
+        actions.push(Action::Command(match self.session {
             SessionState::Open => Command::Modify { application, wishes: [wish].into() },
             _ => {
                 self.session = SessionState::Open;
@@ -280,62 +286,66 @@ impl Lane {
         }));
     }
 
-    fn shrink(&mut self, floor: Rate, steps: &mut Vec<Step>) {
+    fn shrink(&mut self, floor: Rate, actions: &mut Vec<Action>) {
         self.spare_since = None;
         self.granted = floor;
-        steps.push(Step::Narrow(self.link, floor));
+        actions.push(Action::SetRate(self.link, floor));
         if floor == Rate::ZERO {
             self.session = SessionState::Ending;
-            steps.push(Step::Command(Command::Release { application: self.application() }));
-            steps.push(Step::Tell(self.number, AggregateChange::Released));
+            actions.push(Action::Command(Command::Release { application: self.application() }));
+            actions.push(Action::Notify(self.number, AggregateChange::Released));
         } else {
-            self.ask(floor, steps);
-            steps.push(Step::Tell(self.number, AggregateChange::Shrunk));
+            self.request_rate(floor, actions);
+            actions.push(Action::Notify(self.number, AggregateChange::Shrunk));
         }
     }
 
-    /// Boomerang has told something; what became of the aggregate.
-    pub(super) fn hears(&mut self, now: Time, event: &boomerang::Event) -> Option<AggregateChange> {
+    /// Processes an event of Boomerang; returns the change of the aggregate.
+    pub(super) fn handle_event(
+        &mut self,
+        now: Time,
+        event: &boomerang::Event,
+    ) -> Option<AggregateChange> {
         use boomerang::Event::*;
         match event {
             Established { rates, .. } | Changed { rates, .. } => {
                 let before = self.granted;
                 self.granted = Rate::from_bps(rates.forward.into());
-                self.asked = None;
+                self.requested = None;
                 self.failing_since = None;
                 self.pause_until = Time::ZERO;
                 (self.granted > before).then_some(AggregateChange::Grown)
             }
-            Refused { .. } if self.asked.is_some() => {
-                self.asked = None;
+            Refused { .. } if self.requested.is_some() => {
+                self.requested = None;
                 self.pause_until = now + self.across.pause;
                 Some(AggregateChange::Refused)
             }
-            Refused { .. } | Lost { .. } => self.fails(now),
+            Refused { .. } | Lost { .. } => self.set_failing(now),
             Released { .. } => {
                 let wanted = self.session == SessionState::Ending;
                 self.session = SessionState::None;
-                self.asked = None;
-                if wanted || self.granted == Rate::ZERO { None } else { self.fails(now) }
+                self.requested = None;
+                if wanted || self.granted == Rate::ZERO { None } else { self.set_failing(now) }
             }
             Rejected { .. } => {
                 self.session = SessionState::None;
-                self.asked = None;
+                self.requested = None;
                 self.pause_until = now + self.across.pause;
-                if self.granted == Rate::ZERO { None } else { self.fails(now) }
+                if self.granted == Rate::ZERO { None } else { self.set_failing(now) }
             }
             _ => None,
         }
     }
 
-    /// The core has not any more what it has granted.
-    fn fails(&mut self, now: Time) -> Option<AggregateChange> {
+    /// Marks that the core no longer provides the granted rate; returns the change if this is new.
+    fn set_failing(&mut self, now: Time) -> Option<AggregateChange> {
         let news = self.failing_since.is_none();
         self.failing_since.get_or_insert(now);
         news.then_some(AggregateChange::Failing)
     }
 
-    /// Applications of users have low numbers.
+    /// Application number of the aggregate. Users' applications have low numbers.
     fn application(&self) -> Application {
         Application(u64::MAX - u64::from(self.number))
     }
