@@ -82,7 +82,7 @@ impl<'a> Packet<'a> {
     /// a checksum (RFC 8200 section 8.1).
     #[inline(always)]
     pub fn verify(&self, source: IpAddr, destination: IpAddr) -> Checksum {
-        let length = self.octets.len() as u16; // it was read from 16 bits
+        let length = self.octets.len() as u16; // the length field has 16 bits
         let Some(pseudo) = pseudo_header(source, destination, length) else {
             return Checksum::Invalid;
         };

@@ -68,7 +68,7 @@ fn both_families_round_trip() {
                 let mut buffer = [0xa5; 256];
                 let length = object.object.emit(&mut buffer);
                 if matches!(object.object, Object::Route(route) if route.nodes.is_empty()) {
-                    continue; // alone it does not tell its family
+                    continue; // the object alone has no family
                 }
                 let known = !matches!(object.object, Object::Unknown(_));
                 assert_eq!(length.is_ok(), known);

@@ -182,7 +182,7 @@ fn reads_the_same_values() -> Result<(), Failed> {
 fn marks_what_is_malformed() -> Result<(), Failed> {
     let mut packet = sample();
     let end = packet.len();
-    packet[end - 6] = 0x10; // the last fragment is said to be longer than the packet
+    packet[end - 6] = 0x10; // the last fragment leads past the end of the packet
     let line = tshark("bad", &packet, &["yessir.malformed", "yessir.interval"]);
     let (complaint, rest) = line.split_once(';').expect("two fields");
     assert!(!complaint.is_empty() && rest == "30", "{line}");

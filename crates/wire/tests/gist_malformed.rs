@@ -187,7 +187,7 @@ fn message_length_other_than_that_of_objects_is_refused() {
     let cases = [
         (with(query(), 3, 7), words),
         (longer, words),
-        (query()[..query().len() - 4].to_vec(), words), // NSLP-Data still says it is there
+        (query()[..query().len() - 4].to_vec(), words), // the length still includes NSLP-Data
         (query()[..query().len() - 8].to_vec(), words - 2),
         (splice(query(), 116..124, &[0, 8, 0x0f, 0xff]), words - 2 + 4096),
         (splice(query(), 116..124, &[0, 8, 0xff, 0xff]), words - 2 + 4096),
@@ -266,7 +266,7 @@ fn invalid_values_are_refused_object_by_object() {
         (splice(query(), 8..32, &[0, 0, 0, 0]), E::Length, 12, v::INCORRECT_LENGTH, 8),
         (
             splice(query(), 8..32, &[0, 0, 0, 3, 1, 0, 0x48, 0, 10, 0, 0, 1, 10, 0, 0, 2]),
-            E::Combination, // a loose end that looks back
+            E::Combination, // an upstream loose end
             14,
             v::INVALID_COMBINATION,
             8,
@@ -315,7 +315,7 @@ fn inconsistent_stacks_are_refused_with_both_objects() {
         with(query(), 108, 2), // options of TLS, none of TCP
         with(query(), 108, 9), // a protocol that is not proposed
         with(query(), 109, 1), // none for TCP in the second profile
-        with(query(), 109, 3), // a profile that is not there
+        with(query(), 109, 3), // a missing profile
     ];
     for wire in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((E::StackMismatch, 100)));

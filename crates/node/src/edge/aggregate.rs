@@ -193,7 +193,7 @@ impl Aggregate {
     pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
         self.deliver_waiting(now, held, actions);
         if now >= self.pause_until {
-            self.pause_until = Time::ZERO; // and no deadline any more
+            self.pause_until = Time::ZERO; // removes the deadline
         }
         if self.failing_since.is_some_and(|since| now >= since + self.across.recover) {
             self.failing_since = None;

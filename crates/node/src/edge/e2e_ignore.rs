@@ -38,7 +38,7 @@ impl Node {
         out.retain_from(from, |effect| {
             if let (Effect::Send(how, _), Some(true)) = (effect, along.get(number)) {
                 how.protocol = PROTOCOL;
-                how.neighbor = None; // no Bundle takes it up
+                how.neighbor = None; // excluded from Bundles
             }
             number += 1;
             true

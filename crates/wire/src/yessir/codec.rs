@@ -58,7 +58,7 @@ fn format(payload_type: u8) -> Option<Format> {
         5 => sampled(8_000, 4, 1, 4),     // DVI4 (4.5.1)
         6 => sampled(16_000, 4, 1, 4),
         7 => framed(14, TWENTY_MS),      // LPC (4.5.12)
-        9 => sampled(8_000, 8, 1, 0),    // G722: 64 kbit/s, whatever its clock rate says (4.5.2)
+        9 => sampled(8_000, 8, 1, 0),    // G722: 64 kbit/s at any clock rate (4.5.2)
         10 => sampled(44_100, 16, 2, 0), // L16 (4.5.11)
         11 => sampled(44_100, 16, 1, 0),
         15 => framed(5, 2_500), // G728 (4.5.5)
