@@ -57,7 +57,7 @@ pub enum Input<'a> {
     Datagram(u8, Datagram<'a>),
     /// A GIST connection has changed.
     Stream(StreamEvent<'a>),
-    /// The deadline of [`Node::next_deadline`] has passed.
+    /// The deadline of [`crate::Node::next_deadline`] has passed.
     Expire,
     /// The host has changed.
     Host(HostUpdate),

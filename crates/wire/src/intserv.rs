@@ -114,7 +114,7 @@ impl TokenBucket {
         }
     }
 
-    /// Parses header by header, whatever the form.
+    /// Parses any form, header by header.
     fn parse_any(body: &[u8]) -> Result<SenderTspec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;
@@ -237,7 +237,7 @@ impl FlowSpec {
         }
     }
 
-    /// Parses header by header, whatever the form.
+    /// Parses any form, header by header.
     fn parse_any(body: &[u8]) -> Result<FlowSpec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;

@@ -369,7 +369,7 @@ mod tests {
     /// Each header has one invalid field, and its error.
     #[test]
     fn invalid_headers_are_refused_with_their_error() {
-        let spoilt = |at: usize, octet: u8, mend: bool| {
+        let with_octet = |at: usize, octet: u8, mend: bool| {
             let mut packet = ALERTED;
             packet[at] = octet;
             if mend {
@@ -379,15 +379,15 @@ mod tests {
             }
             Packet::parse(&packet).map(|_| ())
         };
-        assert_eq!(spoilt(0, 0x66, true), Err(HeaderError::Version(6)));
-        assert_eq!(spoilt(0, 0x44, true), Err(HeaderError::HeaderLength(16)));
-        assert_eq!(spoilt(0, 0x4f, true), Err(HeaderError::HeaderLength(60)));
-        assert_eq!(spoilt(3, 0x17, true), Err(HeaderError::TotalLength(23)));
-        assert_eq!(spoilt(3, 0x1b, true), Err(HeaderError::TotalLength(27)));
-        assert_eq!(spoilt(8, 63, false), Err(HeaderError::Checksum));
-        assert_eq!(spoilt(21, 1, true), Err(HeaderError::OptionLength(20)));
-        assert_eq!(spoilt(21, 5, true), Err(HeaderError::OptionLength(20)));
-        assert_eq!(spoilt(8, 63, true), Ok(()));
+        assert_eq!(with_octet(0, 0x66, true), Err(HeaderError::Version(6)));
+        assert_eq!(with_octet(0, 0x44, true), Err(HeaderError::HeaderLength(16)));
+        assert_eq!(with_octet(0, 0x4f, true), Err(HeaderError::HeaderLength(60)));
+        assert_eq!(with_octet(3, 0x17, true), Err(HeaderError::TotalLength(23)));
+        assert_eq!(with_octet(3, 0x1b, true), Err(HeaderError::TotalLength(27)));
+        assert_eq!(with_octet(8, 63, false), Err(HeaderError::Checksum));
+        assert_eq!(with_octet(21, 1, true), Err(HeaderError::OptionLength(20)));
+        assert_eq!(with_octet(21, 5, true), Err(HeaderError::OptionLength(20)));
+        assert_eq!(with_octet(8, 63, true), Ok(()));
         assert_eq!(Packet::parse(&ALERTED[..19]), Err(HeaderError::Truncated(19)));
     }
 }

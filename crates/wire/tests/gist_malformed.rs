@@ -195,8 +195,8 @@ fn message_length_other_than_that_of_objects_is_refused() {
     for (wire, calculated) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((E::MessageLength { calculated }, 2)));
         let sub = subcode::header::INCORRECT_MESSAGE_LENGTH;
-        let said = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
-        assert_eq!(answer(&wire, Mode::D), Some(said));
+        let expected = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
+        assert_eq!(answer(&wire, Mode::D), Some(expected));
         let error = Message::parse(&wire, Mode::D).expect_err("of another length");
         let object = error.error_data(&wire, Mode::D).expect("an answer");
         assert_eq!((object.session, object.mri), (None, None)); // A.4.4.1 forbids them
@@ -237,8 +237,8 @@ fn objects_outside_the_grammar_are_refused() {
     ];
     for (wire, kind, offset, object_type, sub) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((kind, offset)));
-        let said = (ErrorCode::ObjectType, sub, vec![Info::ObjectType(object_type)]);
-        assert_eq!(answer(&wire, Mode::D), Some(said), "{kind:?}");
+        let expected = (ErrorCode::ObjectType, sub, vec![Info::ObjectType(object_type)]);
+        assert_eq!(answer(&wire, Mode::D), Some(expected), "{kind:?}");
     }
     let in_c_mode = verdict(&data(), Mode::C);
     assert_eq!(in_c_mode, Err((E::InvalidObject, 52))); // no NLI there
@@ -295,8 +295,8 @@ fn invalid_values_are_refused_object_by_object() {
     ];
     for (wire, kind, offset, sub, object) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((kind, offset)), "{kind:?}");
-        let (code, said, infos) = answer(&wire, Mode::D).expect("an answer");
-        assert_eq!((code, said), (ErrorCode::ObjectValue, sub));
+        let (code, subcode, infos) = answer(&wire, Mode::D).expect("an answer");
+        assert_eq!((code, subcode), (ErrorCode::ObjectValue, sub));
         let len = 4 + 4 * usize::from(wire[object + 3]);
         let shown = Info::object_value(&wire[object..object + len], offset - object);
         assert_eq!(infos, [shown], "{kind:?}");
@@ -304,8 +304,8 @@ fn invalid_values_are_refused_object_by_object() {
     let zero = with(hello(), 15, 0);
     assert_eq!(verdict(&zero, Mode::C), Err((E::NotSupported, 12)));
     let shown = vec![Info::object_value(&zero[8..], 4)];
-    let said = (ErrorCode::ObjectValue, v::NOT_SUPPORTED, shown);
-    assert_eq!(answer(&zero, Mode::C), Some(said));
+    let expected = (ErrorCode::ObjectValue, v::NOT_SUPPORTED, shown);
+    assert_eq!(answer(&zero, Mode::C), Some(expected));
 }
 
 /// Stack-Proposal and Stack-Configuration-Data that do not go together are both shown (section 5.7.1).
@@ -321,8 +321,8 @@ fn inconsistent_stacks_are_refused_with_both_objects() {
         assert_eq!(verdict(&wire, Mode::D), Err((E::StackMismatch, 100)));
         let shown =
             vec![Info::object_value(&wire[80..96], 0), Info::object_value(&wire[96..116], 4)];
-        let said = (ErrorCode::ObjectValue, subcode::object_value::STACK_MISMATCH, shown);
-        assert_eq!(answer(&wire, Mode::D), Some(said));
+        let expected = (ErrorCode::ObjectValue, subcode::object_value::STACK_MISMATCH, shown);
+        assert_eq!(answer(&wire, Mode::D), Some(expected));
     }
     // A protocol that must not be used needs no port.
     let unusable = with(with(with(response(), 118, 0), 119, 0x80), 107, 3);

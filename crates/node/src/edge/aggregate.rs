@@ -141,8 +141,8 @@ impl Aggregate {
         let lost = self.failing_since.map(|since| since + self.across.recover);
         let waits = self.requested.is_none() && self.session != SessionState::Ending;
         let wants = self.is_failing() || self.granted < self.across.lowest;
-        let asks = (waits && wants && self.pause_until > Time::ZERO).then_some(self.pause_until);
-        [timeout, shrinks, lost, asks].into_iter().flatten().min()
+        let retry = (waits && wants && self.pause_until > Time::ZERO).then_some(self.pause_until);
+        [timeout, shrinks, lost, retry].into_iter().flatten().min()
     }
 
     /// Whether a request for `extra` may wait for the aggregate to grow.
@@ -211,14 +211,14 @@ impl Aggregate {
             return;
         }
         let need = held + self.waiting_demand();
-        let nobody = need == Rate::ZERO;
-        if nobody && self.is_failing() && self.session == SessionState::None {
+        let is_unused = need == Rate::ZERO;
+        if is_unused && self.is_failing() && self.session == SessionState::None {
             // No flow needs the aggregate.
             self.failing_since = None;
             self.granted = Rate::ZERO;
             actions.push(Action::SetRate(self.link, Rate::ZERO));
         }
-        let floor = if nobody { self.across.lowest } else { self.rate_in_steps(need) };
+        let floor = if is_unused { self.across.lowest } else { self.rate_in_steps(need) };
         let too_little =
             need + self.margin(need) > self.granted || self.granted < floor.min(self.across.lowest);
         if self.is_failing() && self.session == SessionState::None
@@ -229,7 +229,7 @@ impl Aggregate {
                 self.request_rate(floor, actions);
             }
         } else if floor < self.granted
-            && (nobody || need + self.margin(need) + self.across.step <= self.granted)
+            && (is_unused || need + self.margin(need) + self.across.step <= self.granted)
         {
             let since = *self.spare_since.get_or_insert(now);
             if now >= since + self.across.shrink_after {
@@ -243,17 +243,17 @@ impl Aggregate {
     /// Delivers waiting requests that fit, and those that need not wait any longer.
     fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
         let mut left = self.granted.saturating_sub(held);
-        let hopeless = now < self.pause_until;
+        let is_paused = now < self.pause_until;
         self.waiting_requests.retain(|request| {
             let fits = request.extra <= left;
             if fits {
                 left = left - request.extra;
             }
-            let goes = fits || hopeless || now >= request.until;
-            if goes {
+            let is_done = fits || is_paused || now >= request.until;
+            if is_done {
                 actions.push(Action::Deliver(request.clone()));
             }
-            !goes
+            !is_done
         });
     }
 
@@ -271,15 +271,15 @@ impl Aggregate {
     }
 
     fn request_rate(&mut self, rate: Rate, actions: &mut Vec<Action>) {
-        let (application, wish) =
+        let (application, reservation) =
             (self.application(), ReservationRequest { forward: rate, reverse: Rate::ZERO });
         self.requested = Some(rate);
         actions.push(Action::Command(match self.session {
-            SessionState::Open => Command::Modify { application, wishes: [wish].into() },
+            SessionState::Open => Command::Modify { application, wishes: [reservation].into() },
             _ => {
                 self.session = SessionState::Open;
                 let selector = Selector::of_flow(&Flow::to_range(self.across.range));
-                let request = Request::new(self.across.to, selector, wish);
+                let request = Request::new(self.across.to, selector, reservation);
                 let request = Request { on_refusal: OnRefusal::Release, ..request };
                 Command::Reserve { application, request }
             }
@@ -340,9 +340,9 @@ impl Aggregate {
 
     /// Marks that the core no longer provides the granted rate; returns the change if this is new.
     fn set_failing(&mut self, now: Time) -> Option<AggregateChange> {
-        let news = self.failing_since.is_none();
+        let is_new = self.failing_since.is_none();
         self.failing_since.get_or_insert(now);
-        news.then_some(AggregateChange::Failing)
+        is_new.then_some(AggregateChange::Failing)
     }
 
     /// Application number of the aggregate. Users' applications have low numbers.

@@ -83,10 +83,10 @@ pub struct Across {
     /// Rate kept free for new flows, so that most of them need not wait.
     #[serde(default)]
     pub margin: Rate,
-    /// How long a lower rate must have been sufficient before the aggregate shrinks.
+    /// Time for which a lower rate must have been sufficient before the aggregate shrinks.
     #[serde(default = "half_a_minute")]
     pub shrink_after: Duration,
-    /// How long a request waits for the aggregate to grow.
+    /// Maximum time that a request waits for the aggregate to grow.
     #[serde(default = "two_seconds")]
     pub patience: Duration,
     /// Maximum number of requests that wait at the same time.
@@ -95,7 +95,7 @@ pub struct Across {
     /// Pause between a refusal by the core and the next request.
     #[serde(default = "five_seconds")]
     pub pause: Duration,
-    /// How long flows keep their reservations while a lost aggregate is set up again.
+    /// Time for which flows keep their reservations while a lost aggregate is set up again.
     #[serde(default = "five_seconds")]
     pub recover: Duration,
 }
@@ -278,10 +278,10 @@ impl Node {
         out: &mut Effects<Event>,
     ) {
         for _ in 0..MAX_ROUNDS {
-            let mut news = Vec::new();
-            self.filter_effects(from, out, &mut news);
+            let mut events = Vec::new();
+            self.filter_effects(from, out, &mut events);
             from = out.len();
-            for event in &news {
+            for event in &events {
                 self.handle_aggregate_event(now, event, out);
             }
             let mut actions = Vec::new();
@@ -359,7 +359,7 @@ impl Node {
         &mut self,
         from: usize,
         out: &mut Effects<Event>,
-        news: &mut Vec<boomerang::Event>,
+        events: &mut Vec<boomerang::Event>,
     ) {
         let edges = &mut self.edge;
         out.retain_from(from, |effect| match effect {
@@ -367,7 +367,7 @@ impl Node {
                 let ours = application_of(event)
                     .is_some_and(|application| edges.by_application(application).is_some());
                 if ours {
-                    news.push(event.clone());
+                    events.push(event.clone());
                 }
                 !ours
             }

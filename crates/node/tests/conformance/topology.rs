@@ -29,7 +29,7 @@ pub(crate) struct Topology {
     routes: Vec<StaticRoute>,
     #[serde(default)]
     branches: Vec<MulticastEntry>,
-    /// Keys that the node shares with its neighbours.
+    /// Keys that the node shares with its neighbors.
     #[serde(default, rename = "key")]
     pub(crate) keys: Vec<SharedKey>,
 }

@@ -65,15 +65,15 @@ impl Participation {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let nobody = PassCount { nodes: 0, gaps: 0 };
+        let zero = PassCount { nodes: 0, gaps: 0 };
         Participation {
             flags: OptionFlags(0),
             initiator,
             seen: none,
             last_forward: initiator,
             first_reverse: none,
-            forward: nobody,
-            reverse: nobody,
+            forward: zero,
+            reverse: zero,
             ttl,
         }
     }

@@ -182,6 +182,6 @@ pub mod nslpid {
     pub const QOS: RangeInclusive<u16> = 1..=32;
     /// NAT/firewall NSLP (RFC 5973).
     pub const NATFW: u16 = 33;
-    /// For private use and experiments (RFC 5971 section 9).
+    /// Range for private use and experiments (RFC 5971 section 9).
     pub const EXPERIMENTAL: RangeInclusive<u16> = 32704..=32767;
 }

@@ -16,7 +16,7 @@
 //!
 //! - [`datagram`] and [`message_len`] find messages in datagrams and streams; [`Header`] parses the common header.
 //! - The grammar lists the objects of each message type and their order.
-//! - [`Message::parse`] and [`Message::emit`] are inverse to each other; [`forward`] passes a message on with all
+//! - [`Message::parse`] and [`Message::emit`] are inverse to each other; [`forward()`] passes a message on with all
 //!   objects that are unknown here.
 //! - [`ParseError`] names the fault and its offset; [`ParseError::error_data`] returns the contents of the Error message for the
 //!   sender.

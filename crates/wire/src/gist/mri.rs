@@ -28,7 +28,7 @@ mod flag {
 /// Direction along the flow: the D-flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Direction {
-    /// With the flow; for a loose end, towards the edge of the network.
+    /// Along the flow; for a loose end, towards the edge of the network.
     Downstream,
     /// Against the flow; for a loose end, from the edge of the network.
     Upstream,

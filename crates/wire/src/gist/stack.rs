@@ -319,23 +319,25 @@ impl Stack<'_> {
     pub fn is_consistent(&self) -> bool {
         let Stack { proposal, configuration } = self;
         // Sets avoid quadratic work for two long lists.
-        let (mut offered, mut explained) = (OctetSet::default(), OctetSet::default());
-        proposal.iter().for_each(|profile| profile.0.iter().for_each(|code| offered.insert(*code)));
+        let (mut proposed, mut configured) = (OctetSet::default(), OctetSet::default());
+        proposal
+            .iter()
+            .for_each(|profile| profile.0.iter().for_each(|code| proposed.insert(*code)));
         configuration
             .options
             .iter()
             .filter(|options| options.protocol == ProtocolId::ForwardsTcp)
-            .for_each(|options| explained.insert(options.profile));
+            .for_each(|options| configured.insert(options.profile));
         configuration.options.iter().all(|options| match options.profile.checked_sub(1) {
-            None => offered.contains(options.protocol.code()),
+            None => proposed.contains(options.protocol.code()),
             Some(index) => proposal
                 .iter()
                 .nth(usize::from(index))
                 .is_some_and(|profile| profile.contains(options.protocol)),
         }) && (1..=u8::MAX).zip(proposal.iter()).all(|(number, profile)| {
             !profile.contains(ProtocolId::ForwardsTcp)
-                || explained.contains(0)
-                || explained.contains(number)
+                || configured.contains(0)
+                || configured.contains(number)
         })
     }
 

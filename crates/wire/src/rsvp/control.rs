@@ -1,4 +1,4 @@
-//! Messages beyond the seven of RFC 2205. Messages between neighbours that concern no session: Bundle, Ack and Srefresh
+//! Messages beyond the seven of RFC 2205. Messages between neighbors that concern no session: Bundle, Ack and Srefresh
 //! (RFC 2961), Hello (RFC 3209), and the integrity handshake (RFC 2747); and the diagnostics of RFC 2745.
 
 use super::bundle::Bundle;
@@ -115,7 +115,7 @@ fn single<'a, T>(
 }
 
 /// Returns whether an object is of the message's own class; any other object must be one to ignore. Nothing is carried
-/// on, because these messages go to the neighbour only.
+/// on, because these messages go to the neighbor only.
 fn accept(object: &RawObject<'_>, class: Option<ObjectClass>) -> Result<bool, ParseError> {
     match ObjectClass::from_code(object.class_num()) {
         own if Some(own) == class => Ok(true),

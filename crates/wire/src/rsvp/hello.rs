@@ -1,4 +1,4 @@
-//! HELLO: detects whether a neighbour is reachable and has not restarted (RFC 3209 section 5; RFC 4558 sends the same
+//! HELLO: detects whether a neighbor is reachable and has not restarted (RFC 3209 section 5; RFC 4558 sends the same
 //! messages between node addresses instead of interface addresses).
 
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use super::message::RawObject;
 pub struct Hello {
     /// Request or acknowledgement.
     pub kind: HelloKind,
-    /// Src_Instance: a number that the sender changes after a restart or the loss of the neighbour. Zero is not allowed
+    /// Src_Instance: a number that the sender changes after a restart or the loss of the neighbor. Zero is not allowed
     /// and means lost communication to the receiver; it is parsed all the same.
     pub source_instance: u32,
-    /// Dst_Instance: the last number received from the neighbour, or zero.
+    /// Dst_Instance: the last number received from the neighbor, or zero.
     pub destination_instance: u32,
 }
 

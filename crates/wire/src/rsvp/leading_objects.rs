@@ -1,5 +1,5 @@
 //! Leading objects, in this order: INTEGRITY, acknowledgements, MESSAGE_ID (RFC 2961 section 4.1). They concern the hop
-//! between neighbours, not the subject of the message.
+//! between neighbors, not the subject of the message.
 
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};

@@ -242,7 +242,7 @@ impl Body<'_> {
         }
     }
 
-    /// Returns the SESSION; `None` for messages between neighbours that concern no session.
+    /// Returns the SESSION; `None` for messages between neighbors that concern no session.
     #[inline]
     pub const fn session(&self) -> Option<&Session> {
         Some(match self {

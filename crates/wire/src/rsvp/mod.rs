@@ -4,7 +4,7 @@
 //!
 //! A message is a common header of eight octets and objects, each with a class, a C-Type and a length. Four layers:
 //!
-//! - [`objects`] iterates over the objects behind any RSVP header and decodes each separately, regardless of the
+//! - [`objects()`] iterates over the objects behind any RSVP header and decodes each separately, regardless of the
 //!   message type, for tools that display messages.
 //! - [`Message`] is a message as a value. [`Message::parse`] checks all that RFC 2205 demands and copies nothing: lists
 //!   stay on the wire ([`List::Wire`]) and are decoded during iteration. [`Message::emit`] is its inverse.

@@ -80,7 +80,7 @@ pub enum RefreshIds<'a> {
     Messages(List<'a, u32>),
     /// MESSAGE_ID SRC_LIST (C-Types 2 and 3): Path state of the multicast session that the message is addressed to.
     Sources(List<'a, SourceRefresh>),
-    /// MESSAGE_ID MCAST_LIST (C-Types 4 and 5): Path state of multicast sessions, refreshed at one neighbour.
+    /// MESSAGE_ID MCAST_LIST (C-Types 4 and 5): Path state of multicast sessions, refreshed at one neighbor.
     Multicast(List<'a, MulticastRefresh>),
 }
 

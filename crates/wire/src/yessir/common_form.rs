@@ -71,9 +71,9 @@ impl<'a> CommonForm<'a> {
             return None;
         }
         let end = GENERIC + usize::from(u16::from_be_bytes([f0, f1]));
-        let (said, rest) = data.split_at_checked(end)?;
+        let (request, rest) = data.split_at_checked(end)?;
         let start = app + APP_HEADER;
-        let mut places = EditOffsets { app, end: start + data.len(), ..EditOffsets::default() };
+        let mut offsets = EditOffsets { app, end: start + data.len(), ..EditOffsets::default() };
         let link_info = match rest {
             [] => None,
             _ => {
@@ -82,17 +82,17 @@ impl<'a> CommonForm<'a> {
                 if number != FragmentType::LinkInfo.code() || [l0, l1] != [0, LINK_INFO as u8] {
                     return None;
                 }
-                places.link_info = Some(start + end);
+                offsets.link_info = Some(start + end);
                 Some(whole)
             }
         };
         Some(CommonForm {
             ssrc: u32::from_be_bytes(ssrc),
             report,
-            request: said,
+            request,
             link_info,
             goodbye,
-            offsets: places,
+            offsets,
         })
     }
 

@@ -121,14 +121,14 @@ impl<'a> Report<'a> {
             let frame = frame?;
             match frame.packet_type {
                 PacketType::SenderReport if frame.offset == 0 => {
-                    let said = SenderReport::parse(&frame)?;
-                    report.ssrc = said.ssrc;
-                    report.sender = Some(said.sender);
+                    let packet = SenderReport::parse(&frame)?;
+                    report.ssrc = packet.ssrc;
+                    report.sender = Some(packet.sender);
                 }
                 PacketType::ReceiverReport if frame.offset == 0 => {
-                    let said = rtcp::Packet::parse(&frame)?;
-                    if let rtcp::Packet::ReceiverReport(said) = said {
-                        report.ssrc = said.ssrc;
+                    let packet = rtcp::Packet::parse(&frame)?;
+                    if let rtcp::Packet::ReceiverReport(packet) = packet {
+                        report.ssrc = packet.ssrc;
                     }
                 }
                 PacketType::Goodbye => {

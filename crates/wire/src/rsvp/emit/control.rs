@@ -1,4 +1,4 @@
-//! Emission of the leading objects and of the messages between neighbours.
+//! Emission of the leading objects and of the messages between neighbors.
 
 use core::net::IpAddr;
 
