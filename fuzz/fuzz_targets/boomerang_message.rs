@@ -4,7 +4,7 @@
 
 use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::boomerang::{Editor, QosView, Rates, Reservation, View};
-use earmark_wire::icmp::{Echo, Ends, HEADER, Kind, seal};
+use earmark_wire::icmp::{Echo, PseudoHeader, HEADER, Kind, seal};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
@@ -41,7 +41,7 @@ fn round_trip(octets: &[u8]) {
 
 fn edit(octets: &[u8], view: &View<'_>) {
     let mut message = [&[0; HEADER], octets].concat();
-    seal(&mut message, Ends::V4, Kind::Request, 1, 2).expect("it fits");
+    seal(&mut message, PseudoHeader::V4, Kind::Request, 1, 2).expect("it fits");
     let mut editor = Editor::new(&mut message, view);
     editor.set_nack();
     editor.set_key(0);
@@ -50,7 +50,7 @@ fn edit(octets: &[u8], view: &View<'_>) {
         QosView::Bitrate(_) => editor.set_rates(Rates::ZERO),
         QosView::Downgrade(list) => (0..list.len()).for_each(|number| editor.zero_element(number)),
     }
-    let echo = Echo::parse(&message, Ends::V4).expect("the checksum is right");
+    let echo = Echo::parse(&message, PseudoHeader::V4).expect("the checksum is right");
     let edited = View::parse(echo.data).expect("the layout is the same");
     assert!(edited.flags().is_nack() && edited.key() == 0 && edited.refresh_interval() <= 5);
 }

@@ -40,7 +40,7 @@ fn round_trip(octets: &[u8], mode: Mode) {
         }
         Err(error) => {
             assert!(error.offset <= octets.len() && !error.to_string().is_empty());
-            if let Some(error) = error.answer(octets, mode) {
+            if let Some(error) = error.error_data(octets, mode) {
                 let body = Body::Error(Error { nat_traversal: None, nli: None, error });
                 let answer = Message {
                     hops: 1,

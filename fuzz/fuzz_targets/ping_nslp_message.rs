@@ -1,7 +1,7 @@
 //! A message of Ping NSLP is read and written alike, and what a node does with it leaves a message.
 #![no_main]
 
-use earmark_wire::ping_nslp::{Ping, Timestamp, Visit, append, count_hop};
+use earmark_wire::ping_nslp::{Ping, Timestamp, NodeRecord, append, count_hop};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
@@ -14,7 +14,7 @@ fuzz_target!(|octets: &[u8]| {
     buffer[..length].copy_from_slice(&written);
     count_hop(&mut buffer[..length]).expect("it is a message");
     let time = Timestamp { seconds: 1, microseconds: 2 };
-    let visit = Visit { address: [192, 0, 2, 1].into(), time, available: Some(3) };
+    let visit = NodeRecord { address: [192, 0, 2, 1].into(), time, available: Some(3) };
     let longer = append(&mut buffer, length, &visit).expect("it is a message");
     assert_eq!(longer, ping.appended_len());
     let after = Ping::parse(&buffer[..longer]).expect("it still is");

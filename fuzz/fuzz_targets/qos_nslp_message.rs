@@ -2,11 +2,11 @@
 //! answered by a RESPONSE that parses.
 #![no_main]
 
-use earmark_wire::qos_nslp::{Answers, Extra, Message, Request, Response};
+use earmark_wire::qos_nslp::{Answers, Extra, Message, RequestIds, Response};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
-    let request = Request::of(octets);
+    let request = RequestIds::find(octets);
     let message = match Message::parse(octets) {
         Ok(message) => message,
         Err(error) => {

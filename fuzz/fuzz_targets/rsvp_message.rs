@@ -2,7 +2,7 @@
 #![no_main]
 
 use earmark_wire::intserv::Adspec;
-use earmark_wire::rsvp::{Body, Integrity, Message, Object, Salvage, objects, objects_of};
+use earmark_wire::rsvp::{Body, Integrity, Message, Object, PartialMessage, objects, objects_in};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|octets: &[u8]| {
@@ -22,7 +22,7 @@ fn emit_object(object: &Object<'_>) {
     let mut buffer = vec![0xa5; 1 << 16];
     let Ok(length) = object.emit(&mut buffer) else { return };
     let row = &buffer[..length];
-    let again = objects_of(row).next().expect("one object").expect("what was written decodes");
+    let again = objects_in(row).next().expect("one object").expect("what was written decodes");
     // ADSPECs differ in form, lists without addresses in family.
     if let Object::PolicyData(_) = object {
         assert_eq!(again.object, *object);
@@ -30,7 +30,7 @@ fn emit_object(object: &Object<'_>) {
 }
 
 fn round_trip(octets: &[u8]) {
-    let salvage = Salvage::scan(octets);
+    let salvage = PartialMessage::scan(octets);
     let decoded = objects(octets).flatten().map(|object| emit_object(&object.object)).count();
     match Message::parse(octets) {
         Err(error) => {

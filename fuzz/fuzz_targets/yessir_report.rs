@@ -24,14 +24,14 @@ fn read(compound: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     let Some((message, places)) = report.message else { return };
-    if let Some(usual) = Usual::read(compound) {
-        assert_eq!((usual.ssrc, usual.places()), (report.ssrc, &places));
+    if let Some(usual) = CommonForm::read(compound) {
+        assert_eq!((usual.ssrc, usual.edit_offsets()), (report.ssrc, &places));
         assert_eq!(
             (usual.link_info(), usual.multiplexed()),
             (message.link_info, message.generic.multiplexed)
         );
     }
-    assert!(is_carried(compound));
+    assert!(has_message(compound));
     let mut app = vec![0xa5; message.buffer_len()];
     assert_eq!(message.emit(&mut app), Ok(app.len()));
     let note =
@@ -47,7 +47,7 @@ fn read(compound: &[u8]) {
         return;
     }
     let after = udp::Packet::parse(&edited).expect("lengths follow");
-    assert_eq!(after.verify(NODE, NODE), udp::Checksum::Right);
+    assert_eq!(after.verify(NODE, NODE), udp::Checksum::Valid);
     let (after, _) = Report::parse(after.payload).expect("it parses").message.expect("it is there");
     assert_eq!(after.failures.len(), message.failures.len() + 1);
     assert_eq!(

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::boomerang::iana::aggregation_flag;
 use earmark_wire::boomerang::{Aggregation, Editor, Keys, OptionFlags, OptionItem, append};
-use earmark_wire::icmp::Ends;
+use earmark_wire::icmp::PseudoHeader;
 
 use crate::admission::{AccessDecision, Grant};
 use crate::api::{Change, Direction, Event, Selector};
@@ -185,7 +185,7 @@ impl Boomerang {
         if let Some((at, record)) = record {
             Editor::new(message, &passing.view).set_participation(at, &record);
         }
-        let ends = Ends::of(datagram.source, datagram.destination);
+        let ends = PseudoHeader::of(datagram.source, datagram.destination);
         if let (Some(note), Some(ends)) = (note, ends) {
             // The room was made for it, and the family is that of the session.
             let appended = append(message, length, ends, &note, family);

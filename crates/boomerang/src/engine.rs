@@ -4,8 +4,8 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
-use earmark_wire::boomerang::{ErrorKind, Plain, View};
-use earmark_wire::icmp::{Echo, Ends, Kind};
+use earmark_wire::boomerang::{CommonForm, ErrorKind, View};
+use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
@@ -53,12 +53,12 @@ impl Boomerang {
         let local = cx.context.interfaces.is_local(datagram.destination);
         if !local
             && let Some(ends) = ends_of_plain(datagram)
-            && let Some(plain) = Plain::read(datagram.payload)
+            && let Some(plain) = CommonForm::read(datagram.payload)
         {
             mark(Checkpoint::Parse);
             return self.plain_passes_by(cx, datagram, ends, &plain);
         }
-        let Some(ends) = Ends::of(datagram.source, datagram.destination) else {
+        let Some(ends) = PseudoHeader::of(datagram.source, datagram.destination) else {
             return self.drop(cx, datagram, DropReason::BadSource);
         };
         let echo = match Echo::parse(datagram.payload, ends) {
@@ -104,7 +104,7 @@ impl Boomerang {
             }
             (false, _) => self.relay(cx, datagram),
             (true, Some(Echo { kind: Kind::Request, .. })) => {
-                if let Some(ends) = Ends::of(datagram.source, datagram.destination) {
+                if let Some(ends) = PseudoHeader::of(datagram.source, datagram.destination) {
                     self.bounce(cx, datagram, ends, None);
                 }
             }

@@ -21,7 +21,7 @@ use earmark_wire::boomerang::{
     Flags, Keys, OptionFlags, OptionItem, Options, Participation, Qos, Rates, Reservation, Shape,
     UserId, Vector, View, iana,
 };
-use earmark_wire::icmp::{self, Echo, Ends, HEADER, Kind};
+use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 use slab::Slab;
 
 use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, Request, User};
@@ -282,7 +282,7 @@ impl Boomerang {
         state.next_sequence = sequence.wrapping_add(1);
         state.attempts = state.attempts.saturating_add(1);
         let (source, destination) = (state.source, state.destination);
-        let Some(ends) = Ends::of(source, destination) else { return };
+        let Some(ends) = PseudoHeader::of(source, destination) else { return };
         let mut message = core::mem::take(&mut self.scratch);
         let near = cx.context.is_adjacent(destination);
         if self.compose(index, (ends, sequence, near), &mut message)
@@ -356,7 +356,7 @@ impl Boomerang {
     fn compose(
         &self,
         index: Index,
-        (ends, sequence, near): (Ends, u16, bool),
+        (ends, sequence, near): (PseudoHeader, u16, bool),
         message: &mut Vec<u8>,
     ) -> bool {
         let state = self.loops.get(index);
@@ -364,7 +364,7 @@ impl Boomerang {
         let group = state.destination.is_multicast();
         let no_echo = if group { iana::flag::NO_ECHO } else { 0 };
         let first = state.wishes.first().copied().unwrap_or_default();
-        let mut record = Participation::begun(state.source, TTL);
+        let mut record = Participation::new(state.source, TTL);
         record.set(FORWARD_ENDS, near);
         let flags = OptionFlags(0);
         let user = state.user.as_ref().map_or([0; 8], |user| user.id);

@@ -7,7 +7,7 @@ use earmark_core::hash::KeyedHash;
 use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::throttle::Throttle;
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Outgoing, Time};
-use earmark_wire::icmp::Ends;
+use earmark_wire::icmp::PseudoHeader;
 
 use crate::aggregate::Aggregates;
 use crate::api::Event;
@@ -127,7 +127,7 @@ pub(crate) const TTL: u8 = 64;
 #[inline]
 pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
     Outgoing {
-        protocol: Ends::of(source, destination)
+        protocol: PseudoHeader::of(source, destination)
             .map_or(earmark_wire::icmp::PROTOCOL_V4, |ends| ends.protocol()),
         interface: None,
         source,

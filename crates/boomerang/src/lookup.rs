@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{InterfaceId, Time};
-use earmark_wire::boomerang::{Family, Plain, QosView, Rates, View};
+use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
 
 use crate::api::Direction;
 use crate::instance::Boomerang;
@@ -63,7 +63,7 @@ impl Boomerang {
     pub(crate) fn look_plain(
         &mut self,
         now: Time,
-        plain: &Plain<'_>,
+        plain: &CommonForm<'_>,
         direction: Direction,
         initiator: Ipv4Addr,
     ) -> Looked {

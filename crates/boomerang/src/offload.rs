@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use earmark_core::{Rate, Time};
 use earmark_wire::boomerang::{Family, QosView, View};
-use earmark_wire::icmp::{Echo, Ends};
+use earmark_wire::icmp::{Echo, PseudoHeader};
 
 use crate::api::{Event, LinkRate, Offloaded, Seen, Selector, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
@@ -99,7 +99,7 @@ impl Boomerang {
         settled: &Settled,
     ) {
         let Settled { source, destination, ref message, outcome } = *settled;
-        let Some(ends) = Ends::of(source, destination) else { return };
+        let Some(ends) = PseudoHeader::of(source, destination) else { return };
         let Ok(echo) = Echo::parse(message, ends) else { return };
         let Ok(view) = View::parse(echo.data) else { return };
         let (direction, initiator) = self.count_pass(echo.kind, source, destination);

@@ -6,7 +6,7 @@
 use earmark_core::Datagram;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_wire::boomerang::{Editor, View};
-use earmark_wire::icmp::{self, Ends};
+use earmark_wire::icmp::{self, PseudoHeader};
 
 use crate::api::{Direction, Event};
 use crate::counters::DropReason;
@@ -21,7 +21,7 @@ impl Boomerang {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        ends: Ends,
+        ends: PseudoHeader,
         view: Option<&View<'_>>,
     ) {
         if datagram.source.is_unspecified() || datagram.source.is_multicast() {
@@ -51,7 +51,7 @@ impl Boomerang {
             turned_round(cx.context, datagram, view, &outcome, how.ttl)
         });
         let message = cx.out.send_copy(how, datagram.payload);
-        icmp::turn_round(message, ends);
+        icmp::make_reply(message, ends);
         if let (Some(outcome), Some(view)) = (outcome, view) {
             outcome.edits.apply(message, view);
             if let Some((at, record)) = record {

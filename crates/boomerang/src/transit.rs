@@ -7,7 +7,7 @@
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
-use earmark_wire::boomerang::{Editor, Plain, QosView, Rates, View};
+use earmark_wire::boomerang::{CommonForm, Editor, QosView, Rates, View};
 use earmark_wire::icmp::{Kind, PROTOCOL_V4};
 
 use core::net::Ipv4Addr;
@@ -57,7 +57,7 @@ impl Boomerang {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         (source, destination): (Ipv4Addr, Ipv4Addr),
-        plain: &Plain<'_>,
+        plain: &CommonForm<'_>,
     ) {
         if datagram.ttl <= 1 || !self.aggregates.is_empty() {
             return self.pass_by(cx, datagram, plain.kind, &plain.view());

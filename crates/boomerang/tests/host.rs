@@ -298,15 +298,15 @@ fn the_far_end_bounces_and_reserves_its_own_link() {
 /// It took the ping, so it has to answer it, whatever is in it.
 #[test]
 fn pings_that_are_not_boomerang_are_answered_too() {
-    use earmark_wire::icmp::{Echo, Ends};
+    use earmark_wire::icmp::{Echo, PseudoHeader};
     let mut far = router();
     let ping = Echo { kind: Kind::Request, identifier: 5, sequence: 6, data: b"hello" };
     let mut octets = vec![0; ping.buffer_len()];
-    ping.emit(Ends::V4, &mut octets).expect("it fits");
+    ping.emit(PseudoHeader::V4, &mut octets).expect("it fits");
     let outcomes = far.octets_arrive(ETH1, ip(NEAR), ip("10.0.1.2"), &octets);
     let [Outcome::Sent(how, reply)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(how.destination, ip(NEAR));
-    assert_eq!(Echo::parse(reply, Ends::V4), Ok(Echo { kind: Kind::Reply, ..ping }));
+    assert_eq!(Echo::parse(reply, PseudoHeader::V4), Ok(Echo { kind: Kind::Reply, ..ping }));
 }
 
 /// A loop by way of a router: whatever leaves one arrives at the other, until nothing is under way.
@@ -331,7 +331,10 @@ impl Pair {
                 } else if how.destination == ip(FAR) {
                     // The far host answers pings, and knows nothing else.
                     let mut reply = octets.clone();
-                    earmark_wire::icmp::turn_round(&mut reply, earmark_wire::icmp::Ends::V4);
+                    earmark_wire::icmp::make_reply(
+                        &mut reply,
+                        earmark_wire::icmp::PseudoHeader::V4,
+                    );
                     let back = self.router.octets_arrive(ETH2, ip(FAR), how.source, &reply);
                     next.extend(back);
                 } else {

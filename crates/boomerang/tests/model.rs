@@ -260,7 +260,7 @@ proptest! {
             }
         }
         let kind = good.kind;
-        earmark_wire::icmp::seal(&mut damaged, earmark_wire::icmp::Ends::V4, kind, 1, 1)
+        earmark_wire::icmp::seal(&mut damaged, earmark_wire::icmp::PseudoHeader::V4, kind, 1, 1)
             .expect("it has a header");
         for octets in [&rubbish, &damaged] {
             let outcomes = router.octets_arrive(ETH1, near, far, octets);

@@ -11,7 +11,7 @@ use earmark_boomerang::{Command, Event, Request, ReservationRequest, Selector};
 use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
 use earmark_core::{Datagram, Flow, Input, Rate};
 use earmark_wire::boomerang::Rates;
-use earmark_wire::icmp::{self, Ends};
+use earmark_wire::icmp::{self, PseudoHeader};
 
 const HOST: &str = "10.0.1.1";
 const FAR: &str = "10.0.3.2";
@@ -103,7 +103,7 @@ impl Chain {
                 }
                 None if next == 3 => {
                     let mut reply = octets;
-                    icmp::turn_round(&mut reply, Ends::V4);
+                    icmp::make_reply(&mut reply, PseudoHeader::V4);
                     wire.push_back((3, destination, source, 64, reply));
                 }
                 None => {

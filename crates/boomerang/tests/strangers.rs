@@ -64,7 +64,7 @@ fn what_cannot_be_told_apart_or_makes_no_sense_is_refused_in_the_message() {
     let mask = HEADER + 40;
     let old = [holed[mask], holed[mask + 1]];
     holed[mask..mask + 2].copy_from_slice(&[0xff, 0x7f]);
-    earmark_wire::icmp::amend(&mut holed, &old, &[0xff, 0x7f]);
+    earmark_wire::icmp::update_checksum(&mut holed, &old, &[0xff, 0x7f]);
     let outcomes = router.octets_arrive(ETH1, ip(NEAR), ip(FAR), &holed);
     let [Outcome::Sent(_, octets)] = &outcomes[..] else { panic!("{outcomes:?}") };
     assert_eq!(octets[HEADER + 11] & 1, 1, "NACK");
@@ -82,7 +82,7 @@ fn what_is_none_of_ours_goes_on_as_it_came() {
     wrong_sum[2] ^= 1;
     let mut other_type = good.clone();
     other_type[HEADER + 8] = 0x20;
-    earmark_wire::icmp::amend(&mut other_type, &[0x10, 0x12], &[0x20, 0x12]);
+    earmark_wire::icmp::update_checksum(&mut other_type, &[0x10, 0x12], &[0x20, 0x12]);
     let short = &good[..50];
     for octets in [&wrong_sum[..], &other_type, short, &[8, 0, 0, 0], &[]] {
         let outcomes = router.octets_arrive(ETH1, ip(NEAR), ip(FAR), octets);

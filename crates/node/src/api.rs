@@ -1,4 +1,4 @@
-//! What goes into a node and what comes out of it: settings, inputs, commands, events.
+//! Interface of a node: settings, inputs, commands, events.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -23,13 +23,13 @@ use crate::receiver::{Listen, Unanswerable};
 /// Settings of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeConfig {
-    /// Its name, for people.
+    /// Name for display.
     pub name: String,
-    /// Where all its random streams start.
+    /// Seed of all random streams.
     pub seed: u64,
     /// Settings of RSVP.
     pub rsvp: rsvp::Config,
-    /// Names of interfaces where RSVP takes no part. What passes through them is sent on like any packet.
+    /// Names of interfaces without RSVP. Packets that pass through them are forwarded like any other.
     #[serde(default)]
     pub without_rsvp: BTreeSet<String>,
     /// Settings of Boomerang.
@@ -41,188 +41,188 @@ pub struct NodeConfig {
     /// Settings of NSIS.
     #[serde(default)]
     pub nsis: nsis::Config,
-    /// Interfaces that face a core, by name, and what crosses it in aggregates.
+    /// Borders by interface name: interfaces towards a core, which aggregates cross.
     #[serde(default)]
     pub borders: BTreeMap<String, Border>,
-    /// How eagerly refused requests are retried when bandwidth is given back.
+    /// Retry policy for refused requests after bandwidth is released.
     #[serde(default)]
     pub retry: RetryPolicy,
 }
 
-/// One thing that happens to a node.
+/// An input of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input<'a> {
-    /// A message of IP protocol `.0` arrived: 46 for RSVP, 134 for what of it was hidden from a core,
-    /// 1 and 58 for Boomerang, 17 for YESSIR.
+    /// A received message of IP protocol `.0`: 46 for RSVP, 134 for RSVP hidden from a core, 1 and 58 for Boomerang, 17
+    /// for YESSIR.
     Datagram(u8, Datagram<'a>),
-    /// Something happened to a connection of GIST.
+    /// A GIST connection has changed.
     Stream(StreamEvent<'a>),
-    /// The deadline of [`Node::next_deadline`] has come.
+    /// The deadline of [`crate::Node::next_deadline`] has passed.
     Expire,
     /// The host has changed.
     Host(HostUpdate),
-    /// A user wants something.
+    /// A user's command.
     Command(Command),
 }
 
-/// What the driver reports of the host.
+/// Changes of the host that the driver reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum HostUpdate {
-    /// An interface is there, or has changed.
+    /// An interface was added or has changed.
     Interface(Interface),
-    /// An interface has gone.
+    /// An interface was removed.
     InterfaceGone(InterfaceId),
-    /// Somebody else has taken the queues of an interface over: what was reserved there is void, and nothing new can be
-    /// reserved until [`HostUpdate::Interface`] tells of the interface again.
+    /// Another program has taken over the queues of an interface: its reservations are void, and none are possible
+    /// until the next [`HostUpdate::Interface`] for it.
     QueuesTaken(InterfaceId),
-    /// A route is there.
+    /// A route was added.
     Route(Route),
-    /// A route has gone.
+    /// A route was removed.
     RouteGone(Route),
-    /// The routes to a prefix have several next hops, among which the host chooses for each flow, or no longer; or these are
-    /// not what they were.
+    /// The multipath state of a prefix's routes has changed: the host chooses among several next hops for each flow, or
+    /// no longer does, or the next hops are different.
     NextHops {
-        /// To these destinations.
+        /// Destinations concerned.
         prefix: Prefix,
-        /// Whether they have.
+        /// Whether there are several next hops.
         several: bool,
     },
-    /// Policy rules lead to other tables than those whose routes are reported, or no longer; or they say something else.
+    /// Policy rules for tables other than the reported ones were added, removed or changed.
     PolicyRules {
-        /// For packets of IPv6, or of IPv4.
+        /// Whether IPv6 packets are concerned; otherwise IPv4.
         ipv6: bool,
-        /// Whether they do.
+        /// Whether such rules exist.
         apply: bool,
     },
-    /// The host may send flows to these destinations elsewhere than before.
+    /// The host may route flows to these destinations differently.
     FlowRoutes(Prefix),
-    /// What the host answered while the next input was treated, at the time of a recording.
+    /// Answers of the host to route queries during the next input, in a recording.
     FlowAnswers(Vec<FlowAnswer>),
-    /// A multicast forwarding entry is there, or has changed.
+    /// A multicast forwarding entry was added or has changed.
     MulticastRoute(MulticastRoute),
-    /// A multicast forwarding entry has gone.
+    /// A multicast forwarding entry was removed.
     MulticastRouteGone {
-        /// Of this source; `None` for every source.
+        /// Source address; `None` for every source.
         source: Option<IpAddr>,
-        /// To this group.
+        /// Group address.
         group: IpAddr,
     },
-    /// This much of a link is with somebody who grants parts of it without asking (see
-    /// [`Ledger::lend`](earmark_core::admission::Ledger::lend)), and may be granted already.
+    /// Bandwidth of a link that is granted elsewhere without a request to this node (see
+    /// [`Ledger::lend`](earmark_core::admission::Ledger::lend)), and may already be in use.
     Lent {
-        /// Of which link.
+        /// Interface of the link.
         interface: InterfaceId,
-        /// How much.
+        /// Bandwidth concerned.
         rate: Rate,
     },
-    /// Traffic control could not install this.
+    /// Traffic control could not install a claim.
     TrafficControlRefused {
-        /// What.
+        /// Claim concerned.
         claim: ClaimId,
-        /// The system's error number.
+        /// Error number of the system.
         errno: u16,
     },
-    /// Traffic control still holds a reservation that a dead daemon made; its bandwidth is kept until somebody claims
-    /// the flow, or until [`HostUpdate::AdoptedGone`].
+    /// Traffic control still has a reservation of a terminated daemon. Its bandwidth stays reserved until the flow is
+    /// claimed, or until [`HostUpdate::AdoptedGone`].
     Adopted {
-        /// On which link.
+        /// Interface of the link.
         interface: InterfaceId,
-        /// Whose packets.
+        /// Flow of the reservation.
         flow: Flow,
-        /// What they get.
+        /// Reserved rate.
         rate: Rate,
-        /// The protocol that reserved it, if that is known.
+        /// Protocol of the reservation, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         protocol: Option<Protocol>,
     },
-    /// Traffic control has taken back what nobody claimed.
+    /// Traffic control has removed an adopted reservation that was not claimed.
     AdoptedGone {
-        /// On which link.
+        /// Interface of the link.
         interface: InterfaceId,
-        /// Whose packets.
+        /// Flow of the reservation.
         flow: Flow,
     },
 }
 
-/// What a user can ask of a node.
+/// Commands of a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// An RSVP application's call.
+    /// A call of an RSVP application.
     Rsvp(rsvp::Command),
-    /// Answer senders of a session by itself, by a policy.
+    /// Answer the senders of a session automatically, by a policy.
     Listen(Listen),
-    /// What an initiating node of Boomerang can ask for.
+    /// A command of a Boomerang initiator.
     Boomerang(boomerang::Command),
-    /// What senders and receivers of YESSIR can ask for.
+    /// A command of a YESSIR sender or receiver.
     Yessir(yessir::Command),
-    /// Of NSIS.
+    /// A command of an NSIS application.
     Nsis(nsis::Command),
 }
 
-/// What a node reports.
+/// Events that a node reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "protocol", rename_all = "snake_case")]
 pub enum Event {
-    /// RSVP's.
+    /// Event of RSVP.
     Rsvp(rsvp::Event),
-    /// Boomerang's.
+    /// Event of Boomerang.
     Boomerang(boomerang::Event),
-    /// YESSIR's.
+    /// Event of YESSIR.
     Yessir(yessir::Event),
-    /// From NSIS.
+    /// Event of NSIS.
     Nsis(nsis::Event),
-    /// A receiver's policy has no answer to a sender.
+    /// A receiver's policy cannot answer a sender.
     NoAnswer {
-        /// For which application.
+        /// Application of the receiver.
         application: rsvp::Application,
-        /// To which sender.
+        /// Sender without an answer.
         template: SenderTemplate,
-        /// Why not.
+        /// Reason.
         reason: Unanswerable,
     },
-    /// What a dead daemon left in traffic control cannot be kept; the driver should take it out.
+    /// A reservation of a terminated daemon in traffic control cannot be kept; the driver should remove it.
     NotAdopted {
-        /// On which link.
+        /// Interface of the link.
         interface: InterfaceId,
-        /// Whose packets.
+        /// Flow of the reservation.
         flow: Flow,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// The packets of a reservation, or of all of a link, do not get what is reserved for them, or get it again.
+    /// Enforcement of a reservation, or of all reservations of a link, has failed or is restored.
     Enforcement {
-        /// What happened.
+        /// Kind of change.
         change: EnforcementChange,
-        /// On which link: the name of its interface.
+        /// Interface name of the link.
         interface: String,
-        /// Whose packets; `None` for all of the link.
+        /// Flow of the reservation; `None` for all of the link.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flow: Option<Flow>,
-        /// What was wrong.
+        /// Reason of the failure.
         reason: String,
     },
     /// An aggregate across a core has changed.
     Aggregate {
-        /// What happened.
+        /// Kind of change.
         change: AggregateChange,
-        /// The far edge.
+        /// Far edge.
         to: IpAddr,
-        /// The destinations behind it.
+        /// Destinations behind the far edge.
         range: Prefix,
-        /// What the core has granted.
+        /// Rate that the core has granted.
         granted: Rate,
-        /// What its flows need together.
+        /// Total demand of the flows.
         need: Rate,
     },
 }
 
-/// What has become of the enforcement of a reservation.
+/// Changes of a reservation's enforcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EnforcementChange {
-    /// The kernel did not have it as it should.
+    /// The kernel's state differed from the reservation.
     Unenforced,
-    /// Traffic control was put right.
+    /// Traffic control was restored.
     EnforcedAgain,
 }
 

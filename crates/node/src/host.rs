@@ -1,4 +1,4 @@
-//! The host under a node: its interfaces, routes and traffic control, and who must know when they change.
+//! The host of a node: interfaces, routes and traffic control, and notification of the engines about changes.
 
 use alloc::string::ToString;
 
@@ -9,7 +9,7 @@ use crate::api::{Event, HostUpdate};
 use crate::node::Node;
 
 impl Node {
-    pub(crate) fn host_changes(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
+    pub(crate) fn update_host(&mut self, now: Time, update: HostUpdate, out: &mut Effects<Event>) {
         match update {
             HostUpdate::Interface(interface) => {
                 let id = interface.id;
@@ -24,71 +24,80 @@ impl Node {
                 }
                 let takes_part = interface.takes_part();
                 if takes_part {
-                    self.edges.enter(&interface.name, id, &mut self.ledger);
+                    self.edge.add_interface(&interface.name, id, &mut self.ledger);
                 }
-                self.enter(interface);
+                self.set_interface(interface);
                 if !takes_part {
                     self.lose_link(now, id, ENODEV, out);
-                    self.edges.leave(id);
+                    self.edge.remove_interface(id);
                 }
-                self.tell(now, HostEvent::InterfaceChanged(id), out);
+                self.notify_engines(now, HostEvent::InterfaceChanged(id), out);
             }
             HostUpdate::InterfaceGone(id) => {
                 let prefixes = self.routes.remove_interface(id);
-                // As long as the interface is known, those behind it can be told; another way may lead to them.
+                // Errors can be sent through the interface only while it is known; another route may lead to the
+                // neighbors.
                 self.lose_link(now, id, ENODEV, out);
                 self.remove_interface(id);
-                self.edges.leave(id);
-                self.tell(now, HostEvent::InterfaceChanged(id), out);
+                self.edge.remove_interface(id);
+                self.notify_engines(now, HostEvent::InterfaceChanged(id), out);
                 for prefix in prefixes {
-                    self.tell(now, HostEvent::RouteChanged(prefix), out);
+                    self.notify_engines(now, HostEvent::RouteChanged(prefix), out);
                 }
             }
             HostUpdate::QueuesTaken(id) => {
                 let Some(interface) = self.interfaces.by_id(id).cloned() else { return };
                 self.lose_link(now, id, EBUSY, out);
                 let interface = Interface { reservable: Rate::ZERO, ..interface };
-                self.host_changes(now, HostUpdate::Interface(interface), out);
+                self.update_host(now, HostUpdate::Interface(interface), out);
             }
             HostUpdate::Route(route) => {
                 if self.routes.insert(route) {
-                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
+                    self.notify_engines(now, HostEvent::RouteChanged(route.prefix), out);
                 }
             }
             HostUpdate::RouteGone(route) => {
                 if self.routes.remove(&route) {
-                    self.tell(now, HostEvent::RouteChanged(route.prefix), out);
+                    self.notify_engines(now, HostEvent::RouteChanged(route.prefix), out);
                 }
             }
             HostUpdate::NextHops { prefix, several } => {
                 self.routes.set_several(prefix, several);
-                self.tell(now, HostEvent::RouteChanged(prefix), out);
+                self.notify_engines(now, HostEvent::RouteChanged(prefix), out);
             }
             HostUpdate::PolicyRules { ipv6, apply } => {
                 self.routes.set_rules(ipv6, apply);
-                self.tell(now, HostEvent::RouteChanged(Prefix::everything(ipv6)), out);
+                self.notify_engines(now, HostEvent::RouteChanged(Prefix::everything(ipv6)), out);
             }
             HostUpdate::FlowRoutes(prefix) => {
                 self.routes.flows_changed(prefix);
-                self.tell(now, HostEvent::RouteChanged(prefix), out);
+                self.notify_engines(now, HostEvent::RouteChanged(prefix), out);
             }
             HostUpdate::FlowAnswers(answers) => self.routes.add_recorded_answers(answers),
             HostUpdate::MulticastRoute(route) => {
                 let (source, group) = (route.source, route.group);
                 if self.routes.insert_multicast(route) {
-                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
+                    self.notify_engines(
+                        now,
+                        HostEvent::MulticastRouteChanged { source, group },
+                        out,
+                    );
                 }
             }
             HostUpdate::MulticastRouteGone { source, group } => {
                 if self.routes.remove_multicast(source, group) {
-                    self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
+                    self.notify_engines(
+                        now,
+                        HostEvent::MulticastRouteChanged { source, group },
+                        out,
+                    );
                 }
             }
             HostUpdate::Lent { interface, rate } => self.ledger.lend(interface, rate),
             HostUpdate::TrafficControlRefused { claim, errno } => {
                 if let Some(owner) = self.ledger.owner(claim) {
                     let event = HostEvent::TrafficControlRefused { claim, owner, errno };
-                    self.tell_owner(now, owner, event, out);
+                    self.notify_owner(now, owner, event, out);
                 }
             }
             HostUpdate::Adopted { interface, flow, rate, protocol } => {
@@ -102,7 +111,7 @@ impl Node {
         }
     }
 
-    /// Nothing can be reserved on a link any more: whoever holds something of it must know.
+    /// Removes a link from the ledger and notifies the owners of its claims.
     pub(crate) fn lose_link(
         &mut self,
         now: Time,
@@ -110,18 +119,18 @@ impl Node {
         errno: u16,
         out: &mut Effects<Event>,
     ) {
-        for link in core::iter::once(id).chain(self.edges.lanes_of(id)) {
+        for link in core::iter::once(id).chain(self.edge.links_behind(id)) {
             for (claim, owner) in self.ledger.remove_link(link).claims {
                 let event = HostEvent::TrafficControlRefused { claim, owner, errno };
-                self.tell_owner(now, owner, event, out);
+                self.notify_owner(now, owner, event, out);
             }
         }
     }
 
-    /// An interface is there, or has changed.
-    fn enter(&mut self, interface: Interface) {
+    /// Adds or updates an interface.
+    fn set_interface(&mut self, interface: Interface) {
         let seen_by_rsvp = match self.without_rsvp.contains(&interface.name) {
-            // As an interface that takes no part at all.
+            // RSVP treats the interface as one without bandwidth.
             true => {
                 Interface { bandwidth: Rate::ZERO, reservable: Rate::ZERO, ..interface.clone() }
             }
@@ -132,6 +141,6 @@ impl Node {
     }
 }
 
-/// "No such device" and "device or resource busy", in the numbers of every Unix.
+/// Error numbers "no such device" and "device or resource busy" of Unix.
 const ENODEV: u16 = 19;
 const EBUSY: u16 = 16;

@@ -1,12 +1,12 @@
-//! One router, or host, in a box: protocol engines, their ledger and their routes, still without I/O.
+//! A router or host: protocol engines, their ledger and their routes, without I/O.
 //!
-//! A driver (the daemon, the simulator, a test) turns what happens into [`Input`]s, carries out the
-//! [`Effects`](earmark_core::Effects), and calls again when [`Node::next_deadline`] has come. Routes and interfaces
-//! are inputs too, so that a recording of the inputs replays the node exactly.
+//! A driver (the daemon, the simulator, a test) converts what happens into [`Input`]s, executes the
+//! [`Effects`](earmark_core::Effects), and calls again at [`Node::next_deadline`]. Routes and interfaces are inputs
+//! too, so that a recording of the inputs replays the node exactly.
 //!
-//! A node speaks RSVP, Boomerang and YESSIR at once. The engines know nothing of each other: what they share is the
-//! ledger. When one of them gives bandwidth back, or takes it from another, the node tells those whom it concerns before
-//! the input is done with. At the edge of a core it lets one aggregate of Boomerang carry the flows of RSVP (module `edge`).
+//! A node supports RSVP, Boomerang, YESSIR and NSIS at the same time. The engines are independent of each other and
+//! share the ledger. When one of them releases bandwidth or preempts another, the node notifies the engines concerned
+//! within the same input. At the edge of a core one aggregate of Boomerang carries the flows of RSVP (module `edge`).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The node: hands each input to whom it concerns.
+//! The node: dispatches each input to the engines concerned.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -25,25 +25,26 @@ use earmark_yessir as yessir;
 use earmark_yessir::Yessir;
 
 use crate::api::{Command, Event, Input, NodeConfig};
-use crate::edge::{Edges, RSVP_E2E_IGNORE};
+use crate::edge::{Edge, RSVP_E2E_IGNORE};
 use crate::receiver::{Listen, Receivers};
 
-/// Displaced claims and waiting requests that are served after one input at most; the rest is due at once again.
-const SETTLED_PER_TURN: usize = 256;
+/// Maximum number of displaced claims and waiting requests that are served after one input; the rest is due
+/// immediately.
+const MAX_SETTLED_PER_INPUT: usize = 256;
 
-/// Interfaces that have gone and whose names are remembered.
-const REMEMBERED_NAMES: usize = 64;
+/// Maximum number of removed interfaces whose names are kept.
+const MAX_REMOVED_INTERFACES: usize = 64;
 
-/// One router or host.
+/// A router or host.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
     pub(crate) interfaces: Interfaces,
-    /// Names of interfaces that have gone, the last ones: state that was made through them names them a while longer.
-    gone: VecDeque<(InterfaceId, String)>,
-    /// The same, as RSVP is to see them.
+    /// Names of the interfaces removed last, which older state still refers to.
+    removed_interfaces: VecDeque<(InterfaceId, String)>,
+    /// Interfaces with the view of RSVP.
     pub(crate) rsvp_interfaces: Interfaces,
-    /// Names of interfaces where RSVP takes no part.
+    /// Names of interfaces without RSVP.
     pub(crate) without_rsvp: BTreeSet<String>,
     pub(crate) routes: RouteTable,
     pub(crate) ledger: Ledger,
@@ -52,13 +53,13 @@ pub struct Node {
     pub(crate) yessir: Yessir,
     pub(crate) nsis: Nsis,
     receivers: Receivers,
-    pub(crate) edges: Edges,
-    /// When there was more to settle than one turn may take.
-    unsettled: Option<Time>,
+    pub(crate) edge: Edge,
+    /// Time at which the rest is to be settled, if one input had too much.
+    settle_again_at: Option<Time>,
 }
 
 impl Node {
-    /// A node that knows no interface and no route yet.
+    /// Creates a node without interfaces and routes.
     pub fn new(config: NodeConfig) -> Node {
         let random = RandomStreams::new(config.seed);
         let mut ledger = Ledger::new();
@@ -69,7 +70,7 @@ impl Node {
         Node {
             name: config.name,
             interfaces: Interfaces::default(),
-            gone: VecDeque::new(),
+            removed_interfaces: VecDeque::new(),
             rsvp_interfaces: Interfaces::default(),
             without_rsvp: config.without_rsvp,
             routes,
@@ -79,17 +80,17 @@ impl Node {
             yessir: Yessir::new(config.yessir, &random),
             nsis: Nsis::new(config.nsis, &random),
             receivers: Receivers::default(),
-            edges: Edges::new(config.borders),
-            unsettled: None,
+            edge: Edge::new(config.borders),
+            settle_again_at: None,
         }
     }
 
-    /// One input, all its consequences; see [`earmark_core::Engine`] for the contract.
+    /// Processes one input with all its consequences; see [`earmark_core::Engine`] for the contract.
     pub fn handle(&mut self, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
         let before = out.len();
         match input {
             Input::Datagram(protocol @ (rsvp::PROTOCOL | RSVP_E2E_IGNORE), datagram)
-                if !self.edges.is_empty() =>
+                if !self.edge.is_empty() =>
             {
                 self.rsvp_at_edge(now, protocol, datagram, out);
             }
@@ -105,14 +106,14 @@ impl Node {
             Input::Datagram(yessir::PROTOCOL, datagram) => {
                 self.yessir(now, EngineInput::Datagram(datagram), out);
             }
-            // Nobody here speaks it; drivers only hand over what they opened a socket for.
+            // No engine supports the protocol; drivers deliver only protocols for which they opened a socket.
             Input::Datagram(..) => {}
             Input::Stream(event) => self.nsis(now, EngineInput::Stream(event), out),
             Input::Expire => self.expire(now, out),
-            Input::Host(update) => self.host_changes(now, update, out),
+            Input::Host(update) => self.update_host(now, update, out),
             Input::Command(Command::Rsvp(command)) => {
                 match &command {
-                    rsvp::Command::Release { application } => self.receivers.forget(*application),
+                    rsvp::Command::Release { application } => self.receivers.remove(*application),
                     rsvp::Command::Renew(renewal) => {
                         self.ledger.set_preemption(renewal.policy.preemption);
                     }
@@ -123,7 +124,7 @@ impl Node {
             Input::Command(Command::Listen(listen)) => self.listen(now, listen, out),
             Input::Command(Command::Boomerang(command)) => {
                 if let boomerang::Command::Settled(settled) = &command {
-                    self.follow_loans(settled);
+                    self.update_lent_bandwidth(settled);
                 }
                 self.boomerang(now, EngineInput::Command(command), out);
             }
@@ -135,73 +136,72 @@ impl Node {
             }
         }
         self.settle(now, out);
-        if !self.receivers.is_empty() && self.answer(now, before, out) {
+        if !self.receivers.is_empty() && self.answer_senders(now, before, out) {
             self.settle(now, out);
         }
-        if !self.edges.is_empty() {
-            self.tend_edges(now, before, out);
+        if !self.edge.is_empty() {
+            self.update_aggregates(now, before, out);
         }
     }
 
-    /// A last step over the effects of one input, or of several in their order, before they are carried out: messages
-    /// that go to the same neighbour leave together, where it understands that ([`Rsvp::bundle`]). Left out, each leaves
-    /// by itself.
+    /// Bundles messages to the same neighbor if the neighbor supports this ([`Rsvp::bundle`]). Optional last step over
+    /// the effects of one or more inputs before they are executed.
     pub fn bundle(&mut self, out: &mut Effects<Event>) {
         self.rsvp.bundle(&self.interfaces, out);
     }
 
-    /// When [`Input::Expire`] is due next.
+    /// Time at which [`Input::Expire`] is due next.
     pub fn next_deadline(&self) -> Option<Time> {
         let deadlines = [
             self.rsvp.next_deadline().map(|(at, _)| at),
             self.boomerang.next_deadline().map(|(at, _)| at),
             self.yessir.next_deadline().map(|(at, _)| at),
             self.nsis.next_deadline().map(|(at, _)| at),
-            self.unsettled,
-            self.edges.next_deadline(),
+            self.settle_again_at,
+            self.edge.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
 
-    /// Its name, for people.
+    /// Name for display.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its interfaces.
+    /// Interfaces of the node.
     pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces
     }
 
-    /// The name of an interface, or of the link of an aggregate across a core; of one that has gone, the last name. Its index
-    /// where that is forgotten, too.
+    /// Name of an interface, or of the interface behind which an aggregate's link is; the last name of a removed one,
+    /// or its index if the name is no longer kept.
     pub fn interface_name(&self, id: InterfaceId) -> String {
-        let id = self.edges.interface_of(id).unwrap_or(id);
+        let id = self.edge.interface_of(id).unwrap_or(id);
         if let Some(interface) = self.interfaces.by_id(id) {
             return interface.name.clone();
         }
-        let gone = self.gone.iter().rev().find(|(gone, _)| *gone == id);
+        let gone = self.removed_interfaces.iter().rev().find(|(gone, _)| *gone == id);
         gone.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
     }
 
-    /// Takes an interface out, but for its name.
+    /// Removes an interface and keeps its name.
     pub(crate) fn remove_interface(&mut self, id: InterfaceId) {
         self.rsvp_interfaces.remove(id);
         if let Some(interface) = self.interfaces.remove(id) {
-            if self.gone.len() == REMEMBERED_NAMES {
-                self.gone.pop_front();
+            if self.removed_interfaces.len() == MAX_REMOVED_INTERFACES {
+                self.removed_interfaces.pop_front();
             }
-            self.gone.push_back((id, interface.name));
+            self.removed_interfaces.push_back((id, interface.name));
         }
     }
 
-    /// The senders of a session that it knows of.
+    /// Iterates over the known senders of a session.
     pub fn senders_of(&self, session: &Session) -> impl Iterator<Item = SenderTemplate> {
         self.rsvp.senders_of(session)
     }
 
-    /// Asks this host where flows go, where their destinations alone do not tell. What it answers is kept for
-    /// [`Node::take_flow_answers`] if it is to be recorded.
+    /// Sets the resolver of this host's routes for flows, used if the destination alone does not determine the route.
+    /// With `record`, the answers are kept for [`Node::take_flow_answers`].
     pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>, record: bool) {
         self.routes.set_resolver(host);
         if record {
@@ -209,53 +209,53 @@ impl Node {
         }
     }
 
-    /// What the host has answered since the last call. [`HostUpdate::FlowAnswers`](crate::HostUpdate::FlowAnswers) gives it
-    /// to another node, before the inputs that it was asked for.
+    /// Returns the host's answers since the last call. [`HostUpdate::FlowAnswers`](crate::HostUpdate::FlowAnswers)
+    /// passes them to another node, before the inputs that they belong to.
     pub fn take_flow_answers(&mut self) -> Vec<FlowAnswer> {
         self.routes.take_flow_answers()
     }
 
-    /// Where its packets go.
+    /// Route table of the node.
     pub fn routes(&self) -> &RouteTable {
         &self.routes
     }
 
-    /// What its links can bear, and who holds how much of it.
+    /// Ledger: bandwidth of the links, and the claims on it.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// See [`Ledger::keep_journal`].
+    /// Switches the journal of the ledger on or off; see [`Ledger::keep_journal`].
     pub fn keep_journal(&mut self, keep: bool) {
         self.ledger.keep_journal(keep);
     }
 
-    /// See [`Ledger::take_attempts`].
+    /// Returns the attempts in the journal; see [`Ledger::take_attempts`].
     pub fn take_attempts(&mut self) -> Vec<Attempt> {
         self.ledger.take_attempts()
     }
 
-    /// Its engine of RSVP, to be looked at.
+    /// RSVP engine, read-only.
     pub fn rsvp_engine(&self) -> &Rsvp {
         &self.rsvp
     }
 
-    /// Its engine of Boomerang, to be looked at.
+    /// Boomerang engine, read-only.
     pub fn boomerang_engine(&self) -> &Boomerang {
         &self.boomerang
     }
 
-    /// Its engine of NSIS, to be looked at.
+    /// NSIS engine, read-only.
     pub fn nsis_engine(&self) -> &Nsis {
         &self.nsis
     }
 
-    /// Its engine of NSIS, for drivers that add applications of their own ([`Nsis::add`]).
+    /// NSIS engine, for drivers that add their own applications ([`Nsis::add`]).
     pub fn nsis_engine_mut(&mut self) -> &mut Nsis {
         &mut self.nsis
     }
 
-    /// Its engine of YESSIR, to be looked at.
+    /// YESSIR engine, read-only.
     pub fn yessir_engine(&self) -> &Yessir {
         &self.yessir
     }
@@ -312,8 +312,9 @@ impl Node {
         nsis.handle(now, input, &mut Context { routes, interfaces, ledger }, out);
     }
 
-    /// What was granted out of a loan is lent no more, and claimed next; what was given back is.
-    fn follow_loans(&mut self, settled: &boomerang::Settled) {
+    /// Updates the lent bandwidth: a granted part is no longer lent, and will be claimed; a released part is lent
+    /// again.
+    fn update_lent_bandwidth(&mut self, settled: &boomerang::Settled) {
         let lent = |ledger: &Ledger, interface| ledger.lent(interface);
         let ledger = &mut self.ledger;
         match settled.outcome {
@@ -329,16 +330,16 @@ impl Node {
         }
     }
 
-    /// Tells all engines what has become of the host.
-    pub(crate) fn tell(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
+    /// Notifies all engines of a change of the host.
+    pub(crate) fn notify_engines(&mut self, now: Time, event: HostEvent, out: &mut Effects<Event>) {
         self.rsvp(now, EngineInput::Host(event), out);
         self.boomerang(now, EngineInput::Host(event), out);
         self.yessir(now, EngineInput::Host(event), out);
         self.nsis(now, EngineInput::Host(event), out);
     }
 
-    /// Tells the engine that a claim, or a request that waits, belongs to.
-    pub(crate) fn tell_owner(
+    /// Notifies the engine that owns a claim or a waiting request.
+    pub(crate) fn notify_owner(
         &mut self,
         now: Time,
         owner: Owner,
@@ -353,25 +354,25 @@ impl Node {
         }
     }
 
-    /// What one protocol took, another may have lost; what one gave back, another may be waiting for. First those learn
-    /// of it that have lost something, for what they give up on other links is there to be had.
+    /// Notifies engines of displaced claims and of requests that can be granted now. Displaced claims come first,
+    /// because their owners release bandwidth on other links.
     pub(crate) fn settle(&mut self, now: Time, out: &mut Effects<Event>) {
-        self.unsettled = None;
-        for _ in 0..SETTLED_PER_TURN {
+        self.settle_again_at = None;
+        for _ in 0..MAX_SETTLED_PER_INPUT {
             if let Some(displaced) = self.ledger.next_displaced() {
-                self.tell_owner(now, displaced.owner, HostEvent::Displaced(displaced), out);
+                self.notify_owner(now, displaced.owner, HostEvent::Displaced(displaced), out);
             } else if let Some((interface, owner)) = self.ledger.next_grantable() {
-                self.tell_owner(now, owner, HostEvent::Grantable { interface, owner }, out);
+                self.notify_owner(now, owner, HostEvent::Grantable { interface, owner }, out);
             } else {
                 return;
             }
         }
-        self.unsettled = Some(now);
+        self.settle_again_at = Some(now);
     }
 
-    /// Answers the senders of RSVP that the effects from place `from` on announce, and for whom somebody listens; gives
-    /// whether there were any.
-    fn answer(&mut self, now: Time, from: usize, out: &mut Effects<Event>) -> bool {
+    /// Answers the RSVP senders that the effects from `from` on announce and that have a listener; returns whether
+    /// there were any.
+    fn answer_senders(&mut self, now: Time, from: usize, out: &mut Effects<Event>) -> bool {
         let answers = self.receivers.answers(out, from);
         let any = !answers.is_empty();
         for answer in answers {
@@ -383,7 +384,7 @@ impl Node {
         any
     }
 
-    /// Opens a session and answers its senders from now on. Who cannot have the session answers nobody either.
+    /// Opens a session and answers its senders from now on. Without the session there are no answers.
     fn listen(&mut self, now: Time, listen: Listen, out: &mut Effects<Event>) {
         let (application, session) = (listen.application, listen.session);
         let before = self.receivers.listen(listen);
@@ -403,7 +404,7 @@ impl Node {
     }
 }
 
-/// Whether a UDP packet is for GIST: by its destination port.
+/// Whether a UDP packet is for GIST, by its destination port.
 fn is_gist(datagram: &Datagram<'_>) -> bool {
     datagram.payload.get(2..4) == Some(&nsis::PORT.to_be_bytes())
 }

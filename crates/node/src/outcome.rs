@@ -1,4 +1,4 @@
-//! What an event means for the request of an application: one set of outcomes for all protocols.
+//! Outcomes of an application's request, the same set for all protocols.
 
 use core::net::IpAddr;
 
@@ -15,7 +15,7 @@ use earmark_yessir as yessir;
 
 use crate::api::Event;
 
-/// How the request of an application stands after an event; `None` where the event says nothing of that.
+/// Returns the outcome of a request after an event; `None` if the event does not affect it.
 pub fn outcome_of(event: &Event) -> Option<Outcome> {
     match event {
         Event::Rsvp(event) => of_rsvp(event),
@@ -30,7 +30,7 @@ pub fn outcome_of(event: &Event) -> Option<Outcome> {
     }
 }
 
-/// The address translation that an event tells of.
+/// Returns the address translation that an event reports.
 pub fn translation_of(event: &Event) -> Option<Translation> {
     match event {
         Event::Rsvp(rsvp::Event::Translated { translation, .. }) => Some(*translation),
@@ -41,8 +41,8 @@ pub fn translation_of(event: &Event) -> Option<Translation> {
     }
 }
 
-/// How a reservation stands after an event, if it stood as `before`. What is known of address translation stays known, and
-/// then no reservation is for all of the path: behind the translator packets have other addresses.
+/// Returns the outcome after an event, for the outcome `before` the event. A known address translation stays known, and
+/// excludes an outcome for the whole path: behind the translator packets have other addresses.
 pub fn after(before: &Outcome, event: &Event) -> Option<Outcome> {
     let translation = translation_of(event);
     let now = match outcome_of(event) {
@@ -60,15 +60,16 @@ pub fn after(before: &Outcome, event: &Event) -> Option<Outcome> {
     Some(Outcome { kind, translation, ..now })
 }
 
-/// What a trace of the whole path says of the reservation of its sender (RFC 2745); `None` where the trace has a gap.
+/// Returns the outcome of a sender's reservation from a trace of the whole path (RFC 2745); `None` if the trace has a
+/// gap.
 pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
     if *end != TraceEnd::Sender {
         return None;
     }
-    // From the receiver to the sender; what is behind a receiver is no link.
+    // From the receiver to the sender; there is no link behind a receiver.
     let links = hops.iter().filter(|hop| hop.outgoing.is_some());
     let unreserved = links.filter(|hop| hop.flowspec.is_none()).count();
-    // What lies before the receiver is the way of the question, not of the data.
+    // Hops before the receiver belong to the path of the query, not of the data.
     let gaps = hops.iter().skip(1).map(|hop| u16::from(hop.ip_hops.saturating_sub(1)));
     let silent = gaps.fold(0, u16::saturating_add);
     let without = silent.saturating_add(u16::try_from(unreserved).unwrap_or(u16::MAX));
@@ -77,7 +78,7 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
         (_, ..=2) => Kind::OnlyHere,
         _ => Kind::Part,
     };
-    // Down from the sender to where a hop is missing: the one before it says how far it has come.
+    // From the sender to the first missing hop: the hop before it shows how far the reservation reaches.
     let missing = |hop: &TraceHop| hop.ip_hops > 1;
     let last = hops.iter().skip(1).rposition(missing).map_or(0, |at| at + 1);
     let to: Option<IpAddr> = hops.get(last).and_then(|hop| hop.outgoing.or(hop.incoming));
@@ -111,7 +112,7 @@ fn of_boomerang(event: &boomerang::Event) -> Option<Outcome> {
     Some(match event {
         Reached { reach, .. } => (**reach).clone(),
         Established { confirmed: true, .. } | Changed { .. } => reply(Kind::Unverified),
-        // Nobody answers for a group.
+        // There is no confirmation for a group.
         Established { confirmed: false, .. } => Outcome::known_here(Kind::Unverified),
         Refused { offer, .. } => {
             Outcome { available_bps: Some(larger(offer)), ..reply(Kind::Refused) }
@@ -124,7 +125,7 @@ fn of_boomerang(event: &boomerang::Event) -> Option<Outcome> {
     })
 }
 
-/// Of two rates the one that was asked for, if it was only one.
+/// Returns the larger of two rates; for a request in one direction this is its rate.
 fn larger(rates: &Rates) -> Rate {
     Rate::from_bps(rates.forward.max(rates.reverse).into())
 }
@@ -187,7 +188,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A node of a trace: its addresses towards the sender and the receivers, the IP hops before it, and whether it has
+    /// Creates a hop of a trace: addresses towards sender and receivers, IP hops before it, and whether it has
     /// reserved.
     fn hop(incoming: &str, outgoing: &str, ip_hops: u8, reserved: bool) -> TraceHop {
         let bucket = TokenBucket {
@@ -226,16 +227,16 @@ mod tests {
             hop("10.0.1.2", "10.0.2.1", 1, true),
             hop("", "10.0.1.1", 1, true),
         ];
-        let told = traced(&hops, &SENDER).unwrap();
-        assert_eq!((told.kind, told.nodes), (Kind::Whole, Some(3)));
-        assert_eq!((told.from, told.to), (Some(ip("10.0.1.1")), Some(ip("10.0.3.2"))));
+        let outcome = traced(&hops, &SENDER).unwrap();
+        assert_eq!((outcome.kind, outcome.nodes), (Kind::Whole, Some(3)));
+        assert_eq!((outcome.from, outcome.to), (Some(ip("10.0.1.1")), Some(ip("10.0.3.2"))));
         assert_eq!(traced(&hops, &TraceEnd::GaveUp), None);
 
-        // One has nothing on its link.
+        // One hop has no reservation on its link.
         let mut idle = hops.clone();
         idle[1].flowspec = None;
-        let told = traced(&idle, &SENDER).unwrap();
-        assert_eq!((told.kind, told.hops_without), (Kind::Part, Some(1)));
+        let outcome = traced(&idle, &SENDER).unwrap();
+        assert_eq!((outcome.kind, outcome.hops_without), (Kind::Part, Some(1)));
     }
 
     #[test]
@@ -245,12 +246,12 @@ mod tests {
             hop("10.0.1.2", "10.0.2.1", 2, true),
             hop("", "10.0.1.1", 1, true),
         ];
-        let told = traced(&hops, &SENDER).unwrap();
-        assert_eq!((told.kind, told.hops_without), (Kind::Part, Some(1)));
+        let outcome = traced(&hops, &SENDER).unwrap();
+        assert_eq!((outcome.kind, outcome.hops_without), (Kind::Part, Some(1)));
         let hops = [hop("10.0.3.2", "", 9, true), hop("", "10.0.1.1", 3, true)];
-        let told = traced(&hops, &SENDER).unwrap();
-        assert_eq!((told.kind, told.hops_without), (Kind::OnlyHere, Some(2)));
-        assert_eq!(told.to, Some(ip("10.0.1.1")));
+        let outcome = traced(&hops, &SENDER).unwrap();
+        assert_eq!((outcome.kind, outcome.hops_without), (Kind::OnlyHere, Some(2)));
+        assert_eq!(outcome.to, Some(ip("10.0.1.1")));
     }
 
     fn reserved(kind: Kind) -> Event {
@@ -264,23 +265,23 @@ mod tests {
     }
 
     #[test]
-    fn translation_stays_known_and_nothing_is_whole_with_it() {
+    fn translation_persists_and_excludes_the_whole_path() {
         let translation = Translation { named: ip("10.0.0.1"), seen: None };
         let event = Event::Nsis(nsis::Event::Qos(qos::Event::Translated {
             application: Some(qos::Application(1)),
             session: earmark_wire::gist::SessionId([1; 16]),
             translation,
         }));
-        let told = after(&Outcome::of(Kind::Pending), &event).unwrap();
-        assert_eq!((told.kind, told.translation), (Kind::Pending, Some(translation)));
-        let told = after(&told, &reserved(Kind::Whole)).unwrap();
-        assert_eq!((told.kind, told.translation), (Kind::Part, Some(translation)));
+        let outcome = after(&Outcome::of(Kind::Pending), &event).unwrap();
+        assert_eq!((outcome.kind, outcome.translation), (Kind::Pending, Some(translation)));
+        let outcome = after(&outcome, &reserved(Kind::Whole)).unwrap();
+        assert_eq!((outcome.kind, outcome.translation), (Kind::Part, Some(translation)));
         let other = gist::Event::ErrorReceived { source: ip("10.0.0.1"), code: 1, subcode: 0 };
-        assert_eq!(after(&told, &Event::Nsis(nsis::Event::Gist(other))), None);
+        assert_eq!(after(&outcome, &Event::Nsis(nsis::Event::Gist(other))), None);
     }
 
     #[test]
-    fn truncated_path_is_part_of_it_and_another_loss_a_refusal() {
+    fn truncated_path_is_partial_and_any_other_loss_a_refusal() {
         let lost = |failure| {
             Event::Nsis(nsis::Event::Qos(qos::Event::Lost {
                 application: qos::Application(1),
@@ -288,9 +289,9 @@ mod tests {
                 source: Some(qos::Source::Address(ip("10.0.1.2"))),
             }))
         };
-        let told = outcome_of(&lost(TransientFailure::PathTruncated)).unwrap();
-        assert_eq!((told.kind, told.to), (Kind::Part, Some(ip("10.0.1.2"))));
-        let told = outcome_of(&lost(TransientFailure::ReservationFailure)).unwrap();
-        assert_eq!(told.kind, Kind::Refused);
+        let outcome = outcome_of(&lost(TransientFailure::PathTruncated)).unwrap();
+        assert_eq!((outcome.kind, outcome.to), (Kind::Part, Some(ip("10.0.1.2"))));
+        let outcome = outcome_of(&lost(TransientFailure::ReservationFailure)).unwrap();
+        assert_eq!(outcome.kind, Kind::Refused);
     }
 }

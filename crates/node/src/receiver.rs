@@ -1,4 +1,4 @@
-//! Receivers that answer by policy: a session to listen for, and what to ask for when a sender appears.
+//! Receivers that answer by a policy: the session, and the reservation to request when a sender appears.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -16,25 +16,25 @@ use serde::{Deserialize, Serialize};
 use crate::api::Event;
 use crate::show::SenderName;
 
-/// Answers every sender of a session with a reservation, of its own (FF) or one that all share (WF, SE), until the
-/// application is released by [`earmark_rsvp::Command::Release`].
+/// Answers every sender of a session with a reservation of its own (FF) or one shared by all senders (WF, SE), until
+/// [`earmark_rsvp::Command::Release`] ends the application.
 ///
-/// A shared reservation is large enough for any one of its senders at a time (the least upper bound of what each of them
-/// would have got), as fits a conference where one speaks and the others listen.
+/// A shared reservation is large enough for any one of its senders at a time (the least upper bound of their individual
+/// reservations), as in a conference with one speaker at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listen {
-    /// For which application.
+    /// Application of the receiver.
     pub application: Application,
-    /// Which session.
+    /// Session of the receiver.
     pub session: Session,
-    /// What to ask for.
+    /// Policy for the request.
     pub ask: Ask,
-    /// Whether to ask for a confirmation.
+    /// Whether to request a confirmation.
     pub confirm: bool,
-    /// How senders share.
+    /// Style: how senders share the reservation.
     #[serde(default = "fixed_filter")]
     pub style: Style,
-    /// Which senders are answered; none named: all. Of no use with WF, whose messages name no senders.
+    /// Senders that are answered; all if empty. Without effect for WF, whose messages name no senders.
     #[serde(default)]
     pub senders: Vec<SenderName>,
 }
@@ -43,23 +43,23 @@ fn fixed_filter() -> Style {
     Style::FixedFilter
 }
 
-/// What a receiver asks for when a Path arrives.
+/// Policy for the request when a Path arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// Controlled load for just what the sender announces.
+    /// Controlled load for the announced traffic.
     ControlledLoad,
-    /// Controlled load at this token rate, whatever the sender announces.
+    /// Controlled load at this token rate, for any announced traffic.
     Rate(Rate),
     /// Guaranteed service with the R that keeps the queueing delay below this bound (RFC 2212).
     Delay(Duration),
 }
 
-/// Why a policy has no answer to a sender.
+/// Reasons why a policy cannot answer a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswerable {
-    /// A delay bound needs to know the path, and this one does not tell (RFC 2210 section 3.3).
+    /// The path does not advertise guaranteed service at every hop, as a delay bound requires (RFC 2210 section 3.3).
     #[error(
         "the path does not advertise guaranteed service at every hop, so no delay can be promised"
     )]
@@ -67,49 +67,49 @@ pub enum Unanswerable {
     /// No rate keeps the delay below the bound.
     #[error("no rate keeps the delay below the bound on this path")]
     DelayBound,
-    /// The path's MTU cannot even carry the smallest packet that the sender announces.
+    /// The path MTU is below the smallest packet that the sender announces.
     #[error("the path carries only packets smaller than those the sender announces")]
     PathMtu,
 }
 
-/// Those that listen, by application. A few on a host, so an ordered map serves.
+/// Listeners by application. A host has few of them, so that an ordered map suffices.
 #[derive(Debug, Default)]
 pub(crate) struct Receivers {
-    listening: BTreeMap<Application, Listener>,
+    listeners: BTreeMap<Application, Listener>,
 }
 
-/// Who listens, and what has been heard.
+/// A listener with the flowspecs for its senders.
 #[derive(Debug)]
 pub(crate) struct Listener {
     listen: Listen,
-    /// What each sender would get alone; kept where they share.
-    heard: BTreeMap<SenderTemplate, FlowSpec>,
+    /// Flowspec for each sender alone; only for shared reservations.
+    flowspecs: BTreeMap<SenderTemplate, FlowSpec>,
 }
 
 impl Receivers {
     pub(crate) fn is_empty(&self) -> bool {
-        self.listening.is_empty()
+        self.listeners.is_empty()
     }
 
-    /// Enters who listens: what the application listened for before.
+    /// Adds a listener; returns the application's previous one.
     pub(crate) fn listen(&mut self, listen: Listen) -> Option<Listener> {
         let application = listen.application;
-        self.listening.insert(application, Listener { listen, heard: BTreeMap::new() })
+        self.listeners.insert(application, Listener { listen, flowspecs: BTreeMap::new() })
     }
 
-    /// Takes [`Receivers::listen`] back.
+    /// Undoes [`Receivers::listen`].
     pub(crate) fn restore(&mut self, application: Application, before: Option<Listener>) {
         match before {
-            Some(before) => self.listening.insert(application, before),
-            None => self.listening.remove(&application),
+            Some(before) => self.listeners.insert(application, before),
+            None => self.listeners.remove(&application),
         };
     }
 
-    pub(crate) fn forget(&mut self, application: Application) {
-        self.listening.remove(&application);
+    pub(crate) fn remove(&mut self, application: Application) {
+        self.listeners.remove(&application);
     }
 
-    /// What to do about the senders that the effects from place `from` on announce or take back.
+    /// Returns the commands and events for the senders that the effects from `from` on announce or remove.
     pub(crate) fn answers(
         &mut self,
         effects: &Effects<Event>,
@@ -120,13 +120,13 @@ impl Receivers {
             let Effect::Notify(Event::Rsvp(event)) = effect else { continue };
             match event {
                 earmark_rsvp::Event::Path { application, template, tspec, offer, .. } => {
-                    let listener = self.listening.get_mut(application);
+                    let listener = self.listeners.get_mut(application);
                     let listener = listener.filter(|l| l.listen.wants(template));
                     answers.extend(listener.map(|l| l.answer(*template, tspec, offer.as_ref())));
                 }
                 earmark_rsvp::Event::PathGone { application, template, .. } => {
-                    let listener = self.listening.get_mut(application);
-                    answers.extend(listener.and_then(|l| l.sender_goes(template)).map(Ok));
+                    let listener = self.listeners.get_mut(application);
+                    answers.extend(listener.and_then(|l| l.remove_sender(template)).map(Ok));
                 }
                 earmark_rsvp::Event::ResvError {
                     application,
@@ -135,8 +135,8 @@ impl Receivers {
                     flowspec: Some(left),
                     ..
                 } if is_reduction(error) => {
-                    let listener = self.listening.get(application);
-                    answers.extend(listener.and_then(|l| l.accept_less(*filter, *left)).map(Ok));
+                    let listener = self.listeners.get(application);
+                    answers.extend(listener.and_then(|l| l.accept_reduced(*filter, *left)).map(Ok));
                 }
                 _ => {}
             }
@@ -146,7 +146,8 @@ impl Receivers {
 }
 
 impl Listen {
-    /// Answers all senders of a session, each with a reservation of its own for what it announces; unconfirmed.
+    /// Creates a listener for all senders of a session, each with a reservation of its own for the announced traffic;
+    /// unconfirmed.
     pub fn new(application: Application, session: Session) -> Listen {
         Listen {
             application,
@@ -159,7 +160,7 @@ impl Listen {
     }
 
     fn wants(&self, sender: &SenderTemplate) -> bool {
-        self.senders.is_empty() || self.senders.iter().any(|name| name.is_of(sender))
+        self.senders.is_empty() || self.senders.iter().any(|name| name.matches(sender))
     }
 }
 
@@ -179,32 +180,32 @@ impl Listener {
         if self.listen.style == Style::FixedFilter {
             return Ok(self.reserve(ReserveRequest::FixedFilter { filter: template, flowspec }));
         }
-        self.heard.insert(template, flowspec);
-        Ok(self.reserve(self.shared().unwrap_or(ReserveRequest::Wildcard { flowspec })))
+        self.flowspecs.insert(template, flowspec);
+        Ok(self.reserve(self.shared_request().unwrap_or(ReserveRequest::Wildcard { flowspec })))
     }
 
-    /// What is left of a reservation that had to give way in part is asked for from now on, so that all nodes on the way
-    /// hold no more than that (RFC 4495 section 5.3). A delay bound cannot be had with less, and a shared reservation
-    /// waits for its senders to announce less.
-    fn accept_less(&self, filter: SenderTemplate, flowspec: FlowSpec) -> Option<Command> {
+    /// Requests the reduced flowspec of a partially preempted reservation, so that all nodes on the path reserve no
+    /// more than that (RFC 4495 section 5.3). `None` for a delay bound, which requires the full rate, and for a shared
+    /// reservation, whose senders must announce less.
+    fn accept_reduced(&self, filter: SenderTemplate, flowspec: FlowSpec) -> Option<Command> {
         let FlowSpec::ControlledLoad(_) = flowspec else { return None };
         (self.listen.style == Style::FixedFilter)
             .then(|| self.reserve(ReserveRequest::FixedFilter { filter, flowspec }))
     }
 
-    /// A sender less: those that are left may share less.
-    fn sender_goes(&mut self, template: &SenderTemplate) -> Option<Command> {
-        self.heard.remove(template)?;
-        self.shared().map(|request| self.reserve(request))
+    /// Removes a sender; the remaining ones may share less.
+    fn remove_sender(&mut self, template: &SenderTemplate) -> Option<Command> {
+        self.flowspecs.remove(template)?;
+        self.shared_request().map(|request| self.reserve(request))
     }
 
-    /// What all senders that were heard share.
-    fn shared(&self) -> Option<ReserveRequest> {
+    /// Returns the request that all senders share.
+    fn shared_request(&self) -> Option<ReserveRequest> {
         let merge = |a: FlowSpec, b: FlowSpec| least_upper_bound(&a, &b).unwrap_or(a);
-        let flowspec = self.heard.values().copied().reduce(merge)?;
+        let flowspec = self.flowspecs.values().copied().reduce(merge)?;
         Some(match self.listen.style {
             Style::SharedExplicit => {
-                let filters = self.heard.keys().copied().collect();
+                let filters = self.flowspecs.keys().copied().collect();
                 ReserveRequest::SharedExplicit { filters, flowspec }
             }
             _ => ReserveRequest::Wildcard { flowspec },
@@ -218,11 +219,11 @@ impl Listener {
 }
 
 impl Ask {
-    /// What to ask for when a sender announces `tspec` over a path that offers `offer`. The largest packet is what
-    /// both the sender and the path can do (RFC 2210 section 2.3.2).
+    /// Returns the flowspec for a sender that announces `tspec` over a path with `offer`. The maximum packet size is
+    /// the minimum of sender and path (RFC 2210 section 2.3.2).
     ///
     /// # Errors
-    /// The path cannot give what the policy wants.
+    /// The path cannot satisfy the policy.
     pub fn flowspec(
         self,
         tspec: &SenderTspec,
@@ -245,21 +246,22 @@ impl Ask {
                 let (c, d) = terms.ok_or(Unanswerable::NoGuaranteedService)?;
                 let bound = u32::try_from(bound.as_micros()).unwrap_or(u32::MAX);
                 let rate = guaranteed_rate(&bucket, c, d, bound).ok_or(Unanswerable::DelayBound)?;
-                let rspec = Rspec { rate: not_below(rate), slack_us: 0 };
+                let rspec = Rspec { rate: octet_rate_rounded_up(rate), slack_us: 0 };
                 Ok(FlowSpec::Guaranteed(bucket, rspec))
             }
         }
     }
 }
 
-/// Whether an error says that a reservation was reduced, and to what.
+/// Whether an error reports a reduced reservation, and not a lost one.
 fn is_reduction(error: &ErrorSpec) -> bool {
     let reduced = PolicyControlError::PartiallyPreempted.code();
     (error.code, error.value) == (ErrorCode::PolicyControlFailure, reduced)
 }
 
-/// A rate in octets per second as a flowspec has it, rounded up: the nearest number may be too low to keep the bound.
-fn not_below(rate: Rate) -> f32 {
+/// Returns a rate in octets per second for a flowspec, rounded up: the nearest number may be too low for the delay
+/// bound.
+fn octet_rate_rounded_up(rate: Rate) -> f32 {
     let nearest = rate.as_octets_per_second();
     if Rate::from_octets_per_second(nearest) < rate { nearest.next_up() } else { nearest }
 }

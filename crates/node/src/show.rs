@@ -1,4 +1,4 @@
-//! What a node shows of itself: rows for listings. Daemons write them, clients read them.
+//! Rows of listings about a node. Daemons serialize them, clients deserialize them.
 
 mod boomerang;
 mod claim;
@@ -22,10 +22,10 @@ use crate::node::Node;
 
 pub use gist::{AssociationRow, RoutingStateRow};
 
-/// One sender of one session.
+/// A sender of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// `rsvp`, `boomerang`, `yessir` or `nsis`.
+    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -35,44 +35,45 @@ pub struct SessionRow {
     pub ip_protocol: u8,
     /// Source address.
     pub source: IpAddr,
-    /// Source port; 0 where the sender is known by its flow label.
+    /// Source port; 0 if the sender is identified by its flow label.
     pub source_port: u16,
-    /// IPv6 flow label, where the sender is known by that instead of a port.
+    /// IPv6 flow label, if the sender is identified by it instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
-    /// Previous hop; `None` for a sender on this host, and where the protocol does not tell.
+    /// Previous hop; `None` for a sender on this host, and for protocols without this information.
     pub previous_hop: Option<IpAddr>,
     /// Incoming interface.
     pub incoming: Option<String>,
-    /// Outgoing interfaces; several of a multicast group, none where its data ends here alone.
+    /// Outgoing interfaces: several for a multicast group, none if the data end at this host only.
     pub outgoing: Vec<String>,
-    /// Whether its data ends on this host, be it nowhere else or here too.
+    /// Whether the data end at this host, here only or elsewhere too.
     pub here: bool,
-    /// Token rate the sender announces, bits per second.
+    /// Token rate that the sender announces, bits per second.
     pub rate_bps: u64,
     /// Bucket depth, octets.
     pub burst_octets: u32,
-    /// RSVP hops so far, where the path advertises them.
+    /// RSVP hops so far, if the path advertises them.
     pub hops: Option<u32>,
-    /// Seconds until it expires without a refresh; `None` for a sender on this host.
+    /// Seconds until the state expires without a refresh; `None` for a sender on this host.
     pub expires_in_s: Option<f64>,
-    /// Whether a reservation is in place or arrived for it.
+    /// Whether a reservation is in place or has arrived for the sender.
     pub reserved: bool,
-    /// Boomerang: what its loop has reserved the other way, bits per second, if it came back through here.
+    /// Boomerang: rate that its loop has reserved in the reverse direction, bits per second, if the loop returned
+    /// through this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_bps: Option<u64>,
-    /// Boomerang: leading bits of the addresses that count, source and destination, where not all of them do.
+    /// Boomerang: prefix lengths of source and destination address, if shorter than the addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix_lengths: Option<[u8; 2]>,
-    /// YESSIR: whether it waits for others to give bandwidth back.
+    /// YESSIR: whether the sender waits for released bandwidth.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub waiting: bool,
 }
 
-/// One reservation.
+/// A reservation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservationRow {
-    /// `rsvp`, `boomerang`, `yessir` or `nsis`.
+    /// Protocol: `rsvp`, `boomerang`, `yessir` or `nsis`.
     pub protocol: Cow<'static, str>,
     /// Destination address.
     pub destination: IpAddr,
@@ -80,71 +81,71 @@ pub struct ReservationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
-    /// Whose packets: one sender for FF, several that share for SE, none named for WF, which is for all of them; one for
-    /// Boomerang; of YESSIR one, or none where all senders of a session share.
+    /// Senders whose packets get the reservation: one for FF, several that share for SE, none for WF, which applies to
+    /// all; one for Boomerang; for YESSIR one, or none if all senders of a session share.
     pub senders: Vec<SenderName>,
-    /// `FF`, `SE`, `WF`; of Boomerang the direction, `forward` or `reverse` as its initiating node sees it; of YESSIR
-    /// `individual` or `shared`; of NSIS who asked, `sender-initiated` or `receiver-initiated`.
+    /// Style: `FF`, `SE` or `WF`; for Boomerang the direction, `forward` or `reverse` as seen by the initiator; for
+    /// YESSIR `individual` or `shared`; for NSIS the requester, `sender-initiated` or `receiver-initiated`.
     pub style: Cow<'static, str>,
-    /// `controlled-load` or `guaranteed`.
+    /// Service: `controlled-load` or `guaranteed`.
     pub service: Cow<'static, str>,
-    /// Outgoing interface, `None` for a receiver on this host.
+    /// Outgoing interface; `None` for a receiver on this host.
     pub interface: Option<String>,
-    /// Next hop, `None` for a receiver on this host.
+    /// Next hop; `None` for a receiver on this host.
     pub next_hop: Option<IpAddr>,
     /// Reserved rate, bits per second.
     pub rate_bps: u64,
     /// Bucket depth, octets.
     pub burst_octets: u32,
-    /// Seconds until it expires without a refresh; `None` for a receiver on this host.
+    /// Seconds until the state expires without a refresh; `None` for a receiver on this host.
     pub expires_in_s: Option<f64>,
-    /// What has gone through its queue; `None` where nothing is queued: for a receiver on this host, and on links whose
-    /// queues are left alone. Next hops that are merged into one reservation share one queue, and all show it.
+    /// Counters of its queue; `None` without a queue: for a receiver on this host, and on links whose queues are not
+    /// managed. Next hops that are merged into one reservation share a queue, and all show it.
     pub traffic: Option<TrafficRow>,
-    /// Whether its packets get it, as far as the kernel was seen last; `None` where nothing is queued.
+    /// State of its enforcement as last read from the kernel; `None` without a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforcement: Option<EnforcementRow>,
 }
 
-/// Whether the packets of a reservation get it.
+/// Enforcement of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnforcementRow {
-    /// `enforced`; `standby` where another claim on the same flow gives its packets more; `unenforced`.
+    /// State: `enforced`; `standby` if another claim on the same flow gives its packets more; `unenforced`.
     pub state: Cow<'static, str>,
-    /// Why it is not enforced.
+    /// Reason why the reservation is unenforced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many claims there are on the flow, of all protocols, this one among them. Each holds its own of the link; the
-    /// packets get the best of them.
+    /// Number of claims on the flow, of all protocols and including this one. Each claim reserves its own rate on the
+    /// link; the packets get the best of them.
     pub claims: usize,
 }
 
-/// What traffic control says of a reservation.
+/// Traffic control's view of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
-    /// What has gone through it.
+    /// Counters of its queue.
     pub traffic: Option<TrafficRow>,
-    /// Whether it is in place.
+    /// State of its enforcement.
     pub enforcement: Option<EnforcementRow>,
 }
 
-/// How a filter names a sender.
+/// Name of a sender in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SenderName {
     /// Source address.
     pub address: IpAddr,
-    /// Source port; 0 for protocols without ports, and where there is a flow label.
+    /// Source port; 0 for protocols without ports, and with a flow label.
     #[serde(default)]
     pub port: u16,
-    /// IPv6 flow label, where the filter names that instead of a port.
+    /// IPv6 flow label, if the filter has one instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
 }
 
 impl SenderName {
-    /// Whether this is a sender's name. One without port and flow label names all that send from its address.
-    pub fn is_of(&self, template: &SenderTemplate) -> bool {
+    /// Whether this name matches a sender. A name without port and flow label matches all senders at its address.
+    pub fn matches(&self, template: &SenderTemplate) -> bool {
         let selector = match (self.flow_label, self.port) {
             (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
             (None, 0) => None,
@@ -164,7 +165,7 @@ impl From<&FilterSpec> for SenderName {
     }
 }
 
-/// What has gone through the queue of a reservation since it was put in place.
+/// Counters of a reservation's queue since it was installed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficRow {
     /// Packets sent.
@@ -173,59 +174,59 @@ pub struct TrafficRow {
     pub octets: u64,
     /// Packets dropped because the queue was full.
     pub drops: u64,
-    /// Packets that wait now.
+    /// Packets in the backlog.
     pub backlog_packets: u32,
-    /// Octets that wait now.
+    /// Octets in the backlog.
     pub backlog_octets: u32,
 }
 
-/// One link.
+/// A link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Interface name.
     pub interface: String,
     /// Interface index.
     pub index: u32,
-    /// Whether it is up.
+    /// Whether the interface is up.
     pub up: bool,
-    /// How it stands.
+    /// State of the link.
     #[serde(default)]
     pub state: LinkState,
-    /// Its addresses.
+    /// Addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// Bandwidth.
+    /// Bandwidth of the link.
     pub bandwidth_bps: Rate,
-    /// What may be reserved.
+    /// Reservable bandwidth.
     pub reservable_bps: Rate,
-    /// What is held, adopted flows included.
+    /// Reserved bandwidth, adopted flows included.
     pub held_bps: Rate,
-    /// How many reservations.
+    /// Number of reservations.
     pub claims: u32,
-    /// How many flows that a dead daemon left reserved and nobody has claimed yet.
+    /// Number of adopted flows: reserved by a terminated daemon and not claimed yet.
     pub adopted: u32,
 }
 
-/// How a link stands. In all states but the first two it takes no part.
+/// State of a link. Only links in the first two states take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkState {
-    /// The interface takes part, and packets can leave through it.
+    /// The interface takes part, and can send packets.
     Up,
-    /// The interface takes part, and is down, or without a carrier.
+    /// The interface takes part, and is down or without carrier.
     #[default]
     Down,
-    /// The configuration names it, and there is no such interface.
+    /// The configuration names an interface that does not exist.
     Absent,
-    /// The configuration leaves its bandwidth to its driver, and the driver tells no speed.
+    /// The configuration relies on the driver's speed, and the driver reports none.
     NoSpeed,
-    /// The interface has come back too often, and is taken over again after a pause.
+    /// The interface has returned too often, and takes part again after a pause.
     Flapping,
-    /// The system refused what it needs.
+    /// The system refused the required setup.
     Failed,
 }
 
 impl LinkState {
-    /// The state in words.
+    /// Returns the state as text.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::Up => "up",
@@ -238,37 +239,37 @@ impl LinkState {
     }
 }
 
-/// One neighbour.
+/// A neighbor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NeighborRow {
-    /// `rsvp`.
+    /// Protocol: `rsvp`.
     pub protocol: Cow<'static, str>,
-    /// Its address.
+    /// Address of the neighbor.
     pub address: IpAddr,
-    /// Through which interface.
+    /// Interface to the neighbor.
     pub interface: String,
-    /// Senders whose previous hop it is.
+    /// Number of senders whose previous hop it is.
     pub senders: usize,
-    /// Reservations whose next hop it is.
+    /// Number of reservations whose next hop it is.
     pub reservations: usize,
-    /// Seconds since it was heard last.
+    /// Seconds since its last message.
     pub heard_s: f64,
-    /// Refresh reduction; not there where the neighbour takes no part.
+    /// Refresh reduction; `None` if the neighbor does not support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<ReductionRow>,
-    /// `alive` or `lost`; not there where the neighbour has said no Hello.
+    /// Liveness by Hello: `alive` or `lost`; `None` if the neighbor has sent no Hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hello: Option<Cow<'static, str>>,
 }
 
-/// Refresh reduction with one neighbour, as a listing shows it.
+/// Refresh reduction with a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReductionRow {
-    /// Epoch of its numbers, if it has given any.
+    /// Epoch of its message identifiers, if it has sent any.
     pub epoch: Option<u32>,
-    /// States that it has acknowledged, and that are refreshed in summaries.
+    /// Number of states that it has acknowledged and that summary refreshes cover.
     pub summarized: usize,
-    /// States that it acknowledged and then forgot, still to be told again.
+    /// Number of states that it acknowledged and lost, and that are still to be resent.
     pub to_repeat: usize,
     /// Summary refreshes sent to it.
     pub summaries_sent: u64,
@@ -277,7 +278,7 @@ pub struct ReductionRow {
 }
 
 impl Node {
-    /// The senders of all sessions, protocol by protocol.
+    /// Iterates over the senders of all sessions, protocol by protocol.
     pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
         let rsvp = self.rsvp.senders().map(move |sender| self.session_row(&sender, now));
         rsvp.chain(self.boomerang_sessions(now))
@@ -285,8 +286,8 @@ impl Node {
             .chain(self.nsis_sessions(now))
     }
 
-    /// The reservations, those of receivers on this host too, protocol by protocol. Queues are the driver's: `queue`
-    /// says how one is, and is asked for the rows that are taken only.
+    /// Iterates over the reservations, including those of receivers on this host, protocol by protocol. `queue` returns
+    /// the driver's view of a queue, and is called only for rows that are used.
     pub fn reservation_rows(
         &self,
         now: Time,
@@ -306,7 +307,7 @@ impl Node {
         })
     }
 
-    /// The links that take part.
+    /// Iterates over the links that take part.
     pub fn link_rows(&self) -> impl Iterator<Item = LinkRow> {
         self.interfaces.iter().filter(|interface| interface.takes_part()).map(|interface| {
             let status = self.ledger.link(interface.id);
@@ -325,12 +326,12 @@ impl Node {
         })
     }
 
-    /// The neighbours that state hangs on.
+    /// Iterates over the neighbors with state.
     pub fn neighbor_rows(&self, now: Time) -> impl Iterator<Item = NeighborRow> {
         self.rsvp.neighbors().map(move |neighbor| self.neighbor_row(&neighbor, now))
     }
 
-    /// Every counter: protocol, group, name, count.
+    /// Iterates over all counters: protocol, group, name, count.
     pub fn counters(
         &self,
     ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {

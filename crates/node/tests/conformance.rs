@@ -1,21 +1,21 @@
-//! Conformance cases: the folders of `conformance/`, each played as a story against a real node in virtual time.
+//! Conformance cases: each folder of `conformance/` is a story played with a real node in virtual time.
 //!
-//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (what
-//! happens, and what the node does about it). With `EARMARK_REWRITE=1` stories are written anew as the node plays them,
-//! so that what has changed can be read as a difference; without, every octet must be as it stands there.
+//! A case is a `README.md` (the rule and a drawing), a `topology.toml` (the node under test) and a `story.txt` (inputs
+//! and the node's effects). With `EARMARK_REWRITE=1` stories are rewritten with the node's actual effects, so that
+//! changes appear as a diff; otherwise every octet must be equal.
 
-#[path = "conformance/diagnosis.rs"]
-mod diagnosis;
-#[path = "conformance/document.rs"]
-mod document;
+#[path = "conformance/diagnostics.rs"]
+mod diagnostics;
 #[path = "conformance/folder.rs"]
 mod folder;
 #[path = "conformance/message.rs"]
 mod message;
 #[path = "conformance/object.rs"]
 mod object;
-#[path = "conformance/reduction.rs"]
-mod reduction;
+#[path = "conformance/refresh_reduction.rs"]
+mod refresh_reduction;
+#[path = "conformance/requirements.rs"]
+mod requirements;
 #[path = "conformance/show.rs"]
 mod show;
 #[path = "conformance/signing.rs"]
@@ -38,13 +38,13 @@ fn main() -> ExitCode {
         "rsvp",
         play,
         ("every_case_is_in_the_document", |names| {
-            document::check(&folder::root(), names).map_err(Failed::from)
+            requirements::check(&folder::root(), names).map_err(Failed::from)
         }),
     )
 }
 
 /// Plays one story.
-fn play(topology: &str, told: &str) -> Result<String, Fault> {
+fn play(topology: &str, story: &str) -> Result<String, Fault> {
     let topology = Topology::read(topology).map_err(|fault| format!("topology.toml: {fault}"))?;
-    story::play(&topology, told).map_err(|fault| format!("story.txt: {fault}"))
+    story::play(&topology, story).map_err(|fault| format!("story.txt: {fault}"))
 }

@@ -1,4 +1,4 @@
-//! What the host reports: links that go, reservations that a dead daemon left, and what traffic control cannot do.
+//! Reports of the host: removed links, reservations of a terminated daemon, and failures of traffic control.
 
 mod common;
 
@@ -27,12 +27,12 @@ fn the_flow() -> Flow {
     }
 }
 
-/// Where each message goes, by kind.
+/// Returns type and destination of each message.
 fn kinds(outcomes: &[Outcome]) -> Vec<(&'static str, std::net::IpAddr)> {
     sent(outcomes).iter().map(|(how, body)| (body.message_type().name(), how.destination)).collect()
 }
 
-/// The error of the ResvErr among what was sent.
+/// Returns the error of the sent ResvErr.
 fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
     sent(outcomes).iter().find_map(|(_, body)| match body {
         Body::ResvErr(error) => Some(error.error),
@@ -40,7 +40,7 @@ fn resv_err(outcomes: &[Outcome]) -> Option<ErrorSpec> {
     })
 }
 
-/// A router with one reservation of 2 Mbit/s.
+/// Returns a router with a reservation of 2 Mbit/s.
 fn reserved() -> (Bench, Vec<Outcome>) {
     let mut router = router();
     let outcomes = router.path(path(None));
@@ -49,9 +49,10 @@ fn reserved() -> (Bench, Vec<Outcome>) {
     (router, outcomes)
 }
 
-/// What a dead daemon reserved is held until its flow is claimed; the claim takes over, and nothing counts twice.
+/// An adopted reservation keeps its bandwidth until its flow is claimed; the claim then replaces it, and the bandwidth
+/// counts once.
 #[test]
-fn a_claim_takes_over_what_was_adopted() {
+fn adopted_reservation_is_taken_over_by_the_claim_of_its_flow() {
     let mut router = router();
     let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
     assert_eq!(
@@ -71,9 +72,9 @@ fn a_claim_takes_over_what_was_adopted() {
     assert_eq!(router.held("eth2"), Some(Rate::from_mbps(7)), "it has an owner by now");
 }
 
-/// What nobody claims is given back when the driver has taken it out; what cannot be held is not adopted.
+/// An unclaimed adopted reservation is released when the driver has removed it; one that does not fit is not adopted.
 #[test]
-fn what_nobody_claims_is_given_back() {
+fn unclaimed_adopted_reservation_is_released() {
     let mut router = router();
     let (interface, flow_left, rate) = (ETH2, the_flow(), Rate::from_mbps(6));
     router.host(HostUpdate::Adopted { interface, flow: flow_left, rate, protocol: None });
@@ -89,9 +90,9 @@ fn what_nobody_claims_is_given_back() {
     assert_eq!(router.held("eth2"), Some(Rate::ZERO));
 }
 
-/// A link that goes takes its reservations along: the receiver is told, and so is the previous hop.
+/// Reservations end with their link: receiver and previous hop are notified.
 #[test]
-fn a_link_that_goes_takes_its_reservations_along() {
+fn removed_link_ends_its_reservations_with_errors() {
     let gone = HostUpdate::InterfaceGone(ETH2);
     let unused = HostUpdate::Interface(interface(ETH2, &["10.0.2.1"], Rate::ZERO));
     for update in [gone, unused] {
@@ -112,7 +113,7 @@ fn a_link_that_goes_takes_its_reservations_along() {
         assert_eq!(router.held("eth2"), None);
         assert_eq!(router.node.reservation_rows(router.now, |_| QueueView::default()).count(), 0);
 
-        // It comes back, and everything begins anew.
+        // The link returns, and reservations are set up again.
         let back = interface(ETH2, &["10.0.2.1"], Rate::from_mbps(10));
         router.host(HostUpdate::Interface(back));
         router.route("10.0.9.0/24", ETH2, DOWNSTREAM);
@@ -125,15 +126,15 @@ fn a_link_that_goes_takes_its_reservations_along() {
     }
 }
 
-/// State that was made through an interface names it after it has gone, too.
+/// State of a removed interface still refers to it by name.
 #[test]
-fn gone_interface_is_named_by_its_last_name() {
+fn removed_interface_keeps_its_last_name() {
     let (mut router, _) = reserved();
     router.host(HostUpdate::InterfaceGone(ETH1));
     assert_eq!(router.node.interface_name(ETH1), "eth1");
     let rows: Vec<_> = router.node.session_rows(router.now).collect();
     assert_eq!(rows[0].incoming.as_deref(), Some("eth1"), "{rows:?}");
-    // As many as flapping makes are not remembered.
+    // Names of a flapping interface do not accumulate.
     for index in 100..200 {
         let id = InterfaceId(index);
         router.host(HostUpdate::Interface(interface(id, &[], Rate::ZERO)));
@@ -143,10 +144,10 @@ fn gone_interface_is_named_by_its_last_name() {
     assert_eq!(router.node.interface_name(ETH1), "1");
 }
 
-/// An interface that faces a core goes and comes back with other indexes: its aggregate stays one, and leaves by the present
-/// index.
+/// An interface towards a core is removed and returns with other indexes: its aggregate stays the same, and uses the
+/// present index.
 #[test]
-fn aggregate_follows_its_interface_to_another_index() {
+fn aggregate_follows_its_interface_to_a_new_index() {
     let aggregate = Across {
         to: ip("10.0.3.2"),
         range: "10.0.9.0/24".parse().expect("a prefix"),
@@ -180,15 +181,16 @@ fn aggregate_follows_its_interface_to_another_index() {
     }
 }
 
-/// Somebody else has the queues now: what was reserved is void, nothing new is, until the interface is ours again.
+/// Another program has taken over the queues: reservations end, and new ones are refused until the interface is
+/// reported again.
 #[test]
-fn queues_that_are_taken_over_void_reservations() {
+fn queues_taken_over_end_reservations() {
     let mut router = router();
     let path = router.path(path(None));
     router.resv(&path, &[flow(2)]);
     let ours = router.node.interfaces().by_id(ETH2).cloned().expect("it is there");
     let outcomes = router.host(HostUpdate::QueuesTaken(ETH2));
-    let error = resv_err(&outcomes).expect("the receiver is told");
+    let error = resv_err(&outcomes).expect("the receiver gets a ResvErr");
     assert_eq!((error.code, error.value), (ErrorCode::TrafficControlSystemError, 16));
     assert!(kinds(&outcomes).iter().any(|(kind, _)| *kind == "ResvTear"), "{outcomes:?}");
     assert_eq!(router.held("eth2"), Some(Rate::ZERO));
@@ -199,9 +201,10 @@ fn queues_that_are_taken_over_void_reservations() {
     assert_eq!(router.held("eth2"), Some(Rate::from_mbps(2)));
 }
 
-/// Traffic control cannot do what the ledger granted: the system's number goes to the receiver, and nothing is held.
+/// Traffic control refuses a claim that the ledger granted: the receiver gets the system's error number, and nothing
+/// stays reserved.
 #[test]
-fn what_traffic_control_refuses_is_given_back() {
+fn refusal_by_traffic_control_releases_the_reservation() {
     let (mut router, outcomes) = reserved();
     let claim = installed(&outcomes)[0].claim;
     let outcomes = router.host(HostUpdate::TrafficControlRefused { claim, errno: 12 });
@@ -213,9 +216,9 @@ fn what_traffic_control_refuses_is_given_back() {
     assert_eq!(again, [], "nobody holds it any more");
 }
 
-/// The rows that people see.
+/// Rows of listings.
 #[test]
-fn state_is_shown_in_rows() {
+fn listings_show_sessions_reservations_and_links() {
     let (router, _) = reserved();
     let (node, now) = (&router.node, router.now);
     let sessions: Vec<_> = node.session_rows(now).collect();
@@ -256,10 +259,10 @@ fn state_is_shown_in_rows() {
     assert_eq!(counted("resv").map(|(.., count)| count), Some(1));
 }
 
-/// Preemption that is switched on while the node runs reaches the ledger: what was reserved before has the lowest priority,
-/// and makes room.
+/// Preemption enabled at run time applies to the ledger: earlier reservations have the lowest priority and are
+/// preempted.
 #[test]
-fn preemption_may_begin_later() {
+fn preemption_enabled_by_reload_applies_to_old_reservations() {
     let (mut router, _) = reserved();
     let important = FilterSpec { source: ip("10.0.0.2"), ..template() };
     let mut path = path(None);

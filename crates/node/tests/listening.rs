@@ -1,4 +1,4 @@
-//! Receivers that answer by policy.
+//! Receivers that answer by a policy.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn listen(ask: Ask) -> Input<'static> {
     Input::Command(Command::Listen(listen))
 }
 
-/// What the one Resv among what was sent asks for.
+/// Returns the flowspec of the single sent Resv.
 fn asked(outcomes: &[Outcome]) -> Option<FlowSpec> {
     sent(outcomes).iter().find_map(|(_, body)| match body {
         Body::Resv(resv) => match resv.flows {
@@ -40,7 +40,7 @@ fn no_answer(outcomes: &[Outcome]) -> Option<Unanswerable> {
     })
 }
 
-/// An ADSPEC after one hop of 10 Mbit/s with this MTU.
+/// Returns an ADSPEC after one hop of 10 Mbit/s with this MTU.
 fn after_one_hop(mtu: u32) -> Vec<u8> {
     let own = adspec();
     let advertised = Adspec::parse(&own).expect("our own").advertise(&HopCharacteristics {
@@ -62,9 +62,9 @@ fn after_one_hop(mtu: u32) -> Vec<u8> {
     body
 }
 
-/// Controlled load for just what the sender announces, with packets that the path can carry, and a confirmation.
+/// Controlled load for the announced traffic, with packets that fit the path, and a confirmation.
 #[test]
-fn a_listener_asks_for_what_is_announced() {
+fn listener_requests_the_announced_traffic() {
     let mut host = receiver();
     assert_eq!(host.handle(listen(Ask::ControlledLoad)), []);
     let adspec = after_one_hop(1_400);
@@ -77,9 +77,9 @@ fn a_listener_asks_for_what_is_announced() {
     assert_eq!(host.path(path(Some(&adspec))), [], "a refresh is no news");
 }
 
-/// A sender that changes is answered anew, and one that was there before anybody listened is answered at once.
+/// A changed sender is answered again, and an earlier sender immediately.
 #[test]
-fn a_listener_answers_changes_and_early_senders() {
+fn listener_answers_changed_and_earlier_senders() {
     let mut host = receiver();
     host.path(path(None));
     let outcomes = host.handle(listen(Ask::ControlledLoad));
@@ -89,9 +89,9 @@ fn a_listener_answers_changes_and_early_senders() {
     assert_eq!(asked(&host.path(more)), Some(FlowSpec::ControlledLoad(tspec(3))));
 }
 
-/// A fixed rate, whatever the sender announces; a peak rate below it is lifted, for it would make no sense.
+/// A fixed rate for any announced traffic. A lower peak rate is raised to it, because it would be invalid.
 #[test]
-fn a_listener_can_ask_for_a_rate() {
+fn listener_with_rate_requests_that_rate() {
     let mut host = receiver();
     host.handle(listen(Ask::Rate(Rate::from_mbps(4))));
     let mut path = path(None);
@@ -100,9 +100,9 @@ fn a_listener_can_ask_for_a_rate() {
     assert_eq!(asked(&host.path(path)), Some(FlowSpec::ControlledLoad(expected)));
 }
 
-/// RFC 2212: the rate that keeps the delay below the bound, from the path's error terms.
+/// RFC 2212: the rate for the delay bound, from the path's error terms.
 #[test]
-fn a_listener_can_ask_for_a_delay() {
+fn listener_with_delay_bound_requests_sufficient_rate() {
     let mut host = receiver();
     host.handle(listen(Ask::Delay(Duration::from_millis(10))));
     let adspec = after_one_hop(1_500);
@@ -114,9 +114,9 @@ fn a_listener_can_ask_for_a_delay() {
     assert!((rspec.rate - 4_500.0 / 0.008_8).abs() < 1.0, "{}", rspec.rate);
 }
 
-/// Where there is no answer, nothing is asked for, and it is said why.
+/// Without an answer no reservation is requested, and the reason is reported.
 #[test]
-fn a_listener_says_why_it_does_not_answer() {
+fn listener_without_answer_reports_the_reason() {
     let (usual, narrow) = (after_one_hop(1_500), after_one_hop(99));
     let hopeless = Ask::Delay(Duration::from_millis(1));
     let patient = Ask::Delay(Duration::from_millis(10));
@@ -134,9 +134,9 @@ fn a_listener_says_why_it_does_not_answer() {
     }
 }
 
-/// An application has one session; asking for another one leaves the answers of the first as they were.
+/// An application has one session; a rejected second one does not affect the answers of the first.
 #[test]
-fn a_listener_that_is_rejected_answers_nobody() {
+fn rejected_listener_answers_no_sender() {
     let mut host = receiver();
     host.handle(listen(Ask::ControlledLoad));
     let other = Listen {
@@ -164,7 +164,7 @@ fn a_listener_that_is_rejected_answers_nobody() {
 
 /// Release ends the reservation and the answers.
 #[test]
-fn a_listener_that_is_released_answers_nobody() {
+fn released_listener_answers_no_sender() {
     let mut host = receiver();
     host.handle(listen(Ask::ControlledLoad));
     host.path(path(None));
@@ -177,7 +177,7 @@ fn a_listener_that_is_released_answers_nobody() {
     assert_eq!(asked(&host.path(quiet)), None);
 }
 
-/// A Path of the stream that this port of the usual host sends.
+/// Returns the Path of the stream with this source port.
 fn stream(port: u16, mbps: u32) -> Path<'static> {
     let mut stream = path(None);
     stream.sender.template.selector = SourceSelector::Port(port);
@@ -185,8 +185,8 @@ fn stream(port: u16, mbps: u32) -> Path<'static> {
     stream
 }
 
-/// The ports of those who share what the last Resv among what was sent asks for, and how much that is. (One that a new
-/// sender falls under goes out first, as it stands.)
+/// Returns the ports of the senders in the last sent Resv, and its flowspec. (An existing Resv that covers a new sender
+/// is sent first, unchanged.)
 fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
     let port = |filter: FilterSpec| match filter.selector {
         SourceSelector::Port(port) => port,
@@ -204,10 +204,10 @@ fn shared(outcomes: &[Outcome]) -> Option<(Vec<u16>, FlowSpec)> {
     })
 }
 
-/// SE: every sender that is heard joins the one reservation, which is as large as the largest of them needs; one that
-/// goes makes it smaller again. WF: the same without their names.
+/// SE: each sender joins the single reservation, which is as large as the largest demand; a removed sender makes it
+/// smaller. WF: the same without senders' names.
 #[test]
-fn senders_share_what_a_listener_asks_for() {
+fn senders_share_the_reservation_of_a_listener() {
     for (style, names) in [(Style::SharedExplicit, true), (Style::Wildcard, false)] {
         let mut host = receiver();
         let listen = Listen { style, ..Listen::new(APPLICATION, session()) };
@@ -221,9 +221,9 @@ fn senders_share_what_a_listener_asks_for() {
     }
 }
 
-/// Senders that were not asked for get nothing, in either style; an address alone stands for all its streams.
+/// Senders that are not named get no answer, in either style; an address alone names all its streams.
 #[test]
-fn a_listener_may_name_its_senders() {
+fn listener_with_named_senders_answers_only_these() {
     let name = |address: &str, port| SenderName { address: ip(address), port, flow_label: None };
     for style in [Style::FixedFilter, Style::SharedExplicit] {
         for (senders, answered) in [
@@ -245,7 +245,7 @@ fn a_listener_may_name_its_senders() {
 }
 
 proptest! {
-    /// Whatever a sender announces and a path advertises: an answer makes sense, and keeps its delay.
+    /// For any announced traffic and path, an answer is valid and keeps its delay bound.
     #[test]
     fn answers_make_sense(
         rate in 1.0..1e9_f32,

@@ -15,7 +15,7 @@ use earmark_nsis::gist::{DropReason, Installation};
 use earmark_nsis::nslp::{Attributes, SendFailure, SendMessage};
 use earmark_wire::gist::iana::subcode;
 use earmark_wire::gist::{
-    Body, Continuation, Data, Error, ErrorCode, ErrorObject, Extensions, Info, Infos, Message,
+    Body, Continuation, Data, Error, ErrorCode, ErrorData, Extensions, Info, Infos, Message,
     MessageType, Mode, Mri, NetworkLayerInformation, Query, Response, emit_magic,
 };
 use earmark_wire::udp;
@@ -325,7 +325,8 @@ fn malformed_messages_get_specific_errors() {
         assert_eq!(give(change), (code, subcode));
     }
     let before = network.seen.len();
-    let error = ErrorObject::about(&whole, Mode::D, ErrorCode::NoRoutingState, 0).expect("one");
+    let error =
+        ErrorData::error_data_about(&whole, Mode::D, ErrorCode::NoRoutingState, 0).expect("one");
     let mut error =
         of(Body::Error(Error { nat_traversal: None, nli: Some(nli("10.0.0.1")), error }));
     error.nslpid = 0;
@@ -379,7 +380,8 @@ fn only_the_peer_changes_a_session() {
     let original = of(Body::Data(data));
     let mut octets = vec![0; original.buffer_len()];
     original.emit(&mut octets).expect("a message");
-    let error = ErrorObject::about(&octets, Mode::D, ErrorCode::NoRoutingState, 0).expect("one");
+    let error =
+        ErrorData::error_data_about(&octets, Mode::D, ErrorCode::NoRoutingState, 0).expect("one");
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.9")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
     let before = network.seen.len();
@@ -422,8 +424,9 @@ fn mtu_error_moves_messages_to_an_association() {
     apps[0].send(mri, session(1), b"one.");
     network.run(SECOND);
     let data = network.sent(0, MessageType::Confirm)[0].packet.octets[12..].to_vec();
-    let error = ErrorObject::about(&data, Mode::D, ErrorCode::MessageTooLarge, 0).expect("one");
-    let error = ErrorObject { infos: Infos::Few([Some(Info::Mtu(600)), None]), ..error };
+    let error =
+        ErrorData::error_data_about(&data, Mode::D, ErrorCode::MessageTooLarge, 0).expect("one");
+    let error = ErrorData { infos: Infos::Few([Some(Info::Mtu(600)), None]), ..error };
     let error = Error { nat_traversal: None, nli: Some(nli("10.0.0.2")), error };
     let error = Message { nslpid: 0, ..of(Body::Error(error)) };
     network.inject(0, 1, packet("10.0.0.2", address("10.0.0.1"), 64, &error));

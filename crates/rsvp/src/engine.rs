@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use earmark_core::admission::Displaced;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Interface, Time};
-use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, Salvage};
+use earmark_wire::rsvp::{Body, ErrorKind, Message, MessageType, ParseError, PartialMessage};
 
 use crate::api::{Command, Event};
 use crate::counters::DropReason;
@@ -220,7 +220,7 @@ impl Rsvp {
     ) {
         // A hop-by-hop message to another node is for that node to check.
         let hop_by_hop = matches!(
-            Salvage::scan(datagram.payload).message_type,
+            PartialMessage::scan(datagram.payload).message_type,
             MessageType::Resv | MessageType::PathErr | MessageType::ResvErr | MessageType::ResvTear
         );
         if !takes_part || (hop_by_hop && is_for_other_node(cx.context, datagram.destination)) {

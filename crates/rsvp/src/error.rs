@@ -10,7 +10,8 @@ use earmark_wire::intserv::{FlowSpec, SenderTspec};
 use earmark_wire::rsvp::iana::TrafficControlError;
 use earmark_wire::rsvp::{
     Body, Carried, ErrorCode, ErrorSpec, FilterSpec, FixedFilterFlow, FlowDescriptors, List,
-    MessageType, Path, PathErr, Resv, ResvErr, RsvpHop, Salvage, SenderTemplate, Session, Style,
+    MessageType, PartialMessage, Path, PathErr, Resv, ResvErr, RsvpHop, SenderTemplate, Session,
+    Style,
 };
 
 use crate::api::{Application, Event, Filters};
@@ -411,7 +412,7 @@ impl Rsvp {
         code: ErrorCode,
         value: u16,
     ) {
-        let salvage = Salvage::scan(datagram.payload);
+        let salvage = PartialMessage::scan(datagram.payload);
         let (Some(session), Some(hop)) = (salvage.session, salvage.hop) else { return };
         if !crate::path::is_neighbor(cx.context, hop.address) {
             return;
@@ -445,11 +446,11 @@ impl Rsvp {
         outgoing: InterfaceId,
         to: RsvpHop,
         fault: &ResvFault,
-        salvage: &Salvage<'_>,
+        salvage: &PartialMessage<'_>,
     ) {
         let Some(error) = self.local_spec(cx, outgoing, to.address, fault) else { return };
         let hop = RsvpHop { address: error.node, lih: self.lih(outgoing) };
-        let mut answer = [0; Salvage::MAX_ANSWER];
+        let mut answer = [0; PartialMessage::MAX_ANSWER];
         let how = self.to_neighbor(outgoing, error.node, to.address);
         if let Ok(Some(length)) = salvage.emit_resv_err(&hop, &error, how.ttl, &mut answer) {
             cx.out.send(how, length).copy_from_slice(&answer[..length]);

@@ -11,7 +11,7 @@ use earmark_rsvp::diagnostics::Settings;
 use earmark_rsvp::{Config, DropReason, Event};
 use earmark_wire::rsvp::{
     Body, Carried, DiagResponse, Diagnosis, Diagnostic, FilterSpec, List, Message, Object, Route,
-    RsvpHop, Selected, Session, SourceSelector, objects_of,
+    RsvpHop, Selected, Session, SourceSelector, objects_in,
 };
 use proptest::prelude::*;
 
@@ -121,7 +121,7 @@ fn dreq_at_router_is_forwarded_with_response() {
     };
     assert_eq!(DiagResponse { objects: &[], ..responses_sent[1] }, expected);
     let classes: Vec<u8> =
-        objects_of(responses_sent[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
+        objects_in(responses_sent[1].objects).map(|o| o.expect("whole").raw.class_num()).collect();
     assert_eq!(classes, [12, 8, 9, 10], "SENDER_TSPEC, STYLE, FLOWSPEC, FILTER_SPEC");
 }
 
@@ -142,7 +142,7 @@ fn dreq_with_diag_select_gets_selected_objects() {
     assert_eq!(onward.select, request.select);
     let responses_sent = onward.responses.iter().last().expect("its own");
     let objects: Vec<Object<'_>> =
-        objects_of(responses_sent.objects).map(|o| o.expect("whole").object).collect();
+        objects_in(responses_sent.objects).map(|o| o.expect("whole").object).collect();
     let hop = RsvpHop { address: ip(UPSTREAM), lih: 77 };
     assert_eq!(objects, [Object::RsvpHop(hop), Object::SenderTemplate(template())]);
 }
@@ -193,7 +193,7 @@ fn dreq_over_hop_without_rsvp_reports_distance() {
     let (_, onward) = one(&outcomes);
     let own = onward.responses.iter().last().expect("its own");
     assert_eq!((own.ip_hops, own.outgoing), (4, ip("0.0.0.0")));
-    assert!(objects_of(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
+    assert!(objects_in(own.objects).all(|o| o.expect("whole").raw.class_num() == 12));
 }
 
 /// If the message would become too long, the responses are returned first; if even that is too long, ROUTE is dropped.
@@ -302,7 +302,7 @@ fn fresh_dreq_is_forwarded_to_last_hop() {
     let outcomes = bench.receive(ETH1, Body::Dreq(Diagnosis { diagnostic, hop, ..request }));
     let own = one(&outcomes).1.responses.iter().last().expect("its own");
     assert_eq!(own.outgoing, ip("10.0.2.1"));
-    assert!(objects_of(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
+    assert!(objects_in(own.objects).any(|o| o.expect("whole").raw.class_num() == 9));
 }
 
 /// DREPs are not sent to addresses other than unicast, nor beyond the route, nor to nodes without a request.

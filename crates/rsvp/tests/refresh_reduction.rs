@@ -11,8 +11,8 @@ use earmark_core::{Input, MulticastRoute};
 use earmark_rsvp::{Config, DropReason, Event, HelloTiming, Liveness};
 use earmark_wire::rsvp::{
     AcknowledgementKind, Body, Bundle, Hello, HelloKind, List, Message, MessageId,
-    MulticastRefresh, Path, RefreshList, RefreshNames, Resv, Session, SourceRefresh,
-    SourceSelector, Srefresh,
+    MulticastRefresh, Path, RefreshIds, RefreshList, Resv, Session, SourceRefresh, SourceSelector,
+    Srefresh,
 };
 use message_ids::*;
 
@@ -85,7 +85,7 @@ fn unacknowledged_path_is_retransmitted() {
         let Body::Srefresh(srefresh) = message.body else { panic!("{:?}", message.body) };
         assert_eq!((how.destination, how.router_alert), (ip(DOWNSTREAM), false));
         let list = srefresh.lists.iter().next().expect("a list");
-        assert_eq!(list.names, RefreshNames::Messages(List::Items(&[id.expect("named").id])));
+        assert_eq!(list.ids, RefreshIds::Messages(List::Items(&[id.expect("named").id])));
     }
 }
 
@@ -234,8 +234,8 @@ fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
         });
     }
     let sources = [SourceRefresh { id: 1, source: near }, SourceRefresh { id: 2, source: far }];
-    let names = RefreshNames::Sources(List::Items(&sources));
-    let lists = [RefreshList { epoch: EPOCH, names }];
+    let names = RefreshIds::Sources(List::Items(&sources));
+    let lists = [RefreshList { epoch: EPOCH, ids: names }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
     router.receive_octets(ETH1, group, 64, &bytes(&capable_message(body, None)));
     let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(1))];
@@ -243,7 +243,7 @@ fn unknown_multicast_message_id_gets_nack_on_its_path_only() {
 
     let item = |id, source| MulticastRefresh { id, source, destination: group };
     let items = [item(3, near), item(4, far)];
-    let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Multicast(List::Items(&items)) }];
+    let lists = [RefreshList { epoch: EPOCH, ids: RefreshIds::Multicast(List::Items(&items)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
     receive(&mut router, ETH1, &capable_message(body, None));
     let expected = [acknowledgement(AcknowledgementKind::Nack, message_id(3))];

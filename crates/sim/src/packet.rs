@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use earmark_node::RSVP_E2E_IGNORE;
 use earmark_wire::boomerang::iana::MAGIC;
-use earmark_wire::icmp::{self, Echo, Ends, Kind};
+use earmark_wire::icmp::{self, Echo, Kind, PseudoHeader};
 use earmark_wire::rtcp::PacketType;
 use earmark_wire::{udp, yessir};
 
@@ -79,7 +79,7 @@ impl Packet {
             }
             UDP => match udp::Packet::parse(octets) {
                 Ok(packet) if packet.destination_port == earmark_nsis::PORT => MessageKind::Gist,
-                Ok(packet) if yessir::is_carried(packet.payload) => MessageKind::Yessir,
+                Ok(packet) if yessir::has_message(packet.payload) => MessageKind::Yessir,
                 Ok(packet) if begins_with_a_report(packet.payload) => MessageKind::SenderReport,
                 _ => MessageKind::Foreign,
             },
@@ -90,13 +90,13 @@ impl Packet {
     /// What a host answers to a ping, whatever is in it.
     pub(crate) fn echo(&self) -> Option<Packet> {
         let Body::Signalling(octets) = &self.body else { return None };
-        let ends = Ends::of(self.source, self.destination)?;
+        let ends = PseudoHeader::of(self.source, self.destination)?;
         if self.protocol != ends.protocol() || Echo::parse(octets, ends).ok()?.kind != Kind::Request
         {
             return None;
         }
         let mut reply = octets.clone();
-        icmp::turn_round(&mut reply, ends);
+        icmp::make_reply(&mut reply, ends);
         // The router-alert option is not copied.
         let header = if self.source.is_ipv4() { 20 } else { 40 };
         Some(Packet {

@@ -1,30 +1,30 @@
 //! The Internet checksum (RFC 1071), eight octets at a time.
 //!
 //! The one's complement sum does not depend on the byte order in which it is formed (RFC 1071 section 2 B), and carries
-//! may be folded in late; so whole machine words are added and only the result is brought into network order.
+//! may be folded in late. Whole machine words are therefore added, and only the result is converted to network order.
 
-/// The one's complement sum of `octets` taken as 16-bit big-endian words; an odd last octet is padded with zero.
+/// Returns the one's complement sum of `octets` as 16-bit big-endian words. An odd last octet is padded with zero.
 ///
-/// Over octets that contain a right checksum it is `0xffff`.
+/// The sum over octets that contain a valid checksum is `0xffff`.
 #[inline]
 pub fn sum(octets: &[u8]) -> u16 {
     fold(wide_sum(octets))
 }
 
-/// The checksum to be written over `octets`, whose checksum field holds zero: the complement of their [`sum`].
+/// Returns the checksum of `octets` whose checksum field is zero: the complement of their [`sum`].
 #[inline]
 pub fn checksum(octets: &[u8]) -> u16 {
     !sum(octets)
 }
 
-/// [`sum`] of whole words. Where their number is known when this is compiled, it is one addition each.
+/// Returns the [`sum`] of whole words. With a length known at compile time it compiles to one addition per word.
 #[inline]
 pub(crate) fn sum_of_words(words: &[[u8; 8]]) -> u16 {
     fold(add_words(0, words))
 }
 
-/// A sum in words of the machine, for [`fold`]. Sums of parts that begin an even number of octets apart may be
-/// [added](add).
+/// Returns the sum of `octets` in machine words, for [`fold`]. Sums of parts whose offsets differ by an even number can
+/// be [added](add).
 #[inline]
 pub(crate) fn wide_sum(octets: &[u8]) -> u64 {
     let (blocks, rest) = octets.as_chunks::<32>();
@@ -47,7 +47,7 @@ pub(crate) fn wide_sum(octets: &[u8]) -> u64 {
     }
 }
 
-/// The 16-bit sum that a wide one stands for.
+/// Folds a wide sum to 16 bits.
 #[inline]
 pub(crate) fn fold(total: u64) -> u16 {
     let total = (total & 0xffff_ffff) + (total >> 32);
@@ -56,14 +56,14 @@ pub(crate) fn fold(total: u64) -> u16 {
     u16::from_be(((total & 0xffff) + (total >> 16)) as u16) // below 2^16 after the last fold
 }
 
-/// One's complement addition: the carry comes in again at the low end.
+/// One's complement addition: the carry is added at the low end.
 #[inline]
 pub(crate) fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u64::from(carry)
 }
 
-/// Adds whole machine words. Each carry goes into the next addition, the last one comes in again at the low end.
+/// Adds whole machine words. Each carry goes into the next addition; the last one is added at the low end.
 #[inline]
 fn add_words(total: u64, words: &[[u8; 8]]) -> u64 {
     let (mut total, mut carry) = (total, false);
@@ -73,22 +73,21 @@ fn add_words(total: u64, words: &[[u8; 8]]) -> u64 {
     add(total, u64::from(carry))
 }
 
-/// What a checksum changes by when octets that it covers do, so that it need not be computed anew (RFC 1624).
+/// Incremental update of a checksum after changes of the octets that it covers (RFC 1624).
 ///
-/// A message that is edited in transit keeps a wrong checksum wrong: whoever damaged it stays found out.
+/// A checksum that was wrong before stays wrong, so that edits in transit do not hide damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Difference(u64);
+pub struct IncrementalUpdate(u64);
 
-impl Difference {
-    /// `new` is covered in the place of `old`; either may be empty. Both begin an even number of octets into what the
-    /// checksum covers, and where their lengths differ these differ by an even number, so that nothing behind them
-    /// changes its place in a word.
+impl IncrementalUpdate {
+    /// Records that `new` replaces `old`; either may be empty. Both begin at an even offset of the covered octets.
+    /// The lengths differ by an even number, so that the octets behind them keep their position within a word.
     #[inline]
     pub fn replace(&mut self, old: &[u8], new: &[u8]) {
         self.0 = add(self.0, add(!wide_sum(old), wide_sum(new)));
     }
 
-    /// The checksum after the changes, where `checksum` was right, or wrong, before: equation 3 of RFC 1624.
+    /// Returns the updated checksum (RFC 1624, equation 3). It is valid if and only if `checksum` was.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
         !fold(add(self.0, u64::from((!checksum).to_be())))
@@ -101,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, word for word: what the fast sum must agree with.
+    /// The definition of the sum, as a reference for the fast implementation.
     fn slow_sum(octets: &[u8]) -> u16 {
         let mut total: u32 = 0;
         for pair in octets.chunks(2) {
@@ -113,25 +112,25 @@ mod tests {
 
     /// The worked example of RFC 1071 section 3.
     #[test]
-    fn the_example_of_the_rfc() {
+    fn example_of_rfc_1071_is_reproduced() {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[]), 0);
         assert_eq!(checksum(&[0xff; 64]), 0);
     }
 
-    /// The example of RFC 1624 section 4, where the older equation gives another answer.
+    /// The example of RFC 1624 section 4, for which the older equation gives a wrong result.
     #[test]
-    fn the_example_of_the_update() {
-        let mut difference = Difference::default();
+    fn example_of_rfc_1624_is_reproduced() {
+        let mut difference = IncrementalUpdate::default();
         difference.replace(&[0x55, 0x55], &[0x32, 0x85]);
         assert_eq!(difference.apply(0xdd2f), 0x0000);
-        assert_eq!(Difference::default().apply(0x1234), 0x1234);
+        assert_eq!(IncrementalUpdate::default().apply(0x1234), 0x1234);
     }
 
     proptest! {
-        /// Changing, inserting and taking out octets gives the checksum that the new octets have.
+        /// The updated checksum equals the computed one after octets are changed, inserted and removed.
         #[test]
-        fn an_update_gives_what_computing_anew_does(
+        fn updated_checksum_equals_computed_one(
             before in proptest::collection::vec(any::<u8>(), 2..40),
             old in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
             new in proptest::collection::vec(any::<[u8; 2]>(), 0..20),
@@ -140,25 +139,25 @@ mod tests {
             let before = &before[..before.len() & !1];
             let (old, new) = (old.as_flattened(), new.as_flattened());
             let checked = checksum(&[before, old, &after].concat());
-            let mut difference = Difference::default();
+            let mut difference = IncrementalUpdate::default();
             difference.replace(old, new);
             let expected = checksum(&[before, new, &after].concat());
             let updated = difference.apply(checked);
-            // Zero has two forms in one's complement.
+            // Zero has two representations in one's complement.
             prop_assert!(updated == expected || (updated ^ expected) == 0xffff && updated.min(expected) == 0);
         }
 
         #[test]
-        fn agrees_with_the_definition(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn fast_sum_equals_definition(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert_eq!(sum(&octets), slow_sum(&octets));
         }
 
         #[test]
-        fn a_right_checksum_gives_all_ones(mut octets in proptest::collection::vec(any::<u8>(), 4..99)) {
+        fn valid_checksum_sums_to_all_ones(mut octets in proptest::collection::vec(any::<u8>(), 4..99)) {
             octets[2..4].fill(0);
             let check = checksum(&octets);
             octets[2..4].copy_from_slice(&check.to_be_bytes());
-            // Without any one bit in the rest the sum is zero, which is the same number in one's complement.
+            // If no other bit is set, the sum is zero, which is the same number in one's complement.
             prop_assert!(matches!(sum(&octets), 0xffff | 0));
         }
     }

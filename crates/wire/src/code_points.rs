@@ -1,6 +1,6 @@
-//! The one form that all enums of assigned numbers have: names, the numbers behind them, and room for those unknown.
+//! The common form of all enums of assigned numbers: named values, and a variant for unknown ones.
 
-/// Declares an enum of assigned numbers with `Unknown(n)` and the conversions both ways.
+/// Declares an enum of assigned numbers with `Unknown(n)` and conversions in both directions.
 macro_rules! code_points {
     (
         $(#[$attribute:meta])*
@@ -14,12 +14,12 @@ macro_rules! code_points {
         )]
         pub enum $name {
             $(#[doc = concat!($text, " (", $code, ").")] $variant,)*
-            /// A number that this program has no name for.
+            /// A number without a name here.
             Unknown($number),
         }
 
         impl $name {
-            /// What the number means.
+            /// Returns the meaning of a number.
             #[inline]
             pub const fn from_code(code: $number) -> Self {
                 match code {
@@ -28,7 +28,7 @@ macro_rules! code_points {
                 }
             }
 
-            /// The number on the wire.
+            /// Returns the number.
             #[inline]
             pub const fn code(self) -> $number {
                 match self {
@@ -37,7 +37,7 @@ macro_rules! code_points {
                 }
             }
 
-            /// The name that the standard gives it; `unknown` where it gives none.
+            /// Returns the name in the standard, or `unknown`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*

@@ -1,8 +1,8 @@
 //! The integrated-services objects of RFC 2210, which RSVP and YESSIR carry: traffic and service specifications.
 //!
-//! Parsing looks at the frame only. Values that make no sense (NaN, a peak rate below the token rate) parse all the same
-//! and are found by `validate`, because RFC 2205 answers them for each flow descriptor with a traffic-control error
-//! (appendix B, code 21), while a broken frame condemns the message.
+//! Parsing checks the frame only. `validate` checks the values (NaN, a peak rate below the token rate): RFC 2205
+//! answers invalid values for each flow descriptor with a traffic-control error (appendix B, code 21), while a broken
+//! frame makes the whole message invalid.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,8 @@ use iana::{Parameter, Service};
 
 /// A token bucket with peak rate (RFC 2210 section 3.1, parameter 127).
 ///
-/// Values are kept exactly as they stood on the wire, so NaN, infinities and negative numbers may occur here;
-/// [`TokenBucket::validate`] judges them. Two are equal when their bits are.
+/// Values are kept exactly as received, so that NaN, infinities and negative numbers may occur;
+/// [`TokenBucket::validate`] checks them. Equality compares bits.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TokenBucket {
     /// Token rate r, octets per second.
@@ -33,7 +33,7 @@ pub struct TokenBucket {
     /// Bucket depth b, octets.
     #[serde(with = "exact")]
     pub depth: f32,
-    /// Peak rate p, octets per second; positive infinity where it is not known.
+    /// Peak rate p, octets per second; positive infinity if unknown.
     #[serde(with = "exact")]
     pub peak: f32,
     /// Minimum policed unit m, octets.
@@ -42,10 +42,10 @@ pub struct TokenBucket {
     pub max_packet_size: u32,
 }
 
-/// What a sender's traffic looks like (SENDER_TSPEC, RFC 2210 section 3.1).
+/// Traffic specification of a sender (SENDER_TSPEC, RFC 2210 section 3.1).
 pub type SenderTspec = TokenBucket;
 
-/// The guaranteed-service half of a reservation (RFC 2210 section 3.2, parameter 130). Two are equal when their bits are.
+/// The guaranteed-service part of a reservation (RFC 2210 section 3.2, parameter 130). Equality compares bits.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Rspec {
     /// Reserved rate R, octets per second.
@@ -55,7 +55,7 @@ pub struct Rspec {
     pub slack_us: u32,
 }
 
-/// What a receiver asks for (FLOWSPEC, RFC 2210 section 3.2).
+/// A receiver's request (FLOWSPEC, RFC 2210 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowSpec {
     /// Controlled load (RFC 2211, service 5).
@@ -64,31 +64,31 @@ pub enum FlowSpec {
     Guaranteed(TokenBucket, Rspec),
 }
 
-/// A value that the frame allows and the service does not.
+/// Values that the frame allows and the service does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ValueError {
-    /// r (RFC 2215 section 3.6).
+    /// Invalid token rate r (RFC 2215 section 3.6).
     #[error("token rate r must be a finite number above zero")]
     TokenRate,
-    /// b (RFC 2215 section 3.6).
+    /// Invalid bucket depth b (RFC 2215 section 3.6).
     #[error("bucket depth b must be a finite number above zero")]
     BucketDepth,
-    /// p (RFC 2215 section 3.6).
+    /// Invalid peak rate p (RFC 2215 section 3.6).
     #[error("peak rate p must be a number above zero or positive infinity")]
     PeakRate,
-    /// p < r (RFC 2210 section 3.2.1).
+    /// Peak rate below the token rate, p < r (RFC 2210 section 3.2.1).
     #[error("peak rate p must not be below token rate r")]
     PeakBelowTokenRate,
-    /// m (RFC 2210 section 3.1).
+    /// Invalid minimum policed unit m (RFC 2210 section 3.1).
     #[error("minimum policed unit m must not be zero")]
     MinPolicedUnit,
-    /// M < m (RFC 2215 section 3.6).
+    /// Maximum packet size below the minimum policed unit, M < m (RFC 2215 section 3.6).
     #[error("maximum packet size M must not be below minimum policed unit m")]
     MaxPacketSize,
-    /// R (RFC 2212, "Invocation Information").
+    /// Invalid reserved rate R (RFC 2212, "Invocation Information").
     #[error("reserved rate R must be a finite number, not below token rate r")]
     ReservedRate,
-    /// Bandwidth in an ADSPEC (RFC 2215 section 3.3).
+    /// Invalid bandwidth in an ADSPEC (RFC 2215 section 3.3).
     #[error("path bandwidth must be a finite number, zero or above")]
     PathBandwidth,
 }
@@ -108,13 +108,13 @@ impl TokenBucket {
     /// The frame is not the one of RFC 2210 section 3.1.
     #[inline]
     pub fn parse(body: &[u8]) -> Result<SenderTspec, FormatError> {
-        match lone_bucket(Service::General, body) {
+        match token_bucket_only(Service::General, body) {
             Some(bucket) => Ok(bucket),
             None => TokenBucket::parse_any(body),
         }
     }
 
-    /// Header by header.
+    /// Parses any form, header by header.
     fn parse_any(body: &[u8]) -> Result<SenderTspec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;
@@ -127,7 +127,7 @@ impl TokenBucket {
         Ok(bucket)
     }
 
-    /// Writes the body of a SENDER_TSPEC object, [`TokenBucket::BODY_LEN`] octets; says how many.
+    /// Writes the body of a SENDER_TSPEC object, [`TokenBucket::BODY_LEN`] octets; returns the length.
     ///
     /// # Errors
     /// The buffer is too short.
@@ -139,16 +139,16 @@ impl TokenBucket {
 
     #[inline]
     pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
-        let [message, service, parameter] = LONE_BUCKET;
-        let service = of_service(service, Service::General);
+        let [message, service, parameter] = BUCKET_HEADERS;
+        let service = with_service(service, Service::General);
         let [r, b, p, m, max] = self.bits();
         writer.put_numbers([message, service, parameter, r, b, p, m, max])
     }
 
-    /// Whether the values make sense (RFC 2215 section 3.6).
+    /// Checks the values (RFC 2215 section 3.6).
     ///
     /// # Errors
-    /// The first value that does not.
+    /// The first invalid value.
     pub fn validate(&self) -> Result<(), ValueError> {
         let positive = |value: f32| value.is_finite() && value > 0.0;
         if !positive(self.rate) {
@@ -225,19 +225,19 @@ impl PartialEq for Rspec {
 impl Eq for Rspec {}
 
 impl FlowSpec {
-    /// Reads the body of a FLOWSPEC object.
+    /// Parses the body of a FLOWSPEC object.
     ///
     /// # Errors
-    /// The frame is not one of RFC 2210 section 3.2; [`FormatProblem::UnknownService`] where it asks for another service.
+    /// The frame is not one of RFC 2210 section 3.2; [`FormatProblem::UnknownService`] for any other service.
     #[inline]
     pub fn parse(body: &[u8]) -> Result<FlowSpec, FormatError> {
-        match lone_bucket(Service::ControlledLoad, body) {
+        match token_bucket_only(Service::ControlledLoad, body) {
             Some(bucket) => Ok(FlowSpec::ControlledLoad(bucket)),
             None => FlowSpec::parse_any(body),
         }
     }
 
-    /// Header by header.
+    /// Parses any form, header by header.
     fn parse_any(body: &[u8]) -> Result<FlowSpec, FormatError> {
         let mut message = Reader::message(body)?;
         let start = message;
@@ -259,7 +259,7 @@ impl FlowSpec {
         Ok(flowspec)
     }
 
-    /// Length of its body, octets.
+    /// Length of the body, octets.
     #[inline]
     pub const fn buffer_len(&self) -> usize {
         match self {
@@ -268,7 +268,7 @@ impl FlowSpec {
         }
     }
 
-    /// Writes the body of a FLOWSPEC object, [`FlowSpec::buffer_len`] octets; says how many.
+    /// Writes the body of a FLOWSPEC object, [`FlowSpec::buffer_len`] octets; returns the length.
     ///
     /// # Errors
     /// The buffer is too short.
@@ -282,8 +282,8 @@ impl FlowSpec {
     pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let (bucket, rspec) = match self {
             FlowSpec::ControlledLoad(bucket) => {
-                let [message, service, parameter] = LONE_BUCKET;
-                let service = of_service(service, Service::ControlledLoad);
+                let [message, service, parameter] = BUCKET_HEADERS;
+                let service = with_service(service, Service::ControlledLoad);
                 let [r, b, p, m, max] = bucket.bits();
                 return writer.put_numbers([message, service, parameter, r, b, p, m, max]);
             }
@@ -298,7 +298,7 @@ impl FlowSpec {
         put_parameter(writer, Parameter::GuaranteedRspec, [r0, r1, r2, r3, s0, s1, s2, s3])
     }
 
-    /// The traffic half.
+    /// Returns the token bucket.
     #[inline]
     pub const fn token_bucket(&self) -> &TokenBucket {
         match self {
@@ -306,10 +306,10 @@ impl FlowSpec {
         }
     }
 
-    /// Whether the values make sense (RFC 2215 section 3.6; RFC 2212: R at least r).
+    /// Checks the values (RFC 2215 section 3.6; RFC 2212: R at least r).
     ///
     /// # Errors
-    /// The first value that does not.
+    /// The first invalid value.
     pub fn validate(&self) -> Result<(), ValueError> {
         self.token_bucket().validate()?;
         match self {
@@ -323,33 +323,35 @@ impl FlowSpec {
     }
 }
 
-/// The headers in front of a token bucket that is all there is, as numbers: message, service without its number, parameter
-/// 127. Each counts the words behind it.
-const LONE_BUCKET: [u32; 3] = [0x0000_0007, 0x0000_0006, 0x7f00_0005];
-/// What counts of each; reserved bits and flags do not.
-const COUNTS: [u32; 3] = [0xf000_ffff, 0xff00_ffff, 0xff00_ffff];
+/// Headers of a body that has only a token bucket, as numbers: message, service without its number, parameter 127. The
+/// lengths count the words behind each header.
+const BUCKET_HEADERS: [u32; 3] = [0x0000_0007, 0x0000_0006, 0x7f00_0005];
+/// Bits of the headers that are compared; reserved bits and flags are not.
+const BUCKET_HEADER_MASKS: [u32; 3] = [0xf000_ffff, 0xff00_ffff, 0xff00_ffff];
 
-/// A header of a service, given one without its number.
-const fn of_service(header: u32, service: Service) -> u32 {
+/// Inserts the service number into a service header.
+const fn with_service(header: u32, service: Service) -> u32 {
     header | (service.code() as u32) << 24
 }
 
-/// The token bucket that is all that `body` says of a service, which is what nearly every TSpec and flowspec says. `None`
-/// where it has another form, or none.
+/// Returns the token bucket of a body that has nothing else for `service`, the form of nearly every TSpec and FLOWSPEC.
+/// `None` if the body has another form or a fault.
 #[inline]
-fn lone_bucket(service: Service, body: &[u8]) -> Option<TokenBucket> {
+fn token_bucket_only(service: Service, body: &[u8]) -> Option<TokenBucket> {
     let (headers, bucket) = body.split_first_chunk::<{ 3 * HEADER }>()?;
-    let [message, of, parameter] = LONE_BUCKET;
-    let expected = [message, of_service(of, service), parameter];
+    let [message, of, parameter] = BUCKET_HEADERS;
+    let expected = [message, with_service(of, service), parameter];
     let mut difference = 0;
-    for ((header, expected), counts) in headers.as_chunks().0.iter().zip(expected).zip(COUNTS) {
+    for ((header, expected), counts) in
+        headers.as_chunks().0.iter().zip(expected).zip(BUCKET_HEADER_MASKS)
+    {
         difference |= (u32::from_be_bytes(*header) ^ expected) & counts;
     }
     let bucket = bucket.try_into().ok()?;
     (difference == 0).then(|| TokenBucket::from_octets(bucket))
 }
 
-/// Nothing may be left behind the last parameter of the one service.
+/// Checks that nothing follows the last parameter of the only service.
 #[inline]
 fn finish(data: Reader<'_>, message: Reader<'_>) -> Result<(), FormatError> {
     if !data.is_empty() {

@@ -1,7 +1,7 @@
 //! The IPv4 header (RFC 791) with the router-alert option (RFC 2113).
 //!
-//! [`Packet`] is a checked view over a packet as a raw socket delivers it or a capture holds it; its accessors cannot
-//! fail. [`Repr`] is a header to be written. Options other than router alert can be read but not written.
+//! [`Packet`] is a checked view of a packet from a raw socket or a capture; its accessors cannot fail. [`Repr`] is a
+//! header to be emitted. Options other than router alert can be parsed but not emitted.
 
 use core::net::Ipv4Addr;
 
@@ -17,30 +17,30 @@ const ROUTER_ALERT_LEN: usize = 4;
 const END_OF_OPTIONS: u8 = 0;
 const NO_OPERATION: u8 = 1;
 
-/// Why octets are not an IPv4 packet; offsets are octets from the start of the header.
+/// Parse errors of an IPv4 packet. Offsets are octets from the start of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeaderError {
-    /// Fewer than 20 octets.
+    /// The packet has fewer than 20 octets.
     #[error("IPv4 header cut off at octet {0}")]
     Truncated(usize),
-    /// Version is not 4.
+    /// The version is not 4.
     #[error("IP version at octet 0 is {0}, not 4")]
     Version(u8),
     /// IHL is below 5 words or leads past the end.
     #[error("IHL at octet 0 says {0} octets, which cannot be")]
     HeaderLength(usize),
-    /// Total Length is below the header's or leads past the end.
+    /// Total Length is below the header length or leads past the end.
     #[error("Total Length at octet 2 says {0} octets, which cannot be")]
     TotalLength(usize),
     /// The header checksum is wrong.
     #[error("wrong header checksum at octet 10")]
     Checksum,
-    /// An option's length is below 2 or leads past the header.
+    /// The length of an option is below 2 or leads past the header.
     #[error("option at octet {0} has a length that cannot be")]
     OptionLength(usize),
 }
 
-/// A packet, checked once.
+/// A checked packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     header: &'a [u8; MIN_HEADER_LEN],
@@ -48,21 +48,21 @@ pub struct Packet<'a> {
     payload: &'a [u8],
 }
 
-/// One option.
+/// An option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Option<'a> {
     /// Option type.
     pub kind: u8,
-    /// What follows type and length.
+    /// Data behind type and length.
     pub data: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Checks everything that can be wrong with a header. Octets behind Total Length (padding of short Ethernet frames)
-    /// do not belong to the packet and are left out.
+    /// Checks the whole header. Octets behind Total Length (padding of short Ethernet frames) are not part of the
+    /// packet.
     ///
     /// # Errors
-    /// The first field that is wrong.
+    /// The first invalid field.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, HeaderError> {
         let (header, _) = octets
@@ -103,25 +103,25 @@ impl<'a> Packet<'a> {
         u16::from_be_bytes([i0, i1])
     }
 
-    /// Whether routers must not fragment it.
+    /// Whether routers must not fragment the packet (DF).
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragmentation() & 0x4000 != 0
     }
 
-    /// Whether more fragments follow.
+    /// Whether more fragments follow (MF).
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragmentation() & 0x2000 != 0
     }
 
-    /// Where this fragment's payload belongs, octets.
+    /// Offset of this fragment's payload, octets.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragmentation() & 0x1fff) * 8
     }
 
-    /// Whether it is only a part of a packet.
+    /// Whether the packet is a fragment.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.more_fragments() || self.fragment_offset() != 0
@@ -161,7 +161,7 @@ impl<'a> Packet<'a> {
         Ipv4Addr::new(a, b, c, d)
     }
 
-    /// The options up to the end of the list, without the ones that only fill.
+    /// Iterates over the options up to the end of the list, without padding.
     #[inline]
     pub fn options(&self) -> impl Iterator<Item = Ipv4Option<'a>> + use<'a> {
         let options = self.options;
@@ -179,27 +179,27 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The value of the router-alert option, if there is one; 0 means that routers shall look at the packet.
+    /// Returns the value of the router-alert option, if present; 0 means that routers examine the packet.
     #[inline]
     pub fn router_alert(&self) -> Option<u16> {
         let alert = self.options().find(|option| option.kind == ROUTER_ALERT)?;
         alert.data.first_chunk().map(|value| u16::from_be_bytes(*value))
     }
 
-    /// What the packet carries.
+    /// Returns the payload.
     #[inline]
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// The option at `at`, and how many octets it takes.
+/// Returns the option at `at` and its length in octets.
 #[inline]
 fn option_at(options: &[u8], at: usize) -> Option<(Ipv4Option<'_>, usize)> {
     let rest = options.get(at..)?;
     match *rest {
         [] => None,
-        // Whatever follows the end of the list is padding.
+        // Octets behind the end of the list are padding.
         [END_OF_OPTIONS, ..] => Some((Ipv4Option { kind: END_OF_OPTIONS, data: &[] }, rest.len())),
         [NO_OPERATION, ..] => Some((Ipv4Option { kind: NO_OPERATION, data: &[] }, 1)),
         [kind, length, ..] => {
@@ -211,14 +211,14 @@ fn option_at(options: &[u8], at: usize) -> Option<(Ipv4Option<'_>, usize)> {
     }
 }
 
-/// A header to be written.
+/// A header to be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Type of service: DSCP and ECN.
     pub tos: u8,
     /// Identification; the kernel fills it in for raw sockets when it is 0.
     pub identification: u16,
-    /// Whether routers must not fragment it.
+    /// Whether routers must not fragment the packet (DF).
     pub dont_fragment: bool,
     /// Time to live.
     pub ttl: u8,
@@ -228,14 +228,14 @@ pub struct Repr {
     pub source: Ipv4Addr,
     /// Destination address.
     pub destination: Ipv4Addr,
-    /// Value of a router-alert option, 0 unless somebody defines another.
+    /// Value of a router-alert option; 0 is the only defined one.
     pub router_alert: Option<u16>,
     /// Length of the payload, octets.
     pub payload_len: usize,
 }
 
 impl Repr {
-    /// What a packet's header says, less its options other than router alert and its place among fragments.
+    /// Returns the header of a packet, without options other than router alert and without fragmentation fields.
     pub fn from_packet(packet: &Packet<'_>) -> Repr {
         Repr {
             tos: packet.tos(),
@@ -256,10 +256,11 @@ impl Repr {
         MIN_HEADER_LEN + if self.router_alert.is_some() { ROUTER_ALERT_LEN } else { 0 }
     }
 
-    /// Writes the header, [`Repr::header_len`] octets with its checksum; says how many. The payload goes behind it.
+    /// Writes the header with its checksum, [`Repr::header_len`] octets; returns the length. The payload follows behind
+    /// it.
     ///
     /// # Errors
-    /// The buffer is too short, or header and payload together too long for an IPv4 packet.
+    /// The buffer is too short, or header and payload together are too long for an IPv4 packet.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         const CHECKSUM: usize = 10;
         let length = self.header_len();
@@ -311,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(repr in repr()) {
+        fn headers_round_trip(repr in repr()) {
             let mut packet = std::vec![0xa5; repr.header_len() + repr.payload_len + 3];
             prop_assert_eq!(repr.emit(&mut packet), Ok(repr.header_len()));
             let view = Packet::parse(&packet).expect("what was emitted parses");
@@ -323,11 +324,11 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_handled(mut octets in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_octets_do_not_panic(mut octets in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let [first, _, l0, l1, ..] = &mut octets[..] {
                 (*first, *l0, *l1) = (0x40 | *first & 0xf, 0, *l1 % 80);
             }
-            // A right checksum lets the options be reached.
+            // A valid checksum makes the options reachable.
             let end = octets.first().map_or(0, |ihl| usize::from(ihl & 0xf) * 4);
             if octets.len() >= 20 && (20..=octets.len()).contains(&end) {
                 octets[10..12].fill(0);
@@ -341,14 +342,14 @@ mod tests {
         }
     }
 
-    /// A Path on its way from 10.0.1.1 to 10.0.9.9, as `ping` with the option set would look, worked out by hand.
+    /// A Path from 10.0.1.1 to 10.0.9.9 with the option that `ping` would set, computed by hand.
     const ALERTED: [u8; 26] = [
         0x46, 0xc0, 0x00, 0x1a, 0x00, 0x01, 0x40, 0x00, 0x40, 0x2e, 0x86, 0xe7, 10, 0, 1, 1, 10, 0,
         9, 9, 0x94, 0x04, 0x00, 0x00, 0xab, 0xcd,
     ];
 
     #[test]
-    fn every_field_is_where_the_rfc_has_it() {
+    fn fields_have_the_offsets_of_the_rfc() {
         let packet = Packet::parse(&ALERTED).expect("it is well formed");
         let expected = Repr {
             tos: 0xc0,
@@ -365,10 +366,10 @@ mod tests {
         assert_eq!(packet.payload(), [0xab, 0xcd]);
     }
 
-    /// Each header with one field spoilt, and what is said about it.
+    /// Each header has one invalid field, and its error.
     #[test]
-    fn bad_headers_are_refused_by_name() {
-        let spoilt = |at: usize, octet: u8, mend: bool| {
+    fn invalid_headers_are_refused_with_their_error() {
+        let with_octet = |at: usize, octet: u8, mend: bool| {
             let mut packet = ALERTED;
             packet[at] = octet;
             if mend {
@@ -378,15 +379,15 @@ mod tests {
             }
             Packet::parse(&packet).map(|_| ())
         };
-        assert_eq!(spoilt(0, 0x66, true), Err(HeaderError::Version(6)));
-        assert_eq!(spoilt(0, 0x44, true), Err(HeaderError::HeaderLength(16)));
-        assert_eq!(spoilt(0, 0x4f, true), Err(HeaderError::HeaderLength(60)));
-        assert_eq!(spoilt(3, 0x17, true), Err(HeaderError::TotalLength(23)));
-        assert_eq!(spoilt(3, 0x1b, true), Err(HeaderError::TotalLength(27)));
-        assert_eq!(spoilt(8, 63, false), Err(HeaderError::Checksum));
-        assert_eq!(spoilt(21, 1, true), Err(HeaderError::OptionLength(20)));
-        assert_eq!(spoilt(21, 5, true), Err(HeaderError::OptionLength(20)));
-        assert_eq!(spoilt(8, 63, true), Ok(()));
+        assert_eq!(with_octet(0, 0x66, true), Err(HeaderError::Version(6)));
+        assert_eq!(with_octet(0, 0x44, true), Err(HeaderError::HeaderLength(16)));
+        assert_eq!(with_octet(0, 0x4f, true), Err(HeaderError::HeaderLength(60)));
+        assert_eq!(with_octet(3, 0x17, true), Err(HeaderError::TotalLength(23)));
+        assert_eq!(with_octet(3, 0x1b, true), Err(HeaderError::TotalLength(27)));
+        assert_eq!(with_octet(8, 63, false), Err(HeaderError::Checksum));
+        assert_eq!(with_octet(21, 1, true), Err(HeaderError::OptionLength(20)));
+        assert_eq!(with_octet(21, 5, true), Err(HeaderError::OptionLength(20)));
+        assert_eq!(with_octet(8, 63, true), Ok(()));
         assert_eq!(Packet::parse(&ALERTED[..19]), Err(HeaderError::Truncated(19)));
     }
 }

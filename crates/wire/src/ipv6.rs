@@ -1,7 +1,6 @@
 //! The IPv6 header (RFC 8200) with the hop-by-hop router-alert option (RFC 2711).
 //!
-//! [`Packet`] looks through a hop-by-hop header at what is behind it, and sees whether that is a fragment. Other
-//! extension headers are left to whoever expects them.
+//! [`Packet`] skips a hop-by-hop header and detects fragments. Callers parse all other extension headers.
 
 use core::net::Ipv6Addr;
 
@@ -9,7 +8,7 @@ use crate::writer::{EmitError, Writer};
 
 /// Length of the fixed header, octets.
 pub const HEADER_LEN: usize = 40;
-/// Value of router alert that says: an RSVP message (RFC 2711 section 2.1).
+/// Value of router alert for RSVP messages (RFC 2711 section 2.1).
 pub const ALERT_RSVP: u16 = 1;
 /// Length of a hop-by-hop header with router alert and padding, octets.
 const ALERT_HEADER_LEN: usize = 8;
@@ -19,13 +18,13 @@ const OPTION_PAD_1: u8 = 0;
 const OPTION_PAD_N: u8 = 1;
 const OPTION_ROUTER_ALERT: u8 = 5;
 
-/// Why octets are not an IPv6 packet; offsets are octets from the start of the header.
+/// Parse errors of an IPv6 packet. Offsets are octets from the start of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeaderError {
-    /// Fewer than 40 octets.
+    /// The packet has fewer than 40 octets.
     #[error("IPv6 header cut off at octet {0}")]
     Truncated(usize),
-    /// Version is not 6.
+    /// The version is not 6.
     #[error("IP version at octet 0 is {0}, not 6")]
     Version(u8),
     /// Payload Length leads past the end.
@@ -36,7 +35,7 @@ pub enum HeaderError {
     HopByHop,
 }
 
-/// A packet, checked once.
+/// A checked packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Traffic Class, 8 bits, and Flow Label, 20 bits.
@@ -47,20 +46,20 @@ pub struct Packet<'a> {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Value of the router-alert option, if there is one.
+    /// Value of the router-alert option, if present.
     pub router_alert: Option<u16>,
-    /// What `payload` is: the first Next Header that is not hop-by-hop.
+    /// Protocol of `payload`: the first Next Header that is not hop-by-hop.
     pub next_header: u8,
-    /// What comes behind the fixed and the hop-by-hop header.
+    /// Octets behind the fixed and the hop-by-hop header.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Checks the fixed header and the hop-by-hop header, if there is one. Octets behind Payload Length do not belong to
+    /// Checks the fixed header and the hop-by-hop header, if there is one. Octets behind Payload Length are not part of
     /// the packet.
     ///
     /// # Errors
-    /// The first field that is wrong.
+    /// The first invalid field.
     pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, HeaderError> {
         let (header, rest) =
             octets.split_first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated(octets.len()))?;
@@ -89,7 +88,7 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// Reads the options of the hop-by-hop header in front of the payload and takes it off.
+    /// Parses the options of the hop-by-hop header in front of the payload and removes that header.
     fn skip_hop_by_hop(&mut self) -> Option<()> {
         let [next_header, eights, ..] = *self.payload else {
             return None;
@@ -110,12 +109,12 @@ impl<'a> Packet<'a> {
         self.class_and_label & 0x000f_ffff
     }
 
-    /// Whether it is only a part of a packet; of which protocol is then in the fragment header.
+    /// Whether the packet is a fragment; the fragment header then has the protocol.
     pub fn is_fragment(&self) -> bool {
         self.next_header == FRAGMENT
     }
 
-    /// What the whole packet carries, for a fragment that which its fragment header names.
+    /// Returns the protocol of the payload; for a fragment the one in its fragment header.
     pub fn protocol(&self) -> u8 {
         match *self.payload {
             [next_header, ..] if self.is_fragment() => next_header,
@@ -124,8 +123,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The value of router alert in a hop-by-hop header, as sockets deliver it beside a packet (RFC 3542 section 8); `None`
-/// where it has none or is malformed.
+/// Returns the value of router alert in a hop-by-hop header, as sockets deliver it in ancillary data (RFC 3542 section
+/// 8); `None` if the header has no such option or is malformed.
 pub fn router_alert(hop_by_hop: &[u8]) -> Option<u16> {
     let [_, eights, ..] = *hop_by_hop else {
         return None;
@@ -133,7 +132,7 @@ pub fn router_alert(hop_by_hop: &[u8]) -> Option<u16> {
     read_options(hop_by_hop.get(2..(usize::from(eights) + 1) * 8)?)?
 }
 
-/// The router-alert value among options. Outer `None` where an option leads past the end.
+/// Returns the router-alert value among options. The outer `None` means that an option leads past the end.
 fn read_options(mut options: &[u8]) -> Option<Option<u16>> {
     let mut router_alert = None;
     while let [kind, after_kind @ ..] = options {
@@ -151,7 +150,7 @@ fn read_options(mut options: &[u8]) -> Option<Option<u16>> {
     Some(router_alert)
 }
 
-/// Headers to be written.
+/// Headers to be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Traffic class: DSCP and ECN.
@@ -164,7 +163,7 @@ pub struct Repr {
     pub source: Ipv6Addr,
     /// Destination address.
     pub destination: Ipv6Addr,
-    /// Value of a router-alert option, for RSVP [`ALERT_RSVP`].
+    /// Value of a router-alert option; [`ALERT_RSVP`] for RSVP.
     pub router_alert: Option<u16>,
     /// Protocol of the payload.
     pub next_header: u8,
@@ -173,7 +172,7 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// What a packet's headers say, less options other than router alert.
+    /// Returns the headers of a packet, without options other than router alert.
     pub fn from_packet(packet: &Packet<'_>) -> Repr {
         Repr {
             traffic_class: packet.traffic_class(),
@@ -192,10 +191,10 @@ impl Repr {
         HEADER_LEN + if self.router_alert.is_some() { ALERT_HEADER_LEN } else { 0 }
     }
 
-    /// Writes the headers, [`Repr::header_len`] octets; says how many. The payload goes behind them.
+    /// Writes the headers, [`Repr::header_len`] octets; returns the length. The payload follows behind them.
     ///
     /// # Errors
-    /// The buffer is too short, or the payload too long for its length field.
+    /// The buffer is too short, or the payload is too long for its length field.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let length = self.header_len();
         let behind = (length - HEADER_LEN).saturating_add(self.payload_len);
@@ -226,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(
+        fn headers_round_trip(
             traffic_class: u8,
             flow_label in 0u32..1 << 20,
             hop_limit: u8,
@@ -260,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn any_octets_are_handled(mut octets in proptest::collection::vec(any::<u8>(), 40..99)) {
+        fn arbitrary_octets_do_not_panic(mut octets in proptest::collection::vec(any::<u8>(), 40..99)) {
             octets[0] = 0x60;
             let length = u8::try_from(octets.len() - HEADER_LEN).expect("short");
             (octets[4], octets[5], octets[6]) = (0, length, HOP_BY_HOP);

@@ -1,23 +1,24 @@
-//! Bytes to messages and back, for every protocol that Earmark speaks. No state, no I/O, no allocation while parsing.
+//! Wire formats of all protocols that Earmark supports: parsers and emitters. No state, no I/O, no allocation in
+//! parsers.
 //!
-//! | module | what it reads and writes |
+//! | module | contents |
 //! |---|---|
 //! | [`rsvp`] | RSVP version 1 (RFC 2205), with refresh reduction, Hello, INTEGRITY, diagnostics and policy |
 //! | [`boomerang`] | Boomerang: reservation messages in the data of a ping |
-//! | [`icmp`] | the ping around them (RFC 792, RFC 4443) |
+//! | [`icmp`] | ICMP echo, which carries Boomerang (RFC 792, RFC 4443) |
 //! | [`intserv`] | the traffic and service specifications of RFC 2210, which RSVP and YESSIR carry |
-//! | [`ipv4`], [`ipv6`] | the IP header in front of them, router alert included |
-//! | [`rtcp`] | the control packets of RTP (RFC 3550), and [`yessir`] that rides in them |
+//! | [`ipv4`], [`ipv6`] | IP headers, with router alert |
+//! | [`rtcp`] | the control packets of RTP (RFC 3550), which carry [`yessir`] |
 //! | [`udp`] | the header of UDP |
 //! | [`gist`] | GIST, the transport of NSIS signalling (RFC 5971) |
-//! | [`qos_nslp`] | the NSIS application that reserves bandwidth (RFC 5974), and [`qspec`] that it carries (RFC 5975) |
-//! | [`ping_nslp`] | the NSIS application that finds the nodes of a path |
-//! | [`nsis`] | the objects that the protocols of NSIS are made of (RFC 5971 A.2) |
-//! | [`checksum`] | the sum that IP, UDP and RSVP share (RFC 1071), and how it follows changes (RFC 1624) |
+//! | [`qos_nslp`] | QoS NSLP, the NSIS application for reservations (RFC 5974); [`qspec`] is its payload (RFC 5975) |
+//! | [`ping_nslp`] | the NSIS application that discovers the nodes of a path |
+//! | [`nsis`] | the object format of the NSIS protocols (RFC 5971 A.2) |
+//! | [`checksum`] | the Internet checksum (RFC 1071) and its incremental update (RFC 1624) |
 //!
-//! Two promises hold for every format, and are tested as properties: `parse(emit(m)) == m` for every value `m`, and
-//! `emit(parse(b)) == b` for every canonical `b`: reserved bits zero, objects in the recommended order, nothing omitted
-//! that may be omitted. Whatever the octets are, parsing neither panics nor does more work than their number allows.
+//! Two properties hold for every format and are tested: `parse(emit(m)) == m` for every value `m`, and `emit(parse(b))
+//! == b` for every canonical `b`: reserved bits zero, objects in the recommended order, nothing omitted that may be
+//! omitted. For arbitrary octets, parsing neither panics nor does more work than their number allows.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The header of UDP (RFC 768), for what arrives from and leaves through sockets that handle whole IP packets.
+//! The UDP header (RFC 768), for sockets that handle whole IP packets.
 
 use core::net::IpAddr;
 
@@ -10,10 +10,10 @@ pub const HEADER: usize = 8;
 /// IP protocol number.
 pub const PROTOCOL: u8 = 17;
 
-/// Why octets are not a UDP packet.
+/// Parse errors of a UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Too short for the header.
+    /// The packet is too short for the header.
     #[error("the UDP header ends at octet {0} of 8")]
     Truncated(usize),
     /// The length, at octet 4, is below that of the header, or leads past the end.
@@ -21,40 +21,41 @@ pub enum ParseError {
     Length(u16),
 }
 
-/// How the checksum of a packet stands.
+/// State of a packet's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// None was sent.
+    /// No checksum was sent.
     Absent,
-    /// It is right.
-    Right,
-    /// It is that of the pseudo-header alone: the sender's kernel left the rest to a network card. On a link that has
-    /// none, such as a pair of virtual interfaces, packets are seen in this form.
-    LeftToHardware,
-    /// It is wrong.
-    Wrong,
+    /// The checksum is valid.
+    Valid,
+    /// The checksum is that of the pseudo-header only: the sender's kernel left the rest to checksum offload
+    /// (`CHECKSUM_PARTIAL`). Links without such hardware, for example pairs of virtual interfaces, deliver packets in
+    /// this state.
+    Partial,
+    /// The checksum is invalid.
+    Invalid,
 }
 
-/// A UDP packet whose lengths have been looked at. Octets behind UDP's length (padding of the link) are not part of it.
+/// A UDP packet with checked lengths. Octets behind UDP's length (padding of the link) are not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Source port.
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// The checksum as it stands there.
+    /// Checksum as received.
     pub checksum: u16,
-    /// What is behind the header.
+    /// Octets behind the header.
     pub payload: &'a [u8],
     /// Header and payload.
     octets: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads header and payload. The checksum is not looked at: it covers addresses that are not here.
+    /// Parses header and payload. The checksum is not verified: it covers addresses, which this layer does not have.
     ///
     /// # Errors
-    /// Lengths that do not fit.
+    /// Inconsistent lengths.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let Some(&[s0, s1, d0, d1, l0, l1, c0, c1]) = octets.first_chunk::<HEADER>() else {
@@ -72,31 +73,31 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Header and payload, without what is behind them.
+    /// Returns header and payload, without octets behind them.
     pub fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// Looks at the checksum. Addresses of two families make it [`Checksum::Wrong`], and so does leaving it out in IPv6
-    /// (RFC 8200 section 8.1).
+    /// Verifies the checksum. [`Checksum::Invalid`] also if the addresses are of different families, and in IPv6 without
+    /// a checksum (RFC 8200 section 8.1).
     #[inline(always)]
     pub fn verify(&self, source: IpAddr, destination: IpAddr) -> Checksum {
-        let length = self.octets.len() as u16; // it was read from 16 bits
+        let length = self.octets.len() as u16; // the length field has 16 bits
         let Some(pseudo) = pseudo_header(source, destination, length) else {
-            return Checksum::Wrong;
+            return Checksum::Invalid;
         };
         if self.checksum == 0 {
-            return if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+            return if source.is_ipv4() { Checksum::Absent } else { Checksum::Invalid };
         }
         match checksum::fold(add(pseudo, checksum::wide_sum(self.octets))) {
-            0xffff => Checksum::Right,
-            _ if self.checksum == checksum::fold(pseudo) => Checksum::LeftToHardware,
-            _ => Checksum::Wrong,
+            0xffff => Checksum::Valid,
+            _ if self.checksum == checksum::fold(pseudo) => Checksum::Partial,
+            _ => Checksum::Invalid,
         }
     }
 }
 
-/// The sum of the pseudo-header: RFC 768, and RFC 8200 section 8.1. `None` where the families differ.
+/// Returns the sum of the pseudo-header (RFC 768, RFC 8200 section 8.1); `None` if the families differ.
 #[inline]
 fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u64> {
     let word = |octets| u64::from(u32::from_ne_bytes(octets));
@@ -114,7 +115,7 @@ fn pseudo_header(source: IpAddr, destination: IpAddr, length: u16) -> Option<u64
     Some(add(addresses, word([0, PROTOCOL, l0, l1])))
 }
 
-/// What a header says. The addresses are IP's; UDP's checksum covers them.
+/// A header to be emitted. UDP's checksum covers the IP addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Source address.
@@ -128,10 +129,10 @@ pub struct Repr {
 }
 
 impl Repr {
-    /// Writes the header, length and checksum included, to the start of `packet`, which holds the payload behind it.
+    /// Writes the header, with length and checksum, to the start of `packet`, which holds the payload behind it.
     ///
     /// # Errors
-    /// The packet is shorter than a header or longer than UDP's length field can say, or the families differ.
+    /// The packet is shorter than a header or too long for UDP's length field, or the families differ.
     pub fn emit(&self, packet: &mut [u8]) -> Result<(), EmitError> {
         let length = u16::try_from(packet.len()).map_err(|_| EmitError::TooLong)?;
         let [s0, s1] = self.source_port.to_be_bytes();
@@ -141,7 +142,7 @@ impl Repr {
         *header = [s0, s1, d0, d1, l0, l1, 0, 0];
         let pseudo = pseudo_header(self.source, self.destination, length);
         let pseudo = pseudo.ok_or(EmitError::Contradiction)?;
-        // Zero would say that there is no checksum; all ones is the same number and does not.
+        // Zero would mean that there is no checksum; all ones is the same number.
         let check = match !checksum::fold(add(pseudo, checksum::wide_sum(packet))) {
             0 => 0xffff,
             check => check,
@@ -164,7 +165,7 @@ mod tests {
         packet
     }
 
-    /// Counted by hand: 0a00+0001+0a00+0002+0011+000a + 0035+1234+000a+6869 = 8f06 (with carries folded in).
+    /// Computed by hand: 0a00+0001+0a00+0002+0011+000a + 0035+1234+000a+6869 = 8f06 (with carries folded in).
     #[test]
     fn the_checksum_covers_header_payload_and_addresses() {
         let packet = packet("10.0.0.1", "10.0.0.2", b"hi");
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn emitted_packets_parse_to_the_same_value() {
         for (source, destination) in [("10.0.0.1", "10.0.0.2"), ("2001:db8::1", "2001:db8::2")] {
             let mut octets = packet(source, destination, b"odd");
             let [source, destination] = [source, destination].map(|a| a.parse().expect("one"));
@@ -185,36 +186,37 @@ mod tests {
             let read = Packet::parse(&octets).expect("it is one");
             assert_eq!((read.source_port, read.destination_port), (53, 4_660));
             assert_eq!((read.payload, read.octets().len()), (&b"odd"[..], 11));
-            assert_eq!(read.verify(source, destination), Checksum::Right);
+            assert_eq!(read.verify(source, destination), Checksum::Valid);
             octets[8] ^= 1;
             let read = Packet::parse(&octets).expect("it is one");
-            assert_eq!(read.verify(source, destination), Checksum::Wrong);
+            assert_eq!(read.verify(source, destination), Checksum::Invalid);
             octets[6..8].fill(0);
             let read = Packet::parse(&octets).expect("it is one");
-            let expected = if source.is_ipv4() { Checksum::Absent } else { Checksum::Wrong };
+            let expected = if source.is_ipv4() { Checksum::Absent } else { Checksum::Invalid };
             assert_eq!(read.verify(source, destination), expected);
         }
     }
 
-    /// What a kernel writes when it means the network card to finish it: the sum of the pseudo-header, not complemented.
+    /// The kernel leaves the checksum to the network card: the field holds the sum of the pseudo-header, not
+    /// complemented.
     #[test]
-    fn a_checksum_that_is_left_to_hardware_is_told_from_a_wrong_one() {
+    fn partial_checksum_is_distinguished_from_an_invalid_one() {
         let mut octets = packet("10.0.0.1", "10.0.0.2", b"payload");
         let [source, destination] = ["10.0.0.1", "10.0.0.2"].map(|a| a.parse().expect("one"));
         octets[6..8].copy_from_slice(&(0x0a00_u16 + 1 + 0x0a00 + 2 + 17 + 15).to_be_bytes());
         let read = Packet::parse(&octets).expect("it is one");
-        assert_eq!(read.verify(source, destination), Checksum::LeftToHardware);
+        assert_eq!(read.verify(source, destination), Checksum::Partial);
     }
 
     #[test]
-    fn lengths_that_lie_are_named() {
+    fn invalid_lengths_are_refused() {
         assert_eq!(Packet::parse(&[0; 7]), Err(ParseError::Truncated(7)));
         assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 7, 0, 0]), Err(ParseError::Length(7)));
         assert_eq!(Packet::parse(&[0, 1, 0, 2, 0, 9, 0, 0]), Err(ParseError::Length(9)));
     }
 
     #[test]
-    fn what_cannot_be_written_is_an_error() {
+    fn invalid_packets_are_not_emitted() {
         let address = |text: &str| -> IpAddr { text.parse().expect("an address") };
         let repr = Repr {
             source: address("10.0.0.1"),

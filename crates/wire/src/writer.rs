@@ -1,23 +1,24 @@
-//! A cursor over the buffer that a message is written into; what does not fit is an error, never a panic.
+//! A cursor over the buffer of a message. Lack of room is an error, never a panic.
 
-/// Why a value could not be written.
+/// Reasons why a value cannot be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
-    /// The buffer is shorter than `buffer_len()` said it must be.
+    /// The buffer is shorter than `buffer_len()`.
     #[error("the buffer is too short for the message")]
     BufferTooShort,
-    /// The length does not fit the length field of its header.
+    /// The length exceeds its length field.
     #[error("the message is longer than its length field can say")]
     TooLong,
-    /// Parts of the value do not go together, so that nobody could read it.
+    /// Parts of the value contradict each other, so that receivers would refuse it.
     #[error("parts of the message contradict each other")]
     Contradiction,
 }
 
-/// Writes front to back. Every octet of what was written comes from the caller: the buffer's old octets never show.
+/// Writer from front to back. Every written octet comes from the caller: old contents of the buffer do not remain in
+/// it.
 ///
-/// A position has 32 bits, more than any message needs: so it is plain that it does not overflow when something is put, and
-/// one comparison tells whether there is room.
+/// Positions have 32 bits, more than any message needs. They therefore cannot overflow, and one comparison checks for
+/// room.
 pub(crate) struct Writer<'b> {
     buffer: &'b mut [u8],
     at: u32,
@@ -33,17 +34,17 @@ impl<'b> Writer<'b> {
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put<const N: usize>(&mut self, octets: [u8; N]) -> Result<(), EmitError> {
-        self.room(N)?.copy_from_slice(&octets);
+        self.reserve(N)?.copy_from_slice(&octets);
         Ok(())
     }
 
-    /// Appends numbers, each in network order.
+    /// Appends numbers in network byte order.
     #[inline]
     pub(crate) fn put_numbers<const N: usize>(
         &mut self,
         numbers: [u32; N],
     ) -> Result<(), EmitError> {
-        let room = self.room(N * size_of::<u32>())?.as_chunks_mut().0;
+        let room = self.reserve(N * size_of::<u32>())?.as_chunks_mut().0;
         for (octets, number) in room.iter_mut().zip(numbers) {
             *octets = number.to_be_bytes();
         }
@@ -53,13 +54,13 @@ impl<'b> Writer<'b> {
     /// Appends `octets`.
     #[inline]
     pub(crate) fn put_slice(&mut self, octets: &[u8]) -> Result<(), EmitError> {
-        self.room(octets.len())?.copy_from_slice(octets);
+        self.reserve(octets.len())?.copy_from_slice(octets);
         Ok(())
     }
 
-    /// The next `len` octets, to be filled.
+    /// Reserves the next `len` octets.
     #[inline]
-    fn room(&mut self, len: usize) -> Result<&mut [u8], EmitError> {
+    fn reserve(&mut self, len: usize) -> Result<&mut [u8], EmitError> {
         let start = self.at as usize;
         let end = start.wrapping_add(len);
         let room = self.buffer.get_mut(start..end).ok_or(EmitError::BufferTooShort)?;
@@ -67,7 +68,7 @@ impl<'b> Writer<'b> {
         Ok(room)
     }
 
-    /// Overwrites what was written at `at`.
+    /// Overwrites octets written before, from position `at`.
     #[inline]
     pub(crate) fn patch<const N: usize>(
         &mut self,
@@ -79,13 +80,13 @@ impl<'b> Writer<'b> {
         Ok(())
     }
 
-    /// How many octets were written so far.
+    /// Number of octets written so far.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.at as usize
     }
 
-    /// Octets written so far.
+    /// Returns the octets written so far.
     #[inline]
     pub(crate) fn written(&self) -> &[u8] {
         self.buffer.get(..self.at as usize).unwrap_or_default()

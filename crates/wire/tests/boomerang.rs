@@ -1,11 +1,11 @@
-//! Boomerang's messages: the layouts of the draft octet by octet, the two promises of this crate as properties, one fault at
-//! a time, and edits that keep checksums right.
+//! Boomerang messages: layouts of the draft octet by octet, round trips as properties, one fault at a time, and edits
+//! with incremental checksums.
 
 use std::net::IpAddr;
 
 use earmark_wire::boomerang::ErrorKind as E;
 use earmark_wire::boomerang::*;
-use earmark_wire::icmp::{Echo, Ends, HEADER, Kind, seal};
+use earmark_wire::icmp::{Echo, HEADER, Kind, PseudoHeader, seal};
 use earmark_wire::{EmitError, icmp};
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ fn octets(message: &Reservation<'_>) -> Vec<u8> {
     octets
 }
 
-/// The layout of the specification draft, from MAGIC on; written down by hand.
+/// The layout of the specification draft from MAGIC on, written by hand.
 #[test]
 fn a_message_octet_by_octet() {
     let expected = [
@@ -122,15 +122,15 @@ fn participation_record_octet_by_octet() {
     let view = View::parse(&wire).expect("it was read");
     assert_eq!(view.options().participation(), Some((64, record)));
 
-    // Edited where it stands, with the checksum.
+    // Edited in place, with the checksum.
     let counted = Participation { forward: PassCount { nodes: 2, gaps: 2 }, ttl: 60, ..record };
-    let mut echo = echo(&wire, Ends::V4);
+    let mut echo = echo(&wire, PseudoHeader::V4);
     Editor::new(&mut echo, &view).set_participation(64, &counted);
-    let read = Echo::parse(&echo, Ends::V4).expect("the sum is right");
+    let read = Echo::parse(&echo, PseudoHeader::V4).expect("the sum is right");
     let changed = View::parse(read.data).expect("it was read");
     assert_eq!(changed.options().participation(), Some((64, counted)));
 
-    // Cut off, it is none.
+    // A truncated option is an error.
     let view = Reservation::parse(&wire[..wire.len() - 1]);
     assert!(view.is_err());
 }
@@ -165,7 +165,7 @@ fn headers_are_checked_field_by_field() {
 }
 
 #[test]
-fn truncation_is_noticed_at_every_octet() {
+fn truncated_message_is_refused_at_every_octet() {
     let vector = [Rates { forward: 3, reverse: 2 }, Rates { forward: 1, reverse: 1 }];
     let list = Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) };
     for family in [Family::V4, Family::V6] {
@@ -184,9 +184,9 @@ fn truncation_is_noticed_at_every_octet() {
     }
 }
 
-/// Which masks are refused, and where the fault is.
+/// Invalid masks, and the offset of the fault.
 #[test]
-fn masks_that_make_no_sense_are_refused() {
+fn invalid_masks_are_refused() {
     for (family, at, mask, kind) in [
         (Family::V4, 40, &[0xff, 0xff, 0x00, 0xff][..], E::SourceMask),
         (Family::V4, 40, &[0x7f], E::SourceMask),
@@ -213,7 +213,7 @@ fn masks_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn invalid_messages_are_not_emitted() {
     let good = sample(Family::V4);
     let emit = |message: &Reservation<'_>| message.emit(&mut [0; 4_096]);
     assert_eq!(good.emit(&mut [0; 63]), Err(EmitError::BufferTooShort));
@@ -242,7 +242,7 @@ fn what_cannot_be_written_is_an_error() {
     assert_eq!(emit(&message), Err(EmitError::Contradiction));
 }
 
-/// Any message that can be, in one family, as parts that a test can own.
+/// Any valid message of one family, as owned parts.
 #[derive(Clone, Debug)]
 struct Parts {
     head: (u32, u16, u8, u64),
@@ -338,7 +338,7 @@ impl Parts {
                     flags,
                     forward: PassCount { nodes: octets[0], gaps: octets[1] },
                     reverse: PassCount { nodes: octets[2], gaps: octets[3] },
-                    ..Participation::begun(self.classifier.source, octets[4])
+                    ..Participation::new(self.classifier.source, octets[4])
                 }),
                 _ if number == last => OptionItem::Unknown { code: 4 + *word as u16 % 100, rest },
                 _ => return None,
@@ -365,42 +365,46 @@ impl Parts {
     }
 }
 
-/// The message in an echo request.
-fn echo(data: &[u8], ends: Ends) -> Vec<u8> {
+/// Returns the message in an echo request.
+fn echo(data: &[u8], pseudo_header: PseudoHeader) -> Vec<u8> {
     let mut message = [&[0; HEADER], data].concat();
-    seal(&mut message, ends, Kind::Request, 7, 9).expect("it fits");
+    seal(&mut message, pseudo_header, Kind::Request, 7, 9).expect("it fits");
     message
 }
 
-fn ends(family: Family) -> Ends {
+fn pseudo_header(family: Family) -> PseudoHeader {
     match family {
-        Family::V4 => Ends::V4,
-        Family::V6 => Ends::of(ip("2001:db8::77"), ip("2001:db8::88")).expect("of one family"),
+        Family::V4 => PseudoHeader::V4,
+        Family::V6 => {
+            PseudoHeader::of(ip("2001:db8::77"), ip("2001:db8::88")).expect("of one family")
+        }
     }
 }
 
-/// Whether a message is plain; what [`Plain`] says of it is what the view of it says.
-fn is_plain(wire: &[u8]) -> bool {
-    let Some(plain) = Plain::read(wire) else { return false };
-    let echo = Echo::parse(wire, Ends::V4).expect("it is an echo, and its checksum is right");
+/// Returns whether a message has the common form. [`CommonForm`] and the general view must agree on it.
+fn is_common_form(wire: &[u8]) -> bool {
+    let Some(common_form) = CommonForm::read(wire) else { return false };
+    let echo =
+        Echo::parse(wire, PseudoHeader::V4).expect("it is an echo, and its checksum is right");
     let view = View::parse(echo.data).expect("it is a message");
-    assert_eq!((plain.kind, plain.view()), (echo.kind, view));
-    assert_eq!(plain.refresh_interval(), view.refresh_interval());
-    assert_eq!(QosView::Bitrate(plain.rates()), view.qos());
+    assert_eq!((common_form.kind, common_form.view()), (echo.kind, view));
+    assert_eq!(common_form.refresh_interval(), view.refresh_interval());
+    assert_eq!(QosView::Bitrate(common_form.rates()), view.qos());
     assert_eq!(view.shape(), Ok(Shape::exact(Family::V4)));
     assert_eq!((view.flags(), view.has_options()), (Flags(0), false));
-    let flow = plain.flow().map(u64::to_ne_bytes);
+    let flow = common_form.flow().map(u64::to_ne_bytes);
     assert_eq!(flow.as_flattened()[..13], view.classifier_octets()[..13]);
     assert_eq!(flow.as_flattened()[13..], [0; 3]);
     true
 }
 
 #[test]
-fn plain_messages_are_known_and_others_are_not() {
-    let plain = |message: &Reservation<'_>| is_plain(&echo(&octets(message), Ends::V4));
+fn common_form_is_recognized() {
+    let common_form =
+        |message: &Reservation<'_>| is_common_form(&echo(&octets(message), PseudoHeader::V4));
     let good = sample(Family::V4);
-    assert!(plain(&good));
-    assert!(plain(&Reservation { key: 6, refresh_interval: 0, ..good }));
+    assert!(common_form(&good));
+    assert!(common_form(&Reservation { key: 6, refresh_interval: 0, ..good }));
     let id = UserId { flags: OptionFlags(0), user: [1; 8], credential: [2; 8] };
     let vector = [Rates { forward: 3, reverse: 2 }];
     for other in [
@@ -411,27 +415,27 @@ fn plain_messages_are_known_and_others_are_not() {
         Reservation { options: Options::Items(&[OptionItem::UserId(id)]), ..good },
         Reservation { qos: Qos::Downgrade { policy: 0, vector: Vector::Items(&vector) }, ..good },
     ] {
-        assert!(!plain(&other), "{other:?}");
+        assert!(!common_form(&other), "{other:?}");
     }
-    // What the checksum does not allow, and what it does.
-    let wire = echo(&octets(&good), Ends::V4);
+    // Wrong checksums, and faults behind a valid one.
+    let wire = echo(&octets(&good), PseudoHeader::V4);
     let mut known = 0;
     for at in 0..wire.len() {
         let mut changed = wire.clone();
         changed[at] ^= 1;
-        assert!(!is_plain(&changed), "octet {at}");
+        assert!(!is_common_form(&changed), "octet {at}");
         if at > 3 {
-            seal(&mut changed, Ends::V4, Kind::Reply, 7, 9).expect("it fits");
-            known += usize::from(is_plain(&changed));
+            seal(&mut changed, PseudoHeader::V4, Kind::Reply, 7, 9).expect("it fits");
+            known += usize::from(is_common_form(&changed));
         }
     }
-    // All but MAGIC, type, format, flags, version and mask.
+    // All octets but MAGIC, type, format, flags, version and mask.
     assert_eq!(known, wire.len() - 4 - 4 - 1 - 1 - 2 - 1 - 16);
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_and_what_is_read_is_written(parts in parts()) {
+    fn messages_round_trip(parts in parts()) {
         let options = parts.options();
         let message = parts.message(&options);
         let wire = octets(&message);
@@ -441,7 +445,7 @@ proptest! {
     }
 
     #[test]
-    fn rubbish_is_read_or_refused_but_never_worse(
+    fn arbitrary_octets_do_not_panic(
         mut rubbish in proptest::collection::vec(any::<u8>(), 0..200),
         damage in proptest::collection::vec((0..200_usize, any::<u8>()), 0..5),
         parts in parts(),
@@ -466,7 +470,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_plain_is_read_alike(parts in parts(), flags in 0..2_u16, options: bool) {
+    fn common_form_parses_as_in_general_parser(parts in parts(), flags in 0..2_u16, options: bool) {
         let items = parts.options();
         let (items, family) = (if options { &items[..] } else { &[] }, Family::of(parts.classifier.source));
         let message = Reservation {
@@ -475,20 +479,20 @@ proptest! {
             ..parts.message(items)
         };
         let expected = flags == 0 && parts.list.is_none() && items.is_empty() && family == Family::V4;
-        prop_assert_eq!(is_plain(&echo(&octets(&message), ends(family))), expected);
+        prop_assert_eq!(is_common_form(&echo(&octets(&message), pseudo_header(family))), expected);
     }
 
-    /// Whatever a node edits, the checksum stays right, and nothing else changes.
+    /// The checksum stays valid after any edit, and nothing else changes.
     #[test]
-    fn edits_change_what_they_say_and_keep_the_checksum(
+    fn edits_change_their_field_only_and_keep_the_checksum_valid(
         parts in parts(), key: u64, interval: u8, new in any::<(u32, u32)>(), number in 0..20_usize,
     ) {
         let options = parts.options();
         let before = parts.message(&options);
         let data = octets(&before);
         let view = View::parse(&data).expect("it was read");
-        let (family, ends) = (view.family(), ends(view.family()));
-        let mut message = echo(&data, ends);
+        let (family, pseudo_header) = (view.family(), pseudo_header(view.family()));
+        let mut message = echo(&data, pseudo_header);
         let mut editor = Editor::new(&mut message, &view);
         editor.set_nack();
         editor.set_key(key);
@@ -503,10 +507,10 @@ proptest! {
             editor.zero_element(number);
             *slot = Rates::ZERO;
         }
-        let read = Echo::parse(&message, ends).expect("the sum is right");
+        let read = Echo::parse(&message, pseudo_header).expect("the sum is right");
         prop_assert_eq!(Reservation::parse(read.data), Ok(expected.message(&options)));
 
-        // And an option more, where there is room behind the others.
+        // An option can be appended unless an unknown one takes the rest.
         if options.iter().all(|option| !matches!(option, OptionItem::Unknown { .. })) {
             let note = OptionItem::Aggregation(Aggregation {
                 flags: OptionFlags(0),
@@ -518,25 +522,25 @@ proptest! {
             });
             let length = message.len();
             message.resize(length + 200, 0xa5);
-            let grown = append(&mut message, length, ends, &note, family).expect("it fits");
+            let grown = append(&mut message, length, pseudo_header, &note, family).expect("it fits");
             prop_assert_eq!(grown, length + note.buffer_len(family));
-            let read = Echo::parse(&message[..grown], ends).expect("the sum is right");
+            let read = Echo::parse(&message[..grown], pseudo_header).expect("the sum is right");
             let more = [&options[..], &[note]].concat();
             prop_assert_eq!(Reservation::parse(read.data), Ok(expected.message(&more)));
-            prop_assert_eq!(append(&mut message[..grown], grown, ends, &note, family), Err(EmitError::BufferTooShort));
+            prop_assert_eq!(append(&mut message[..grown], grown, pseudo_header, &note, family), Err(EmitError::BufferTooShort));
         }
     }
 
-    /// A wrong checksum stays as wrong as it was: an edit must not make damage look right.
+    /// A wrong checksum stays wrong, so that edits do not hide damage.
     #[test]
-    fn edits_do_not_hide_damage(parts in parts(), key: u64) {
+    fn edited_message_keeps_wrong_checksum_wrong(parts in parts(), key: u64) {
         let options = parts.options();
         let data = octets(&parts.message(&options));
         let view = View::parse(&data).expect("it was read");
-        let ends = ends(view.family());
-        let mut message = echo(&data, ends);
+        let pseudo_header = pseudo_header(view.family());
+        let mut message = echo(&data, pseudo_header);
         message[5] ^= 0x10;
         Editor::new(&mut message, &view).set_key(key);
-        prop_assert_eq!(Echo::parse(&message, ends), Err(icmp::EchoError::Checksum));
+        prop_assert_eq!(Echo::parse(&message, pseudo_header), Err(icmp::EchoError::Checksum));
     }
 }

@@ -1,5 +1,5 @@
-//! DREQ and DREP (RFC 2745): as they are drawn, both ways, in IPv4 and IPv6; what is wrong with those that are not; and how
-//! they look in text.
+//! DREQ and DREP (RFC 2745): layouts of the figures in both directions, in IPv4 and IPv6; malformed ones; and their
+//! text form.
 
 mod common;
 
@@ -32,7 +32,7 @@ const ROUTE: &str = "00101f01 00000002 0a000909 0a000301";
 const RESPONSE: &str = "00202001 00018000 0a000301 0a000201 0a000101 01 83 001e 00080801 0000000a";
 
 #[test]
-fn a_request_is_read_and_written_as_it_is_drawn() {
+fn dreq_matches_its_figure_both_ways() {
     let parts = diagnosis_parts(false);
     let request = Message::new(63, Body::Dreq(parts.diagnosis()));
     let expected = [SESSION, HOP, DIAGNOSTIC, SELECT, ROUTE, RESPONSE, RESPONSE].concat();
@@ -44,7 +44,7 @@ fn a_request_is_read_and_written_as_it_is_drawn() {
 }
 
 #[test]
-fn both_families_survive_the_wire() {
+fn both_families_round_trip() {
     for ipv6 in [false, true] {
         let parts = diagnosis_parts(ipv6);
         let whole = parts.diagnosis();
@@ -68,7 +68,7 @@ fn both_families_survive_the_wire() {
                 let mut buffer = [0xa5; 256];
                 let length = object.object.emit(&mut buffer);
                 if matches!(object.object, Object::Route(route) if route.nodes.is_empty()) {
-                    continue; // alone it does not tell its family
+                    continue; // the object alone has no family
                 }
                 let known = !matches!(object.object, Object::Unknown(_));
                 assert_eq!(length.is_ok(), known);
@@ -81,7 +81,7 @@ fn both_families_survive_the_wire() {
 }
 
 #[test]
-fn the_order_is_fixed() {
+fn objects_out_of_order_are_refused() {
     assert_eq!(verdict(&[SESSION, HOP, DIAGNOSTIC]), Ok(()));
     assert_eq!(verdict(&[HOP, SESSION, DIAGNOSTIC]), Err((E::ObjectOrder, 20)));
     assert_eq!(verdict(&[SESSION, DIAGNOSTIC, HOP]), Err((E::ObjectOrder, 64)));
@@ -100,7 +100,7 @@ fn the_order_is_fixed() {
 }
 
 #[test]
-fn faults_are_found_where_they_are() {
+fn faults_are_reported_with_offset() {
     let diagnostic = |digits: &str| verdict(&[SESSION, HOP, digits]);
     let swapped = DIAGNOSTIC.replace("000c0b01", "000c0a01");
     assert_eq!(diagnostic(&swapped), Err((E::ObjectSize, 32)), "no SENDER_TEMPLATE within");
@@ -120,7 +120,7 @@ fn faults_are_found_where_they_are() {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_written() {
+fn unreadable_messages_are_not_emitted() {
     let (v4, v6) = (diagnosis_parts(false), diagnosis_parts(true));
     let (good, other) = (v4.diagnosis(), v6.diagnosis());
     let refused = |diagnosis: Diagnosis<'_>| {
@@ -137,20 +137,20 @@ fn what_could_not_be_read_is_not_written() {
     refused(Diagnosis { responses: List::Items(&torn), ..good });
 }
 
-/// A node puts its objects together one by one; whoever gets them reads them back.
+/// A node emits its objects one by one; the receiver parses them again.
 #[test]
-fn responses_hold_objects() {
+fn diag_response_objects_round_trip() {
     let mut row = [0; 256];
     let mut length = 0;
     for object in [Object::SenderTspec(BUCKET), Object::Style(Style::FixedFilter)] {
         length += object.emit(&mut row[length..]).expect("it fits");
     }
-    let read: Vec<_> = objects_of(&row[..length]).map(|o| o.expect("it decodes").object).collect();
+    let read: Vec<_> = objects_in(&row[..length]).map(|o| o.expect("it decodes").object).collect();
     assert_eq!(read, [Object::SenderTspec(BUCKET), Object::Style(Style::FixedFilter)]);
 }
 
 #[test]
-fn diagnostics_look_in_text_as_they_are() {
+fn diagnostics_serialize_flat() {
     let wire = wire(8, &[DIAGNOSTIC, SELECT, ROUTE, RESPONSE].concat());
     let json: Vec<_> = objects(&wire)
         .map(|object| serde_json::to_string(&object.expect("it decodes")).expect("it serializes"))

@@ -1,6 +1,6 @@
-//! What others make of our messages: tshark, tcpdump and scapy read every kind, style and address family.
+//! Interoperability: tshark, tcpdump and scapy decode messages of every type, style and address family.
 //!
-//! A test whose tool is not installed is shown as ignored, with the reason.
+//! A test whose tool is not installed is listed as ignored, with the reason.
 
 #[path = "foreign/boomerang.rs"]
 mod boomerang;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A test, ignored if what it needs is not there.
+/// Creates a test that is ignored if its tool is missing.
 fn trial(name: &str, package: &str, available: bool, run: fn() -> Result<(), Failed>) -> Trial {
     if available {
         Trial::test(name, run)
@@ -51,7 +51,7 @@ fn tool(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The interpreter that Debian's packages belong to, not one that stands before it in the search path.
+/// The interpreter that has Debian's packages, whatever comes first in the search path.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn scapy() -> bool {
@@ -59,7 +59,7 @@ fn scapy() -> bool {
     Command::new(PYTHON).args(import).output().is_ok_and(|output| output.status.success())
 }
 
-/// What a tool prints, with `-r capture` among its arguments.
+/// Returns the output of a tool with `-r capture` among its arguments.
 fn run(tool: &str, capture: &Capture, arguments: &[&str]) -> Result<String, Failed> {
     let output = Command::new(tool).arg("-r").arg(capture.path()).args(arguments).output()?;
     if !output.status.success() {
@@ -71,7 +71,7 @@ fn run(tool: &str, capture: &Capture, arguments: &[&str]) -> Result<String, Fail
 fn tshark_finds_nothing_wrong() -> Result<(), Failed> {
     let packets = everything();
     let capture = Capture::write("complaints", &packets);
-    // It has no name for the messages of RFC 3097, and says so of what they are about, but no fault to find.
+    // tcpdump does not know the messages of RFC 3097 and reports that, but must report no fault.
     let complaints =
         "_ws.malformed or _ws.short or not rsvp or (_ws.expert and not rsvp.msg in {25,26})";
     let check = ["-o", "ip.check_checksum:TRUE"];
@@ -94,7 +94,7 @@ fn tshark_reads_values() -> Result<(), Failed> {
         collect(&packet["_source"]["layers"]["rsvp"], &mut found);
         for (field, mut expected) in expected_fields(&parts) {
             let mut values = found.remove(field).unwrap_or_default();
-            // Keys that occur again are joined, which leaves the values in order but not the objects.
+            // Values of repeated keys are joined, which keeps their order but not their objects.
             values.sort();
             expected.sort();
             let context = format!("{field} of {:?} {:?}", parts.kind, parts.style);
@@ -119,7 +119,7 @@ fn tshark_reads_extensions() -> Result<(), Failed> {
         let mut expected = BTreeMap::new();
         let kind = MessageType::from_code(message[1]);
         if kind == MessageType::Bundle {
-            // It goes on to show the messages within as if they stood alone.
+            // tshark also shows the messages in the Bundle as if they were separate.
             expected.insert("rsvp.msg", vec![kind.code().to_string()]);
             expected.insert("rsvp.message_length", vec![message.len().to_string()]);
             let message = Message::parse(message).map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ fn tshark_reads_extensions() -> Result<(), Failed> {
     Ok(())
 }
 
-/// All values of all fields, however deep.
+/// Collects the values of all fields at any depth.
 fn collect(value: &Value, found: &mut BTreeMap<String, Vec<String>>) {
     match value {
         Value::Object(map) => {
@@ -181,11 +181,11 @@ fn tcpdump_finds_nothing() -> Result<(), Failed> {
             kind => format!("{} Message ({})", kind.name(), kind.code()),
         };
         let plain = corpus().iter().filter(|parts| parts.kind == kind).count();
-        // One by itself and one in a Bundle, of each family.
+        // One separate message and one in a Bundle, for each family.
         let extended = if kind == MessageType::Path { 4 } else { 0 };
         assert_eq!(text.matches(&name).count(), plain + extended, "{name}");
     }
-    // Messages of each family, those in Bundles among them.
+    // Messages of each family, including those in Bundles.
     let extensions = [
         ("Bundle Message (12)", 2),
         ("Acknowledgement Message (13)", 4),
@@ -201,7 +201,8 @@ fn tcpdump_finds_nothing() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Prints type, length and every object of the messages on standard input, then the checksum that scapy would write.
+/// Script that prints type, length and every object of the messages on standard input, then the checksum computed by
+/// scapy.
 const SCRIPT: &str = "
 import sys
 from scapy.contrib.rsvp import RSVP, RSVP_Object
@@ -234,7 +235,7 @@ fn scapy_reads_objects() -> Result<(), Failed> {
         writeln!(input, "{hex}")?;
         let mut words = vec![parts.kind.code().to_string(), parts.send_ttl.to_string()];
         words.push(wire.len().to_string());
-        // Scapy knows RSVP_HOP of IPv4 only and loses its way behind another; of IPv6 the header has to do.
+        // Scapy decodes RSVP_HOP of IPv4 only and fails behind one of IPv6, of which only the header is compared.
         let known = if parts.session.destination.is_ipv4() { usize::MAX } else { 1 };
         for object in earmark_wire::rsvp::objects(&wire).take(known) {
             let raw = object.map_err(|error| error.to_string())?.raw;
@@ -243,7 +244,7 @@ fn scapy_reads_objects() -> Result<(), Failed> {
         words.push(hex[4..8].to_string());
         expected.push(words.join(" "));
     }
-    // Of the classes that came later it knows no more than that they are objects, and loses its way behind the first.
+    // Scapy does not know the newer classes and fails behind the first.
     for message in [false, true].into_iter().flat_map(common::extensions) {
         let hex: String = message.iter().map(|octet| format!("{octet:02x}")).collect();
         writeln!(input, "{hex}")?;

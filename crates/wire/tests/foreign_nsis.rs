@@ -1,7 +1,6 @@
-//! What tshark with our dissector makes of GIST and its applications: the same values, and complaints where something is
-//! wrong.
+//! Our Wireshark dissector in tshark, with GIST and its applications: values are shown, and faults are marked.
 //!
-//! Where tshark is not installed the tests are shown as ignored.
+//! Without tshark the tests are listed as ignored.
 
 #[path = "foreign_nsis/tshark.rs"]
 mod tshark;
@@ -11,7 +10,7 @@ use std::process::{Command as Process, ExitCode};
 
 use earmark_wire::gist::*;
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::ping_nslp::{self, Ping, Timestamp, Visit, WITH_BANDWIDTH};
+use earmark_wire::ping_nslp::{self, NodeRecord, Ping, Timestamp, WITH_BANDWIDTH};
 use earmark_wire::qos_nslp::iana::{BindingCode, Success};
 use earmark_wire::qos_nslp::{
     BoundSessionId, BoundSessions, ErrorSource, Extra, GenericFlags, InfoSpec,
@@ -30,14 +29,14 @@ fn main() -> ExitCode {
     let trial =
         |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
     let trials = vec![
-        trial("a_query_reads_alike", a_query_reads_alike),
-        trial("a_flow_of_ipv6_reads_alike", a_flow_of_ipv6_reads_alike),
-        trial("an_error_reads_alike", an_error_reads_alike),
-        trial("a_reserve_reads_alike", a_reserve_reads_alike),
-        trial("a_response_reads_alike", a_response_reads_alike),
-        trial("a_ping_reads_alike", a_ping_reads_alike),
-        trial("streams_are_read_message_by_message", streams_are_read_message_by_message),
-        trial("what_is_malformed_is_marked", what_is_malformed_is_marked),
+        trial("tshark_reads_query", tshark_reads_query),
+        trial("tshark_reads_flow_of_ipv6", tshark_reads_flow_of_ipv6),
+        trial("tshark_reads_error", tshark_reads_error),
+        trial("tshark_reads_reserve", tshark_reads_reserve),
+        trial("tshark_reads_response", tshark_reads_response),
+        trial("tshark_reads_ping", tshark_reads_ping),
+        trial("tshark_reads_streams_message_by_message", tshark_reads_streams_message_by_message),
+        trial("tshark_marks_malformed_messages", tshark_marks_malformed_messages),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -95,7 +94,7 @@ fn data(nslpid: u16, nslp_data: &[u8]) -> Vec<u8> {
     message(nslpid, body)
 }
 
-/// A message in UDP.
+/// Returns a message in a UDP datagram.
 fn datagram(message: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; udp::HEADER + MAGIC_LEN];
     emit_magic(&mut packet[udp::HEADER..]).expect("there is room");
@@ -110,7 +109,7 @@ fn datagram(message: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Looks at the fields of a message in one datagram; that nothing is malformed goes without saying.
+/// Asserts the fields of a message in one datagram, and that nothing is marked as malformed.
 #[track_caller]
 fn assert_read(name: &str, message: &[u8], expected: &[(&str, &str)]) {
     let complaints = ["gist", "qosnslp", "qspec", "pingnslp"].map(|it| format!("{it}.malformed"));
@@ -118,7 +117,7 @@ fn assert_read(name: &str, message: &[u8], expected: &[(&str, &str)]) {
     fields.extend(complaints.iter().map(String::as_str));
     let lines = tshark(name, udp::PROTOCOL, &[datagram(message)], &fields);
     let line = lines.first().expect("one packet");
-    // Versions differ in how they write what is true.
+    // Versions of tshark differ in how they show a true flag.
     let read: Vec<String> =
         line.split(';').map(|value| value.replace("True", "1").replace("False", "0")).collect();
     for (number, (field, value)) in expected.iter().enumerate() {
@@ -127,7 +126,7 @@ fn assert_read(name: &str, message: &[u8], expected: &[(&str, &str)]) {
     assert!(read[expected.len()..].iter().all(String::is_empty), "{line}");
 }
 
-fn a_query_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_query() -> Result<(), Failed> {
     let profiles = [Profile(&[2, 1]), Profile(&[1])];
     let port = 30_001_u16.to_be_bytes();
     let options = [
@@ -191,7 +190,7 @@ fn a_query_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_flow_of_ipv6_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_flow_of_ipv6() -> Result<(), Failed> {
     let mri = Mri::PathCoupled(PathCoupled {
         source: ip("2001:db8::1"),
         destination: ip("2001:db8::2"),
@@ -233,11 +232,11 @@ fn a_flow_of_ipv6_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn an_error_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_error() -> Result<(), Failed> {
     let error = Body::Error(Error {
         nat_traversal: None,
         nli: Some(nli()),
-        error: ErrorObject {
+        error: ErrorData {
             class: ErrorClass::PermanentFailure,
             code: ErrorCode::MessageTooLarge,
             subcode: 0,
@@ -309,7 +308,7 @@ fn written(message: &QosMessage<'_>) -> Vec<u8> {
     octets
 }
 
-fn a_reserve_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_reserve() -> Result<(), Failed> {
     let bound =
         [BoundSessionId { binding: BindingCode::Bidirectional, session: SessionId([9; 16]) }];
     let qspec = qspec();
@@ -371,7 +370,7 @@ fn a_reserve_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_response_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_response() -> Result<(), Failed> {
     let response = QosMessage::Response(QosResponse {
         flags: GenericFlags::default(),
         answers: None,
@@ -397,14 +396,14 @@ fn a_response_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_ping_reads_alike() -> Result<(), Failed> {
+fn tshark_reads_ping() -> Result<(), Failed> {
     for (version, length) in [(ping_nslp::Version::V1, "84"), (ping_nslp::Version::V2, "88")] {
         let ping = Ping { version, hops: 1, sequence: 5, objects: &WITH_BANDWIDTH, data: &[] };
         let mut octets = vec![0; 200];
         let mut end = ping.emit(&mut octets).expect("there is room");
         for (address, available) in [(ip("10.0.0.1"), Some(7_500_000)), (ip("2001:db8::1"), None)] {
             let time = Timestamp { seconds: 3, microseconds: 999 };
-            let visit = Visit { address, time, available };
+            let visit = NodeRecord { address, time, available };
             end = ping_nslp::append(&mut octets, end, &visit).expect("it is a ping");
         }
         assert_read(
@@ -428,8 +427,8 @@ fn a_ping_reads_alike() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Two messages and the half of one in a segment, and the rest of it in another.
-fn streams_are_read_message_by_message() -> Result<(), Failed> {
+/// One segment has two messages and half of a third, another one the rest.
+fn tshark_reads_streams_message_by_message() -> Result<(), Failed> {
     let hello = |id| message(0, Body::Hello(Hello { id, reply_requested: id > 1 }));
     let all = [hello(1), hello(2), hello(0x0102_0304)].concat();
     let (first, second) = all.split_at(40);
@@ -440,10 +439,10 @@ fn streams_are_read_message_by_message() -> Result<(), Failed> {
     Ok(())
 }
 
-fn what_is_malformed_is_marked() -> Result<(), Failed> {
+fn tshark_marks_malformed_messages() -> Result<(), Failed> {
     let good = data(1, &written_reserve());
     let end = good.len();
-    // The MRI's length; the length of an object of QoS NSLP; that of the QSPEC's first object.
+    // Wrong lengths of the MRI, of an object of QoS NSLP, and of the QSPEC's first object.
     let cases = [
         (11, 200, "gist"),
         (end - qspec().len() - 1, 200, "qosnslp"),
@@ -457,7 +456,7 @@ fn what_is_malformed_is_marked() -> Result<(), Failed> {
         let (hops, complaint) = lines[0].split_once(';').expect("two fields");
         assert!(hops == "31" && !complaint.is_empty(), "octet {at}: {lines:?}");
     }
-    // What is not GIST's is nobody's.
+    // A datagram without the magic number is not dissected.
     let mut foreign = datagram(&good);
     foreign[udp::HEADER] ^= 1;
     assert_eq!(tshark("foreign", udp::PROTOCOL, &[foreign], &["gist.hops"]), [""]);

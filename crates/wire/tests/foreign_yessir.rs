@@ -1,6 +1,6 @@
-//! What tshark with our dissector makes of YESSIR: the same values, and complaints where something is wrong.
+//! Our Wireshark dissector in tshark, with YESSIR: values are shown, and faults are marked.
 //!
-//! Where tshark is not installed the tests are shown as ignored.
+//! Without tshark the tests are listed as ignored.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -25,13 +25,13 @@ fn main() -> ExitCode {
     let trial =
         |name, run: fn() -> Result<(), Failed>| Trial::test(name, run).with_ignored_flag(missing);
     let trials = vec![
-        trial("the_dissector_reads_the_same_values", reads_the_same_values),
-        trial("the_dissector_marks_what_is_malformed", marks_what_is_malformed),
+        trial("tshark_reads_the_same_values", reads_the_same_values),
+        trial("tshark_marks_malformed_messages", marks_what_is_malformed),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A message with every kind of fragment, in a sender report, in UDP.
+/// Returns a message with every type of fragment, in a sender report, in UDP.
 fn sample() -> Vec<u8> {
     let bucket = TokenBucket {
         rate: 1_000.0,
@@ -88,7 +88,7 @@ fn sample() -> Vec<u8> {
     packet
 }
 
-/// A classic capture of one IPv4 packet, link type RAW.
+/// Writes a classic capture of one IPv4 packet, link type RAW.
 fn capture(name: &str, udp: &[u8]) -> PathBuf {
     let mut header = [0; 60];
     let length = ipv4::Repr {
@@ -119,7 +119,7 @@ fn capture(name: &str, udp: &[u8]) -> PathBuf {
     path
 }
 
-/// The values of these fields, one line.
+/// Returns the values of these fields, one line.
 fn tshark(name: &str, udp: &[u8], fields: &[&str]) -> String {
     let path = capture(name, udp);
     let mut tshark = Process::new("tshark");
@@ -170,7 +170,7 @@ fn reads_the_same_values() -> Result<(), Failed> {
     ];
     let fields = expected.map(|(field, _)| field);
     let line = tshark("good", &sample(), &fields);
-    // Versions differ in how they write what is true.
+    // Versions of tshark differ in how they show a true flag.
     let read: Vec<&str> =
         line.split(';').map(|value| if value == "True" { "1" } else { value }).collect();
     for (number, (field, value)) in expected.into_iter().enumerate() {
@@ -182,7 +182,7 @@ fn reads_the_same_values() -> Result<(), Failed> {
 fn marks_what_is_malformed() -> Result<(), Failed> {
     let mut packet = sample();
     let end = packet.len();
-    packet[end - 6] = 0x10; // the last fragment is said to be longer than the packet
+    packet[end - 6] = 0x10; // the last fragment leads past the end of the packet
     let line = tshark("bad", &packet, &["yessir.malformed", "yessir.interval"]);
     let (complaint, rest) = line.split_once(';').expect("two fields");
     assert!(!complaint.is_empty() && rest == "30", "{line}");

@@ -1,4 +1,4 @@
-//! GIST's messages: the layouts of RFC 5971 appendix A octet by octet, where messages begin and end, and what is passed on.
+//! GIST messages: layouts of RFC 5971 appendix A octet by octet, message boundaries, and forwarding.
 
 use std::net::IpAddr;
 
@@ -48,7 +48,7 @@ fn octets(message: &Message<'_>) -> Vec<u8> {
     octets
 }
 
-/// What `message` is written as, word by word, and that it is read again.
+/// Asserts that `message` is emitted as these words and parsed from them.
 #[track_caller]
 fn assert_octets(message: &Message<'_>, mode: Mode, expected: &[&[u8]]) {
     let wire = octets(message);
@@ -56,7 +56,7 @@ fn assert_octets(message: &Message<'_>, mode: Mode, expected: &[&[u8]]) {
     assert_eq!(Message::parse(&wire, mode), Ok(*message));
 }
 
-/// The MRI of [`flow`] with its header.
+/// MRI of [`flow`] with its header.
 const MRI: &[u8] = &[
     0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x48, 0xc0, 10, 0, 1, 1, 10, 0, 9, 9, 32, 32, 17,
     0, //
@@ -211,7 +211,7 @@ fn hellos_octet_by_octet() {
     assert_octets(&hello, Mode::C, &[wire]);
 }
 
-/// All that an Error can say.
+/// An Error with all its fields.
 #[test]
 fn an_error_octet_by_octet() {
     let infos = [
@@ -224,7 +224,7 @@ fn an_error_octet_by_octet() {
     let error = Error {
         nat_traversal: None,
         nli: Some(nli()),
-        error: ErrorObject {
+        error: ErrorData {
             class: ErrorClass::PermanentFailure,
             code: ErrorCode::MriValidation,
             subcode: 2,
@@ -257,7 +257,7 @@ fn an_error_octet_by_octet() {
     );
 }
 
-/// The value of an MRI, in a Response: the only message that takes a loose end in either direction.
+/// Returns the value of an MRI in a Response, the only message that allows a loose end in either direction.
 fn mri_octets(mri: Mri) -> Vec<u8> {
     let response = Response {
         nat_traversal: None,
@@ -337,7 +337,7 @@ fn nat_traversal_octet_by_octet() {
         translated: Translated::Items(&[0x0002, 0x8004, 0x0123]),
         opaque: Opaque::new(&[b"abc", b"de", b""]),
     };
-    let error = ErrorObject {
+    let error = ErrorData {
         class: ErrorClass::ProtocolError,
         code: ErrorCode::NoRoutingState,
         subcode: 0,
@@ -387,9 +387,9 @@ fn messages_are_found_in_datagrams_and_streams() {
     assert_eq!((error.kind, error.offset), (ErrorKind::Version, 0));
 }
 
-/// Who passes a message on keeps what is not known to it, unless told to drop it (RFC 5971 A.2.1).
+/// A forwarded message keeps unknown objects unless they are marked to be dropped (RFC 5971 A.2.1).
 #[test]
-fn passing_on_keeps_what_is_unknown() {
+fn forwarding_keeps_unknown_objects() {
     let extension = Extension { object_type: 0x7d0, value: b"keep" };
     let data = Data {
         nat_traversal: None,
@@ -428,11 +428,11 @@ fn passing_on_keeps_what_is_unknown() {
     assert_eq!(short, Err(ForwardError::Emit(EmitError::BufferTooShort)));
 }
 
-/// Data that are longer than one object go on in others, over an association alone, and nobody takes a part for the whole.
+/// Data longer than one object continue in other objects, over an association only, and no part passes for the whole.
 #[test]
-fn long_data_go_on_in_further_objects() {
+fn long_data_continue_in_further_objects() {
     let data: Vec<u8> = (0..100_000_u32).map(|number| number as u8).collect();
-    let (nslp_data, continuation) = Continuation::part(&data);
+    let (nslp_data, continuation) = Continuation::split(&data);
     assert_eq!(nslp_data.len(), 16_380);
     let body = Data {
         nat_traversal: None,
@@ -455,7 +455,7 @@ fn long_data_go_on_in_further_objects() {
     assert_eq!(whole, data);
     let error = Message::parse(&wire, Mode::D).expect_err("not in a datagram");
     assert_eq!(error.kind, ErrorKind::Unrecognised);
-    // Behind something else.
+    // A continuation behind another object.
     let first = wire.len() - (100_000 - 16_380) - 6 * 4;
     let mut apart = wire.clone();
     apart.splice(first..first, [0x40, 0x99, 0, 0]);

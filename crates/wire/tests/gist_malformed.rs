@@ -1,4 +1,4 @@
-//! GIST messages with one fault each: what is found, where, and what the sender is told (RFC 5971 A.4).
+//! GIST messages with one fault each: kind and offset of the fault, and the Error that answers it (RFC 5971 A.4).
 
 use std::net::IpAddr;
 
@@ -63,7 +63,8 @@ fn octets(body: Body<'_>) -> Vec<u8> {
     octets
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 (cookie), 80 (proposal), 96 (configuration), 116 (data).
+/// Returns a Query. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 (cookie), 80 (proposal), 96
+/// (configuration), 116 (data).
 fn query() -> Vec<u8> {
     octets(Body::Query(Query {
         nat_traversal: None,
@@ -76,7 +77,8 @@ fn query() -> Vec<u8> {
     }))
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 and 80 (cookies), 88 (proposal), 104 (configuration).
+/// Returns a Response. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 and 80 (cookies), 88 (proposal), 104
+/// (configuration).
 fn response() -> Vec<u8> {
     octets(Body::Response(Response {
         nat_traversal: None,
@@ -90,7 +92,7 @@ fn response() -> Vec<u8> {
     }))
 }
 
-/// Objects begin at 8 (MRI), 32 (session), 52 (NLI), 72 (data).
+/// Returns a Data message. Offsets of its objects: 8 (MRI), 32 (session), 52 (NLI), 72 (data).
 fn data() -> Vec<u8> {
     octets(Body::Data(Data {
         nat_traversal: None,
@@ -112,13 +114,13 @@ fn verdict(wire: &[u8], mode: Mode) -> Result<(), (ErrorKind, usize)> {
     Message::parse(wire, mode).map(drop).map_err(|error| (error.kind, error.offset))
 }
 
-/// `wire` with one octet changed.
+/// Returns `wire` with one octet changed.
 fn with(mut wire: Vec<u8>, at: usize, octet: u8) -> Vec<u8> {
     wire[at] = octet;
     wire
 }
 
-/// `wire` with the octets in `range` replaced, and the message length made to fit.
+/// Returns `wire` with the octets in `range` replaced, and an updated message length.
 fn splice(mut wire: Vec<u8>, range: std::ops::Range<usize>, octets: &[u8]) -> Vec<u8> {
     wire.splice(range, octets.iter().copied());
     let words = u16::try_from((wire.len() - HEADER) / 4).expect("a length");
@@ -126,10 +128,10 @@ fn splice(mut wire: Vec<u8>, range: std::ops::Range<usize>, octets: &[u8]) -> Ve
     wire
 }
 
-/// What is answered, which must be a message that can be sent.
+/// Returns the answer to a message, which must be a message that can be emitted.
 fn answer(wire: &[u8], mode: Mode) -> Option<(ErrorCode, u8, Vec<Info<'_>>)> {
     let error = Message::parse(wire, mode).expect_err("it is not well formed");
-    let object = error.answer(wire, mode)?;
+    let object = error.error_data(wire, mode)?;
     assert_eq!(object.original, wire[..HEADER]);
     assert_eq!((object.class, object.d_mode), (object.code.class(), mode == Mode::D));
     assert_eq!(object.q_mode, mode == Mode::D && wire[0] == 1 && wire[6] & 0x80 != 0);
@@ -143,7 +145,7 @@ fn answer(wire: &[u8], mode: Mode) -> Option<(ErrorCode, u8, Vec<Info<'_>>)> {
 }
 
 #[test]
-fn the_messages_of_these_tests_are_well_formed() {
+fn base_messages_are_well_formed() {
     assert_eq!(verdict(&query(), Mode::D), Ok(()));
     assert_eq!(verdict(&response(), Mode::D), Ok(()));
     assert_eq!(verdict(&data(), Mode::D), Ok(()));
@@ -179,13 +181,13 @@ fn headers_are_checked_field_by_field() {
 
 /// Incorrect Message Length, with the length that the objects add up to.
 #[test]
-fn lengths_of_messages_are_those_of_their_objects() {
+fn message_length_other_than_that_of_objects_is_refused() {
     let words = u16::try_from(query().len() / 4 - 2).expect("a length");
     let longer = [&query()[..], &[0, 0]].concat();
     let cases = [
         (with(query(), 3, 7), words),
         (longer, words),
-        (query()[..query().len() - 4].to_vec(), words), // NSLP-Data still says it is there
+        (query()[..query().len() - 4].to_vec(), words), // the length still includes NSLP-Data
         (query()[..query().len() - 8].to_vec(), words - 2),
         (splice(query(), 116..124, &[0, 8, 0x0f, 0xff]), words - 2 + 4096),
         (splice(query(), 116..124, &[0, 8, 0xff, 0xff]), words - 2 + 4096),
@@ -193,17 +195,17 @@ fn lengths_of_messages_are_those_of_their_objects() {
     for (wire, calculated) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((E::MessageLength { calculated }, 2)));
         let sub = subcode::header::INCORRECT_MESSAGE_LENGTH;
-        let said = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
-        assert_eq!(answer(&wire, Mode::D), Some(said));
+        let expected = (ErrorCode::CommonHeaderParse, sub, vec![Info::MessageLength(calculated)]);
+        assert_eq!(answer(&wire, Mode::D), Some(expected));
         let error = Message::parse(&wire, Mode::D).expect_err("of another length");
-        let object = error.answer(&wire, Mode::D).expect("an answer");
+        let object = error.error_data(&wire, Mode::D).expect("an answer");
         assert_eq!((object.session, object.mri), (None, None)); // A.4.4.1 forbids them
     }
 }
 
 /// Object Type Error, with the type at fault (A.4.4.9).
 #[test]
-fn objects_are_those_of_the_grammar() {
+fn objects_outside_the_grammar_are_refused() {
     use subcode::object_type as t;
     let session = query()[32..52].to_vec();
     let cookie = query()[72..80].to_vec();
@@ -235,8 +237,8 @@ fn objects_are_those_of_the_grammar() {
     ];
     for (wire, kind, offset, object_type, sub) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((kind, offset)));
-        let said = (ErrorCode::ObjectType, sub, vec![Info::ObjectType(object_type)]);
-        assert_eq!(answer(&wire, Mode::D), Some(said), "{kind:?}");
+        let expected = (ErrorCode::ObjectType, sub, vec![Info::ObjectType(object_type)]);
+        assert_eq!(answer(&wire, Mode::D), Some(expected), "{kind:?}");
     }
     let in_c_mode = verdict(&data(), Mode::C);
     assert_eq!(in_c_mode, Err((E::InvalidObject, 52))); // no NLI there
@@ -246,7 +248,7 @@ fn objects_are_those_of_the_grammar() {
 
 /// Object Value Error, with the object and where in it (A.4.4.10).
 #[test]
-fn values_are_checked_object_by_object() {
+fn invalid_values_are_refused_object_by_object() {
     use subcode::object_value as v;
     let cases = [
         // Message-Routing-Information: first word at 12, addresses, prefixes at 24, ports at 28.
@@ -264,7 +266,7 @@ fn values_are_checked_object_by_object() {
         (splice(query(), 8..32, &[0, 0, 0, 0]), E::Length, 12, v::INCORRECT_LENGTH, 8),
         (
             splice(query(), 8..32, &[0, 0, 0, 3, 1, 0, 0x48, 0, 10, 0, 0, 1, 10, 0, 0, 2]),
-            E::Combination, // a loose end that looks back
+            E::Combination, // an upstream loose end
             14,
             v::INVALID_COMBINATION,
             8,
@@ -293,8 +295,8 @@ fn values_are_checked_object_by_object() {
     ];
     for (wire, kind, offset, sub, object) in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((kind, offset)), "{kind:?}");
-        let (code, said, infos) = answer(&wire, Mode::D).expect("an answer");
-        assert_eq!((code, said), (ErrorCode::ObjectValue, sub));
+        let (code, subcode, infos) = answer(&wire, Mode::D).expect("an answer");
+        assert_eq!((code, subcode), (ErrorCode::ObjectValue, sub));
         let len = 4 + 4 * usize::from(wire[object + 3]);
         let shown = Info::object_value(&wire[object..object + len], offset - object);
         assert_eq!(infos, [shown], "{kind:?}");
@@ -302,37 +304,37 @@ fn values_are_checked_object_by_object() {
     let zero = with(hello(), 15, 0);
     assert_eq!(verdict(&zero, Mode::C), Err((E::NotSupported, 12)));
     let shown = vec![Info::object_value(&zero[8..], 4)];
-    let said = (ErrorCode::ObjectValue, v::NOT_SUPPORTED, shown);
-    assert_eq!(answer(&zero, Mode::C), Some(said));
+    let expected = (ErrorCode::ObjectValue, v::NOT_SUPPORTED, shown);
+    assert_eq!(answer(&zero, Mode::C), Some(expected));
 }
 
 /// Stack-Proposal and Stack-Configuration-Data that do not go together are both shown (section 5.7.1).
 #[test]
-fn stacks_are_consistent() {
+fn inconsistent_stacks_are_refused_with_both_objects() {
     let cases = [
         with(query(), 108, 2), // options of TLS, none of TCP
         with(query(), 108, 9), // a protocol that is not proposed
         with(query(), 109, 1), // none for TCP in the second profile
-        with(query(), 109, 3), // a profile that is not there
+        with(query(), 109, 3), // a missing profile
     ];
     for wire in cases {
         assert_eq!(verdict(&wire, Mode::D), Err((E::StackMismatch, 100)));
         let shown =
             vec![Info::object_value(&wire[80..96], 0), Info::object_value(&wire[96..116], 4)];
-        let said = (ErrorCode::ObjectValue, subcode::object_value::STACK_MISMATCH, shown);
-        assert_eq!(answer(&wire, Mode::D), Some(said));
+        let expected = (ErrorCode::ObjectValue, subcode::object_value::STACK_MISMATCH, shown);
+        assert_eq!(answer(&wire, Mode::D), Some(expected));
     }
-    // What must not be used needs no port.
+    // A protocol that must not be used needs no port.
     let unusable = with(with(with(response(), 118, 0), 119, 0x80), 107, 3);
     assert_eq!(verdict(&splice(unusable, 120..124, &[]), Mode::D), Ok(()));
 }
 
-/// What is answered names session and MRI where they can be read.
+/// Error data have session and MRI if these are readable.
 #[test]
-fn answers_name_what_can_be_read() {
+fn error_data_has_readable_session_and_mri() {
     let answered = |wire: &[u8]| {
         let error = Message::parse(wire, Mode::D).expect_err("not well formed");
-        let object = error.answer(wire, Mode::D).expect("an answer");
+        let object = error.error_data(wire, Mode::D).expect("an answer");
         (object.session, object.mri)
     };
     assert_eq!(answered(&with(query(), 84, 0)), (Some(SESSION), Some(mri())));
@@ -340,12 +342,12 @@ fn answers_name_what_can_be_read() {
     assert_eq!(answered(&splice(query(), 32..52, &[])), (None, Some(mri())));
 }
 
-/// Errors are not answered by errors (section 5.6), whatever is wrong with them.
+/// Error messages are never answered by errors (section 5.6).
 #[test]
 fn errors_are_not_answered() {
     let wire = with(query(), 84, 0);
     let error = Message::parse(&wire, Mode::D).expect_err("no profiles");
-    let object = error.answer(&wire, Mode::D).expect("an answer");
+    let object = error.error_data(&wire, Mode::D).expect("an answer");
     let sent = octets(Body::Error(Error { nat_traversal: None, nli: Some(nli()), error: object }));
     for bad in [with(sent.clone(), 7, 0xc0), with(sent.clone(), 3, 1), with(sent.clone(), 36, 0x08)]
     {
@@ -365,22 +367,23 @@ fn errors_are_not_answered() {
     assert_eq!(verdict(&foreign, Mode::D), Err((E::NotSupported, sent.len())));
 }
 
-/// What is wrong with a well-formed message only an engine can know; the answer has the same form.
+/// Faults that only an engine detects, in a well-formed message: the answer has the same form.
 #[test]
-fn well_formed_messages_are_answered_too() {
+fn error_about_well_formed_message_has_the_same_form() {
     let wire = query();
-    let object = ErrorObject::about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
+    let object =
+        ErrorData::error_data_about(&wire, Mode::D, ErrorCode::HopLimitExceeded, 0).expect("one");
     assert_eq!((object.class, object.q_mode), (ErrorClass::PermanentFailure, true));
     assert_eq!((object.session, object.mri), (Some(SESSION), Some(mri())));
     assert_eq!(object.original_header().map(|header| header.hops), Some(8));
-    let object = ErrorObject::about(&data(), Mode::C, ErrorCode::NoRoutingState, 0)
+    let object = ErrorData::error_data_about(&data(), Mode::C, ErrorCode::NoRoutingState, 0)
         .map(|object| (object.class, object.d_mode, object.q_mode));
     assert_eq!(object, Some((ErrorClass::ProtocolError, false, false)));
 }
 
-/// A long object is shown in part: the answer fits every link.
+/// A long object is truncated, so that the answer fits every link.
 #[test]
-fn long_objects_are_cut_in_answers() {
+fn long_objects_are_truncated_in_errors() {
     let mut object = vec![0, 2, 0x02, 0x00];
     object.resize(4 + 0x200 * 4, 0x11);
     let wire = splice(query(), 52..72, &object);
@@ -388,12 +391,12 @@ fn long_objects_are_cut_in_answers() {
     let version = subcode::object_value::NOT_SUPPORTED; // 1, as the octets have it
     assert_eq!((code, sub, infos.len()), (ErrorCode::ObjectValue, version, 1));
     match infos[0] {
-        Info::ObjectValue { object, .. } => assert_eq!(object.len(), SHOWN),
+        Info::ObjectValue { object, .. } => assert_eq!(object.len(), MAX_OBJECT_SHOWN),
         other => panic!("{other:?}"),
     }
 }
 
-/// What nobody could read is not written.
+/// Unreadable messages are not emitted.
 #[test]
 fn contradictions_are_not_written() {
     #[track_caller]

@@ -1,5 +1,5 @@
-//! The two promises of this crate for GIST as properties: what is written is read again as it was, and whatever the octets
-//! are, reading them neither panics nor gives what cannot be written.
+//! GIST as properties: emitted messages parse to the same value, and arbitrary octets neither panic nor parse to a
+//! value that cannot be emitted.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 
-/// The parts that messages are put together from; messages borrow from them.
+/// Owned parts of messages, which borrow from them.
 #[derive(Clone, Debug)]
 struct Kit {
     header: (u8, u16, bool),
@@ -121,7 +121,7 @@ fn kit() -> impl Strategy<Value = Kit> {
     )
 }
 
-/// What messages of several types have, as a kit says it.
+/// Parts shared by several message types, borrowed from a kit.
 struct Common<'a> {
     nat_traversal: Option<NatTraversal<'a>>,
     mri: Mri,
@@ -135,7 +135,7 @@ struct Common<'a> {
 }
 
 impl Kit {
-    /// What it makes, and a mode that this may travel in.
+    /// Returns the body of the kit, and a mode in which the message may travel.
     fn body<'a>(&'a self, common: &Common<'a>) -> (Body<'a>, Mode) {
         let Common { nat_traversal, mri, session, nli, query_cookie, cookie, .. } = *common;
         let Common { stack, nslp_data, infos, .. } = *common;
@@ -197,9 +197,9 @@ impl Kit {
         (body, mode)
     }
 
-    fn error<'a>(&'a self, mri: Mri, infos: &'a [Info<'a>]) -> ErrorObject<'a> {
+    fn error<'a>(&'a self, mri: Mri, infos: &'a [Info<'a>]) -> ErrorData<'a> {
         let (first, second) = self.flags;
-        ErrorObject {
+        ErrorData {
             class: ErrorClass::from_code(self.error.0),
             code: ErrorCode::from_code(self.error.1),
             subcode: self.error.2,
@@ -214,10 +214,10 @@ impl Kit {
     }
 }
 
-/// Gives the message that `kit` makes, and a mode that it may travel in, to `check`.
+/// Calls `check` with the message of `kit` and a mode in which it may travel.
 fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
     let profiles: Vec<_> = kit.profiles.iter().map(|layers| Profile(layers)).collect();
-    // One field for each profile with TCP in it, and one for all.
+    // Options for each profile with TCP, and options for all profiles.
     let options: Vec<_> = (1..)
         .zip(&profiles)
         .zip(&kit.ports)
@@ -281,8 +281,8 @@ fn with_message(kit: &Kit, check: impl FnOnce(&Message<'_>, Mode)) {
     check(&Message { hops, nslpid, source_is_peer, body, extensions }, mode);
 }
 
-/// Reads `octets`; what can be read can be written, and is then read as the same.
-fn survives(octets: &[u8], mode: Mode) {
+/// Parses `octets`; a parsed message is emitted, and then parses to the same value.
+fn round_trips(octets: &[u8], mode: Mode) {
     match Message::parse(octets, mode) {
         Ok(message) => {
             let mut wire = vec![0xa5; message.buffer_len()];
@@ -292,7 +292,7 @@ fn survives(octets: &[u8], mode: Mode) {
         }
         Err(error) => {
             assert!(error.offset <= octets.len() && !error.to_string().is_empty());
-            if let Some(answer) = error.answer(octets, mode) {
+            if let Some(answer) = error.error_data(octets, mode) {
                 let body = Body::Error(Error { nat_traversal: None, nli: None, error: answer });
                 let extensions = Extensions::NONE;
                 let message =
@@ -307,13 +307,13 @@ fn survives(octets: &[u8], mode: Mode) {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(kit in kit()) {
+    fn emitted_messages_parse_to_the_same_value(kit in kit()) {
         with_message(&kit, |message, mode| {
             let mut wire = vec![0xa5; message.buffer_len()];
             assert_eq!(message.emit(&mut wire), Ok(wire.len()));
             assert_eq!(Message::parse(&wire, mode).as_ref(), Ok(message));
             assert_eq!(message_len(&wire), Ok(Some(wire.len())));
-            // And canonical octets are written again as they were.
+            // Canonical octets are emitted unchanged.
             let parsed = Message::parse(&wire, mode).expect("it was just read");
             let mut again = vec![0x5a; parsed.buffer_len()];
             assert_eq!(parsed.emit(&mut again), Ok(wire.len()));
@@ -321,9 +321,9 @@ proptest! {
         });
     }
 
-    /// A message of which some octets were changed, or the end lost.
+    /// A message with some octets changed, or truncated.
     #[test]
-    fn damage_is_found_or_harmless(
+    fn damaged_messages_are_refused_or_round_trip(
         kit in kit(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         lost in 0..9_usize,
@@ -335,18 +335,18 @@ proptest! {
                 let at = at.index(wire.len());
                 wire[at] = *octet;
             }
-            survives(&wire, mode);
-            survives(&wire[..wire.len().saturating_sub(lost)], mode);
+            round_trips(&wire, mode);
+            round_trips(&wire[..wire.len().saturating_sub(lost)], mode);
             let mut buffer = vec![0; wire.len() + MAGIC_LEN];
             if let Ok(len) = forward(&wire, &mut buffer) {
-                survives(&buffer[MAGIC_LEN..len], Mode::D);
+                round_trips(&buffer[MAGIC_LEN..len], Mode::D);
             }
         });
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..300), c_mode in any::<bool>()) {
-        survives(&octets, if c_mode { Mode::C } else { Mode::D });
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..300), c_mode in any::<bool>()) {
+        round_trips(&octets, if c_mode { Mode::C } else { Mode::D });
         let _ = (datagram(&octets), message_len(&octets));
     }
 }

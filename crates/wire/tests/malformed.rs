@@ -1,4 +1,4 @@
-//! Bad input, one fault at a time: what is said about it, where, and whether it is answered.
+//! Malformed RSVP messages with one fault each: kind, offset, and whether the fault is answered.
 
 mod common;
 
@@ -7,7 +7,7 @@ use earmark_wire::intserv::FormatProblem;
 use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;
 
-/// Where the objects of the sample Path over IPv4 start.
+/// Offsets of the objects of the sample Path over IPv4.
 const SESSION: usize = 8;
 const HOP: usize = 20;
 const TIME: usize = 32;
@@ -23,26 +23,26 @@ fn resv(style: Style) -> Vec<u8> {
     octets(&sample(MessageType::Resv, style, false).message())
 }
 
-/// What parsing says, as kind and offset.
+/// Returns the parser's verdict, as kind and offset.
 fn verdict(wire: &[u8]) -> Result<(), (ErrorKind, usize)> {
     Message::parse(wire).map(|_| ()).map_err(|error| (error.kind, error.offset))
 }
 
-/// The verdict after octets were overwritten and length and checksum mended.
+/// Returns the verdict after octets were overwritten and length and checksum updated.
 fn changed(mut wire: Vec<u8>, at: usize, octets: &[u8]) -> Result<(), (ErrorKind, usize)> {
     wire[at..at + octets.len()].copy_from_slice(octets);
     seal(&mut wire);
     verdict(&wire)
 }
 
-/// The verdict after octets were put in and length and checksum mended.
+/// Returns the verdict after octets were inserted and length and checksum updated.
 fn inserted(mut wire: Vec<u8>, at: usize, octets: &[u8]) -> Result<(), (ErrorKind, usize)> {
     wire.splice(at..at, octets.iter().copied());
     seal(&mut wire);
     verdict(&wire)
 }
 
-/// The message without the objects of a class.
+/// Returns the message without the objects of a class.
 fn without(wire: &[u8], class: ObjectClass) -> Vec<u8> {
     let kept = objects(wire)
         .map(|object| object.expect("it decodes").raw)
@@ -53,7 +53,7 @@ fn without(wire: &[u8], class: ObjectClass) -> Vec<u8> {
     shorter
 }
 
-/// Offset and octets of the nth object of a class.
+/// Returns offset and octets of the nth object of a class.
 fn find(wire: &[u8], class: ObjectClass, nth: usize) -> (usize, Vec<u8>) {
     let raw = objects(wire)
         .map(|object| object.expect("it decodes").raw)
@@ -80,9 +80,9 @@ fn the_common_header_is_checked_field_by_field() {
     assert_eq!(verdict(&wire), Err((E::Length, 6)));
 }
 
-/// A message cut off anywhere is refused: by its length, or, if the length was cut as well, by what is then missing.
+/// A truncated message is refused because of its length or, if the length was updated, because of missing objects.
 #[test]
-fn truncation_is_noticed_at_every_octet() {
+fn truncated_message_is_refused_at_every_octet() {
     for kind in KINDS {
         for ipv6 in [false, true] {
             let wire = octets(&sample(kind, Style::SharedExplicit, ipv6).message());
@@ -106,11 +106,11 @@ fn truncation_is_noticed_at_every_octet() {
 }
 
 #[test]
-fn objects_must_be_framed_rightly() {
+fn objects_with_wrong_length_are_refused() {
     for length in [0u16, 1, 3, 5, 6, 7, 11, 13, 400, 0xffff] {
         assert_eq!(changed(path(), HOP, &length.to_be_bytes()), Err((E::ObjectLength, HOP)));
     }
-    // A length that is fine by itself, but not for this C-Type.
+    // A length that is valid for another C-Type.
     assert_eq!(changed(path(), SESSION, &[0, 24]), Err((E::ObjectSize, SESSION)));
     assert_eq!(inserted(changed_octets(SESSION, &[0, 8]), 16, &[]), Err((E::ObjectSize, SESSION)));
 }
@@ -122,7 +122,7 @@ fn changed_octets(at: usize, octets: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_required_object_is_missed() {
+fn missing_required_objects_are_refused() {
     use ObjectClass as C;
     use earmark_wire::rsvp::MessageType as M;
     let cases: [(M, &[C]); 7] = [
@@ -143,7 +143,7 @@ fn every_required_object_is_missed() {
             assert_eq!(error.report(), None);
         }
     }
-    // Without STYLE the flow descriptors behind it stand in the wrong place; with nothing behind, it is missing.
+    // Without STYLE the flow descriptors are out of place; without flow descriptors it is missing.
     let wire = without(&resv(Style::Wildcard), ObjectClass::Style);
     assert_eq!(verdict(&wire), Err((E::ObjectOrder, find(&wire, C::FlowSpec, 0).0)));
     let wire = without(&wire, C::FlowSpec);
@@ -151,7 +151,7 @@ fn every_required_object_is_missed() {
 }
 
 #[test]
-fn objects_that_do_not_belong_there_are_refused() {
+fn illegal_objects_are_refused() {
     use earmark_wire::rsvp::MessageType as M;
     let style = [0, 8, 8, 1, 0, 0, 0, 0x11];
     assert_eq!(inserted(path(), HOP, &style), Err((E::IllegalObject, HOP)));
@@ -180,7 +180,7 @@ fn integrity_comes_first_and_flow_descriptors_last() {
 
 /// RFC 2205 section 3.10: reject, ignore or forward, by the two highest bits.
 #[test]
-fn unknown_classes_are_treated_by_their_high_bits() {
+fn unknown_classes_are_treated_by_their_two_high_bits() {
     for class in [2u8, 16, 127] {
         let mut wire = path();
         wire.splice(HOP..HOP, [0, 8, class, 7, 0, 0, 0, 0]);
@@ -227,14 +227,14 @@ fn unknown_styles_are_refused_and_answered() {
     assert_eq!((error.kind, error.offset), (E::UnknownStyle, at));
     assert_eq!(error.report(), Some((ErrorCode::UnknownStyle, 0)));
 
-    let salvage = Salvage::scan(&wire);
+    let salvage = PartialMessage::scan(&wire);
     assert_eq!((salvage.flows, salvage.option_vector), (None, Some(0b11010)));
     let hop = salvage.hop.expect("it can be read");
     let node = ErrorSpec { node: hop.address, flags: 0, code: ErrorCode::UnknownStyle, value: 0 };
-    let mut answer = [0xa5; Salvage::MAX_ANSWER];
+    let mut answer = [0xa5; PartialMessage::MAX_ANSWER];
     let length = salvage.emit_resv_err(&hop, &node, 1, &mut answer).expect("it fits");
     let answer = &mut answer[..length.expect("session and style are there")];
-    // The answer carries the style as it came; with a known one it is a ResvErr like any other.
+    // The answer has the style as received; with a known style it is an ordinary ResvErr.
     let (at, _) = (8 + 12 + 12 + 12, ());
     assert_eq!(answer[at..at + 8], [0, 8, 8, 1, 0, 0, 0, 0b11010]);
     answer[at + 7] = 0b01010;
@@ -246,9 +246,9 @@ fn unknown_styles_are_refused_and_answered() {
     assert_eq!(parsed.flows.style(), Style::FixedFilter);
 }
 
-/// Higher bits of the option vector belong to options yet to come (RFC 2205 appendix A.7).
+/// Higher bits of the option vector belong to future options (RFC 2205 appendix A.7).
 #[test]
-fn new_style_options_do_not_hide_the_style() {
+fn unknown_style_options_are_ignored() {
     let wire = resv(Style::Wildcard);
     let (at, _) = find(&wire, ObjectClass::Style, 0);
     assert_eq!(changed(wire, at + 4, &[0xff, 0xff, 0xff, 0xf1]), Ok(()));
@@ -260,7 +260,7 @@ fn flow_descriptors_must_fit_the_style() {
     let (_, filter) = find(&resv(Style::FixedFilter), ObjectClass::FilterSpec, 0);
     let f = flowspec.as_slice();
     let s = filter.as_slice();
-    // Style, objects behind it, which of them is refused; as many as there are means: the end of the message.
+    // Style, objects behind it, and the index of the refused one; their number means the end of the message.
     type Case<'a> = (Style, &'a [&'a [u8]], Option<usize>);
     let cases: [Case<'_>; 16] = [
         (Style::Wildcard, &[f], None),
@@ -292,7 +292,7 @@ fn flow_descriptors_must_fit_the_style() {
     }
 }
 
-/// A FLOWSPEC that is left out repeats the one before (RFC 2205 section 3.1.4).
+/// An omitted FLOWSPEC repeats its predecessor (RFC 2205 section 3.1.4).
 #[test]
 fn an_omitted_flowspec_repeats_its_predecessor() {
     let mut wire = resv(Style::FixedFilter);
@@ -314,7 +314,7 @@ fn an_omitted_flowspec_repeats_its_predecessor() {
 
 /// A ResvErr has one flow descriptor or none; a ResvTear needs no flowspecs (RFC 2205 sections 3.1.6 and 3.1.8).
 #[test]
-fn errors_and_teardowns_have_rules_of_their_own() {
+fn flow_descriptors_of_errors_and_teardowns_are_checked() {
     for style in STYLES {
         let tear = octets(&sample(MessageType::ResvTear, style, false).message());
         assert_eq!(verdict(&without(&tear, ObjectClass::FlowSpec)), Ok(()), "{style:?}");
@@ -334,9 +334,9 @@ fn errors_and_teardowns_have_rules_of_their_own() {
 }
 
 #[test]
-fn contradictions_between_objects_are_found() {
+fn contradictions_between_objects_are_refused() {
     let wire = path();
-    // Whatever is not of the family of the SESSION is at fault, wherever it stands.
+    // An object of another family than the SESSION is at fault, wherever it is.
     let (_, session6) = find(
         &octets(&sample(MessageType::Path, Style::Wildcard, true).message()),
         ObjectClass::Session,
@@ -356,9 +356,9 @@ fn contradictions_between_objects_are_found() {
     assert_eq!(changed(wire, HOP + 4, &[224, 0, 0, 1]), Err((E::HopAddress, HOP)));
 }
 
-/// Broken integrated-services data: named by the octet inside the object, answered as a traffic-control error.
+/// Malformed integrated-services data: reported with the offset inside the object, answered as a traffic-control error.
 #[test]
-fn broken_traffic_specifications_are_answered() {
+fn malformed_traffic_specifications_are_answered() {
     use earmark_wire::rsvp::iana::TrafficControlError as Sub;
     let resv = resv(Style::Wildcard);
     let (flowspec, _) = find(&resv, ObjectClass::FlowSpec, 0);
@@ -387,9 +387,9 @@ fn broken_traffic_specifications_are_answered() {
     }
 }
 
-/// Everything but the object at fault is there for the answer.
+/// The answer needs everything but the object at fault.
 #[test]
-fn a_rejected_message_leaves_enough_to_answer_it() {
+fn rejected_message_is_readable_enough_for_the_answer() {
     for kind in KINDS {
         for style in STYLES {
             for ipv6 in [false, true] {
@@ -399,7 +399,7 @@ fn a_rejected_message_leaves_enough_to_answer_it() {
                 seal(&mut wire);
                 let error = Message::parse(&wire).expect_err("class 77 is unknown");
                 assert_eq!(error.kind, E::UnknownClass);
-                let salvage = Salvage::scan(&wire);
+                let salvage = PartialMessage::scan(&wire);
                 assert_eq!(salvage.message_type, kind);
                 assert_eq!(salvage.session, Some(parts.session));
                 if has_flows(kind) {
@@ -425,9 +425,9 @@ fn a_rejected_message_leaves_enough_to_answer_it() {
     }
 }
 
-/// What people read: field or object, offset, reason.
+/// Error texts have field or object, offset, and reason.
 #[test]
-fn errors_name_field_and_offset() {
+fn errors_display_field_and_offset() {
     let text = |wire: &[u8]| Message::parse(wire).expect_err("it is wrong").to_string();
     let mut wire = path();
     wire[4] ^= 1;

@@ -1,5 +1,5 @@
-//! The messages between neighbours (RFC 2961, RFC 2747, RFC 3209 section 5): octet for octet as the RFCs draw them, both
-//! ways, and what is wrong with those that are not.
+//! Messages between neighbors (RFC 2961, RFC 2747, RFC 3209 section 5): layouts of the RFCs' figures in both
+//! directions, and malformed ones.
 
 mod common;
 
@@ -9,7 +9,7 @@ use earmark_wire::rsvp::ErrorKind as E;
 use earmark_wire::rsvp::*;
 use proptest::prelude::*;
 
-/// The message whose type and objects are given.
+/// Returns the message with this type and these objects.
 fn wire(message_type: u8, objects: &str) -> Vec<u8> {
     let mut wire = vec![0x10, message_type, 0, 0, 7, 0, 0, 0];
     wire.extend(hex(objects));
@@ -17,7 +17,7 @@ fn wire(message_type: u8, objects: &str) -> Vec<u8> {
     wire
 }
 
-/// These octets say this message, and this message is written as these octets.
+/// Asserts that the octets parse to the message, and that the message is emitted as the octets.
 fn both_ways(message_type: u8, objects: &str, message: &Message<'_>) {
     let wire = wire(message_type, objects);
     assert_eq!(Message::parse(&wire).as_ref(), Ok(message));
@@ -70,7 +70,7 @@ fn an_ack_is_acknowledgements_alone() {
     assert_eq!(verdict(13, &format!("{ACK} {LIST}")), Err((E::IllegalObject, 20)));
     assert_eq!(verdict(13, "000c 1803 00 00abcd 00000001"), Err((E::UnknownCType, 8)));
     assert_eq!(verdict(13, "0008 1801 00 00abcd"), Err((E::ObjectSize, 8)));
-    // Flags mean nothing, NULL and classes 10bbbbbb and 11bbbbbb neither.
+    // Flags, NULL and classes 10bbbbbb and 11bbbbbb have no effect.
     let noisy =
         format!("0004 0000 000c 1801 ff 00abcd 00000001 0008 8001 00000000 {NACK} 0004 ff01");
     assert_eq!(
@@ -85,36 +85,36 @@ fn an_ack_is_acknowledgements_alone() {
 }
 
 #[test]
-fn an_srefresh_lists_names() {
+fn srefresh_lists_message_identifiers() {
     let [v4, v6, group4, group6] =
         ["10.0.1.1", "2001:db8::1", "224.1.2.3", "ff0e::1"].map(|a| a.parse().expect("address"));
     let messages = |lists: &[RefreshList<'_>], expected: &str| {
         let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
         both_ways(15, expected, &Message::new(7, body));
     };
-    let list = |names| RefreshList { epoch: 0xabcd, names };
+    let list = |names| RefreshList { epoch: 0xabcd, ids: names };
     let v6_hex = "20010db8 00000000 00000000 00000001";
     let group6_hex = "ff0e0000 00000000 00000000 00000001";
-    let plain = list(RefreshNames::Messages(List::Items(&[5, 6])));
+    let plain = list(RefreshIds::Messages(List::Items(&[5, 6])));
     messages(&[plain], LIST);
     let sources = [SourceRefresh { id: 5, source: v4 }];
-    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], SRC_LIST);
+    messages(&[list(RefreshIds::Sources(List::Items(&sources)))], SRC_LIST);
     let sources = [SourceRefresh { id: 5, source: v6 }; 2];
     let expected = format!("0030 1903 00 00abcd 00000005 {v6_hex} 00000005 {v6_hex}");
-    messages(&[list(RefreshNames::Sources(List::Items(&sources)))], &expected);
+    messages(&[list(RefreshIds::Sources(List::Items(&sources)))], &expected);
     let multicast = [MulticastRefresh { id: 8, source: v4, destination: group4 }];
-    let multicast = list(RefreshNames::Multicast(List::Items(&multicast)));
+    let multicast = list(RefreshIds::Multicast(List::Items(&multicast)));
     let multicast_hex = "0014 1904 00 00abcd 00000008 0a000101 e0010203";
     messages(&[multicast, plain], &format!("{multicast_hex} {LIST}"));
     let multicast = [MulticastRefresh { id: 8, source: v6, destination: group6 }];
     let expected = format!("002c 1905 00 00abcd 00000008 {v6_hex} {group6_hex}");
-    messages(&[list(RefreshNames::Multicast(List::Items(&multicast)))], &expected);
+    messages(&[list(RefreshIds::Multicast(List::Items(&multicast)))], &expected);
 }
 
 #[test]
-fn an_srefresh_can_be_named_and_acknowledge() {
+fn srefresh_may_have_message_id_and_acknowledgements() {
     let ids = [5, 6];
-    let lists = [RefreshList { epoch: 0xabcd, names: RefreshNames::Messages(List::Items(&ids)) }];
+    let lists = [RefreshList { epoch: 0xabcd, ids: RefreshIds::Messages(List::Items(&ids)) }];
     let message = Message {
         flags: Message::REFRESH_REDUCTION,
         integrity: Some(SIGNED),
@@ -151,22 +151,22 @@ fn an_srefresh_that_contradicts_itself_is_refused() {
         let body = Body::Srefresh(Srefresh { lists: List::Items(lists) });
         assert_eq!(Message::new(7, body).emit(&mut [0; 99]), Err(EmitError::Contradiction));
     };
-    let list = |names| RefreshList { epoch: 1, names };
+    let list = |names| RefreshList { epoch: 1, ids: names };
     refused(&[]);
-    refused(&[list(RefreshNames::Messages(List::EMPTY))]);
-    refused(&[list(RefreshNames::Sources(List::Items(&mixed)))]);
-    let sources = list(RefreshNames::Sources(List::Items(&mixed[..1])));
-    refused(&[sources, list(RefreshNames::Messages(List::Items(&[1])))]);
+    refused(&[list(RefreshIds::Messages(List::EMPTY))]);
+    refused(&[list(RefreshIds::Sources(List::Items(&mixed)))]);
+    let sources = list(RefreshIds::Sources(List::Items(&mixed[..1])));
+    refused(&[sources, list(RefreshIds::Messages(List::Items(&[1])))]);
 }
 
 #[test]
-fn hello_asks_and_answers() {
+fn hello_is_request_or_acknowledgement() {
     let hello =
         Hello { kind: HelloKind::Request, source_instance: 0x11, destination_instance: 0x22 };
     both_ways(20, HELLO, &Message::new(7, Body::Hello(hello)));
     let answer = Hello { kind: HelloKind::Ack, ..hello };
     both_ways(20, "000c 1602 00000011 00000022", &Message::new(7, Body::Hello(answer)));
-    // RESTART_CAP (class 131) is one of those to ignore.
+    // RESTART_CAP (class 131) is a class to ignore.
     assert_eq!(verdict(20, &format!("{HELLO} 000c 8301 00000000 00000000")), Ok(()));
     assert_eq!(verdict(20, ""), Err((E::MissingObject, 8)));
     assert_eq!(verdict(20, &format!("{HELLO} {HELLO}")), Err((E::DuplicateObject, 20)));
@@ -176,7 +176,7 @@ fn hello_asks_and_answers() {
 }
 
 #[test]
-fn a_challenge_is_answered_under_signature() {
+fn integrity_challenge_is_unsigned_and_response_signed() {
     let challenge = Challenge { key_id: 0x0102_0304_0506, cookie: 0x0102_0304_0506_0708 };
     both_ways(25, CHALLENGE, &Message::new(7, Body::IntegrityChallenge(challenge)));
     let response =
@@ -190,7 +190,7 @@ fn a_challenge_is_answered_under_signature() {
         verdict(25, "0014 4002 0000 010203040506 0102030405060708"),
         Err((E::UnknownCType, 8))
     );
-    // Before RFC 3097 these were 11 and 12; a Response would now be a Bundle of a message of version 0.
+    // Before RFC 3097 the types were 11 and 12; 12 would now be a Bundle with a message of version 0.
     assert_eq!(verdict(11, CHALLENGE), Err((E::MessageType, 1)));
     assert_eq!(verdict(12, &format!("{INTEGRITY} {CHALLENGE}")), Err((E::Version, 8)));
 
@@ -199,7 +199,7 @@ fn a_challenge_is_answered_under_signature() {
 }
 
 #[test]
-fn the_objects_in_front_have_an_order() {
+fn leading_objects_out_of_order_are_refused() {
     let path = octets(&sample(MessageType::Path, Style::Wildcard, false).message());
     let verdict = |objects: &str, at: usize| {
         let mut wire = path.clone();
@@ -241,7 +241,7 @@ fn a_bundle_is_whole_messages() {
     assert_eq!(bundle.iter().collect::<Vec<_>>(), [&path[..], &resv]);
     assert_eq!(bundle.iter().filter(|message| Message::parse(message).is_ok()).count(), 2);
 
-    // In place it comes out the same.
+    // Sealed in place, the Bundle is the same.
     let mut sealed = [&[0xa5; Bundle::HEADER_LEN][..], &both].concat();
     assert_eq!(Bundle::seal(&mut sealed, 1, 7), Ok(()));
     assert_eq!(sealed, wire);
@@ -253,7 +253,7 @@ fn a_bundle_is_whole_messages() {
 }
 
 #[test]
-fn a_bundle_is_cut_at_the_lengths_of_its_messages() {
+fn bundle_is_split_at_the_lengths_of_its_messages() {
     let hello = wire(20, HELLO);
     let bundled = |messages: &[u8]| {
         let mut wire = [&[0x10, 12, 0, 0, 7, 0, 0, 0], messages].concat();
@@ -277,13 +277,13 @@ fn a_bundle_is_cut_at_the_lengths_of_its_messages() {
     for length in [0, 4, 7, 21, 255] {
         assert_eq!(changed(27, length), Err((E::Length, 34)), "{length}");
     }
-    // What is wrong within a message is that message's own affair.
+    // Faults within a message of a Bundle are found when that message is parsed.
     assert_eq!(changed(22, 0xee), Ok(()));
 }
 
-/// Every octet but those of checksum and digest is covered, and those are covered as zeros (RFC 2747 section 4.1).
+/// The digest covers every octet, checksum and digest as zeros (RFC 2747 section 4.1).
 #[test]
-fn the_digest_covers_everything_else() {
+fn digest_covers_everything_but_digest_and_checksum() {
     for length in [4, 16, 20, 32, 64, 68, 200] {
         let digest = vec![0xdd; length];
         let path = sample(MessageType::Path, Style::Wildcard, true);
@@ -301,9 +301,9 @@ fn the_digest_covers_everything_else() {
     assert!(Integrity::covered(&[0; 8]).is_none());
 }
 
-/// A digest put in leaves what it covers as it was, and a right checksum.
+/// Inserting a digest keeps the covered octets, and leaves a valid checksum.
 #[test]
-fn a_seal_changes_nothing_that_it_covers() {
+fn seal_keeps_covered_octets() {
     for length in [16, 20, 32] {
         let resv = sample(MessageType::Resv, Style::FixedFilter, false);
         let message = Message {
@@ -327,9 +327,9 @@ fn a_seal_changes_nothing_that_it_covers() {
     assert_eq!(refused, Err(EmitError::Contradiction));
 }
 
-/// To insert an INTEGRITY is the same as to emit with one.
+/// An inserted INTEGRITY gives the same octets as an emitted one.
 #[test]
-fn an_integrity_can_be_put_in_later() {
+fn inserted_integrity_equals_emitted_one() {
     let resv = sample(MessageType::Resv, Style::FixedFilter, true);
     let integrity = Integrity::blank(Integrity::HANDSHAKE, 3, 4, 20);
     let plain = octets(&resv.message());
@@ -349,9 +349,9 @@ fn an_integrity_can_be_put_in_later() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Any octets as the messages of this file: no panic, and what parses survives being written and read again.
+    /// Arbitrary objects do not panic, and parsed messages round-trip.
     #[test]
-    fn any_objects_are_handled(
+    fn arbitrary_objects_do_not_panic(
         message_type in proptest::sample::select(&[1u8, 2, 8, 9, 12, 13, 15, 20, 25, 26][..]),
         objects in proptest::collection::vec(
             (proptest::sample::select(&[0u8, 4, 22, 23, 24, 25, 64, 128, 255][..]), 0u8..6, proptest::collection::vec(any::<u8>(), 0..48)),

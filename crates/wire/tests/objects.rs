@@ -1,4 +1,4 @@
-//! Every object of RFC 2205 appendix A against octets written down by hand from its picture there.
+//! Every object of RFC 2205 appendix A, with octets written by hand from its figure.
 
 use std::net::IpAddr;
 
@@ -14,21 +14,22 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// What the object says, as JSON, when it stands alone behind a common header.
+/// Returns the JSON form of an object that is alone behind a common header.
 fn shown(digits: &str) -> String {
     let wire = [vec![0; 8], hex(digits)].concat();
     let object = objects(&wire).next().expect("there is one").expect("it decodes");
     serde_json::to_string(&object).expect("it serializes")
 }
 
-/// An object that stands alone behind a common header is read as `expected`.
+/// Asserts that an object alone behind a common header parses to `expected`.
 fn reads(digits: &str, expected: Object<'_>) {
     let wire = [vec![0; 8], hex(digits)].concat();
     let object = objects(&wire).next().expect("there is one").expect("it decodes");
     assert_eq!(object.object, expected, "{digits}");
 }
 
-/// The octets are read as `expected`, and `expected` is written as the octets, into any buffer that is long enough.
+/// Asserts that the octets parse to `expected`, and that `expected` is emitted as the octets into any buffer that is
+/// long enough.
 fn both_ways(digits: &str, expected: Object<'_>) {
     reads(digits, expected);
     let octets = hex(digits);
@@ -44,7 +45,7 @@ fn both_ways(digits: &str, expected: Object<'_>) {
 const V6: &str = "20010db8 00000000 00000000 00000001";
 
 #[test]
-fn every_object_is_read_and_written_as_it_is_drawn() {
+fn every_object_matches_its_figure_both_ways() {
     let v4 = address("10.1.2.3");
     let v6 = address("2001:db8::1");
     let session = |destination| Session { destination, protocol: 17, flags: 1, port: 6000 };
@@ -94,7 +95,7 @@ fn every_object_is_read_and_written_as_it_is_drawn() {
 
 /// Unused fields are ignored on receipt (RFC 2205 appendix A).
 #[test]
-fn unused_fields_are_not_looked_at() {
+fn unused_fields_are_ignored() {
     let expected = FilterSpec { source: address("10.1.2.3"), selector: SourceSelector::Port(1) };
     reads("000c0a01 0a010203 ffff0001", Object::FilterSpec(expected));
 }

@@ -1,5 +1,4 @@
-//! Ping NSLP: fields stand where they should, nodes append what is asked for and no more than there is room for, and
-//! nothing panics.
+//! Ping NSLP: layouts, records within the available room, and no panic on any input.
 
 use std::net::IpAddr;
 
@@ -12,14 +11,14 @@ use proptest::prelude::*;
 const EMPTY: Ping<'static> =
     Ping { version: Version::V2, hops: 0, sequence: 0x0102_0304, objects: &STANDARD, data: &[] };
 
-/// The list of an address and a time.
+/// Object list of an address and a time.
 const LIST: [u8; 8] = [0, 1, 0, 16, 0, 2, 0, 8];
-/// 192.0.2.1 at 5.000006.
+/// Record of 192.0.2.1 at 5.000006.
 const RECORD: [u8; 24] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 192, 0, 2, 1, 0, 0, 0, 5, 0, 0, 0, 6];
 
-fn visit() -> Visit {
-    Visit {
+fn visit() -> NodeRecord {
+    NodeRecord {
         address: [192, 0, 2, 1].into(),
         time: Timestamp { seconds: 5, microseconds: 6 },
         available: None,
@@ -49,13 +48,13 @@ fn both_versions_octet_by_octet() {
 }
 
 #[test]
-fn records_say_who_and_when() {
+fn records_have_address_and_time() {
     let v6: IpAddr = "2001:db8::1".parse().unwrap();
     let mut buffer = emit(&EMPTY);
     let mut length = buffer.len();
     buffer.resize(200, 0xa5);
     length = append(&mut buffer, length, &visit()).unwrap();
-    let other = Visit {
+    let other = NodeRecord {
         address: v6,
         time: Timestamp { seconds: 7, microseconds: 999_999 },
         available: None,
@@ -63,9 +62,9 @@ fn records_say_who_and_when() {
     length = append(&mut buffer, length, &other).unwrap();
     let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
     assert_eq!(ping.data[..24], RECORD);
-    let visits: Vec<Visit> = ping
+    let visits: Vec<NodeRecord> = ping
         .records()
-        .map(|record| Visit {
+        .map(|record| NodeRecord {
             address: record.address().expect("asked for"),
             time: record.time().expect("asked for"),
             available: record.available(),
@@ -75,7 +74,7 @@ fn records_say_who_and_when() {
 }
 
 #[test]
-fn of_an_unknown_object_zeros_are_appended() {
+fn unknown_object_is_appended_as_zeros() {
     let objects = [[0, 2, 0, 8], [0, 9, 0, 3], [0, 9, 0, 0]];
     let mut buffer = emit(&Ping { objects: &objects, ..EMPTY });
     let length = buffer.len();
@@ -89,9 +88,9 @@ fn of_an_unknown_object_zeros_are_appended() {
     assert_eq!(record.find(ObjectType::Unknown(9)), Some(&[0; 3][..]));
 }
 
-/// Of one that knows the object but cannot say anything, zeros come as well as of one that does not know it.
+/// A node that knows the object but no value appends zeros like one that does not know the object.
 #[test]
-fn nothing_left_is_told_from_nothing_said() {
+fn zero_bandwidth_differs_from_unknown_bandwidth() {
     let objects = WITH_BANDWIDTH;
     let mut buffer = emit(&Ping { objects: &objects, ..EMPTY });
     let mut length = buffer.len();
@@ -101,16 +100,16 @@ fn nothing_left_is_told_from_nothing_said() {
         (Some(0), [0x80, 0, 0, 0, 0, 0, 0, 0]),
         (Some(10_000_000), [0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80]),
     ] {
-        length = append(&mut buffer, length, &Visit { available, ..visit() }).unwrap();
+        length = append(&mut buffer, length, &NodeRecord { available, ..visit() }).unwrap();
         let ping = Ping::parse(&buffer[..length]).expect("it was appended to");
         assert_eq!(ping.data[ping.data.len() - 8..], octets);
         assert_eq!(ping.records().last().and_then(|record| record.available()), available);
     }
 }
 
-/// Nine records of five nodes fit the length of version 1, a tenth does not.
+/// Nine records of five nodes fit the length field of version 1; a tenth does not.
 #[test]
-fn version_one_ends_at_five_nodes_and_still_counts() {
+fn version_1_appends_nothing_beyond_five_nodes_and_counts_hops() {
     let mut buffer = emit(&Ping { version: Version::V1, ..EMPTY });
     let mut length = buffer.len();
     buffer.resize(300, 0);
@@ -125,7 +124,7 @@ fn version_one_ends_at_five_nodes_and_still_counts() {
 }
 
 #[test]
-fn a_buffer_without_room_leaves_the_message_as_it_is() {
+fn append_to_full_buffer_changes_nothing() {
     let before = emit(&EMPTY);
     let mut buffer = before.clone();
     buffer.resize(before.len() + 23, 0);
@@ -138,7 +137,7 @@ fn a_buffer_without_room_leaves_the_message_as_it_is() {
 }
 
 #[test]
-fn hops_stop_at_their_most() {
+fn hop_count_saturates_at_255() {
     let mut octets = emit(&Ping { hops: 254, ..EMPTY });
     for _ in 0..3 {
         count_hop(&mut octets).unwrap();
@@ -147,7 +146,7 @@ fn hops_stop_at_their_most() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn malformed_messages_are_reported_with_offset() {
     use ErrorKind::*;
     let good = [&[1, 3, 40, 2, 1, 2, 3, 4][..], &LIST, &RECORD].concat();
     let changed = |at: usize, octet: u8| {
@@ -182,7 +181,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn what_would_not_be_read_is_not_written() {
+fn unreadable_messages_are_not_emitted() {
     let mut buffer = vec![0; 1 << 17];
     let mut refuse = |ping: &Ping<'_>, error| {
         assert_eq!(ping.emit(&mut buffer), Err(error), "{} objects", ping.objects.len());
@@ -198,7 +197,7 @@ fn what_would_not_be_read_is_not_written() {
     assert_eq!(EMPTY.emit(&mut buffer[..19]), Err(EmitError::BufferTooShort));
 }
 
-/// A message that owns what it says.
+/// A message with owned parts.
 #[derive(Clone, Debug)]
 struct Owned {
     is_v1: bool,
@@ -240,7 +239,7 @@ impl Owned {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_messages_parse_to_the_same_value(owned in owned()) {
         let ping = owned.ping();
         let octets = emit(&ping);
         prop_assert_eq!(Ping::parse(&octets), Ok(ping));
@@ -260,29 +259,29 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(
+    fn arbitrary_octets_do_not_panic(
         mut octets in vec(any::<u8>(), 0..200),
         version in proptest::option::of(1_u8..=2),
     ) {
         if let (Some(version), Some(first)) = (version, octets.first_mut()) {
             *first = version;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 
     #[test]
-    fn damaged_messages_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_messages_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = emit(&owned.ping());
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();
             octets[at] ^= octet;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 }
 
-/// What parses survives being written again, and its records can be read.
-fn handled(octets: &[u8]) {
+/// Parsed messages round-trip, and their records are readable.
+fn round_trips(octets: &[u8]) {
     match Ping::parse(octets) {
         Ok(ping) => {
             assert_eq!(Ping::parse(&emit(&ping)), Ok(ping));

@@ -1,5 +1,5 @@
-//! POLICY_DATA (RFC 2750) and the policies of RFC 3181, 3182, 2872 and 6401: as they are drawn, both ways; what is wrong with
-//! those that are not; and how they look in text.
+//! POLICY_DATA (RFC 2750) and the policies of RFC 3181, 3182, 2872 and 6401: layouts of the figures in both directions;
+//! malformed objects; and their text form.
 
 mod common;
 
@@ -10,7 +10,7 @@ use earmark_wire::rsvp::iana::*;
 use earmark_wire::rsvp::*;
 use proptest::prelude::*;
 
-/// The object made of these options and elements.
+/// Returns the object with these options and elements.
 fn object(options: &str, elements: &str) -> Vec<u8> {
     let (options, elements) = (hex(options), hex(elements));
     let data_offset = 8 + options.len();
@@ -26,7 +26,7 @@ fn parse(object: &[u8]) -> Result<PolicyData<'_>, ParseError> {
     PolicyData::parse(&RawObject { offset: 100, bytes: object })
 }
 
-/// Kind and offset of what is wrong; the object stands at octet 100 of a message.
+/// Returns kind and offset of the fault; the object has offset 100 in a message.
 fn verdict(object: &[u8]) -> Result<(), (ErrorKind, usize)> {
     parse(object).map(|_| ()).map_err(|error| (error.kind, error.offset))
 }
@@ -46,7 +46,7 @@ fn element(elements: &str, expected: PolicyElement<'_>) {
 const PREEMPTION: &str = "000c 0001 00 01 00 00 0003 0005";
 
 #[test]
-fn elements_are_read_and_written_as_they_are_drawn() {
+fn elements_match_their_figures_both_ways() {
     let priority = PreemptionPriority {
         merge_strategy: MergeStrategy::HighestQos.code(),
         error: PreemptionError::NoError.code(),
@@ -71,9 +71,9 @@ fn elements_are_read_and_written_as_they_are_drawn() {
     element("0004 c001", PolicyElement::Empty(PolicyElementType::Unknown(0xc001)));
 }
 
-/// The picture of RFC 2872 section 2: a locator of 25 octets and so with padding, and a credential.
+/// The figure of RFC 2872 section 2: a locator of 25 octets, hence with padding, and a credential.
 #[test]
-fn an_application_says_its_name() {
+fn application_element_has_locator_and_credential() {
     let locator = "APP=SAP, VER=1.1, SAPP=Print";
     let attributes = [
         Attribute {
@@ -98,7 +98,7 @@ fn an_application_says_its_name() {
 }
 
 #[test]
-fn names_are_cut_at_commas_that_mean_it() {
+fn names_are_split_at_unquoted_commas() {
     let parts = |name| name_parts(name).collect::<Vec<_>>();
     let guid = "GUID=http://www.example.com/apps, APP=MyApplication; VER=1.2.3";
     let expected =
@@ -115,7 +115,7 @@ fn names_are_cut_at_commas_that_mean_it() {
 }
 
 #[test]
-fn a_refusal_carries_a_reason() {
+fn policy_error_object_has_the_reason() {
     let refusal =
         Attribute { a_type: AttributeType::PolicyErrorObject, sub_type: 0, value: b"\0\0\0\x03no" };
     let attributes = [refusal];
@@ -158,7 +158,7 @@ fn options_are_objects() {
 }
 
 #[test]
-fn what_is_wrong_is_found_where_it_is() {
+fn faults_are_reported_with_offset() {
     assert_eq!(verdict(&hex("0008 0e01 0008 0000")), Ok(()), "neither option nor element");
     assert_eq!(verdict(&hex("0004 0e01")), Err((E::ObjectSize, 100)));
     assert_eq!(verdict(&hex("0008 0e02 0008 0000")), Err((E::UnknownCType, 100)));
@@ -185,7 +185,7 @@ fn what_is_wrong_is_found_where_it_is() {
         "0008 0001 00010000",
         "0010 0001 00010000 00010002 00000000",
         "0008 0005 00010000",
-        // Attributes: length below its header, past the end, padding past the end.
+        // Attributes with a length below the header, past the end, or with padding past the end.
         "0008 0002 0003 01 01",
         "0008 0003 0005 01 01",
         "0008 0002 0008 01 01",
@@ -200,7 +200,7 @@ fn what_is_wrong_is_found_where_it_is() {
 }
 
 #[test]
-fn what_could_not_be_read_is_not_written() {
+fn unreadable_objects_are_not_emitted() {
     let refused = |element: PolicyElement<'_>| {
         let policy = PolicyData { options: List::EMPTY, elements: List::Items(&[element]) };
         policy.emit(&mut [0; 70_000]).expect_err("it is refused")
@@ -213,9 +213,9 @@ fn what_could_not_be_read_is_not_written() {
     assert_eq!(policy.emit(&mut [0; 7]), Err(EmitError::BufferTooShort));
 }
 
-/// A message carries POLICY_DATA on, whatever is in it, and the policy can be read from what it carries.
+/// A message carries any POLICY_DATA, from which the policy can be parsed.
 #[test]
-fn policies_travel_in_messages() {
+fn messages_carry_policy_data_unexamined() {
     let mut parts = common::sample(MessageType::Resv, Style::FixedFilter, false);
     parts.carried =
         [object("", PREEMPTION), hex("0008 0e63 ffffffff"), hex("0008e101 000000b8")].concat();
@@ -233,7 +233,7 @@ fn policies_travel_in_messages() {
 }
 
 #[test]
-fn policies_look_in_text_as_they_are() {
+fn policy_data_serializes_flat() {
     let options = "000c0301 0a000101 00000007";
     let elements =
         format!("{PREEMPTION} 0010 0002 000a 02 01 416e6e616e6e 0000 0008 c001 00ff0102");
@@ -255,9 +255,9 @@ fn policies_look_in_text_as_they_are() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Any elements: no panic, and what parses survives being written and read again.
+    /// Arbitrary elements do not panic, and parsed objects round-trip.
     #[test]
-    fn any_elements_are_handled(
+    fn arbitrary_elements_do_not_panic(
         elements in proptest::collection::vec(
             (0u16..8, proptest::collection::vec(0u8..14, 0..16), 0u8..4), 0..4),
         noise: bool,
@@ -280,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn any_name_is_cut(name in "[a=,;\\\\\" ä]{0,20}") {
+    fn arbitrary_names_are_split(name in "[a=,;\\\\\" ä]{0,20}") {
         for (key, value) in name_parts(&name) {
             prop_assert!(name.contains(key) && name.contains(value));
         }

@@ -1,5 +1,4 @@
-//! QoS NSLP: objects stand where RFC 5974 has them, are kept or dropped as it says, and nothing is written that would not
-//! be read.
+//! QoS NSLP: layouts of RFC 5974, treatment of unknown objects, and refusal to emit unreadable messages.
 
 use earmark_wire::EmitError;
 use earmark_wire::nsis::Treatment;
@@ -12,7 +11,7 @@ use earmark_wire::qos_nslp::*;
 const NAME: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const SESSION: SessionId = SessionId(NAME);
 const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
-/// An empty default QSPEC would be refused by those who read it; here nobody does.
+/// An empty default QSPEC, which only the QSPEC parser refuses.
 const QSPEC: &[u8] = &[0, 0, 0, 0];
 
 const RESERVE: Reserve<'static> = Reserve {
@@ -48,7 +47,7 @@ const RSN_OBJECT: [u8; 12] = [0, 2, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8];
 /// RII 0x0a0b0c0d.
 const RII_OBJECT: [u8; 8] = [0, 1, 0, 1, 10, 11, 12, 13];
 const QSPEC_OBJECT: [u8; 8] = [0, 11, 0, 1, 0, 0, 0, 0];
-/// Success, reservation successful, from nobody.
+/// INFO-SPEC: success, reservation successful, without a source.
 const INFO_OBJECT: [u8; 8] = [0, 6, 0, 1, 0, 1, 0x20, 0];
 
 fn emit(message: &Message<'_>) -> Vec<u8> {
@@ -90,7 +89,7 @@ fn flags_are_the_low_bits() {
 }
 
 #[test]
-fn bits_that_are_no_flags_of_the_message_are_ignored() {
+fn undefined_flag_bits_are_ignored() {
     let reserve = joined(&[&[1, 0xfc, 0xff, 0xf0], &RSN_OBJECT]);
     assert_eq!(Message::parse(&reserve), Ok(Message::Reserve(RESERVE)));
     let notify = joined(&[&[4, 0xff, 0xff, 0xf4], &INFO_OBJECT]);
@@ -99,7 +98,7 @@ fn bits_that_are_no_flags_of_the_message_are_ignored() {
 }
 
 #[test]
-fn a_reserve_with_everything() {
+fn reserve_with_all_objects_round_trips() {
     let source = ErrorSource::Ipv4([192, 0, 2, 1].into());
     let outcome = Outcome::Informational(Informational::RouteChange);
     let message = Message::Reserve(Reserve {
@@ -190,7 +189,7 @@ fn objects_are_accepted_in_any_order() {
 }
 
 #[test]
-fn sources_of_errors() {
+fn error_source_identifiers_round_trip() {
     let v6 = "2001:db8::1".parse().unwrap();
     let cases: [(ErrorSource<'_>, &[u8]); 5] = [
         (ErrorSource::Ipv4([192, 0, 2, 1].into()), &[0x21, 1, 192, 0, 2, 1]),
@@ -212,9 +211,9 @@ fn sources_of_errors() {
     }
 }
 
-/// Every class with every code, and the numbers of those that have a name.
+/// Every class with every code, and the numbers of named codes.
 #[test]
-fn outcomes_are_their_numbers() {
+fn outcomes_round_trip_as_class_and_code() {
     for class in 0..16 {
         for code in 0..=255 {
             let outcome = Outcome::from_codes(class, code);
@@ -244,9 +243,9 @@ fn outcomes_are_their_numbers() {
 }
 
 #[test]
-fn unknown_objects_are_dropped_or_kept_as_their_flags_say() {
+fn unknown_objects_are_dropped_or_kept_by_their_flags() {
     let ignore = [0x47, 0xd0, 0, 0];
-    // With a reserved bit that has to survive.
+    // A reserved bit is set, and must be kept.
     let forward = [0xa7, 0xd1, 0, 1, 9, 9, 9, 9];
     let octets = joined(&[&[1, 0, 0, 0], &ignore, &forward, &RSN_OBJECT]);
     let message = Message::parse(&octets).expect("nothing is mandatory");
@@ -259,7 +258,7 @@ fn unknown_objects_are_dropped_or_kept_as_their_flags_say() {
 }
 
 #[test]
-fn object_values_of_an_error_are_read_back() {
+fn object_values_of_an_error_round_trip() {
     let details = [0, 3, 0, 4, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 0, 0, 0, 2, 0, 2, 0, 9, 0, 0];
     let outcome = Outcome::ProtocolError(ProtocolError::ErroneousValue);
     let info = InfoSpec { details: &details, ..InfoSpec::new(outcome) };
@@ -273,7 +272,7 @@ fn object_values_of_an_error_are_read_back() {
 }
 
 #[test]
-fn what_would_not_be_read_is_not_written() {
+fn unreadable_messages_are_not_emitted() {
     let mut buffer = [0; 256];
     let mut refuse = |message: Message<'_>, error| {
         assert_eq!(message.emit(&mut buffer), Err(error), "{message:?}");

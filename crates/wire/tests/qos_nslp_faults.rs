@@ -1,4 +1,4 @@
-//! QoS NSLP, wrong messages: the fault is named with its place, and as a RESPONSE would name it.
+//! Malformed QoS NSLP messages: fault, offset, and the INFO-SPEC of the RESPONSE.
 
 use earmark_wire::qos_nslp::ErrorKind::*;
 use earmark_wire::qos_nslp::iana::{ObjectType, ProtocolError};
@@ -7,29 +7,29 @@ use earmark_wire::qos_nslp::*;
 const SESSION: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 const RSN: Rsn = Rsn { number: 0x0102_0304, epoch: 0x0506_0708 };
 
-/// The RSN as an object.
+/// RSN as an object.
 const RSN_OBJECT: [u8; 12] = [0, 2, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8];
 /// RII 0x0a0b0c0d.
 const RII_OBJECT: [u8; 8] = [0, 1, 0, 1, 10, 11, 12, 13];
 const QSPEC_OBJECT: [u8; 8] = [0, 11, 0, 1, 0, 0, 0, 0];
-/// Success, reservation successful, from nobody.
+/// INFO-SPEC: success, reservation successful, without a source.
 const INFO_OBJECT: [u8; 8] = [0, 6, 0, 1, 0, 1, 0x20, 0];
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// The header of a RESERVE; of a QUERY, and of one with RESERVE-INIT; of a RESPONSE and of a NOTIFY.
+/// Headers of a RESERVE, of a QUERY without and with RESERVE-INIT, of a RESPONSE and of a NOTIFY.
 const RESERVE: [u8; 4] = [1, 0, 0, 0];
 const QUERY: [u8; 4] = [2, 0, 0, 0];
 const INIT: [u8; 4] = [2, 1, 0, 0];
 const RESPONSE: [u8; 4] = [3, 0, 0, 0];
 const NOTIFY: [u8; 4] = [4, 0, 0, 0];
 
-/// No object is at fault.
+/// Faults without an object.
 const NONE: ObjectType = ObjectType::Unknown(0);
 
-/// What is wrong, the octets, the fault, the object that has it, where it is, and the code of a RESPONSE about it.
+/// Description, octets, fault, object at fault, offset, and code of the RESPONSE.
 type Case = (&'static str, Vec<u8>, ErrorKind, ObjectType, usize, u8);
 
 fn with_info(value: &[u8]) -> Vec<u8> {
@@ -51,7 +51,7 @@ fn assert_named(cases: impl IntoIterator<Item = Case>) {
 }
 
 #[test]
-fn broken_frames_are_named_with_their_place_and_code() {
+fn broken_frames_are_reported_with_offset_and_code() {
     assert_named([
         ("nothing", vec![], Truncated, NONE, 0, 2),
         ("three octets", vec![1, 0, 0], Truncated, NONE, 3, 2),
@@ -104,7 +104,7 @@ fn broken_frames_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_named_with_its_place_and_code() {
+fn missing_and_unknown_objects_are_reported_with_offset_and_code() {
     assert_named([
         ("no RSN", RESERVE.to_vec(), MissingObject, ObjectType::Rsn, 4, 5),
         ("no QSPEC", INIT.to_vec(), MissingObject, ObjectType::Qspec, 4, 5),
@@ -131,7 +131,7 @@ fn what_is_missing_or_unknown_is_named_with_its_place_and_code() {
 }
 
 #[test]
-fn what_is_out_of_place_is_named_with_its_place_and_code() {
+fn illegal_objects_are_reported_with_offset_and_code() {
     assert_named([
         ("an RSN in a QUERY", joined(&[&QUERY, &RSN_OBJECT]), IllegalObject, ObjectType::Rsn, 4, 6),
         (
@@ -202,7 +202,7 @@ fn what_is_out_of_place_is_named_with_its_place_and_code() {
 }
 
 #[test]
-fn lists_that_do_not_fit_together_are_named_with_their_place_and_code() {
+fn inconsistent_lists_are_reported_with_offset_and_code() {
     assert_named([
         (
             "a third of a session",
@@ -248,7 +248,7 @@ fn lists_that_do_not_fit_together_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn wrong_info_specs_are_named_with_their_place_and_code() {
+fn malformed_info_specs_are_reported_with_offset_and_code() {
     assert_named([
         ("an INFO-SPEC of nothing", with_info(&[]), ValueLength, ObjectType::InfoSpec, 4, 8),
         (
@@ -313,7 +313,7 @@ fn wrong_info_specs_are_named_with_their_place_and_code() {
 }
 
 #[test]
-fn an_error_about_an_object_says_which() {
+fn error_about_an_object_has_object_type_info() {
     let error = Message::parse(&[1, 0, 0, 0]).unwrap_err();
     let mut room = [0; 4];
     let info = error.info_spec(&mut room);
@@ -323,9 +323,9 @@ fn an_error_about_an_object_says_which() {
 }
 
 #[test]
-fn what_an_answer_echoes_is_found_in_broken_messages() {
+fn rii_and_rsn_are_found_in_malformed_messages() {
     let broken = joined(&[&[1, 0, 0, 0], &RII_OBJECT, &RSN_OBJECT, &[0, 3, 0, 9]]);
     assert!(Message::parse(&broken).is_err());
-    assert_eq!(Request::of(&broken), Request { rii: Some(0x0a0b_0c0d), rsn: Some(RSN) });
-    assert_eq!(Request::of(&[1, 0]), Request::default());
+    assert_eq!(RequestIds::find(&broken), RequestIds { rii: Some(0x0a0b_0c0d), rsn: Some(RSN) });
+    assert_eq!(RequestIds::find(&[1, 0]), RequestIds::default());
 }

@@ -1,4 +1,4 @@
-//! QoS NSLP, random messages: what is emitted parses to what it was made of, and nothing panics.
+//! QoS NSLP as properties: emitted messages parse to the same value, and arbitrary octets do not panic.
 
 use earmark_wire::nsis::Treatment;
 use earmark_wire::qos_nslp::iana::MessageType;
@@ -16,7 +16,7 @@ fn emit(message: &Message<'_>) -> Vec<u8> {
 /// Sessions, and an epoch with as many sequence numbers.
 type OwnedSummary = (Vec<[u8; 16]>, Option<(u32, Vec<[u8; 4]>)>);
 
-/// A message that owns what it says.
+/// A message with owned parts.
 #[derive(Clone, Debug)]
 struct Owned {
     message_type: u8,
@@ -211,7 +211,7 @@ fn owned() -> impl Strategy<Value = Owned> {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_messages_parse_to_the_same_value(owned in owned()) {
         owned.with(|message| {
             let octets = emit(message);
             let read = Message::parse(&octets).expect("it was emitted");
@@ -221,24 +221,24 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200)) {
-        handled(&octets);
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200)) {
+        round_trips(&octets);
     }
 
     #[test]
-    fn damaged_messages_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_messages_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = owned.with(emit);
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();
             octets[at] ^= octet;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 }
 
-/// What parses survives being written again; what does not is answered by something that parses.
-fn handled(octets: &[u8]) {
-    let request = Request::of(octets);
+/// Parsed messages round-trip; malformed ones have an INFO-SPEC that parses.
+fn round_trips(octets: &[u8]) {
+    let request = RequestIds::find(octets);
     match Message::parse(octets) {
         Ok(message) => assert_eq!(Message::parse(&emit(&message)), Ok(message)),
         Err(error) => {

@@ -1,4 +1,4 @@
-//! QSPEC: fields stand where RFC 5975 has them, and values that make no sense are named.
+//! QSPEC: layouts of RFC 5975, and invalid values.
 
 use earmark_wire::EmitError;
 use earmark_wire::intserv::{TokenBucket, ValueError as BucketError};
@@ -17,7 +17,7 @@ const BUCKET: TokenBucket = TokenBucket {
     max_packet_size: 1_500,
 };
 
-/// The same on the wire.
+/// Wire format of [`BUCKET`].
 const BUCKET_OCTETS: [u8; 20] =
     [0x44, 0x7a, 0, 0, 0x44, 0xbb, 0x80, 0, 0x7f, 0x80, 0, 0, 0, 0, 0, 64, 0, 0, 0x05, 0xdc];
 
@@ -43,7 +43,7 @@ fn same(qspec: &Qspec<'_>, parts: &[&[u8]]) {
 }
 
 #[test]
-fn a_request_for_controlled_load_is_thirty_two_octets() {
+fn controlled_load_request_has_thirty_two_octets() {
     let qspec = Qspec { desired: Some(QosObject::new(&[TMOD])), ..EMPTY };
     same(&qspec, &[&[0, 0, 0, 7], &[0, 0, 0, 6], &[0x80, 1, 0, 5], &BUCKET_OCTETS]);
     assert_eq!(qspec.validate(), Ok(()));
@@ -173,7 +173,7 @@ fn per_hop_behaviours_have_four_forms() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_named() {
+fn invalid_values_are_reported() {
     let bucket = |change: fn(&mut TokenBucket)| {
         let mut bucket = BUCKET;
         change(&mut bucket);
@@ -216,9 +216,9 @@ fn values_that_make_no_sense_are_named() {
     }
 }
 
-/// RFC 5975 section 4.3.2 speaks of a minimum of zero.
+/// A zero TMOD is valid as available, and invalid as desired (RFC 5975 section 4.3.2).
 #[test]
-fn nothing_can_be_available_but_not_desired() {
+fn zero_tmod_is_valid_when_available_and_invalid_when_desired() {
     let nothing = TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, ..BUCKET };
     let value = Value::Tmod1(nothing);
     assert_eq!(value.validate(ObjectType::QosAvailable), Ok(()));
@@ -229,7 +229,7 @@ fn nothing_can_be_available_but_not_desired() {
 }
 
 #[test]
-fn a_local_qspec_carries_the_one_of_the_path() {
+fn local_qspec_carries_initiator_qspec() {
     let initiator = emit(&Qspec { desired: Some(QosObject::new(&[TMOD])), ..EMPTY });
     let parameters = [Parameter::optional(Value::SlackTerm(7))];
     let local = Qspec {
@@ -247,9 +247,9 @@ fn a_local_qspec_carries_the_one_of_the_path() {
     assert_eq!((error.kind, error.offset), (ErrorKind::Length, own.len() + 2));
 }
 
-/// The header of an Initiator QSPEC looks like that of an object.
+/// The header of an Initiator QSPEC resembles that of an object.
 #[test]
-fn nodes_of_a_domain_leave_the_qspec_of_the_path_alone() {
+fn editor_of_local_qspec_keeps_initiator_qspec() {
     let object = Some(QosObject::new(&[TMOD]));
     let initiator = emit(&Qspec { desired: object, ..EMPTY });
     let initiator = Some(&initiator[..]);
@@ -261,12 +261,12 @@ fn nodes_of_a_domain_leave_the_qspec_of_the_path_alone() {
 }
 
 #[test]
-fn procedures_say_which_objects_there_are() {
+fn procedures_determine_the_objects() {
     use MessageSequence::*;
     use MessageType::{Notify, Query, Reserve, Response};
     let parameters = [TMOD];
     let object = Some(QosObject::new(&parameters));
-    // d, a, r, m: an object of this type is there.
+    // Letters d, a, r, m: an object of this type is present.
     let check = |sequence, combination, message, objects: &str| {
         let has = |letter| object.filter(|_| objects.contains(letter));
         Qspec {
@@ -326,7 +326,7 @@ fn procedures_say_which_objects_there_are() {
 }
 
 #[test]
-fn nodes_raise_flags_and_rewrite_values_where_they_stand() {
+fn editor_sets_flags_and_values_in_place() {
     let parameters = [TMOD, Parameter::optional(Value::PathLatency(5))];
     let objects = Some(QosObject::new(&parameters));
     let before = Qspec { desired: objects, available: objects, ..EMPTY };
@@ -350,7 +350,7 @@ fn nodes_raise_flags_and_rewrite_values_where_they_stand() {
 }
 
 #[test]
-fn what_would_not_be_read_is_not_written() {
+fn unreadable_qspecs_are_not_emitted() {
     let mut buffer = [0; 256];
     let mut refuse = |qspec: &Qspec<'_>| {
         assert_eq!(qspec.emit(&mut buffer), Err(EmitError::Contradiction), "{qspec:?}");

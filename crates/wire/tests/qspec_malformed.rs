@@ -1,4 +1,4 @@
-//! QSPECs with one fault each: the fault is named with its place, and as a RESPONSE would name it (RFC 5975 section 4).
+//! QSPECs with one fault each: kind and offset of the fault, and the outcome in the RESPONSE (RFC 5975 section 4).
 
 use earmark_wire::qos_nslp::Outcome;
 use earmark_wire::qos_nslp::iana::ProtocolError;
@@ -9,7 +9,7 @@ use earmark_wire::qspec::*;
 const DESIRED: Option<ObjectType> = Some(ObjectType::QosDesired);
 const SLACK: Option<ParameterId> = Some(ParameterId::SlackTerm);
 
-/// What is wrong, the octets, and what is said: the fault, the object and the parameter that have it, and where it is.
+/// Description, octets, and the expected error: fault, object and parameter at fault, and offset.
 type Case =
     (&'static str, &'static [u8], ErrorKind, Option<ObjectType>, Option<ParameterId>, usize);
 
@@ -99,7 +99,7 @@ const CASES: [Case; 19] = [
 ];
 
 #[test]
-fn broken_frames_are_named_with_their_place() {
+fn broken_frames_are_reported_with_offset() {
     for (what, octets, kind, object, parameter, offset) in CASES {
         let error = Qspec::parse(octets).expect_err(what);
         assert_eq!(error, ParseError { kind, object, parameter, offset }, "{what}");

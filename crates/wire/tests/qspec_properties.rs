@@ -1,4 +1,4 @@
-//! QSPEC, properties: what is emitted parses to what it was made of, and whatever the octets are, nothing panics.
+//! QSPEC as properties: emitted QSPECs parse to the same value, and arbitrary octets do not panic.
 
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::qspec::*;
@@ -11,9 +11,9 @@ fn emit(qspec: &Qspec<'_>) -> Vec<u8> {
     buffer
 }
 
-/// A parameter that owns what it says: flags, and a value made of numbers and words.
+/// A parameter with owned parts: flags, and a value of numbers and words.
 type OwnedParameter = ((bool, bool, bool), u16, [u32; 5], Vec<[u8; 4]>);
-/// An object: E, and its parameters.
+/// An object: E flag and parameters.
 type OwnedObject = (bool, Vec<OwnedParameter>);
 
 fn parameter(owned: &OwnedParameter) -> Parameter<'_> {
@@ -112,7 +112,7 @@ impl Owned {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(owned in owned()) {
+    fn emitted_qspecs_parse_to_the_same_value(owned in owned()) {
         owned.with(|qspec| {
             let octets = emit(qspec);
             let read = Qspec::parse(&octets).expect("it was emitted");
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn an_initiator_qspec_survives_inside_a_local_one(outer in owned(), inner in owned()) {
+    fn initiator_qspec_inside_local_one_round_trips(outer in owned(), inner in owned()) {
         let inner = inner.with(|qspec| emit(&Qspec { is_local: false, ..*qspec }));
         outer.with(|qspec| {
             let qspec = Qspec { is_local: true, initiator: Some(&inner), ..*qspec };
@@ -131,28 +131,28 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(mut octets in vec(any::<u8>(), 0..200), is_whole in any::<bool>()) {
+    fn arbitrary_octets_do_not_panic(mut octets in vec(any::<u8>(), 0..200), is_whole in any::<bool>()) {
         if is_whole && octets.len() >= 8 {
             octets.truncate(octets.len() / 4 * 4);
             let words = u8::try_from(octets.len() / 4 - 1).unwrap();
             octets[..4].copy_from_slice(&[0, 0, 0, words]);
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 
     #[test]
-    fn damaged_ones_are_handled(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
+    fn damaged_qspecs_do_not_panic(owned in owned(), damage in vec(any::<(u16, u8)>(), 1..4)) {
         let mut octets = owned.with(emit);
         for (at, octet) in damage {
             let at = usize::from(at) % octets.len();
             octets[at] ^= octet;
         }
-        handled(&octets);
+        round_trips(&octets);
     }
 }
 
-/// What parses survives being written again, and its first wrong value can be marked.
-fn handled(octets: &[u8]) {
+/// Parsed QSPECs round-trip, and the first invalid value can be marked.
+fn round_trips(octets: &[u8]) {
     let qspec = match Qspec::parse(octets) {
         Ok(qspec) => qspec,
         Err(error) => {

@@ -1,5 +1,5 @@
-//! The two promises of the wire format, as properties: what is emitted parses to what it was made of, and what parsed
-//! and was canonical is emitted octet by octet as it came. And: no octets whatever make parsing panic.
+//! RSVP as properties: emitted messages parse to the same value, canonical octets are emitted unchanged, and arbitrary
+//! octets do not panic.
 
 mod common;
 
@@ -14,14 +14,14 @@ use proptest::prelude::*;
 
 fn address(ipv6: bool) -> BoxedStrategy<IpAddr> {
     if ipv6 {
-        // Not zero, not multicast.
+        // Neither zero nor multicast.
         any::<u128>().prop_map(|n| Ipv6Addr::from(n >> 8 | 1 << 110).into()).boxed()
     } else {
         (1u32..0xe000_0000).prop_map(|n| Ipv4Addr::from(n).into()).boxed()
     }
 }
 
-/// Any bits at all, NaN included.
+/// Arbitrary bits, NaN included.
 fn bucket() -> impl Strategy<Value = TokenBucket> {
     let float = || any::<u32>().prop_map(f32::from_bits);
     (float(), float(), float(), any::<u32>(), any::<u32>()).prop_map(
@@ -56,19 +56,19 @@ fn filter(ipv6: bool) -> impl Strategy<Value = FilterSpec> {
     )
 }
 
-/// A whole object of any of `classes`.
+/// Generates a whole object of any of `classes`.
 fn object(classes: &'static [u8]) -> impl Strategy<Value = Vec<u8>> {
     let class = proptest::sample::select(classes);
     (class, any::<u8>(), vec(any::<[u8; 4]>(), 0..6)).prop_map(|(class, c_type, words)| {
         let length = u16::try_from(4 + 4 * words.len()).expect("short");
         let [high, low] = length.to_be_bytes();
-        // POLICY_DATA of C-Type 1 has a form, which messages do not look at but the object layer does.
+        // POLICY_DATA of C-Type 1 has a format that messages do not check, but the object layer does.
         let c_type = if class == 14 { c_type.max(2) } else { c_type };
         [vec![high, low, class, c_type], words.concat()].concat()
     })
 }
 
-/// An ADSPEC body with an override, a parameter and two services that nobody knows.
+/// Generates an ADSPEC body with an override, a parameter and two unknown services.
 fn adspec() -> impl Strategy<Value = Vec<u8>> {
     (any::<[u32; 5]>(), any::<bool>(), any::<bool>(), vec(any::<[u8; 4]>(), 0..4)).prop_map(
         |(values, guaranteed, load, unknown)| {
@@ -97,8 +97,8 @@ fn adspec() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// What stands in front of the body.
-fn front() -> impl Strategy<Value = Front> {
+/// Generates the leading objects.
+fn leading_objects() -> impl Strategy<Value = LeadingObjects> {
     let digest = vec(any::<u8>(), 4..80).prop_map(|mut digest| {
         digest.truncate(digest.len() / 4 * 4);
         digest
@@ -115,7 +115,7 @@ fn front() -> impl Strategy<Value = Front> {
     (option::of(integrity), vec(acknowledgement, 0..4), option::of(message_id))
 }
 
-type Front = (Option<OwnedIntegrity>, Vec<Acknowledgement>, Option<MessageId>);
+type LeadingObjects = (Option<OwnedIntegrity>, Vec<Acknowledgement>, Option<MessageId>);
 
 fn parts() -> impl Strategy<Value = Parts> {
     (any::<bool>(), proptest::sample::select(&KINDS[..]), proptest::sample::select(&STYLES[..]))
@@ -123,14 +123,14 @@ fn parts() -> impl Strategy<Value = Parts> {
             let common = (
                 0u8..16,
                 any::<u8>(),
-                front(),
+                leading_objects(),
                 (address(ipv6), 1u8.., any::<u8>(), 1u16..),
                 (address(ipv6), any::<u32>(), any::<u32>()),
                 (address(ipv6), any::<u8>(), any::<u8>(), any::<u16>()),
                 option::of(address(ipv6)),
                 option::of(vec(address(ipv6), 0..4)),
             );
-            // POLICY_DATA may not stand in every message; classes 11bbbbbb may.
+            // POLICY_DATA is not allowed in every message; classes 11bbbbbb are.
             let carried: &[u8] = match kind {
                 MessageType::PathTear | MessageType::ResvTear | MessageType::ResvConf => {
                     &[192, 200, 255]
@@ -151,7 +151,7 @@ fn parts() -> impl Strategy<Value = Parts> {
         .prop_map(|((kind, style), common, descriptors)| {
             let (flags, send_ttl, front, session, hop, error, confirm, scope) = common;
             let (carried, template, tspec, adspec, flowspec, mut flows, bare) = descriptors;
-            // Teardowns and errors may go without flowspecs, a ResvErr has at most one flow descriptor.
+            // Teardowns and errors may omit flowspecs; a ResvErr has at most one flow descriptor.
             let bare = bare && matches!(kind, MessageType::ResvTear | MessageType::ResvErr);
             if kind == MessageType::ResvErr && style == Style::FixedFilter {
                 flows.truncate(1);
@@ -196,9 +196,9 @@ fn parts() -> impl Strategy<Value = Parts> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// `parse(emit(m)) == m`, and the second emission gives the same octets: both promises in one.
+    /// Tests `parse(emit(m)) == m`, and that the second emission gives the same octets: both properties in one.
     #[test]
-    fn messages_survive_the_wire(parts in parts()) {
+    fn messages_round_trip(parts in parts()) {
         let message = parts.message();
         let wire = octets(&message);
         let parsed = Message::parse(&wire).expect("what was emitted parses");
@@ -206,9 +206,9 @@ proptest! {
         prop_assert_eq!(octets(&parsed), wire);
     }
 
-    /// Every object that the message layer accepts, the object layer shows, and nothing else.
+    /// The object layer shows every object that the message layer accepts, and no other.
     #[test]
-    fn the_object_view_covers_the_message(parts in parts()) {
+    fn object_view_shows_all_objects_of_a_message(parts in parts()) {
         let wire = octets(&parts.message());
         let mut length = 8;
         for object in objects(&wire) {
@@ -219,10 +219,10 @@ proptest! {
         prop_assert_eq!(length, wire.len());
     }
 
-    /// NULL objects may stand anywhere behind INTEGRITY and say nothing (RFC 2205 section 3.1.2); objects of classes
-    /// 10bbbbbb likewise (section 3.10).
+    /// NULL objects may be anywhere behind INTEGRITY without effect (RFC 2205 section 3.1.2), and so may objects of
+    /// classes 10bbbbbb (section 3.10).
     #[test]
-    fn what_must_be_ignored_is_ignored(parts in parts(), junk in object(&[0, 128, 191]), at: usize) {
+    fn ignored_objects_change_nothing(parts in parts(), junk in object(&[0, 128, 191]), at: usize) {
         let message = parts.message();
         let mut wire = octets(&message);
         let first = usize::from(message.integrity.is_some());
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn adspecs_survive_the_wire(body in adspec()) {
+    fn adspecs_round_trip(body in adspec()) {
         let adspec = Adspec::parse(&body).expect("it is well formed");
         let mut again = vec![0xa5; adspec.buffer_len()];
         prop_assert_eq!(adspec.emit(&mut again), Ok(body.len()));
@@ -245,13 +245,13 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200)) {
-        touch(&octets);
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200)) {
+        parse_by_all_means(&octets);
     }
 
-    /// Valid messages with a few octets changed reach much deeper than random ones. The checksum is taken out of the way.
+    /// Damaged valid messages reach more code than random octets. The checksum is removed.
     #[test]
-    fn damaged_messages_are_handled(
+    fn damaged_messages_do_not_panic(
         parts in parts(),
         damage in vec((any::<usize>(), any::<u8>()), 1..6),
         cut in option::of(any::<usize>()),
@@ -266,13 +266,13 @@ proptest! {
         }
         wire[0] = 0x10;
         seal(&mut wire);
-        touch(&wire);
+        parse_by_all_means(&wire);
     }
 }
 
-/// Reads everything that can be read of `octets`, and if they are a message, holds it to the first promise.
-fn touch(octets: &[u8]) {
-    let salvage = Salvage::scan(octets);
+/// Parses and displays `octets` by all means; a valid message must round-trip.
+fn parse_by_all_means(octets: &[u8]) {
+    let salvage = PartialMessage::scan(octets);
     let _ = format!("{salvage:?}");
     for object in objects(octets) {
         let _ = format!("{object:?}");
@@ -292,9 +292,9 @@ fn touch(octets: &[u8]) {
     }
 }
 
-/// One of each kind, family and style, without any generator in between.
+/// Samples of each type, family and style, without a generator.
 #[test]
-fn the_samples_survive_the_wire() {
+fn samples_round_trip() {
     for kind in KINDS {
         for style in STYLES {
             for ipv6 in [false, true] {
@@ -306,9 +306,9 @@ fn the_samples_survive_the_wire() {
     }
 }
 
-/// A buffer that is too short is refused at every length, and too long a message as well.
+/// Every buffer that is too short is refused, and so is a message that is too long.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn short_buffers_and_long_messages_are_refused() {
     let parts = sample(MessageType::Resv, Style::SharedExplicit, true);
     let message = parts.message();
     let mut buffer = vec![0; message.buffer_len()];

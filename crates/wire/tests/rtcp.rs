@@ -1,11 +1,11 @@
-//! RTCP: what is emitted parses to what it was made of, what lies about itself is named, and nothing panics.
+//! RTCP: emitted packets parse to the same value, malformed ones are reported, and arbitrary octets do not panic.
 
 use earmark_wire::EmitError;
 use earmark_wire::rtcp::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A packet that owns what it says.
+/// A packet with owned parts.
 #[derive(Clone, Debug)]
 enum Owned {
     Report { sender: Option<[u32; 5]>, ssrc: u32, blocks: Vec<[u8; 24]>, extension: Vec<[u8; 4]> },
@@ -107,7 +107,7 @@ fn compound() -> impl Strategy<Value = Vec<Owned>> {
 
 proptest! {
     #[test]
-    fn what_is_emitted_parses_to_what_it_was_made_of(packets in compound()) {
+    fn emitted_compounds_parse_to_the_same_value(packets in compound()) {
         let octets: Vec<u8> = packets.iter().flat_map(Owned::octets).collect();
         let compound = Compound::parse(&octets).expect("it was emitted");
         let read: Vec<Packet<'_>> = compound.packets().collect();
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_handled(octets in vec(any::<u8>(), 0..200), damage in any::<(u8, u8)>(), packets in compound()) {
+    fn arbitrary_octets_do_not_panic(octets in vec(any::<u8>(), 0..200), damage in any::<(u8, u8)>(), packets in compound()) {
         let _ = Compound::parse(&octets);
         let mut octets: Vec<u8> = packets.iter().flat_map(Owned::octets).collect();
         let at = usize::from(damage.0) % octets.len();
@@ -143,12 +143,12 @@ proptest! {
     }
 
     #[test]
-    fn report_blocks_survive_the_wire(octets in any::<[u8; 24]>()) {
+    fn report_blocks_round_trip(octets in any::<[u8; 24]>()) {
         prop_assert_eq!(ReportBlock::from_octets(&octets).to_octets(), octets);
     }
 }
 
-/// A sender report of 28 octets and a source description of 12, by hand.
+/// A sender report of 28 octets and a source description of 12, written by hand.
 const GOOD: [u8; 40] = [
     0x80, 200, 0, 6, 0, 0, 0, 7, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 9, 0, 0, 0, 10, 0, 0, 0,
     11, //
@@ -156,7 +156,7 @@ const GOOD: [u8; 40] = [
 ];
 
 #[test]
-fn fields_are_where_the_rfc_has_them() {
+fn fields_have_the_offsets_of_the_rfc() {
     let compound = Compound::parse(&GOOD).expect("it is one");
     let packets: Vec<Packet<'_>> = compound.packets().collect();
     let Packet::SenderReport(report) = packets[0] else { panic!("{packets:?}") };
@@ -174,9 +174,9 @@ fn fields_are_where_the_rfc_has_them() {
     assert_eq!((block.fraction_lost, block.lost), (128, -2), "losses have a sign");
 }
 
-/// Octets of the good compound, changed: what is found, and where.
+/// Changed octets of the valid compound, with fault and offset.
 #[test]
-fn compounds_that_lie_are_named_with_the_place_of_the_lie() {
+fn malformed_compounds_are_reported_with_offset() {
     let changed = |at: usize, octet: u8| {
         let mut octets = GOOD.to_vec();
         octets[at] = octet;
@@ -239,7 +239,7 @@ fn compounds_that_lie_are_named_with_the_place_of_the_lie() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn invalid_packets_are_not_emitted() {
     let blocks = [[0; 24]; 32];
     let report =
         |blocks, extension| Packet::ReceiverReport(ReceiverReport { ssrc: 1, blocks, extension });

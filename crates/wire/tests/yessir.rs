@@ -1,5 +1,4 @@
-//! YESSIR's encoding, octet by octet: fields are where the table has them, what is wrong is named, and what is not ours is left
-//! alone.
+//! YESSIR's encoding: offsets of fields, malformed messages, and other applications' packets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +16,7 @@ fn report() -> Vec<u8> {
     octets
 }
 
-fn read(compound: &[u8]) -> (Message<'_>, Places) {
+fn read(compound: &[u8]) -> (Message<'_>, EditOffsets) {
     let report = Report::parse(compound).expect("it was emitted");
     assert_eq!((report.ssrc, report.goodbye), (SSRC, false));
     assert_eq!(report.sender.map(|sender| sender.octets), Some(4));
@@ -31,7 +30,7 @@ const AUTH: [u8; 32] = [
     8, 0, 0, 32, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9,
 ];
 
-/// A compound of the usual report and an APP packet of these octets.
+/// Returns a compound of a common report and an APP packet of these octets.
 fn carrying(head: [u8; 2], ssrc: u32, name: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let words = u16::try_from(2 + data.len() / 4).expect("short").to_be_bytes();
     let head = [head[0], head[1], words[0], words[1]];
@@ -43,7 +42,7 @@ fn ours(data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn fields_are_where_the_table_has_them() {
+fn fields_have_the_offsets_of_the_table() {
     let data = [&GENERIC[..], &LINK_INFO, &FAILURE, &AUTH].concat();
     let compound = ours(&data);
     let (message, _) = read(&compound);
@@ -80,7 +79,7 @@ fn fields_are_where_the_table_has_them() {
 }
 
 #[test]
-fn what_is_not_ours_is_no_message() {
+fn other_app_packets_are_no_message() {
     for compound in [
         report(),
         carrying([0x81, 204], SSRC, b"yssr", &GENERIC),
@@ -89,13 +88,13 @@ fn what_is_not_ours_is_no_message() {
     ] {
         let report = Report::parse(&compound).expect("nothing is wrong with it");
         assert_eq!(report.message, None);
-        assert!(!is_carried(&compound));
+        assert!(!has_message(&compound));
     }
 }
 
-/// BYE counts if it is that of the source that reports.
+/// BYE counts if it is that of the reporting source.
 #[test]
-fn a_goodbye_is_that_of_the_source() {
+fn bye_of_the_reporting_source_is_recognized() {
     let compound = ours(&GENERIC);
     for (source, leaves) in [(SSRC, true), (9, false)] {
         let bye = [&[0x82, 203, 0, 2, 0, 0, 0, 1][..], &source.to_be_bytes()].concat();
@@ -106,7 +105,7 @@ fn a_goodbye_is_that_of_the_source() {
     }
 }
 
-/// Where the data begin.
+/// Offset of the data.
 const DATA: usize = 28 + 12;
 
 fn with(fragment: &[u8]) -> Vec<u8> {
@@ -127,7 +126,7 @@ fn intserv(service: u8) -> [u8; 36] {
 }
 
 #[test]
-fn malformed_messages_are_named_with_fragment_and_place() {
+fn malformed_messages_are_reported_with_fragment_and_offset() {
     let behind = DATA + GENERIC.len();
     let cases = [
         (
@@ -194,13 +193,13 @@ fn malformed_messages_are_named_with_fragment_and_place() {
         let error = Report::parse(&compound).expect_err(what);
         assert_eq!((error.kind, error.offset), (kind, offset), "{what}: {error}");
         assert!(error.to_string().starts_with(&format!("YESSIR, octet {offset}")), "{error}");
-        assert!(is_carried(&compound), "{what}: it is ours nevertheless");
+        assert!(has_message(&compound), "{what}: it is ours nevertheless");
     }
 }
 
-/// A sender's program may know fragments that we do not: they stay, wherever they stand.
+/// Senders may use fragments unknown here: they are kept at their place.
 #[test]
-fn unknown_fragments_are_left_alone() {
+fn unknown_fragments_are_kept() {
     let strange = [200, 7, 0, 8, 1, 2, 3, 4];
     let compound = ours(&[&strange[..], &GENERIC, &strange, &LINK_INFO].concat());
     let packet = [&[0; udp::HEADER][..], &compound].concat();

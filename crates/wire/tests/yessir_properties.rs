@@ -1,5 +1,5 @@
-//! YESSIR's encoding as properties: messages survive the wire, routers edit what they may and nothing else, and whatever the
-//! octets are, nothing panics.
+//! YESSIR's encoding as properties: messages round-trip, routers edit only what they may, and arbitrary octets do not
+//! panic.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const DESTINATION: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
 const SSRC: u32 = 0x1234_5678;
 
-/// A message that owns its lists.
+/// A message with owned lists.
 #[derive(Clone, Debug)]
 struct Owned {
     generic: Generic,
@@ -59,12 +59,12 @@ impl Owned {
         })
     }
 
-    /// A report that it rides in.
+    /// Returns the compound with the message in a report.
     fn compound(&self) -> Vec<u8> {
         [report(), self.app()].concat()
     }
 
-    /// The same with UDP in front.
+    /// Returns the compound in UDP.
     fn packet(&self, behind: &[u8]) -> Vec<u8> {
         let mut packet = [&[0; udp::HEADER], &self.compound()[..], behind].concat();
         header().emit(&mut packet).expect("it is short");
@@ -180,10 +180,10 @@ fn message() -> impl Strategy<Value = Owned> {
         })
 }
 
-/// The BYE of the source that reports.
+/// BYE of the reporting source.
 const BYE: [u8; 8] = [0x81, 203, 0, 1, 0x12, 0x34, 0x56, 0x78];
 
-fn read(compound: &[u8]) -> (Message<'_>, Places) {
+fn read(compound: &[u8]) -> (Message<'_>, EditOffsets) {
     let report = Report::parse(compound).expect("it was emitted");
     assert_eq!((report.ssrc, report.goodbye), (SSRC, false));
     assert_eq!(report.sender.map(|sender| sender.octets), Some(4));
@@ -192,7 +192,7 @@ fn read(compound: &[u8]) -> (Message<'_>, Places) {
 
 proptest! {
     #[test]
-    fn messages_survive_the_wire(owned in message()) {
+    fn messages_round_trip(owned in message()) {
         let compound = owned.compound();
         let (message, places) = read(&compound);
         owned.with(|expected| assert_eq!(message, *expected));
@@ -200,15 +200,15 @@ proptest! {
         prop_assert_eq!(message.emit(&mut again), Ok(again.len()));
         prop_assert_eq!(&again, &owned.app(), "and so do canonical octets");
         prop_assert_eq!(places.data(&compound), &again[12..]);
-        prop_assert!(is_carried(&compound));
+        prop_assert!(has_message(&compound));
         let notes: Vec<FailureNote> = message.failures.iter().collect();
         prop_assert_eq!(notes.len(), message.failures.len());
         prop_assert_eq!(notes, owned.notes);
     }
 
-    /// The shortcut against the long way: what it reads is the same, and its number tells requests apart.
+    /// Fast and general parser agree, and the fingerprint distinguishes requests.
     #[test]
-    fn the_usual_form_is_read_alike(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
+    fn common_form_parses_as_in_general_parser(owned in message(), other in message(), behind in prop_oneof![Just(vec![]), Just(vec![0x81, 203, 0, 1, 0, 0, 0, 9]), Just(BYE.to_vec())]) {
         let described = |owned: &Owned| {
             [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], owned.app(), behind.clone()].concat()
         };
@@ -216,7 +216,7 @@ proptest! {
             owned.flowspec.is_some() && owned.notes.is_empty() && owned.auth.is_none() && owned.others.is_empty()
         };
         let compound = described(&owned);
-        let usual = Usual::read(&compound);
+        let usual = CommonForm::read(&compound);
         let goodbye = behind == BYE;
         prop_assert_eq!(usual.is_some(), usual_form(&owned) && (behind.is_empty() || goodbye));
         let Some(usual) = usual else { return Ok(()) };
@@ -224,22 +224,22 @@ proptest! {
         let (message, places) = report.message.expect("there is one");
         prop_assert_eq!(usual.report(), Some(report));
         prop_assert_eq!((usual.goodbye(), report.goodbye), (goodbye, goodbye));
-        prop_assert_eq!((usual.ssrc, usual.places()), (SSRC, &places));
+        prop_assert_eq!((usual.ssrc, usual.edit_offsets()), (SSRC, &places));
         prop_assert_eq!(usual.link_info(), message.link_info);
         prop_assert_eq!(usual.multiplexed(), message.generic.multiplexed);
         let same = Owned { link_info: other.link_info, ..owned.clone() };
-        let number = Usual::read(&described(&same)).map(|usual| usual.fingerprint());
+        let number = CommonForm::read(&described(&same)).map(|usual| usual.fingerprint());
         prop_assert_eq!(number, Some(usual.fingerprint()), "whatever the way offers");
         let different = Owned { generic: other.generic, flowspec: other.flowspec.or(owned.flowspec), ..same };
         if (different.generic, different.flowspec) != (owned.generic, owned.flowspec) {
-            let number = Usual::read(&described(&different)).map(|usual| usual.fingerprint());
+            let number = CommonForm::read(&described(&different)).map(|usual| usual.fingerprint());
             prop_assert_ne!(number, Some(usual.fingerprint()));
         }
     }
 
-    /// Any octets that are of the usual form are read by the long way, too, or say something that it refuses to know.
+    /// Octets of the common form parse in the general parser, too, or have an unknown value.
     #[test]
-    fn damage_does_not_lead_the_shortcut_astray(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
+    fn damaged_common_form_is_refused_as_in_general_parser(owned in message(), leaves in any::<bool>(), damage in vec(any::<(u16, u8)>(), 0..3)) {
         let plain = Owned { notes: vec![], auth: None, others: vec![], ..owned };
         let behind = if leaves { BYE.to_vec() } else { vec![] };
         let mut compound = [report(), vec![0x81, 202, 0, 2, 0x12, 0x34, 0x56, 0x78, 1, 1, b'a', 0], plain.app(), behind].concat();
@@ -247,14 +247,14 @@ proptest! {
         for (at, octet) in damage {
             compound[usize::from(at) % length] = octet;
         }
-        if let Some(usual) = Usual::read(&compound) {
+        if let Some(usual) = CommonForm::read(&compound) {
             prop_assert_eq!(usual.report(), Report::parse(&compound).ok());
         }
     }
 
-    /// The editor against emitting the changed message anew: the same octets, checksum included, whatever stands behind.
+    /// An edited message equals the emitted changed message, checksum included, with any packets behind it.
     #[test]
-    fn editing_gives_what_emitting_anew_does(
+    fn edited_message_equals_message_emitted_with_the_change(
         owned in message(),
         info in link_info(),
         note in option::of(note()),
@@ -262,7 +262,7 @@ proptest! {
     ) {
         let packet = owned.packet(&behind);
         let (_, places) = read(&packet[udp::HEADER..]);
-        // Where nothing is said of the way, nothing is written of it.
+        // Without LINK_INFO nothing is written.
         let info = LinkInfo { send_ttl: owned.link_info.map_or(0, |old| old.send_ttl), ..info };
         let edit = Edit { link_info: Some(info), note };
         let mut target = vec![0xa5; packet.len() + edit.growth(&places)];
@@ -271,11 +271,11 @@ proptest! {
         expected.link_info = owned.link_info.map(|_| info);
         expected.notes.extend(note);
         let new = udp::Packet::parse(&target).expect("it is still a packet");
-        prop_assert_eq!(new.verify(SOURCE, DESTINATION), Checksum::Right);
+        prop_assert_eq!(new.verify(SOURCE, DESTINATION), Checksum::Valid);
         let (message, places) = read(new.payload);
         expected.with(|expected| assert_eq!(message, *expected));
         prop_assert_eq!(&new.payload[new.payload.len() - behind.len()..], &behind[..]);
-        // A new FAILURE is the last fragment; otherwise all is where a sender would have put it.
+        // A new FAILURE is the last fragment; otherwise all fragments are in a sender's order.
         if note.is_none() || !owned.notes.is_empty() {
             prop_assert_eq!(&target, &expected.packet(&behind));
         }
@@ -285,9 +285,9 @@ proptest! {
         prop_assert_eq!(covered_before, covered(places.data(&old)).collect::<Vec<_>>());
     }
 
-    /// Wrong stays wrong, and none stays none.
+    /// A wrong checksum stays wrong, and an absent one absent.
     #[test]
-    fn editing_does_not_hide_damage(owned in message(), note in note(), damage in 1_u16..0xffff) {
+    fn edited_message_keeps_wrong_checksum_wrong(owned in message(), note in note(), damage in 1_u16..0xffff) {
         let mut packet = owned.packet(&[]);
         let right = u16::from_be_bytes([packet[6], packet[7]]);
         let wrong = right ^ damage;
@@ -298,15 +298,15 @@ proptest! {
         let mut target = vec![0; packet.len() + edit.growth(&places)];
         edit.write(&packet, &places, &mut target).expect("it fits");
         let verify = |octets: &[u8]| udp::Packet::parse(octets).expect("one").verify(SOURCE, DESTINATION);
-        prop_assume!(verify(&packet) == Checksum::Wrong);
-        prop_assert_ne!(verify(&target), Checksum::Right);
+        prop_assume!(verify(&packet) == Checksum::Invalid);
+        prop_assert_ne!(verify(&target), Checksum::Valid);
         packet[6..8].fill(0);
         edit.write(&packet, &places, &mut target).expect("it fits");
         prop_assert_eq!(verify(&target), Checksum::Absent);
     }
 
     #[test]
-    fn any_octets_are_handled(owned in message(), damage in vec(any::<(u16, u8)>(), 1..4), cut in any::<u16>()) {
+    fn arbitrary_octets_do_not_panic(owned in message(), damage in vec(any::<(u16, u8)>(), 1..4), cut in any::<u16>()) {
         let mut compound = owned.compound();
         let length = compound.len();
         for (at, octet) in damage {
@@ -315,7 +315,7 @@ proptest! {
         compound.truncate(length - usize::from(cut) % 8);
         match Report::parse(&compound) {
             Ok(Report { message: Some((message, places)), .. }) => {
-                prop_assert!(is_carried(&compound));
+                prop_assert!(has_message(&compound));
                 prop_assert!(message.buffer_len() <= compound.len());
                 prop_assert!(covered(places.data(&compound)).count() <= compound.len());
                 let note = FailureNote { reason: FailureReason::Limit, hop: 1, available: OctetRate(0.0), node: SOURCE };

@@ -6,7 +6,8 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Interface, InterfaceId, Outgoing};
 use earmark_wire::udp::Checksum;
 use earmark_wire::yessir::{
-    Edit, FailureNote, LinkInfo, Message, OctetRate, Places, amend, complete_checksum,
+    Edit, EditOffsets, FailureNote, LinkInfo, Message, OctetRate, fill_partial_checksum,
+    update_link_info,
 };
 
 use crate::api::Event;
@@ -26,7 +27,7 @@ impl Yessir {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
-        message: Option<(&Message<'_>, &Places, &Interface)>,
+        message: Option<(&Message<'_>, &EditOffsets, &Interface)>,
         (interface, next_hop): (InterfaceId, Option<IpAddr>),
         failure: Option<Failure>,
     ) {
@@ -53,7 +54,7 @@ impl Yessir {
                 && let Some(at) = places.link_info()
             {
                 let further = |info: &LinkInfo| further(info, cx.context, passing, interface);
-                let done = amend(target, at, further);
+                let done = update_link_info(target, at, further);
                 debug_assert!(done.is_ok(), "its place was read of this packet");
             }
             complete(passing, target);
@@ -73,7 +74,7 @@ impl Yessir {
         cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
         how: Outgoing,
-        (message, places, interface): (&Message<'_>, &Places, &Interface),
+        (message, places, interface): (&Message<'_>, &EditOffsets, &Interface),
         failure: &Failure,
     ) {
         let link_info =
@@ -134,8 +135,9 @@ fn note(
 /// Makes the checksum of a message that leaves, where that was left to hardware which it will not meet any more.
 #[inline]
 fn complete(passing: &Passing<'_>, packet: &mut [u8]) {
-    if passing.checksum == Checksum::LeftToHardware {
-        let done = complete_checksum(packet, passing.datagram.source, passing.datagram.destination);
+    if passing.checksum == Checksum::Partial {
+        let done =
+            fill_partial_checksum(packet, passing.datagram.source, passing.datagram.destination);
         debug_assert!(done.is_ok(), "it was a packet when it came");
     }
 }

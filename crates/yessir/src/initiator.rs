@@ -211,7 +211,7 @@ impl Yessir {
             incoming: None,
             datagram: &datagram,
             packet,
-            checksum: udp::Checksum::Right,
+            checksum: udp::Checksum::Valid,
             hint: &Hint::default(),
         };
         let done = self.act(cx, &passing, &stream, &report, message, places, None);

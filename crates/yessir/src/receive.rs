@@ -7,7 +7,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
 use earmark_wire::udp;
 use earmark_wire::yessir::{
-    Command, Message, ParseError, Places, Report, Style, Usual, is_carried,
+    Command, CommonForm, EditOffsets, Message, ParseError, Report, Style, has_message,
 };
 
 use crate::api::{Change, Event, Stream};
@@ -29,7 +29,7 @@ impl Yessir {
             *self.counters.malformed.entry("udp").or_default() += 1;
             return self.ignore(cx, datagram, DropReason::Malformed);
         };
-        let usual = Usual::read(packet.payload);
+        let usual = CommonForm::read(packet.payload);
         let mut hint = Hint::default();
         if let Some(usual) = &usual
             && self.refreshed(cx, datagram, &packet, usual, &mut hint)
@@ -47,10 +47,10 @@ impl Yessir {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         passing: &Passing<'_>,
-        usual: Option<&Usual<'_>>,
+        usual: Option<&CommonForm<'_>>,
     ) {
         // A report is large, so it is made where it is to be, and only looked at from there.
-        let report = match usual.and_then(Usual::report) {
+        let report = match usual.and_then(CommonForm::report) {
             Some(report) => Ok(report),
             None => Report::parse(passing.packet.payload),
         };
@@ -77,7 +77,7 @@ impl Yessir {
             }
             return;
         };
-        if passing.checksum == udp::Checksum::Wrong {
+        if passing.checksum == udp::Checksum::Invalid {
             self.ignore(cx, datagram, DropReason::Checksum);
             return self.relay(cx, datagram, passing);
         }
@@ -144,7 +144,7 @@ impl Yessir {
         stream: &Stream,
         report: &Report<'_>,
         message: &Message<'_>,
-        places: &Places,
+        places: &EditOffsets,
         sequence: Option<u64>,
     ) -> Result<(), DropReason> {
         let ways = NextHops::of(
@@ -180,7 +180,7 @@ impl Yessir {
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         passing: &Passing<'_>,
-        said: Option<(&Message<'_>, &Places)>,
+        said: Option<(&Message<'_>, &EditOffsets)>,
         ways: NextHops<'_>,
     ) {
         for (interface, ours) in ways.iter(cx.context.interfaces) {
@@ -198,7 +198,7 @@ impl Yessir {
         stream: &Stream,
         report: &Report<'_>,
         message: &Message<'_>,
-        places: &Places,
+        places: &EditOffsets,
         sequence: Option<u64>,
         ways: NextHops<'_>,
     ) {
@@ -245,7 +245,7 @@ impl Yessir {
             return;
         };
         let interfaces = cx.context.interfaces;
-        if passing.checksum == udp::Checksum::Wrong || interfaces.is_local(datagram.destination) {
+        if passing.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination) {
             return;
         }
         let Ok(stream) = passing.stream(false) else { return };
@@ -299,7 +299,7 @@ impl Yessir {
         stream: &Stream,
         compound: &[u8],
         message: &Message<'_>,
-        places: &Places,
+        places: &EditOffsets,
     ) -> Result<u64, DropReason> {
         let known = self.store.find(stream).map(|session| self.store.session(session));
         let last = known.and_then(|known| known.extra.as_ref()).and_then(|extra| extra.sequence);
@@ -318,7 +318,7 @@ impl Yessir {
     ) {
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
         self.ignore(cx, datagram, DropReason::Malformed);
-        if is_carried(passing.packet.payload) {
+        if has_message(passing.packet.payload) {
             self.relay(cx, datagram, passing);
         }
     }

@@ -1,6 +1,6 @@
 //! Refreshes: messages that repeat the last one, of a stream that has all it asks for.
 //!
-//! That is what nearly all messages are. It is recognised by its octets (see [`Usual`]), so that neither what it asks for
+//! That is what nearly all messages are. It is recognised by its octets (see [`CommonForm`]), so that neither what it asks for
 //! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
 
 use core::hint::cold_path;
@@ -8,7 +8,7 @@ use core::hint::cold_path;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Context, Datagram, Interface, Outgoing};
 use earmark_wire::udp::{self, Checksum};
-use earmark_wire::yessir::{Usual, amend};
+use earmark_wire::yessir::{CommonForm, update_link_info};
 
 use crate::api::Event;
 use crate::forward::a_hop_further;
@@ -23,7 +23,7 @@ impl Yessir {
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        usual: &Usual<'_>,
+        usual: &CommonForm<'_>,
         hint: &mut Hint,
     ) -> bool {
         let recognised = self.recognise(cx.context, datagram, packet, usual, hint);
@@ -55,9 +55,9 @@ impl Yessir {
             next_hop,
         };
         let target = cx.out.send_copy(how, packet.octets());
-        if let Some(at) = usual.places().link_info() {
+        if let Some(at) = usual.edit_offsets().link_info() {
             let further = |info: &_| a_hop_further(info, datagram.ttl, cx.context, interface);
-            let done = amend(target, at, further);
+            let done = update_link_info(target, at, further);
             debug_assert!(done.is_ok(), "its place was read of this packet");
         }
         mark(Checkpoint::Forward);
@@ -71,7 +71,7 @@ impl Yessir {
         context: &Context<'c>,
         datagram: &Datagram<'_>,
         packet: &udp::Packet<'_>,
-        usual: &Usual<'_>,
+        usual: &CommonForm<'_>,
         hint: &mut Hint,
     ) -> Option<(Index, &'c Interface)> {
         hint.said = usual.fingerprint();
@@ -100,6 +100,6 @@ impl Yessir {
             return None;
         }
         let checksum = packet.verify(source, destination);
-        matches!(checksum, Checksum::Right | Checksum::Absent).then_some((index, interface))
+        matches!(checksum, Checksum::Valid | Checksum::Absent).then_some((index, interface))
     }
 }

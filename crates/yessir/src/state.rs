@@ -38,7 +38,7 @@ pub(crate) struct Session {
     pub(crate) ssrc: u32,
     /// What is asked of each link.
     pub(crate) asked: Demand,
-    /// What its sender said last: [`earmark_wire::yessir::Usual::fingerprint`]; 0 where that is not enough to know whether a
+    /// What its sender said last: [`earmark_wire::yessir::CommonForm::fingerprint`]; 0 where that is not enough to know whether a
     /// message says something new.
     pub(crate) said: u64,
     /// How long it lives after a message, milliseconds.

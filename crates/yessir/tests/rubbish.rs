@@ -5,7 +5,7 @@ mod common;
 
 use common::{Arrival, Ask, DOWN, Node, UP, address};
 use earmark_wire::udp;
-use earmark_wire::yessir::is_carried;
+use earmark_wire::yessir::has_message;
 use earmark_yessir::library::read_answer;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ proptest! {
             node.sent.clear();
             node.arrive(&arrival);
             // What carries nothing of YESSIR is not for its engine.
-            let carried = |packet: udp::Packet<'_>| is_carried(packet.payload);
+            let carried = |packet: udp::Packet<'_>| has_message(packet.payload);
             let goes_on = !local && udp::Packet::parse(&arrival.octets).is_ok_and(carried);
             prop_assert!(node.sent.len() <= 1 && (!goes_on || node.sent.len() == 1));
             prop_assert!(node.sent.iter().all(|sent| sent.octets.len() <= arrival.octets.len() + 64));

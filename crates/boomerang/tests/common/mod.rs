@@ -22,7 +22,7 @@ use earmark_core::{
 use earmark_wire::boomerang::{
     Flags, Keys, OptionItem, Options, Qos, Rates, Reservation, Shape, Vector,
 };
-use earmark_wire::icmp::{self, Echo, Ends, HEADER, Kind};
+use earmark_wire::icmp::{self, Echo, HEADER, Kind, PseudoHeader};
 
 pub const NEAR: &str = "10.0.1.1";
 pub const FAR: &str = "10.0.9.9";
@@ -124,14 +124,14 @@ impl Message {
         let reservation = self.reservation();
         let mut octets = vec![0; HEADER + reservation.buffer_len()];
         reservation.emit(&mut octets[HEADER..]).expect("it fits");
-        let ends = Ends::of(source, destination).expect("of one family");
+        let ends = PseudoHeader::of(source, destination).expect("of one family");
         icmp::seal(&mut octets, ends, self.kind, self.transaction_id as u16, self.sequence)
             .expect("it fits");
         octets
     }
 
     pub fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Message {
-        let ends = Ends::of(source, destination).expect("of one family");
+        let ends = PseudoHeader::of(source, destination).expect("of one family");
         let echo = Echo::parse(octets, ends).expect("an echo with a right checksum");
         let read = Reservation::parse(echo.data).expect("a reservation");
         assert_eq!(echo.identifier, read.transaction_id as u16);

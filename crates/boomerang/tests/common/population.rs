@@ -12,7 +12,7 @@ use earmark_core::{
     Route, RouteTable, Time,
 };
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
-use earmark_wire::icmp::{Ends, HEADER, Kind, seal};
+use earmark_wire::icmp::{HEADER, Kind, PseudoHeader, seal};
 
 const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
 
@@ -104,7 +104,7 @@ impl Population {
         };
         let mut octets = vec![0; HEADER + reservation.buffer_len()];
         reservation.emit(&mut octets[HEADER..]).expect("it fits");
-        seal(&mut octets, Ends::V4, pass, number as u16, 0).expect("it fits");
+        seal(&mut octets, PseudoHeader::V4, pass, number as u16, 0).expect("it fits");
         match pass {
             Kind::Request => {
                 Arrival { interface: InterfaceId(1), source: near, destination: far, octets }

@@ -65,7 +65,7 @@ impl<K: Kernel> Desk<'_, K> {
         named: Option<&SenderName>,
     ) -> Result<SenderTemplate, Problem> {
         let mut known =
-            self.driver.node().senders_of(session).filter(|s| named.is_none_or(|n| n.is_of(s)));
+            self.driver.node().senders_of(session).filter(|s| named.is_none_or(|n| n.matches(s)));
         let first: Vec<SenderTemplate> = known.by_ref().take(SENDERS_NAMED).collect();
         match (&first[..], named) {
             ([one], _) => Ok(*one),

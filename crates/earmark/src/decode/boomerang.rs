@@ -6,7 +6,7 @@ use earmark_wire::boomerang::{
     Aggregation, Keys, OptionItem, Participation, Qos, Rates, Reservation, Shape,
     iana::participation_flag, is_boomerang,
 };
-use earmark_wire::icmp::{Echo, EchoError, Ends, HEADER, Kind};
+use earmark_wire::icmp::{Echo, EchoError, HEADER, Kind, PseudoHeader};
 use serde_json::{Map, Value, json};
 
 /// Types of the echoes of ICMP and ICMPv6.
@@ -25,7 +25,7 @@ pub(super) fn show(
     destination: IpAddr,
     shown: &mut Map<String, Value>,
 ) {
-    let Some(ends) = Ends::of(source, destination) else { return };
+    let Some(ends) = PseudoHeader::of(source, destination) else { return };
     let reply = matches!(icmp.first(), Some(0 | 129));
     shown.insert("message".into(), if reply { "echo reply" } else { "echo" }.into());
     let echo = Echo::parse(icmp, ends);

@@ -1,13 +1,13 @@
 //! Messages of YESSIR as JSON: the report that carries one, then its fragments as objects.
 
 use earmark_wire::udp;
-use earmark_wire::yessir::{Command, Flowspec, Message, Report, is_carried};
+use earmark_wire::yessir::{Command, Flowspec, Message, Report, has_message};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The message in a UDP packet, if there is one, good or bad.
 pub(super) fn message(udp: &[u8]) -> Option<udp::Packet<'_>> {
-    udp::Packet::parse(udp).ok().filter(|packet| is_carried(packet.payload))
+    udp::Packet::parse(udp).ok().filter(|packet| has_message(packet.payload))
 }
 
 /// Adds what a message says, and what is wrong with it: offsets count from the start of the compound.

@@ -2,7 +2,7 @@
 
 use earmark_core::{Datagram, InterfaceId};
 use earmark_node::Input;
-use earmark_wire::icmp::{self, Ends, PROTOCOL_V4};
+use earmark_wire::icmp::{self, PROTOCOL_V4, PseudoHeader};
 use serde_json::{Value, json};
 
 use crate::host::{Host, Peer};
@@ -61,7 +61,7 @@ fn boomerang_with_a_stock_host_is_only_here() {
     let (_, events) = ask(&mut host, &mut peer, request);
     for _ in 0..2 {
         let (how, mut message) = host.driver.kernel().sent.pop_front().expect("a loop");
-        icmp::turn_round(&mut message, Ends::V4);
+        icmp::make_reply(&mut message, PseudoHeader::V4);
         let datagram = Datagram {
             interface: InterfaceId(2),
             source: how.destination,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use earmark_core::Outgoing;
 use earmark_linux::SignallingSocket;
 use earmark_wire::boomerang::{Flags, Keys, Options, Qos, Rates, Reservation, Shape};
-use earmark_wire::icmp::{self, Ends, HEADER, Kind};
+use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader};
 use earmark_wire::rtcp::{self, Application, CNAME_LEN, Chunks, Packet, SenderInfo, SenderReport};
 use earmark_wire::udp;
 use earmark_wire::yessir::{Command, Flowspec, Generic, Message, NAME, OctetRate, Style, VERSION};
@@ -53,7 +53,7 @@ fn loop_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
     };
     let mut octets = vec![0; HEADER + reservation.buffer_len()];
     reservation.emit(&mut octets[HEADER..]).expect("it fits");
-    icmp::seal(&mut octets, Ends::V4, Kind::Request, number, 1).expect("it fits");
+    icmp::seal(&mut octets, PseudoHeader::V4, Kind::Request, number, 1).expect("it fits");
     octets
 }
 

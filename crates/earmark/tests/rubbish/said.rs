@@ -11,7 +11,7 @@ use earmark_core::{CloseReason, ConnectionId, Rate, Transport};
 use earmark_node::SenderName;
 use earmark_rsvp::policy::Identity;
 use earmark_wire::gist;
-use earmark_wire::icmp::{self, Ends, Kind};
+use earmark_wire::icmp::{self, Kind, PseudoHeader};
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 use earmark_wire::rsvp::{
     Body, Carried, FilterSpec, Message, Path, RsvpHop, SenderDescriptor, Session, SourceSelector,
@@ -149,7 +149,7 @@ fn boomerang() -> Vec<u8> {
     octets.extend([10, 0, 1, 254, 10, 0, 1, 1, 0x11, 0x11, 0x22, 0x22, 17, 0, 0, 0]);
     octets.extend([255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0]);
     octets.extend([0x00, 0x1e, 0x84, 0x80, 0x00, 0x00, 0xfa, 0x00]);
-    icmp::seal(&mut octets, Ends::V4, Kind::Request, 1, 2).expect("it has a header");
+    icmp::seal(&mut octets, PseudoHeader::V4, Kind::Request, 1, 2).expect("it has a header");
     octets
 }
 

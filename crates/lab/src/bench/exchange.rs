@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use earmark_core::{Neighbor, Time};
 use earmark_wire::rsvp::{
-    Acknowledgement, AcknowledgementKind, Body, List, Message, MessageId, RefreshList,
-    RefreshNames, Srefresh,
+    Acknowledgement, AcknowledgementKind, Body, List, Message, MessageId, RefreshIds, RefreshList,
+    Srefresh,
 };
 
 use super::session::write;
@@ -121,8 +121,8 @@ impl Exchange {
         if ids.is_empty() {
             return None;
         }
-        let names = RefreshNames::Messages(List::Items(&ids));
-        let lists = [RefreshList { epoch: EPOCH, names }];
+        let names = RefreshIds::Messages(List::Items(&ids));
+        let lists = [RefreshList { epoch: EPOCH, ids: names }];
         write(message(Body::Srefresh(Srefresh { lists: List::Items(&lists) })), octets);
         Some(neighbor)
     }
@@ -163,7 +163,7 @@ mod tests {
             acknowledged.extend(message.acknowledgements.iter());
             let Body::Srefresh(srefresh) = message.body else { continue };
             for list in srefresh.lists {
-                let RefreshNames::Messages(ids) = list.names else { panic!("no groups") };
+                let RefreshIds::Messages(ids) = list.ids else { panic!("no groups") };
                 names.extend(ids);
             }
         }

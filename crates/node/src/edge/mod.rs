@@ -1,6 +1,6 @@
-//! The edge of a core: RSVP flows cross it in one aggregate for each range of destinations.
+//! The edge of a core: RSVP flows cross the core in one aggregate for each range of destinations.
 //!
-//! # The story
+//! # Message flow
 //!
 //! ```text
 //!   senders          edge e1             core c1, c2            far edge e2        receivers
@@ -13,29 +13,30 @@
 //!      | <------ Resv | <-------------------------------------------| granted: the Resv goes on
 //! ```
 //!
-//! The edge is the initiating node of one Boomerang session for each range. The session claims on the real link; the flows
-//! claim on a [lane](earmark_core::admission::Ledger::open_lane) of the ledger, which has what the session was granted. The
-//! core has one reservation, and no state of RSVP, whatever the number of flows.
+//! The edge is the initiator of one Boomerang session for each range. The session claims on the real link; the flows
+//! claim on a [lane](earmark_core::admission::Ledger::open_lane) of the ledger, whose bandwidth is the session's
+//! granted rate. For any number of flows the core has one reservation, and no RSVP state.
 //!
-//! An aggregate grows by whole steps when its flows need more than it has, and shrinks when they have needed a step less,
-//! and a margin, for a while ([`lane`] has the rules). A Resv that finds no room waits for the aggregate to grow, as if the
-//! network were slower; where the core refuses, or it takes too long, RSVP gets the message as it came and refuses
-//! it in its own words. So RSVP knows nothing of all this, and Boomerang neither.
+//! An aggregate grows by whole steps when its flows need more than its rate, and shrinks when they have needed a step
+//! and a margin less for some time (rules in [`aggregate`]). A Resv without room waits for the aggregate to grow, like
+//! in a slower network. If the core refuses, or the wait exceeds the limit, RSVP receives the unchanged message and
+//! refuses it. RSVP and Boomerang are thus independent of the aggregation.
 //!
-//! # What may go wrong
+//! # Failures
 //!
-//! - **The core refuses to grow**: who waits is refused, the others stay. For a while nobody asks again.
-//! - **The core takes the aggregate back**, or is silent for as long as reservations live: the edge sets the aggregate up anew,
-//!   and if that takes longer than [`Across::recover`], the flows lose their reservations, and RSVP tells.
-//! - **The link goes**: flows and aggregate are lost like anything else on it.
+//! - **The core refuses to grow**: waiting requests are refused, reservations stay. A pause follows before the next
+//!   request.
+//! - **The core takes the aggregate back**, or is silent for a reservation's lifetime: the edge sets up the aggregate
+//!   again. If that takes longer than [`Across::recover`], the flows lose their reservations, which RSVP reports.
+//! - **The link goes**: flows and aggregate end like all reservations on the link.
 //!
 //! # Limits
 //!
 //! See `docs/interworking.md`.
 
-mod guard;
-mod hide;
-mod lane;
+mod admission;
+mod aggregate;
+mod e2e_ignore;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -50,51 +51,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Event;
 use crate::node::Node;
-pub use hide::PROTOCOL as RSVP_E2E_IGNORE;
-use lane::{Lane, Step};
+use aggregate::{Action, Aggregate};
+pub use e2e_ignore::PROTOCOL as RSVP_E2E_IGNORE;
 
-/// What of an interface faces a core.
+/// Settings of an interface towards a core.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Border {
-    /// Whether messages of RSVP along the data's way leave as IP protocol 134, which nobody in the core looks at
-    /// (RFC 3175 section 2.1). The other edges must then know it, too.
+    /// Whether RSVP messages that follow the data leave as IP protocol 134, which the nodes of the core ignore (RFC
+    /// 3175 section 2.1). All other edges must then support this protocol.
     pub hide: bool,
-    /// The aggregates across the core.
+    /// Aggregates across the core.
     pub across: Vec<Across>,
 }
 
-/// One aggregate.
+/// Settings of an aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Across {
-    /// The far edge: anybody beyond the core, in the direction of the range, who answers pings.
+    /// Far edge: any host beyond the core, in the direction of the range, that answers pings.
     pub to: IpAddr,
-    /// The destinations behind it.
+    /// Destinations behind the far edge.
     pub range: Prefix,
-    /// What the aggregate grows and shrinks by.
+    /// Step of growth and shrinking.
     pub step: Rate,
-    /// What it never goes below.
+    /// Lowest rate.
     #[serde(default)]
     pub lowest: Rate,
-    /// What it never goes above.
+    /// Highest rate.
     pub highest: Rate,
-    /// What is kept free for flows to come, so that most need not wait.
+    /// Rate kept free for new flows, so that most of them need not wait.
     #[serde(default)]
     pub margin: Rate,
-    /// How long less must have been enough before it shrinks.
+    /// Time for which a lower rate must have been sufficient before the aggregate shrinks.
     #[serde(default = "half_a_minute")]
     pub shrink_after: Duration,
-    /// How long a request waits for it to grow.
+    /// Maximum time that a request waits for the aggregate to grow.
     #[serde(default = "two_seconds")]
     pub patience: Duration,
-    /// Requests that wait at the same time.
+    /// Maximum number of requests that wait at the same time.
     #[serde(default = "a_thousand")]
     pub waiting: u32,
-    /// How long nobody asks for more after the core has refused.
+    /// Pause between a refusal by the core and the next request.
     #[serde(default = "five_seconds")]
     pub pause: Duration,
-    /// How long flows keep their reservations while the aggregate, once lost, is set up anew.
+    /// Time for which flows keep their reservations while a lost aggregate is set up again.
     #[serde(default = "five_seconds")]
     pub recover: Duration,
 }
@@ -115,243 +116,276 @@ fn a_thousand() -> u32 {
     1_000
 }
 
-/// What became of an aggregate.
+/// Changes of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AggregateChange {
-    /// It has more than before.
+    /// The rate has increased.
     Grown,
-    /// It has less, because less is enough.
+    /// The rate has decreased, because less is sufficient.
     Shrunk,
-    /// Nobody needs it any more.
+    /// The aggregate was released, because no flow needs it.
     Released,
-    /// The core refused to give it more.
+    /// The core refused a higher rate.
     Refused,
-    /// The core has taken it back, or is silent.
+    /// The core has withdrawn the reservation, or is silent.
     Failing,
-    /// It could not be had again in time; its flows have lost their reservations.
+    /// The aggregate was not restored in time; its flows have lost their reservations.
     Lost,
 }
 
-/// One aggregate, for listings.
+/// An aggregate, as a row of a listing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AggregateRow {
-    /// Which protocol the aggregate is of: `boomerang` or `nsis`.
+    /// Protocol of the aggregate: `boomerang` or `nsis`.
     pub protocol: String,
-    /// Name of the interface that faces the core; none while the aggregate has no reservation.
+    /// Name of the interface towards the core; `None` while the aggregate has no reservation.
     pub interface: Option<String>,
-    /// The far edge, where it is known.
+    /// Far edge, if known.
     pub to: Option<IpAddr>,
-    /// The destinations behind it.
+    /// Destinations behind the far edge.
     pub range: Prefix,
-    /// Reservations in it.
+    /// Number of reservations in the aggregate.
     pub members: u32,
-    /// What they need together.
+    /// Total demand of the reservations.
     pub need_bps: Rate,
-    /// What the core has granted.
+    /// Rate that the core has granted.
     pub granted_bps: Rate,
-    /// Requests that wait for it to grow.
+    /// Number of requests that wait for the aggregate to grow.
     pub waiting: u32,
-    /// Whether the core has taken it back, or is silent.
+    /// Whether the core has withdrawn the reservation, or is silent.
     pub failing: bool,
 }
 
-/// All aggregates of a node.
+/// Edge of a node: its borders, and their aggregates.
 #[derive(Debug, Default)]
-pub(crate) struct Edges {
+pub(crate) struct Edge {
     borders: BTreeMap<String, Border>,
-    /// The interfaces of borders, and whether messages are hidden there.
-    facing: BTreeMap<InterfaceId, bool>,
-    /// By number, which names the lane and the session as well.
-    lanes: Vec<Lane>,
-    /// Claims of aggregates on this node's own links. Their flows have classes of their own here.
-    own: BTreeSet<ClaimId>,
+    /// Interfaces of borders, with whether messages are hidden there.
+    core_interfaces: BTreeMap<InterfaceId, bool>,
+    /// Aggregates by number, which also identifies link and session.
+    aggregates: Vec<Aggregate>,
+    /// Claims of aggregates on this node's own links, which need no class: each flow has its own class here.
+    own_claims: BTreeSet<ClaimId>,
 }
 
-impl Edges {
-    pub(crate) fn new(borders: BTreeMap<String, Border>) -> Edges {
-        Edges { borders, ..Edges::default() }
+impl Edge {
+    pub(crate) fn new(borders: BTreeMap<String, Border>) -> Edge {
+        Edge { borders, ..Edge::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.borders.is_empty()
     }
 
-    /// An interface is there, and its link is in the ledger: its lanes open.
-    pub(crate) fn enter(&mut self, name: &str, id: InterfaceId, ledger: &mut Ledger) {
+    /// Opens the aggregates of an interface whose link is in the ledger.
+    pub(crate) fn add_interface(&mut self, name: &str, id: InterfaceId, ledger: &mut Ledger) {
         let Some(border) = self.borders.get(name) else { return };
-        self.facing.insert(id, border.hide);
+        self.core_interfaces.insert(id, border.hide);
         let mut known = false;
-        for lane in self.lanes.iter_mut().filter(|lane| lane.border == name) {
+        for aggregate in self.aggregates.iter_mut().filter(|aggregate| aggregate.border == name) {
             known = true;
-            // The interface may have come back with another index.
-            let has_moved = core::mem::replace(&mut lane.interface, id) != id;
-            if has_moved || ledger.link(lane.link).is_none() {
-                ledger.open_lane(id, lane.across.range, lane.link, lane.across.highest);
-                lane.granted = Rate::ZERO;
+            // The interface may have returned with another index.
+            let has_moved = core::mem::replace(&mut aggregate.interface, id) != id;
+            if has_moved || ledger.link(aggregate.link).is_none() {
+                ledger.open_lane(
+                    id,
+                    aggregate.across.range,
+                    aggregate.link,
+                    aggregate.across.highest,
+                );
+                aggregate.granted = Rate::ZERO;
             }
         }
         if known {
             return;
         }
         for across in &border.across {
-            let lane = Lane::new(self.lanes.len() as u32, name, id, across.clone());
-            ledger.open_lane(id, across.range, lane.link, across.highest);
-            self.lanes.push(lane);
+            let aggregate = Aggregate::new(self.aggregates.len() as u32, name, id, across.clone());
+            ledger.open_lane(id, across.range, aggregate.link, across.highest);
+            self.aggregates.push(aggregate);
         }
     }
 
-    /// An interface takes part no more. Its lanes wait until it comes back.
-    pub(crate) fn leave(&mut self, id: InterfaceId) {
-        self.facing.remove(&id);
+    /// Marks that an interface no longer takes part. Its aggregates wait until the interface returns.
+    pub(crate) fn remove_interface(&mut self, id: InterfaceId) {
+        self.core_interfaces.remove(&id);
     }
 
-    /// The lanes of an interface.
-    pub(crate) fn lanes_of(&self, id: InterfaceId) -> Vec<InterfaceId> {
-        self.lanes.iter().filter(|lane| lane.interface == id).map(|lane| lane.link).collect()
+    /// Returns the links of the aggregates behind an interface.
+    pub(crate) fn links_behind(&self, id: InterfaceId) -> Vec<InterfaceId> {
+        self.aggregates
+            .iter()
+            .filter(|aggregate| aggregate.interface == id)
+            .map(|aggregate| aggregate.link)
+            .collect()
     }
 
-    /// The interface behind which a lane is; `None` for what is no lane.
+    /// Returns the interface of an aggregate's link; `None` for any other link.
     pub(crate) fn interface_of(&self, link: InterfaceId) -> Option<InterfaceId> {
         let number = usize::try_from(u32::MAX - link.0).ok()?;
-        self.lanes.get(number).map(|lane| lane.interface)
+        self.aggregates.get(number).map(|aggregate| aggregate.interface)
     }
 
-    /// When something is due.
+    /// Returns the earliest deadline of an aggregate.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.lanes.iter().filter_map(Lane::deadline).min()
+        self.aggregates.iter().filter_map(Aggregate::deadline).min()
     }
 
-    /// The aggregate that an application of Boomerang is behind.
-    fn of_application(&mut self, application: boomerang::Application) -> Option<&mut Lane> {
+    /// Returns the aggregate that is a Boomerang application.
+    fn by_application(&mut self, application: boomerang::Application) -> Option<&mut Aggregate> {
         let number = usize::try_from(u64::MAX - application.0).ok()?;
-        self.lanes.get_mut(number)
+        self.aggregates.get_mut(number)
     }
 
     /// Whether a reservation on a link is that of an aggregate.
-    fn is_own(&self, interface: InterfaceId, flow: &Flow) -> bool {
-        let is_it =
-            |lane: &Lane| lane.interface == interface && *flow == Flow::to_range(lane.across.range);
-        flow.is_range() && self.lanes.iter().any(is_it)
+    fn is_aggregate_claim(&self, interface: InterfaceId, flow: &Flow) -> bool {
+        let is_it = |aggregate: &Aggregate| {
+            aggregate.interface == interface && *flow == Flow::to_range(aggregate.across.range)
+        };
+        flow.is_range() && self.aggregates.iter().any(is_it)
     }
 }
 
-/// Rounds of replies to one input: each may let requests in that make the aggregate grow again.
-const MOST_ROUNDS: usize = 8;
+/// Maximum number of rounds for one input: each may admit requests that make the aggregate grow again.
+const MAX_ROUNDS: usize = 8;
 
 impl Node {
-    /// The aggregates across cores.
+    /// Iterates over the aggregates across cores.
     pub fn aggregate_rows(&self) -> impl Iterator<Item = AggregateRow> {
-        let of_rsvp = self.edges.lanes.iter().map(|lane| {
-            let status = self.ledger.link(lane.link);
+        let of_rsvp = self.edge.aggregates.iter().map(|aggregate| {
+            let status = self.ledger.link(aggregate.link);
             AggregateRow {
                 protocol: "boomerang".into(),
-                interface: Some(lane.border.clone()),
-                to: Some(lane.across.to),
-                range: lane.across.range,
+                interface: Some(aggregate.border.clone()),
+                to: Some(aggregate.across.to),
+                range: aggregate.across.range,
                 members: status.map_or(0, |status| status.claims),
                 need_bps: status.map_or(Rate::ZERO, |status| status.held),
-                granted_bps: lane.granted,
-                waiting: lane.waiting() as u32,
-                failing: lane.is_failing(),
+                granted_bps: aggregate.granted,
+                waiting: aggregate.waiting() as u32,
+                failing: aggregate.is_failing(),
             }
         });
         of_rsvp.chain(self.nsis_aggregates())
     }
 
-    /// Looks at what an input has done, from effect `from` on, and does what the aggregates need because of it.
-    pub(crate) fn tend_edges(&mut self, now: Time, mut from: usize, out: &mut Effects<Event>) {
-        for _ in 0..MOST_ROUNDS {
-            let mut news = Vec::new();
-            self.sift(from, out, &mut news);
+    /// Evaluates the effects of an input, from effect `from` on, and performs the actions of the aggregates.
+    pub(crate) fn update_aggregates(
+        &mut self,
+        now: Time,
+        mut from: usize,
+        out: &mut Effects<Event>,
+    ) {
+        for _ in 0..MAX_ROUNDS {
+            let mut events = Vec::new();
+            self.filter_effects(from, out, &mut events);
             from = out.len();
-            for event in &news {
-                self.aggregate_news(now, event, out);
+            for event in &events {
+                self.handle_aggregate_event(now, event, out);
             }
-            let mut steps = Vec::new();
-            for lane in &mut self.edges.lanes {
-                let held = self.ledger.link(lane.link).map_or(Rate::ZERO, |status| status.held);
-                lane.plan(now, held, &mut steps);
+            let mut actions = Vec::new();
+            for aggregate in &mut self.edge.aggregates {
+                let held =
+                    self.ledger.link(aggregate.link).map_or(Rate::ZERO, |status| status.held);
+                aggregate.next_actions(now, held, &mut actions);
             }
-            if steps.is_empty() {
-                // What the news have told of leaves as it is.
-                self.sift(from, out, &mut Vec::new());
+            if actions.is_empty() {
+                // Effects of the last events remain in the list.
+                self.filter_effects(from, out, &mut Vec::new());
                 return;
             }
-            for step in steps {
-                self.take_step(now, step, out);
+            for action in actions {
+                self.perform(now, action, out);
             }
             self.settle(now, out);
         }
-        self.sift(from, out, &mut Vec::new());
+        self.filter_effects(from, out, &mut Vec::new());
     }
 
-    fn take_step(&mut self, now: Time, step: Step, out: &mut Effects<Event>) {
-        match step {
-            Step::Command(command) => self.boomerang(now, EngineInput::Command(command), out),
-            Step::Narrow(lane, rate) => self.ledger.widen_lane(lane, rate),
-            Step::Replay(message) => {
+    fn perform(&mut self, now: Time, action: Action, out: &mut Effects<Event>) {
+        match action {
+            Action::Command(command) => self.boomerang(now, EngineInput::Command(command), out),
+            Action::SetRate(aggregate, rate) => self.ledger.widen_lane(aggregate, rate),
+            Action::Deliver(message) => {
                 self.rsvp(now, EngineInput::Datagram(message.datagram()), out);
             }
-            Step::Tell(number, change) => self.tell_of_aggregate(number, change, out),
-            Step::Lose(number) => {
-                let Some(lane) = self.edges.lanes.get(number as usize) else { return };
-                let (link, interface) = (lane.link, lane.interface);
-                let (range, most) = (lane.across.range, lane.across.highest);
+            Action::Notify(number, change) => self.notify_aggregate_change(number, change, out),
+            Action::LoseReservations(number) => {
+                let Some(aggregate) = self.edge.aggregates.get(number as usize) else {
+                    return;
+                };
+                let (link, interface) = (aggregate.link, aggregate.interface);
+                let (range, most) = (aggregate.across.range, aggregate.across.highest);
                 self.lose_link(now, link, ENETDOWN, out);
                 self.ledger.open_lane(interface, range, link, most);
-                self.tell_of_aggregate(number, AggregateChange::Lost, out);
+                self.notify_aggregate_change(number, AggregateChange::Lost, out);
             }
         }
     }
 
-    /// Boomerang has told something of an aggregate.
-    fn aggregate_news(&mut self, now: Time, event: &boomerang::Event, out: &mut Effects<Event>) {
+    /// Processes an event of Boomerang for an aggregate.
+    fn handle_aggregate_event(
+        &mut self,
+        now: Time,
+        event: &boomerang::Event,
+        out: &mut Effects<Event>,
+    ) {
         let Some(application) = application_of(event) else { return };
-        let Some(lane) = self.edges.of_application(application) else { return };
-        let (number, link) = (lane.number, lane.link);
-        let change = lane.hears(now, event);
-        let granted = lane.granted;
+        let Some(aggregate) = self.edge.by_application(application) else { return };
+        let (number, link) = (aggregate.number, aggregate.link);
+        let change = aggregate.handle_event(now, event);
+        let granted = aggregate.granted;
         self.ledger.widen_lane(link, granted);
         if let Some(change) = change {
-            self.tell_of_aggregate(number, change, out);
+            self.notify_aggregate_change(number, change, out);
         }
     }
 
-    fn tell_of_aggregate(&self, number: u32, change: AggregateChange, out: &mut Effects<Event>) {
-        let Some(lane) = self.edges.lanes.get(number as usize) else { return };
-        let (to, range, granted) = (lane.across.to, lane.across.range, lane.granted);
-        let need = self.ledger.link(lane.link).map_or(Rate::ZERO, |status| status.held);
+    fn notify_aggregate_change(
+        &self,
+        number: u32,
+        change: AggregateChange,
+        out: &mut Effects<Event>,
+    ) {
+        let Some(aggregate) = self.edge.aggregates.get(number as usize) else { return };
+        let (to, range, granted) = (aggregate.across.to, aggregate.across.range, aggregate.granted);
+        let need = self.ledger.link(aggregate.link).map_or(Rate::ZERO, |status| status.held);
         out.notify(Event::Aggregate { change, to, range, granted, need });
     }
 
-    /// Takes out of the effects what is between the edge and its Boomerang engine, and hides what the core is not to see.
-    fn sift(&mut self, from: usize, out: &mut Effects<Event>, news: &mut Vec<boomerang::Event>) {
-        let edges = &mut self.edges;
+    /// Removes effects that are internal to the edge and its Boomerang engine, and hides messages from the core.
+    fn filter_effects(
+        &mut self,
+        from: usize,
+        out: &mut Effects<Event>,
+        events: &mut Vec<boomerang::Event>,
+    ) {
+        let edges = &mut self.edge;
         out.retain_from(from, |effect| match effect {
             Effect::Notify(Event::Boomerang(event)) => {
                 let ours = application_of(event)
-                    .is_some_and(|application| edges.of_application(application).is_some());
+                    .is_some_and(|application| edges.by_application(application).is_some());
                 if ours {
-                    news.push(event.clone());
+                    events.push(event.clone());
                 }
                 !ours
             }
             Effect::Install(installation) => {
-                let own = edges.is_own(installation.interface, &installation.flow);
+                let own = edges.is_aggregate_claim(installation.interface, &installation.flow);
                 if own {
-                    edges.own.insert(installation.claim);
+                    edges.own_claims.insert(installation.claim);
                 }
                 !own
             }
-            Effect::Remove(claim) => !edges.own.remove(claim),
+            Effect::Remove(claim) => !edges.own_claims.remove(claim),
             _ => true,
         });
         self.hide_from_core(from, out);
     }
 }
 
-/// Whom an event of Boomerang is for.
+/// Returns the application of a Boomerang event.
 fn application_of(event: &boomerang::Event) -> Option<boomerang::Application> {
     use boomerang::Event::*;
     match event {
@@ -366,5 +400,5 @@ fn application_of(event: &boomerang::Event) -> Option<boomerang::Application> {
     }
 }
 
-/// "Network is down", in the numbers of every Unix.
+/// Error number "network is down" of Unix.
 const ENETDOWN: u16 = 100;

@@ -1,4 +1,4 @@
-//! Rows of Boomerang: a session is one row, and each direction that it has something in is a reservation.
+//! Rows of Boomerang: one for each session, and a reservation for each direction with bandwidth.
 
 use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
 use earmark_core::admission::ClaimId;
@@ -19,7 +19,10 @@ impl Node {
         self.boomerang.sessions().flat_map(move |session| {
             let row = move |direction, half: Option<HalfView>| {
                 half.map(|half| {
-                    (Some(half.claim), self.boomerang_half(&session.selector, direction, half, now))
+                    (
+                        Some(half.claim),
+                        self.boomerang_direction(&session.selector, direction, half, now),
+                    )
                 })
             };
             let forward = row(Direction::Forward, session.forward);
@@ -62,8 +65,8 @@ impl Node {
         }
     }
 
-    /// The packets of the reverse direction go the other way round.
-    pub(super) fn boomerang_half(
+    /// Packets of the reverse direction have source and destination exchanged.
+    pub(super) fn boomerang_direction(
         &self,
         selector: &Selector,
         direction: Direction,

@@ -18,7 +18,7 @@ impl Node {
             }
             Protocol::Boomerang => {
                 let (session, direction, half) = self.boomerang.reservation_of(claim, owner)?;
-                Some(self.boomerang_half(&session.selector, direction, half, now))
+                Some(self.boomerang_direction(&session.selector, direction, half, now))
             }
             Protocol::Yessir => {
                 let (session, leg) = self.yessir.reservation_of(claim, owner)?;

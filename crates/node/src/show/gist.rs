@@ -16,72 +16,72 @@ use serde::{Deserialize, Serialize};
 use super::seconds_until;
 use crate::node::Node;
 
-/// The way to one peer, for one session: half of a routing state of GIST.
+/// Routing state towards one peer for one session: half of a routing state of GIST.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoutingStateRow {
-    /// Which application it is for, by name, or by number where it has none.
+    /// Application by name, or by number without a name.
     pub application: Cow<'static, str>,
-    /// The application's number (NSLPID).
+    /// NSLPID of the application.
     pub nslpid: u16,
-    /// Which session.
+    /// Session identifier.
     pub session: SessionId,
     /// Source address of the flow.
     pub source: IpAddr,
-    /// Source port; 0 where it does not matter.
+    /// Source port; 0 if it does not count.
     pub source_port: u16,
     /// Destination address of the flow.
     pub destination: IpAddr,
-    /// Destination port; 0 where it does not matter.
+    /// Destination port; 0 if it does not count.
     pub destination_port: u16,
-    /// IP protocol of the data; 0 where it does not matter.
+    /// IP protocol of the data; 0 if it does not count.
     pub ip_protocol: u8,
-    /// Whether the peer is further along the flow, `downstream`, or against it, `upstream`.
+    /// Direction of the peer along the flow: `downstream` or `upstream`.
     pub direction: Cow<'static, str>,
-    /// Where the state machine stands.
+    /// State of the state machine.
     pub state: State,
-    /// How good it is.
+    /// Validity of the state.
     pub validity: Validity,
-    /// The peer's address, if it is known.
+    /// Address of the peer, if known.
     pub peer: Option<IpAddr>,
-    /// Behind which interface it is.
+    /// Interface towards the peer.
     pub interface: Option<String>,
-    /// IP hops to it, where they are known; more than 1: routers without GIST are between.
+    /// IP hops to the peer, if known. More than 1 means routers without GIST between.
     pub ip_distance: Option<u8>,
-    /// Messages that wait for it to be found.
+    /// Number of messages that wait for the discovery of the peer.
     pub waiting: usize,
-    /// Seconds until it is asked for again; `None` where it is its part to ask.
+    /// Seconds until the next Query; `None` at the responder.
     pub refresh_in_s: Option<f64>,
-    /// Seconds until this ends without use or refresh.
+    /// Seconds until the state expires without use or refresh.
     pub expires_in_s: Option<f64>,
 }
 
-/// A messaging association of GIST: a connection with a peer that all sessions share.
+/// A messaging association of GIST: a connection to a peer, shared by all sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssociationRow {
-    /// The peer's address, where it is known: not before its Confirm.
+    /// Address of the peer, if known: not before its Confirm.
     pub peer: Option<IpAddr>,
-    /// Its name (Peer-Identity), in hexadecimal.
+    /// Peer-Identity, in hexadecimal.
     pub identity: Option<String>,
-    /// Of what it is made.
+    /// Transport protocols of the association.
     pub transport: Transport,
-    /// `opening`, `half_open`, `open` or `closed`.
+    /// State of the association: `opening`, `half_open`, `open` or `closed`.
     pub stage: Cow<'static, str>,
-    /// Whether this node has opened it.
+    /// Whether this node opened the association.
     pub is_ours: bool,
-    /// This node's end.
+    /// Local address of the connection.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address of the connection.
     pub remote: SocketAddr,
-    /// How many routing states use it, each direction counted.
+    /// Number of routing states that use it, each direction counted.
     pub uses: u32,
-    /// Seconds since something came.
+    /// Seconds since the last received data.
     pub heard_s: f64,
-    /// Seconds since something was sent.
+    /// Seconds since the last sent data.
     pub said_s: f64,
 }
 
 impl Node {
-    /// Messaging associations of GIST, in the order of their slab.
+    /// Iterates over the messaging associations of GIST, in the order of their slab.
     pub fn association_rows(&self, now: Time) -> impl Iterator<Item = AssociationRow> {
         self.nsis.gist().associations().map(move |association| AssociationRow {
             peer: association.peer.as_ref().map(|peer| peer.address),
@@ -97,7 +97,7 @@ impl Node {
         })
     }
 
-    /// Routing state of GIST, in the order of its slab.
+    /// Iterates over the routing state of GIST, in the order of its slab.
     pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
         self.nsis
             .gist()
@@ -140,7 +140,7 @@ fn ports(flow: &PathCoupled) -> [u16; 2] {
     [flow.source_port, flow.destination_port].map(Option::unwrap_or_default)
 }
 
-/// What an application is called (IANA: NSLP Identifiers).
+/// Returns the name of an application (IANA: NSLP Identifiers).
 fn application(nslpid: u16) -> Cow<'static, str> {
     match nslpid {
         1 => "QoS NSLP".into(),

@@ -1,4 +1,4 @@
-//! Rows of NSIS: a session of QoS NSLP is one row, and what it holds on a link is a reservation.
+//! Rows of NSIS: one for each session of QoS NSLP, and a reservation for its bandwidth on each link.
 
 use earmark_core::admission::{ClaimId, Service};
 use earmark_core::{InterfaceId, Time};
@@ -26,7 +26,7 @@ impl Node {
         })
     }
 
-    /// The aggregates that begin at this node.
+    /// Iterates over the aggregates that begin at this node.
     pub(crate) fn nsis_aggregates(&self) -> impl Iterator<Item = AggregateRow> {
         let qos = self.nsis.qos();
         qos.aggregates(&self.ledger).map(move |aggregate| {
@@ -48,7 +48,7 @@ impl Node {
 
     fn nsis_session(&self, session: &SessionView, now: Time) -> SessionRow {
         let flow = &session.mri;
-        let (previous, incoming) = self.peer(ends(session).0);
+        let (previous, incoming) = self.peer(peers_of(session).0);
         let lengths = [flow.source_prefix, flow.destination_prefix];
         let whole = if flow.destination.is_ipv4() { 32 } else { 128 };
         let is_range = lengths != [whole; 2];
@@ -83,7 +83,7 @@ impl Node {
     ) -> Option<ReservationRow> {
         let flow = &session.mri;
         let demand = self.ledger.demand(claim).or(session.asked)?;
-        let (next_hop, _) = self.peer(ends(session).1);
+        let (next_hop, _) = self.peer(peers_of(session).1);
         Some(ReservationRow {
             protocol: "nsis".into(),
             destination: flow.destination,
@@ -115,22 +115,22 @@ impl Node {
         })
     }
 
-    /// Where a peer is, if GIST still knows it.
+    /// Returns address and interface of a peer, if GIST still has them.
     fn peer(&self, peer: Option<PeerHandle>) -> (Option<core::net::IpAddr>, Option<InterfaceId>) {
         let found = peer.and_then(|peer| self.nsis.gist().peer(peer));
         found.map_or((None, None), |peer| (Some(peer.address), Some(peer.interface)))
     }
 }
 
-/// The peers of a session against the flow and along it.
-fn ends(session: &SessionView) -> (Option<PeerHandle>, Option<PeerHandle>) {
+/// Returns the upstream and downstream peers of a session.
+fn peers_of(session: &SessionView) -> (Option<PeerHandle>, Option<PeerHandle>) {
     match session.mri.direction {
         Direction::Downstream => (session.back, session.on),
         Direction::Upstream => (session.on, session.back),
     }
 }
 
-/// Every counter: the part of NSIS that counts, group, name, count.
+/// Iterates over all counters: part of NSIS, group, name, count.
 pub(super) fn counters(
     nsis: &Nsis,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {

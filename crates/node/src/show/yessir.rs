@@ -1,4 +1,4 @@
-//! Rows of YESSIR: a stream is one row, and each link that it holds something on is a reservation.
+//! Rows of YESSIR: one for each stream, and a reservation for each link on which it has bandwidth.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ impl Node {
         self.yessir.sessions(0).map(move |(_, session)| self.yessir_session(&session, now))
     }
 
-    /// Senders that share a reservation show it each.
+    /// Iterates over reservations. Each sender of a shared reservation has a row.
     pub(super) fn yessir_reservations(
         &self,
         now: Time,
@@ -89,7 +89,7 @@ impl Node {
     }
 }
 
-/// Every counter with its group and name, those at zero too.
+/// Iterates over all counters with group and name, including zeros.
 pub(super) fn counters(
     counters: &Counters,
 ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {

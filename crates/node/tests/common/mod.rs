@@ -1,4 +1,4 @@
-//! A node between two links, told of them as a driver would, with messages in values instead of octets.
+//! A node with two links, driven by messages as values instead of octets.
 //!
 //! ```text
 //!   10.0.1.1 ----- eth1: 10.0.1.2 [ node ] 10.0.2.1 :eth2 ----- 10.0.2.2 ... 10.0.9.9
@@ -29,13 +29,13 @@ pub fn ip(text: &str) -> IpAddr {
     text.parse().expect("test addresses are right")
 }
 
-/// A node and its time.
+/// A node with its time.
 pub struct Bench {
     pub node: Node,
     pub now: Time,
 }
 
-/// What one input brought about, with messages as octets.
+/// An effect of an input, with messages as octets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Sent(Outgoing, Vec<u8>),
@@ -57,7 +57,7 @@ pub fn interface(id: InterfaceId, addresses: &[&str], bandwidth: Rate) -> Interf
     }
 }
 
-/// A router with 10 Mbit/s links of which 7.5 Mbit/s may be reserved.
+/// Returns a router with links of 10 Mbit/s, 7.5 Mbit/s of which are reservable.
 pub fn router() -> Bench {
     let config = NodeConfig { name: "r1".into(), seed: 7, ..NodeConfig::default() };
     let mut bench = Bench { node: Node::new(config), now: Time::from_secs(1_000) };
@@ -68,7 +68,7 @@ pub fn router() -> Bench {
     bench
 }
 
-/// A host at the receiving end, whose only link is eth1.
+/// Returns a receiving host whose only link is eth1.
 pub fn receiver() -> Bench {
     let mut bench = router();
     bench.host(HostUpdate::InterfaceGone(ETH2));
@@ -102,20 +102,20 @@ impl Bench {
         self.host(HostUpdate::Route(Route { prefix, metric: 0, hop }));
     }
 
-    /// A Path from upstream.
+    /// Receives a Path from upstream.
     pub fn path(&mut self, path: Path<'_>) -> Vec<Outcome> {
-        self.arrives(ETH1, path.session.destination, Body::Path(path))
+        self.receive(ETH1, path.session.destination, Body::Path(path))
     }
 
-    /// Its PathTear.
+    /// Receives the PathTear of a Path.
     pub fn path_tear(&mut self, path: Path<'_>) -> Vec<Outcome> {
         let Path { session, hop, carried, sender, .. } = path;
         let template = sender.template;
         let tear = PathTear { session, hop, carried, template, tspec: None };
-        self.arrives(ETH1, session.destination, Body::PathTear(tear))
+        self.receive(ETH1, session.destination, Body::PathTear(tear))
     }
 
-    /// The Resv of the downstream neighbour that answers the Path in `outcomes`.
+    /// Receives the downstream neighbor's Resv for the Path in `outcomes`.
     pub fn resv(&mut self, outcomes: &[Outcome], flows: &[FixedFilterFlow]) -> Vec<Outcome> {
         let (_, Body::Path(path)) = sent(outcomes)[0] else { panic!("a Path: {outcomes:?}") };
         let resv = Resv {
@@ -127,10 +127,10 @@ impl Bench {
             carried: Carried::NONE,
             flows: FlowDescriptors::FixedFilter(List::Items(flows)),
         };
-        self.arrives(ETH2, ip("10.0.2.1"), Body::Resv(resv))
+        self.receive(ETH2, ip("10.0.2.1"), Body::Resv(resv))
     }
 
-    fn arrives(
+    fn receive(
         &mut self,
         interface: InterfaceId,
         destination: IpAddr,
@@ -153,13 +153,13 @@ impl Bench {
         self.handle(Input::Datagram(earmark_rsvp::PROTOCOL, datagram))
     }
 
-    /// What is held on a link.
+    /// Returns the reserved rate of a link.
     pub fn held(&self, name: &str) -> Option<Rate> {
         self.node.link_rows().find(|row| row.interface == name).map(|row| row.held_bps)
     }
 }
 
-/// The messages among what came about: where each goes, and what it says.
+/// Returns the sent messages with their destinations.
 pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Body<'_>)> {
     outcomes
         .iter()
@@ -172,7 +172,7 @@ pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Body<'_>)> {
         .collect()
 }
 
-/// The events among what came about.
+/// Returns the events.
 pub fn events(outcomes: &[Outcome]) -> Vec<Event> {
     let event = |outcome: &Outcome| match outcome {
         Outcome::Event(event) => Some(event.clone()),
@@ -181,7 +181,7 @@ pub fn events(outcomes: &[Outcome]) -> Vec<Event> {
     outcomes.iter().filter_map(event).collect()
 }
 
-/// The claims among what was installed.
+/// Returns the installed claims.
 pub fn installed(outcomes: &[Outcome]) -> Vec<Installation> {
     let installation = |outcome: &Outcome| match outcome {
         Outcome::Installed(installation) => Some(*installation),
@@ -198,7 +198,7 @@ pub fn template() -> SenderTemplate {
     FilterSpec { source: ip("10.0.0.1"), selector: SourceSelector::Port(4_000) }
 }
 
-/// `mbps` Mbit/s with room for two packets of 1 500 octets.
+/// Returns `mbps` Mbit/s with a bucket for two packets of 1 500 octets.
 pub fn tspec(mbps: u32) -> SenderTspec {
     TokenBucket {
         rate: mbps as f32 * 125_000.0,
@@ -209,7 +209,7 @@ pub fn tspec(mbps: u32) -> SenderTspec {
     }
 }
 
-/// The body of an ADSPEC that a sender starts with.
+/// Returns the body of a sender's initial ADSPEC.
 pub fn adspec() -> Vec<u8> {
     let adspec = Adspec::for_sender();
     let mut body = vec![0; adspec.buffer_len()];
@@ -217,7 +217,7 @@ pub fn adspec() -> Vec<u8> {
     body
 }
 
-/// The Path of a sender of 2 Mbit/s, from the upstream neighbour, refreshed every 30 s.
+/// Returns the Path of a sender of 2 Mbit/s from the upstream neighbor, refreshed every 30 s.
 pub fn path(adspec: Option<&[u8]>) -> Path<'_> {
     Path {
         session: session(),
@@ -228,7 +228,7 @@ pub fn path(adspec: Option<&[u8]>) -> Path<'_> {
     }
 }
 
-/// A controlled-load request of `mbps` Mbit/s.
+/// Returns a controlled-load request of `mbps` Mbit/s.
 pub fn flow(mbps: u32) -> FixedFilterFlow {
     let flowspec = earmark_wire::intserv::FlowSpec::ControlledLoad(tspec(mbps));
     FixedFilterFlow { flowspec: Some(flowspec), filter: template() }

@@ -1,4 +1,4 @@
-//! The cases of a folder of `conformance/`: what each must have, and how it is played. The stories of all protocols share it.
+//! The cases in a folder of `conformance/`, and how a case runs. Shared by all protocols.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,26 @@ use similar::TextDiff;
 
 use crate::words::Fault;
 
-/// Set to 1, stories are rewritten instead of compared.
+/// Environment variable: with 1, stories are rewritten instead of compared.
 const REWRITE: &str = "EARMARK_REWRITE";
 
-/// Plays a story in a topology, both as they are written; gives the story with the effects as they are.
+/// Plays a story in a topology, both as text; returns the story with the actual effects.
 pub(crate) type Play = fn(&str, &str) -> Result<String, Fault>;
 
-/// A test of all cases together, which gets their names in order.
-pub(crate) type OfAll = fn(&[String]) -> Result<(), Failed>;
+/// A test of all cases together, called with the names in order.
+pub(crate) type CheckAll = fn(&[String]) -> Result<(), Failed>;
 
-/// The folder in which everything is.
+/// Root folder of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Plays the cases of a protocol, each as a test of its own, and one test of all.
-pub(crate) fn run(protocol: &str, play: Play, (of_all, check_all): (&str, OfAll)) -> ExitCode {
+/// Runs the cases of a protocol, each as a separate test, and one test of all cases.
+pub(crate) fn run(
+    protocol: &str,
+    play: Play,
+    (test_of_all, check_all): (&str, CheckAll),
+) -> ExitCode {
     let folder = root().join("conformance").join(protocol);
     let cases = match cases(&folder) {
         Ok(cases) => cases,
@@ -42,11 +46,11 @@ pub(crate) fn run(protocol: &str, play: Play, (of_all, check_all): (&str, OfAll)
         })
         .collect();
     let names: Vec<String> = cases.into_iter().map(|(name, _)| name).collect();
-    trials.push(Trial::test(of_all, move || check_all(&names)));
+    trials.push(Trial::test(test_of_all, move || check_all(&names)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// The cases by name, in order.
+/// Returns the cases in the order of names.
 fn cases(folder: &Path) -> std::io::Result<Vec<(String, PathBuf)>> {
     let mut cases = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -61,7 +65,7 @@ fn cases(folder: &Path) -> std::io::Result<Vec<(String, PathBuf)>> {
     Ok(cases)
 }
 
-/// Plays one case.
+/// Plays a case.
 fn check(folder: &Path, play: Play, rewrite: bool) -> Result<(), Failed> {
     let read = |name: &str| {
         fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"))
@@ -70,16 +74,15 @@ fn check(folder: &Path, play: Play, rewrite: bool) -> Result<(), Failed> {
     if !prose.starts_with("# ") || !prose.contains("RFC ") || !prose.contains("```text") {
         return Err("README.md needs a title, the section of its RFC, and a drawing".into());
     }
-    let (topology, told) = (read("topology.toml")?, read("story.txt")?);
-    let played = play(&topology, &told)?;
-    if played == told {
+    let (topology, story) = (read("topology.toml")?, read("story.txt")?);
+    let played = play(&topology, &story)?;
+    if played == story {
         return Ok(());
     }
     if rewrite {
         return Ok(fs::write(folder.join("story.txt"), played)?);
     }
-    let difference = TextDiff::from_lines(&told, &played);
-    let difference =
-        difference.unified_diff().header("as it is told", "as the node does").to_string();
+    let difference = TextDiff::from_lines(&story, &played);
+    let difference = difference.unified_diff().header("story.txt", "actual effects").to_string();
     Err(format!("story.txt ({REWRITE}=1 rewrites it)\n{difference}").into())
 }

@@ -1,5 +1,5 @@
-//! Messages between text and octets: a line for the header and how it travels, and one for each object. A Bundle has a line
-//! for each message in it, `Path flags=1`, and behind that the lines of its objects.
+//! Text form of messages: a line for the header and the addresses, and one for each object. A Bundle has a line for
+//! each of its messages, `Path flags=1`, followed by the lines of that message's objects.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::object::{self, Handles, class_named};
 use crate::show::hexadecimal;
 use crate::words::{Fault, Words};
 
-/// A message as a story writes it. Later ones may be told as changes to it.
+/// A message of a story. Later messages may be written as changes of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     kind: u8,
@@ -21,9 +21,9 @@ pub(crate) struct Draft {
     pub(crate) encapsulated: bool,
     version: u8,
     flags: u8,
-    /// Send_TTL, where it is not the TTL.
+    /// Send_TTL, if different from the TTL.
     send_ttl: Option<u8>,
-    /// RSVP Length, where it is not the length.
+    /// RSVP Length, if different from the actual length.
     length: Option<u16>,
     checksum: Checksum,
     objects: Vec<Vec<u8>>,
@@ -32,12 +32,12 @@ pub(crate) struct Draft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checksum {
     Right,
-    /// Zero: not transmitted.
+    /// Checksum zero: not transmitted.
     None,
     Wrong,
 }
 
-/// A message told in full: `Path from 10.0.0.1 to 10.0.9.9 ttl=63 alert`, and a line for each object.
+/// Reads a complete message: `Path from 10.0.0.1 to 10.0.9.9 ttl=63 alert`, and a line for each object.
 pub(crate) fn read(
     words: &mut Words<'_>,
     body: &[&str],
@@ -50,7 +50,7 @@ pub(crate) fn read(
             kind_named(name).ok_or_else(|| format!("no message is called {name}"))?
         }
     };
-    let mut draft = way(words)?;
+    let mut draft = read_header(words)?;
     draft.kind = kind;
     draft.change_header(words)?;
     draft.objects = match MessageType::from_code(kind) {
@@ -64,7 +64,7 @@ fn kind_named(name: &str) -> Option<u8> {
     (1..=u8::MAX).find(|code| MessageType::from_code(*code).name() == name)
 }
 
-/// The messages of a Bundle: each begins with its name. Where they do not say otherwise, Send_TTL is that of the Bundle.
+/// Reads the messages of a Bundle, each of which begins with its name. Send_TTL defaults to that of the Bundle.
 fn messages(body: &[&str], handles: &Handles, bundle: &Draft) -> Result<Vec<Vec<u8>>, Fault> {
     let mut drafts: Vec<Draft> = Vec::new();
     for line in body {
@@ -83,8 +83,8 @@ fn messages(body: &[&str], handles: &Handles, bundle: &Draft) -> Result<Vec<Vec<
     drafts.iter().map(Draft::octets).collect()
 }
 
-/// How a message travels, whatever it says: `from 10.0.0.1 to 10.0.9.9 ttl=63 alert`.
-pub(crate) fn way(words: &mut Words<'_>) -> Result<Draft, Fault> {
+/// Reads the addresses and IP fields of a message of any type: `from 10.0.0.1 to 10.0.9.9 ttl=63 alert`.
+pub(crate) fn read_header(words: &mut Words<'_>) -> Result<Draft, Fault> {
     Ok(Draft {
         kind: 0,
         source: words.after("from")?.ok_or("`from` is missing")?,
@@ -102,8 +102,8 @@ pub(crate) fn way(words: &mut Words<'_>) -> Result<Draft, Fault> {
 }
 
 impl Draft {
-    /// The message told again, with what is different this time.
-    pub(crate) fn again(
+    /// Returns the message with changes.
+    pub(crate) fn with_changes(
         &self,
         words: &mut Words<'_>,
         body: &[&str],
@@ -140,7 +140,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts an object in the place of the first of its class, or at the end where there is none.
+    /// Replaces the first object of the same class; appends the object if there is none.
     fn replace(&mut self, object: Vec<u8>) {
         match self.objects.iter_mut().find(|old| old[2] == object[2]) {
             Some(old) => *old = object,
@@ -155,7 +155,7 @@ impl Draft {
         if self.objects.len() == before { Err(format!("there is no {name}")) } else { Ok(()) }
     }
 
-    /// The message on the wire (RFC 2205 section 3.1.1).
+    /// Returns the message in wire format (RFC 2205 section 3.1.1).
     pub(crate) fn octets(&self) -> Result<Vec<u8>, Fault> {
         let body = self.objects.concat();
         let length = u16::try_from(body.len() + 8).map_err(|_| "the message is too long")?;
@@ -174,8 +174,8 @@ impl Draft {
     }
 }
 
-/// Name and header fields of a message that is sent with this TTL, then a line for each object. What cannot be shown so
-/// that nothing is lost is shown as octets.
+/// Returns name and header fields of a message sent with this TTL, and a line for each object. Parts without a lossless
+/// text form are shown as octets.
 pub(crate) fn show(octets: &[u8], ttl: u8, handles: &Handles) -> (String, Vec<String>) {
     let (Some((header, objects)), 0) = (octets.split_first_chunk::<8>(), checksum(octets)) else {
         return ("octets".into(), vec![hexadecimal(octets)]);
@@ -205,7 +205,7 @@ pub(crate) fn show(octets: &[u8], ttl: u8, handles: &Handles) -> (String, Vec<St
     (head, rsvp::objects(octets).zip(frames).map(line).collect())
 }
 
-/// The objects of a message, each with its header; `None` where their lengths do not add up.
+/// Returns the objects of a message with their headers; `None` if their lengths are inconsistent.
 fn frames(mut objects: &[u8]) -> Option<Vec<&[u8]>> {
     let mut frames = Vec::new();
     while let [high, low, _, _, ..] = *objects {

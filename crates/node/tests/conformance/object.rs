@@ -1,8 +1,8 @@
-//! Objects between text and octets.
+//! Text form of objects.
 //!
-//! Reading builds the octets here, by the pictures of RFC 2205 appendix A, so that a case does not lean on the code
-//! that it tests; only the bodies of RFC 2210 come from the library. Writing uses the library's view. An object that does
-//! not come back octet for octet is shown by its numbers: `class=200 c-type=1 01020304`.
+//! Reading builds the octets here, by the figures of RFC 2205 appendix A, so that a case is independent of the code
+//! under test; only the bodies of RFC 2210 come from the library. Writing uses the library's view. An object whose text
+//! does not give the same octets is shown by its numbers: `class=200 c-type=1 01020304`.
 
 use std::net::IpAddr;
 
@@ -15,14 +15,14 @@ use earmark_wire::rsvp::{
     SourceSelector, Style,
 };
 
-use crate::diagnosis;
-use crate::reduction;
+use crate::diagnostics;
+use crate::refresh_reduction;
 use crate::words::{Fault, Seconds, Words, octets};
 
-/// Logical interface handles that go by the name of their interface, because they are drawn at random.
+/// Logical interface handles, shown as the names of their interfaces because they are random.
 pub(crate) type Handles = [(String, u32)];
 
-/// An object's octets from its line.
+/// Reads an object's octets from its line.
 pub(crate) fn read(line: &str, handles: &Handles) -> Result<Vec<u8>, Fault> {
     let mut words = Words::of(line);
     if let Some(class) = words.maybe::<u8>("class")? {
@@ -38,7 +38,7 @@ pub(crate) fn read(line: &str, handles: &Handles) -> Result<Vec<u8>, Fault> {
     frame(class.code(), c_type, &body)
 }
 
-/// The class that a name such as `SESSION` stands for.
+/// Returns the class with a name such as `SESSION`.
 pub(crate) fn class_named(name: &str) -> Option<ObjectClass> {
     (0..=u8::MAX)
         .map(ObjectClass::from_code)
@@ -107,7 +107,7 @@ fn body(
         ObjectClass::Hello
         | ObjectClass::MessageId
         | ObjectClass::MessageIdAck
-        | ObjectClass::MessageIdList => reduction::read(class, words)?,
+        | ObjectClass::MessageIdList => refresh_reduction::read(class, words)?,
         ObjectClass::ResvConfirm => addressed(words.value("receiver")?, &[]),
         ObjectClass::Challenge => {
             let (key, cookie) = (words.key::<u64>("key")?, words.key::<u64>("cookie")?);
@@ -116,12 +116,12 @@ fn body(
         ObjectClass::Diagnostic
         | ObjectClass::DiagSelect
         | ObjectClass::Route
-        | ObjectClass::DiagResponse => diagnosis::read(class, words, handles)?,
+        | ObjectClass::DiagResponse => diagnostics::read(class, words, handles)?,
         _ => return Err("write it as class=... c-type=... and octets".into()),
     })
 }
 
-/// C-Type and body of an object that begins with an address.
+/// Returns C-Type and body of an object that begins with an address.
 pub(crate) fn addressed(address: IpAddr, rest: &[u8]) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(address) => (1, [&address.octets()[..], rest].concat()),
@@ -152,7 +152,7 @@ fn scope(words: &mut Words<'_>) -> Result<(u8, Vec<u8>), Fault> {
     Ok((c_type, body))
 }
 
-/// `10.0.9.9 udp 5004`.
+/// Reads `10.0.9.9 udp 5004`.
 pub(crate) fn session(words: &mut Words<'_>) -> Result<Session, Fault> {
     let flags = if words.flag("E_Police") { Session::E_POLICE } else { 0 };
     let destination = words.value("destination")?;
@@ -164,7 +164,7 @@ pub(crate) fn session(words: &mut Words<'_>) -> Result<Session, Fault> {
     Ok(Session { destination, protocol, flags, port: words.value("destination port")? })
 }
 
-/// `10.0.0.1 port=4000`, or with `label=...`.
+/// Reads `10.0.0.1 port=4000`, or a filter with `label=...`.
 pub(crate) fn filter(words: &mut Words<'_>) -> Result<FilterSpec, Fault> {
     let source = words.value("source")?;
     let selector = match words.maybe("label")? {
@@ -182,7 +182,7 @@ pub(crate) fn style(name: &str) -> Result<Style, Fault> {
         .ok_or_else(|| format!("no style is called {name}"))
 }
 
-/// `controlled-load r=...` or `guaranteed r=... R=... S=...`.
+/// Reads `controlled-load r=...` or `guaranteed r=... R=... S=...`.
 pub(crate) fn flowspec(words: &mut Words<'_>) -> Result<FlowSpec, Fault> {
     match words.next("service")? {
         "controlled-load" => Ok(FlowSpec::ControlledLoad(bucket(words)?)),
@@ -194,7 +194,7 @@ pub(crate) fn flowspec(words: &mut Words<'_>) -> Result<FlowSpec, Fault> {
     }
 }
 
-/// `r=250000 b=3000 p=inf m=100 M=1500`, octets and octets per second.
+/// Reads `r=250000 b=3000 p=inf m=100 M=1500`, octets and octets per second.
 pub(crate) fn bucket(words: &mut Words<'_>) -> Result<TokenBucket, Fault> {
     Ok(TokenBucket {
         rate: words.key("r")?,
@@ -205,8 +205,8 @@ pub(crate) fn bucket(words: &mut Words<'_>) -> Result<TokenBucket, Fault> {
     })
 }
 
-/// `hops=1 bandwidth=937500 latency_us=0 mtu=1500 guaranteed Ctot=... Dtot=... Csum=... Dsum=... controlled-load`, each
-/// part with `break` where its break bit is set.
+/// Reads `hops=1 bandwidth=937500 latency_us=0 mtu=1500 guaranteed Ctot=... Dtot=... Csum=... Dsum=...
+/// controlled-load`, each part with `break` if its break bit is set.
 fn adspec(words: &mut Words<'_>) -> Result<Vec<u8>, Fault> {
     const SERVICES: [&str; 2] = ["guaranteed", "controlled-load"];
     let (mut general, mut service) = words.until(&SERVICES);
@@ -247,14 +247,14 @@ fn adspec(words: &mut Words<'_>) -> Result<Vec<u8>, Fault> {
     Ok(body)
 }
 
-/// The line of an object.
+/// Returns the line of an object.
 pub(crate) fn show(object: &DecodedObject<'_>, handles: &Handles) -> String {
     let text = meaning(&object.object, handles);
     let whole = text.filter(|text| read(text, handles).is_ok_and(|o| o == object.raw.bytes));
     whole.unwrap_or_else(|| raw(object.raw.bytes))
 }
 
-/// The line of an object that has no other form.
+/// Returns the line of an object without another text form.
 pub(crate) fn raw(bytes: &[u8]) -> String {
     let (head, body) = bytes.split_at(bytes.len().min(4));
     let [_, _, class, c_type] = *head else { return crate::show::hexadecimal(bytes) };
@@ -284,12 +284,12 @@ fn meaning(object: &Object<'_>, handles: &Handles) -> Option<String> {
         Object::Hello(_)
         | Object::MessageId(_)
         | Object::MessageIdAck(_)
-        | Object::MessageIdList(_) => return reduction::show(object),
+        | Object::MessageIdList(_) => return refresh_reduction::show(object),
         Object::ResvConfirm(receiver) => format!("RESV_CONFIRM {receiver}"),
         Object::Challenge(Challenge { key_id, cookie }) => {
             format!("CHALLENGE key={key_id} cookie={cookie}")
         }
-        other => return diagnosis::show(other, handles),
+        other => return diagnostics::show(other, handles),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Effects as text. Whatever the node can say has a form here, and two different effects never look alike.
+//! Text form of effects. Every effect of a node has one, and different effects have different ones.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,16 +15,16 @@ use crate::object::{self, Handles};
 use crate::signing;
 use crate::topology::Topology;
 
-/// Whoever shows effects must know how interfaces and their handles are called.
+/// Names of interfaces and handles, for the text form of effects.
 pub(crate) struct Names<'t> {
     pub(crate) topology: &'t Topology,
     pub(crate) handles: &'t Handles,
-    /// Objects of the last message that left with a given first line.
+    /// Objects of the last message sent with a given first line.
     pub(crate) sent: &'t mut HashMap<String, Vec<String>>,
 }
 
 impl Names<'_> {
-    /// A few lines for each effect, in order; `when` stands before each.
+    /// Returns a few lines for each effect, in order; each begins with `when`.
     pub(crate) fn show(&mut self, effects: &Effects<Event>, when: &str) -> String {
         let mut text = String::new();
         for effect in effects.iter() {
@@ -107,7 +107,7 @@ impl Names<'_> {
         )
     }
 
-    /// The event's name, then its fields as `key=value`, those with blanks in parentheses.
+    /// Returns the event's name and its fields as `key=value`, in parentheses if they contain blanks.
     fn event(&self, event: &Event) -> String {
         let value = serde_json::to_value(event).unwrap_or_default();
         let fields = value.as_object().cloned().unwrap_or_default();
@@ -127,7 +127,7 @@ impl Names<'_> {
             let id = serde_json::from_value(value.clone());
             return id.map_or_else(|_| value.to_string(), |id| self.topology.name(id));
         }
-        // How far a reservation reaches is no rule of the RFC: its kind says enough here.
+        // The reach of a reservation is not a rule of the RFC: its kind is sufficient here.
         if key == "reach" && value.is_object() {
             return value["kind"].as_str().unwrap_or_default().to_owned();
         }
@@ -153,7 +153,7 @@ impl Names<'_> {
     }
 }
 
-/// Values that have a form of their own in stories.
+/// Returns the text of values that have their own form in stories.
 fn known(value: &Value) -> Option<String> {
     fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
         serde_json::from_value(value.clone()).ok()

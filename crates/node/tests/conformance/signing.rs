@@ -1,6 +1,6 @@
-//! Signatures of messages: neighbours that share a key with the node under test (RFC 2747).
+//! Signed messages: neighbors that share a key with the node under test (RFC 2747).
 //!
-//! Digests are computed here, with HMAC-SHA-256, so that a case does not lean on the code that it tests.
+//! Digests are computed here, with HMAC-SHA-256, so that a case is independent of the code under test.
 
 use std::fmt::Write as _;
 
@@ -11,33 +11,33 @@ use sha2::Sha256;
 
 use crate::words::{Fault, Words};
 
-/// A key of `topology.toml`.
+/// A key in `topology.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SharedKey {
     id: u64,
-    /// In plain text.
+    /// Secret in plain text.
     secret: String,
 }
 
-/// How a message is signed: `signed=1 sequence=5`, with `handshake` where its sender answers challenges.
+/// Signature of a message: `signed=1 sequence=5`, with `handshake` if its sender answers challenges.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
     key: SharedKey,
     sequence: u64,
     handshake: bool,
-    /// `forged`: with another secret than the key's.
+    /// `forged`: signed with another secret than the key's.
     forged: bool,
 }
 
 const INTEGRITY: [u8; 2] = [4, 1];
 const HANDSHAKE: u8 = 0x80;
-/// Where INTEGRITY stands, and its digest, octets from the start of the message.
+/// Offsets of INTEGRITY and its digest, octets from the start of the message.
 const OBJECT: usize = 8;
 const DIGEST: usize = OBJECT + 20;
 
 impl SharedKey {
-    /// The key as the node under test has it.
+    /// Returns the key in the form of the node's configuration.
     pub(crate) fn key(&self) -> Key {
         Key {
             id: self.id,
@@ -51,7 +51,7 @@ impl SharedKey {
         }
     }
 
-    /// The digest of a message with zeros for checksum and digest (RFC 2747 section 4.1).
+    /// Returns the digest of a message, with zeros for checksum and digest (RFC 2747 section 4.1).
     fn digest(&self, secret: &[u8], message: &[u8]) -> Result<[u8; 32], Fault> {
         let mut covered = message.to_vec();
         covered[2..4].fill(0);
@@ -63,7 +63,7 @@ impl SharedKey {
 }
 
 impl Signature {
-    /// Takes the words that say how a message is signed, if it is.
+    /// Takes the words of a signature, if present.
     pub(crate) fn read(
         words: &mut Words<'_>,
         keys: &[SharedKey],
@@ -76,7 +76,7 @@ impl Signature {
         Ok(Some(Signature { key, sequence, handshake, forged }))
     }
 
-    /// The message with INTEGRITY in the first place, and without a checksum.
+    /// Returns the message with INTEGRITY as the first object, and without a checksum.
     pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Fault> {
         let (header, objects) = message.split_at(OBJECT);
         let flags = if self.handshake { HANDSHAKE } else { 0 };
@@ -98,7 +98,7 @@ impl Signature {
     }
 }
 
-/// How a message is signed that the node sent; `None` where no key of the case makes its digest.
+/// Returns the signature of a message sent by the node; `None` if no key of the case gives its digest.
 pub(crate) fn show(message: &[u8], keys: &[SharedKey]) -> Option<String> {
     let object = message.get(OBJECT..OBJECT + 52)?;
     let id = object[4..12].iter().skip(2).fold(0, |id, &octet| id << 8 | u64::from(octet));
@@ -108,7 +108,7 @@ pub(crate) fn show(message: &[u8], keys: &[SharedKey]) -> Option<String> {
         return None;
     }
     let sequence = u64::from_be_bytes(object[12..20].try_into().ok()?);
-    // Half of it is the time, in seconds since an agreed one.
+    // The high half is the time in seconds since a fixed epoch.
     let mut text = format!("INTEGRITY key={id} sequence={}", sequence >> 32);
     let _ = write!(text, "s+{}", sequence & 0xffff_ffff);
     let handshake = if object[4] & HANDSHAKE == 0 { "" } else { " handshake" };

@@ -1,7 +1,7 @@
-//! Stories: what happens to a node, line by line, and after each line what the node does about it.
+//! Stories: inputs of a node, line by line, each followed by the node's effects.
 //!
-//! The grammar is told in `conformance/README.md`. Playing a story gives its text anew, with the effects that the node
-//! really had; a case holds where that is the text it was.
+//! `conformance/README.md` has the grammar. Playing a story returns its text with the actual effects; a case passes if
+//! the text is unchanged.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::signing::Signature;
 use crate::topology::{Topology, route};
 use crate::words::{Fault, Seconds, Words};
 
-/// Plays a story: its text with the effects as they are.
+/// Plays a story; returns its text with the actual effects.
 ///
 /// # Errors
-/// The number of the line that is not understood, and why.
+/// The number of the line that cannot be read, and the reason.
 pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
     let mut player = Player::new(topology)?;
     let mut text = String::new();
@@ -42,11 +42,11 @@ pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
 enum Entry<'s> {
     /// A remark, or an empty line.
     Prose(&'s str),
-    /// Something happens: a line, and the indented ones below it.
+    /// An input: a line, and the indented lines below it.
     Step { number: usize, lines: Vec<&'s str> },
 }
 
-/// All but the effects.
+/// Returns all entries without the effects.
 fn entries(story: &str) -> Vec<Entry<'_>> {
     let mut entries = Vec::new();
     let mut in_effect = false;
@@ -70,7 +70,7 @@ fn entries(story: &str) -> Vec<Entry<'_>> {
     entries
 }
 
-/// A node and its time, and the messages that were told so far.
+/// A node with its time, and the messages of the story so far.
 struct Player<'t> {
     topology: &'t Topology,
     handles: Vec<(String, u32)>,
@@ -92,7 +92,7 @@ impl<'t> Player<'t> {
         Ok(Player { topology, handles, node, now: Time::ZERO, messages, sent })
     }
 
-    /// Does what the lines say: what the node did.
+    /// Performs the input of the lines; returns the effects.
     fn step(&mut self, lines: &[&str]) -> Result<String, Fault> {
         let (head, body) = lines.split_first().ok_or("an empty step")?;
         let body: Vec<&str> = body.iter().map(|line| line.trim()).collect();
@@ -101,9 +101,9 @@ impl<'t> Player<'t> {
             "at" => {
                 let Seconds(at) = words.value("time")?;
                 words.end()?;
-                self.pass(Time::ZERO + at)?
+                self.advance_to(Time::ZERO + at)?
             }
-            "in" => self.arrive(words, &body)?,
+            "in" => self.receive(words, &body)?,
             "do" => {
                 let line = [&[*head], &body[..]].concat().join(" ");
                 let mut words = Words::of(&line);
@@ -131,14 +131,14 @@ impl<'t> Player<'t> {
         news.fold(text, |text, (name, _)| text + "=> count malformed " + name + "\n")
     }
 
-    /// What was wrong with messages so far, and how often: dropping them for the wrong reason would be wrong too.
+    /// Returns the counts of malformed messages so far: a message must be dropped for the right reason.
     fn malformed(&self) -> Vec<(&'static str, u64)> {
         let counters = self.node.counters().filter(|(_, group, ..)| *group == "malformed");
         counters.map(|(.., name, count)| (name, count)).collect()
     }
 
-    /// Lets time pass, timer by timer.
-    fn pass(&mut self, end: Time) -> Result<String, Fault> {
+    /// Advances the time, timer by timer.
+    fn advance_to(&mut self, end: Time) -> Result<String, Fault> {
         if end < self.now {
             return Err("time does not go back".into());
         }
@@ -153,18 +153,21 @@ impl<'t> Player<'t> {
         Ok(text)
     }
 
-    /// `in eth1 Path from ...`, `in eth1 again Path ...`, `in eth1 octets from ...`.
-    fn arrive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
+    /// Receives `in eth1 Path from ...`, `in eth1 again Path ...`, `in eth1 octets from ...`.
+    fn receive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
         let interface = self.topology.id(words.next("interface")?)?;
         let name: Option<String> = words.after("as")?;
         let signature = Signature::read(&mut words, &self.topology.keys)?;
         let (draft, octets) = if words.flag("octets") {
-            (message::way(&mut words)?, crate::words::octets(&body.concat().replace(' ', ""))?)
+            (
+                message::read_header(&mut words)?,
+                crate::words::octets(&body.concat().replace(' ', ""))?,
+            )
         } else if words.flag("again") {
             let name = words.next("message")?;
-            let told = self.messages.get(name);
-            let told = told.ok_or_else(|| format!("no message {name} has come yet"))?;
-            let draft = told.again(&mut words, body, &self.handles)?;
+            let earlier = self.messages.get(name);
+            let earlier = earlier.ok_or_else(|| format!("no message {name} has come yet"))?;
+            let draft = earlier.with_changes(&mut words, body, &self.handles)?;
             let octets = draft.octets()?;
             (draft, octets)
         } else {
@@ -194,7 +197,7 @@ impl<'t> Player<'t> {
         Ok(self.handle(Input::Datagram(rsvp::PROTOCOL, datagram), ""))
     }
 
-    /// What changes about the host.
+    /// Reads a change of the host.
     fn update(&self, mut words: Words<'_>) -> Result<HostUpdate, Fault> {
         let update = match words.next("change")? {
             verb @ ("route" | "no-route") => {
@@ -250,7 +253,7 @@ impl<'t> Player<'t> {
     }
 }
 
-/// What a user asks for: `application 1 session 10.0.9.9 udp 5004`.
+/// Reads a user's command: `application 1 session 10.0.9.9 udp 5004`.
 fn command(mut words: Words<'_>) -> Result<Command, Fault> {
     let number: u64 = words.after("application")?.ok_or("`application` is missing")?;
     let application = Application(number);

@@ -1,4 +1,4 @@
-//! The node under test and what lies around it, as `topology.toml` tells it.
+//! The node under test and its surroundings, from `topology.toml`.
 
 use std::net::IpAddr;
 
@@ -11,13 +11,13 @@ use serde::Deserialize;
 use crate::signing::SharedKey;
 use crate::words::Fault;
 
-/// `topology.toml`. Interfaces get their indexes in the order in which they stand there, from 1.
+/// Contents of `topology.toml`. Interfaces have indexes in the order of the file, from 1.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Topology {
     /// Name of the node under test.
     name: String,
-    /// Where its random numbers start.
+    /// Seed of the random numbers.
     #[serde(default = "seed")]
     seed: u64,
     /// Settings that differ from the defaults.
@@ -26,10 +26,10 @@ pub(crate) struct Topology {
     #[serde(rename = "interface")]
     interfaces: Vec<Link>,
     #[serde(default, rename = "route")]
-    routes: Vec<Way>,
+    routes: Vec<StaticRoute>,
     #[serde(default)]
-    branches: Vec<Tree>,
-    /// Keys that the node shares with its neighbours.
+    branches: Vec<MulticastEntry>,
+    /// Keys that the node shares with its neighbors.
     #[serde(default, rename = "key")]
     pub(crate) keys: Vec<SharedKey>,
 }
@@ -39,11 +39,11 @@ pub(crate) struct Topology {
 #[serde(deny_unknown_fields)]
 struct Link {
     name: String,
-    /// With the length of the prefix that lies on the link: `10.0.1.2/24`.
+    /// Addresses with the prefix length of the link: `10.0.1.2/24`.
     addresses: Vec<String>,
-    /// Bits per second; 0 where the node takes no part.
+    /// Bandwidth, bits per second; 0 if the node does not take part.
     bandwidth: u64,
-    /// Bits per second that may be reserved.
+    /// Reservable bandwidth, bits per second.
     reservable: u64,
     #[serde(default = "mtu")]
     mtu: u32,
@@ -54,11 +54,11 @@ struct Link {
 /// A route of the node under test.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Way {
+struct StaticRoute {
     to: String,
     interface: String,
     via: Option<IpAddr>,
-    /// Lower wins.
+    /// Route metric; the lowest is preferred.
     #[serde(default)]
     metric: u32,
 }
@@ -66,9 +66,9 @@ struct Way {
 /// A multicast forwarding entry of the node under test.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Tree {
+struct MulticastEntry {
     group: IpAddr,
-    /// Every source, where none is named.
+    /// Source address; every source if absent.
     source: Option<IpAddr>,
     r#in: Option<String>,
     out: Vec<String>,
@@ -85,7 +85,7 @@ fn mtu() -> u32 {
 impl Topology {
     pub(crate) fn read(text: &str) -> Result<Topology, Fault> {
         let mut topology: Topology = toml::from_str(text).map_err(|error| error.to_string())?;
-        // Most stories are about RFC 2205; those about RFC 2961 say so.
+        // Most stories are about RFC 2205; those about RFC 2961 have the section for it.
         topology.rsvp.reduction.enabled &= text.contains("[rsvp.reduction]");
         Ok(topology)
     }
@@ -96,7 +96,7 @@ impl Topology {
         NodeConfig { name: self.name.clone(), seed: self.seed, rsvp, ..NodeConfig::default() }
     }
 
-    /// What the node is told before the story begins.
+    /// Returns the updates of the node before the story begins.
     pub(crate) fn updates(&self) -> Result<Vec<HostUpdate>, Fault> {
         let mut updates = Vec::new();
         for link in &self.interfaces {
@@ -124,7 +124,7 @@ impl Topology {
         Ok(updates)
     }
 
-    /// An interface as `topology.toml` has it.
+    /// Returns an interface of `topology.toml`.
     pub(crate) fn interface(&self, name: &str) -> Result<Interface, Fault> {
         let id = self.id(name)?;
         let link = &self.interfaces[id.0 as usize - 1];
@@ -156,7 +156,7 @@ impl Topology {
         link.map_or_else(|| format!("interface-{}", id.0), |link| link.name.clone())
     }
 
-    /// The logical interface handles that the node under test gives out, with the names of their interfaces.
+    /// Returns the logical interface handles of the node under test, with the names of their interfaces.
     pub(crate) fn handles(&self) -> Vec<(String, u32)> {
         let engine = Rsvp::new(self.rsvp.clone(), &RandomStreams::new(self.seed));
         let ids = (1..).map(InterfaceId);

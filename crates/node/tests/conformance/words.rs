@@ -1,20 +1,20 @@
-//! Words of a line: numbers, times and `key=value` pairs, with errors that say which word was wrong.
+//! Words of a line: numbers, times and `key=value` pairs, with errors that name the word at fault.
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What is wrong with a line, for people.
+/// Error text about a line.
 pub(crate) type Fault = String;
 
-/// The words of one line that have not been taken yet.
+/// The words of a line that have not been taken yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Words<'a> {
     words: Vec<&'a str>,
 }
 
 impl<'a> Words<'a> {
-    /// Words are what blanks separate; what stands in parentheses is a remark.
+    /// Splits a line at blanks, without remarks in parentheses.
     pub(crate) fn of(line: &'a str) -> Words<'a> {
         let mut words = Vec::new();
         let mut depth = 0;
@@ -30,7 +30,7 @@ impl<'a> Words<'a> {
         Words { words }
     }
 
-    /// Those that are left, as a line.
+    /// Returns the remaining words as a line.
     pub(crate) fn text_of_all(&self) -> String {
         self.words.join(" ")
     }
@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
         self.words.is_empty()
     }
 
-    /// The next word that is not looked for by name.
+    /// Takes the next positional word.
     pub(crate) fn next(&mut self, what: &str) -> Result<&'a str, Fault> {
         if self.words.is_empty() {
             return Err(format!("{what} is missing"));
@@ -47,26 +47,26 @@ impl<'a> Words<'a> {
         Ok(self.words.remove(0))
     }
 
-    /// The next word as a value.
+    /// Takes the next word as a value.
     pub(crate) fn value<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Fault> {
         let word = self.next(what)?;
         word.parse().map_err(|error| format!("{what} `{word}`: {error}"))
     }
 
-    /// Takes a word wherever it stands: whether it was there.
+    /// Takes a word at any position; returns whether it was present.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let place = self.words.iter().position(|word| *word == name);
         place.map(|place| self.words.remove(place)).is_some()
     }
 
-    /// Takes `name=...` wherever it stands.
+    /// Takes `name=...` at any position.
     pub(crate) fn text(&mut self, name: &str) -> Option<&'a str> {
         let value = |word: &'a str| word.strip_prefix(name)?.strip_prefix('=');
         let place = self.words.iter().position(|word| value(word).is_some())?;
         value(self.words.remove(place))
     }
 
-    /// Takes `name=...` as a value.
+    /// Takes an optional `name=...` as a value.
     pub(crate) fn maybe<T: FromStr<Err: Display>>(
         &mut self,
         name: &str,
@@ -75,7 +75,7 @@ impl<'a> Words<'a> {
         text.parse().map(Some).map_err(|error| format!("{name}={text}: {error}"))
     }
 
-    /// Takes `name=...`, which must be there.
+    /// Takes a required `name=...` as a value.
     pub(crate) fn key<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<T, Fault> {
         self.maybe(name)?.ok_or_else(|| format!("{name}=... is missing"))
     }
@@ -96,7 +96,7 @@ impl<'a> Words<'a> {
         word.parse().map(Some).map_err(|error| format!("{name} {word}: {error}"))
     }
 
-    /// Takes all words up to the first one that is in `ends`, and that one, if there is any.
+    /// Takes all words up to the first one in `ends`, and that one, if any.
     pub(crate) fn until(&mut self, ends: &[&str]) -> (Words<'a>, Option<&'a str>) {
         let place = self.words.iter().position(|word| ends.contains(word));
         let end = place.map(|place| self.words[place]);
@@ -106,7 +106,7 @@ impl<'a> Words<'a> {
         (Words { words }, end)
     }
 
-    /// Nothing may be left.
+    /// Checks that no word is left.
     pub(crate) fn end(self) -> Result<(), Fault> {
         match self.words.first() {
             Some(word) => Err(format!("`{word}` is not understood here")),
@@ -115,7 +115,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `157.5s`.
+/// A time such as `157.5s`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seconds(pub Duration);
 

@@ -195,7 +195,7 @@ impl Gist {
         data: &[u8],
         over: Index,
     ) -> bool {
-        let (nslp_data, continuation) = Continuation::part(data);
+        let (nslp_data, continuation) = Continuation::split(data);
         let body = Body::Data(Data {
             nat_traversal: None,
             mri: sent.mri,

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use earmark_core::outcome::Translation;
 use earmark_wire::gist::iana::subcode::object_type;
 use earmark_wire::gist::{
-    Body, Direction, Error, ErrorCode, ErrorObject, Info, Infos, MessageType, Mode, ObjectType,
+    Body, Direction, Error, ErrorCode, ErrorData, Info, Infos, MessageType, Mode, ObjectType,
     find_object, find_sender,
 };
 
@@ -28,7 +28,7 @@ impl Gist {
         code: ErrorCode,
         subcode: u8,
     ) {
-        if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, subcode) {
+        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode) {
             self.send_error(cx, origin, error);
         }
     }
@@ -41,9 +41,9 @@ impl Gist {
         mtu: u16,
     ) {
         let code = ErrorCode::MessageTooLarge;
-        if let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, 0) {
+        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, 0) {
             let infos = Infos::Few([Some(Info::Mtu(mtu)), None]);
-            self.send_error(cx, origin, ErrorObject { infos, ..error });
+            self.send_error(cx, origin, ErrorData { infos, ..error });
         }
     }
 
@@ -56,7 +56,7 @@ impl Gist {
         subcode: u8,
         object: ObjectType,
     ) {
-        let Some(error) = ErrorObject::about(origin.octets, mode(origin), code, subcode) else {
+        let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode) else {
             return;
         };
         let info = match code {
@@ -64,7 +64,7 @@ impl Gist {
             _ => find_object(origin.octets, object)
                 .map(|object| Info::object_value(object.octets(), 0)),
         };
-        self.send_error(cx, origin, ErrorObject { infos: Infos::Few([info, None]), ..error });
+        self.send_error(cx, origin, ErrorData { infos: Infos::Few([info, None]), ..error });
     }
 
     /// Sends an Error to the origin of a message: to the address in its NLI, or without one to its IP source if that is
@@ -73,7 +73,7 @@ impl Gist {
         &mut self,
         cx: &mut InputContext<'_, '_>,
         origin: &MessageOrigin<'_>,
-        error: ErrorObject<'_>,
+        error: ErrorData<'_>,
     ) {
         if origin.association != NONE {
             let body = Body::Error(Error { nat_traversal: None, nli: None, error });
@@ -172,7 +172,7 @@ impl Gist {
     }
 
     /// Lowers the path MTU of a peer.
-    fn update_mtu(&mut self, at: &HalfRef, error: &ErrorObject<'_>) {
+    fn update_mtu(&mut self, at: &HalfRef, error: &ErrorData<'_>) {
         let peer = self.store.half(at.half_id()).peer;
         let mtu = error.infos.iter().find_map(|info| match info {
             Info::Mtu(mtu) => Some(u32::from(mtu)),

@@ -8,7 +8,7 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, Outgoing};
 use earmark_wire::gist::{
     Body, ErrorCode, Header, MAGIC_LEN, Message, MessageType, Mode, ObjectType, datagram,
-    emit_magic, forward_with,
+    emit_magic, forward_with_data,
 };
 use earmark_wire::udp;
 
@@ -45,7 +45,7 @@ impl Gist {
                 false => self.forward_unchanged(cx, received, &packet),
             };
         };
-        if packet.verify(received.source, received.destination) == udp::Checksum::Wrong {
+        if packet.verify(received.source, received.destination) == udp::Checksum::Invalid {
             return self.ignore_datagram(cx, received, DropReason::Checksum);
         }
         let header = Header::parse(octets);
@@ -86,7 +86,7 @@ impl Gist {
             }
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
-                let answer = error.answer(octets, Mode::D);
+                let answer = error.error_data(octets, Mode::D);
                 self.ignore(cx, &origin, DropReason::Malformed);
                 if let Some(answer) = answer {
                     self.send_error(cx, &origin, answer);
@@ -192,7 +192,7 @@ impl Gist {
                     Some(MAGIC_LEN + origin.octets.len())
                 })
             }
-            Some(data) => forward_with(origin.octets, data, &mut copy[udp::HEADER..]).ok(),
+            Some(data) => forward_with_data(origin.octets, data, &mut copy[udp::HEADER..]).ok(),
         };
         self.scratch = answer;
         if let Some(written) = written {

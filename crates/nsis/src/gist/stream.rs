@@ -155,7 +155,7 @@ impl Gist {
                     // The start of the next message is unknown now.
                     *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                     let origin = origin(association, index, rest);
-                    if let Some(answer) = error.answer(rest, Mode::C) {
+                    if let Some(answer) = error.error_data(rest, Mode::C) {
                         self.send_error(cx, &origin, answer);
                     }
                     return self.end_association(cx, index, CloseReason::Broken);
@@ -195,7 +195,7 @@ impl Gist {
             Err(error) => {
                 *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
                 self.ignore(cx, &origin, DropReason::Malformed);
-                if let Some(answer) = error.answer(octets, Mode::C) {
+                if let Some(answer) = error.error_data(octets, Mode::C) {
                     self.send_error(cx, &origin, answer);
                 }
                 return;

@@ -291,7 +291,7 @@ impl PendingQuery {
             data: &[],
         };
         let (source, _) = self.mri.addresses();
-        let visit = wire::Visit {
+        let visit = wire::NodeRecord {
             address: source,
             time: timestamp(cx.now),
             available: available(cx.context, &self.mri),

@@ -183,10 +183,10 @@ impl Nslp for PingNslp {
 }
 
 /// Creates the record of this node for a message.
-fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::Visit {
+fn visit(cx: &HandlerContext<'_, '_>, message: &Received<'_>) -> wire::NodeRecord {
     let (source, _) = message.mri.addresses();
     let interface = cx.context.interfaces.by_id(message.interface);
-    wire::Visit {
+    wire::NodeRecord {
         // Without an address of this family the node could not have been reached.
         address: interface.and_then(|it| it.address_like(source)).unwrap_or(source),
         time: timestamp(cx.now),

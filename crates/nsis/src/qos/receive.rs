@@ -8,7 +8,7 @@ use earmark_core::{HostEvent, Interface, Time};
 use earmark_wire::gist::{Mri, SessionId};
 use earmark_wire::qos_nslp::iana::{MessageType, ProtocolError, Success, TransientFailure};
 use earmark_wire::qos_nslp::{
-    Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, Request,
+    Answers, Extra as Objects, GenericFlags, InfoSpec, Message, Outcome, ParseError, RequestIds,
     Reserve, Response,
 };
 
@@ -215,7 +215,7 @@ impl QosNslp {
         if is_answer || message.peer.is_none() {
             return;
         }
-        let Request { rii, rsn } = Request::of(message.data);
+        let RequestIds { rii, rsn } = RequestIds::find(message.data);
         let answers = rii.map(Answers::Rii).or(rsn.map(Answers::Rsn));
         let mut room = [0; 4];
         let error_info = error.info_spec(&mut room);

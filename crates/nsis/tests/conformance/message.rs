@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use earmark_wire::gist::{
-    Body, Confirm, Continuation, Data, Direction, Error, ErrorCode, ErrorObject, Extensions, Hello,
+    Body, Confirm, Continuation, Data, Direction, Error, ErrorCode, ErrorData, Extensions, Hello,
     Infos, Message, MessageType, Mri, NetworkLayerInformation, PathCoupled, Profile, Profiles,
     ProtocolOptions, ProtocolOptionsList, Query, ResponderPart, Response, Returned, SessionId,
     Stack, StackConfiguration,
@@ -349,9 +349,9 @@ impl Parts {
             "Error" => {
                 let (code, subcode) = self.error.ok_or("ERROR is missing")?;
                 let mode = earmark_wire::gist::Mode::D;
-                let error = ErrorObject::about(original, mode, code, subcode);
+                let error = ErrorData::error_data_about(original, mode, code, subcode);
                 let error = error.ok_or("there is nothing that the error could be about")?;
-                let error = ErrorObject { infos: Infos::NONE, ..error };
+                let error = ErrorData { infos: Infos::NONE, ..error };
                 Body::Error(Error { nat_traversal: None, nli, error })
             }
             "MA-Hello" => Body::Hello(Hello { id: 0, reply_requested: false }),

@@ -251,7 +251,7 @@ impl<'t> Player<'t> {
             Effect::Send(how, range) => {
                 let packet = udp::Packet::parse(effects.octets(range)).expect("UDP");
                 let checksum = packet.verify(how.source, how.destination);
-                assert_eq!(checksum, udp::Checksum::Right);
+                assert_eq!(checksum, udp::Checksum::Valid);
                 let octets = datagram(packet.payload).unwrap_or_default();
                 self.sent = octets.to_vec();
                 let on = how.interface.map(|interface| self.topology.name(interface));

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
-use earmark_wire::rsvp::{DiagResponse, FilterSpec, Object, Style, objects_of};
+use earmark_wire::rsvp::{DiagResponse, FilterSpec, Object, Style, objects_in};
 use serde::{Deserialize, Serialize};
 
 /// Response of one node on the path (RFC 2745 section 3.6).
@@ -58,7 +58,7 @@ impl TraceHop {
             flowspec: None,
             filters: Vec::new(),
         };
-        for object in objects_of(response.objects).filter_map(Result::ok) {
+        for object in objects_in(response.objects).filter_map(Result::ok) {
             match object.object {
                 Object::SenderTspec(tspec) => hop.tspec = Some(tspec),
                 Object::Style(style) => hop.style = Some(style),

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use earmark_core::{Datagram, InterfaceId, Time};
-use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshList, RefreshNames, Srefresh};
+use earmark_wire::rsvp::{AcknowledgementKind, Body, List, RefreshIds, RefreshList, Srefresh};
 
 use super::message_id_key::{MessageIdKey, NamedBlock};
 use super::send::OutgoingMessage;
@@ -55,8 +55,9 @@ impl Rsvp {
             if !ids.is_empty() {
                 peer.summary_counts.0 += 1;
                 self.counters.reduction.named += ids.len() as u64;
-                let names = RefreshNames::Messages(List::Items(ids));
-                let lists = [RefreshList { epoch: self.refresh_reduction.sent.epoch(), names }];
+                let names = RefreshIds::Messages(List::Items(ids));
+                let lists =
+                    [RefreshList { epoch: self.refresh_reduction.sent.epoch(), ids: names }];
                 let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
                 let how = to_neighbor(source, address);
                 let message = OutgoingMessage::new(how).to(Some(index));
@@ -93,15 +94,15 @@ impl Rsvp {
         let mut reminder = SummaryRefresh { neighbor, expires_at, last: None };
         for list in srefresh.lists {
             let name = |id| MessageIdKey { epoch: list.epoch, id };
-            match list.names {
-                RefreshNames::Messages(ids) => {
+            match list.ids {
+                RefreshIds::Messages(ids) => {
                     for id in ids {
                         if !self.refresh_named(&mut reminder, name(id)) {
                             self.nack(cx, index, name(id));
                         }
                     }
                 }
-                RefreshNames::Sources(items) => {
+                RefreshIds::Sources(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
                             && forwards_multicast(cx, interface, item.source, datagram.destination)
@@ -110,7 +111,7 @@ impl Rsvp {
                         }
                     }
                 }
-                RefreshNames::Multicast(items) => {
+                RefreshIds::Multicast(items) => {
                     for item in items {
                         if !self.refresh_named(&mut reminder, name(item.id))
                             && forwards_multicast(cx, interface, item.source, item.destination)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use earmark_core::InterfaceId;
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Hello, HelloKind, List, Message, MessageId, Path,
-    RefreshList, RefreshNames, Srefresh,
+    RefreshIds, RefreshList, Srefresh,
 };
 
 use crate::common::*;
@@ -67,7 +67,7 @@ pub fn acks(router: &mut Bench, interface: InterfaceId, acks: &[Acknowledgement]
 }
 
 pub fn summary(router: &mut Bench, interface: InterfaceId, ids: &[u32]) -> Vec<Outcome> {
-    let lists = [RefreshList { epoch: EPOCH, names: RefreshNames::Messages(List::Items(ids)) }];
+    let lists = [RefreshList { epoch: EPOCH, ids: RefreshIds::Messages(List::Items(ids)) }];
     let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
     receive(router, interface, &capable_message(body, None))
 }
@@ -129,7 +129,7 @@ pub fn summary_ids(outcomes: &[Outcome]) -> Vec<u32> {
     for (_, message) in sent(outcomes) {
         let Body::Srefresh(srefresh) = message.body else { continue };
         for list in srefresh.lists {
-            if let RefreshNames::Messages(ids) = list.names {
+            if let RefreshIds::Messages(ids) = list.ids {
                 names.extend(ids);
             }
         }

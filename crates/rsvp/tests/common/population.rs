@@ -15,7 +15,7 @@ use earmark_rsvp::{Config, Event, Rsvp};
 use earmark_wire::intserv::{Adspec, FlowSpec, SenderTspec, TokenBucket};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Body, Carried, FilterSpec, FixedFilterFlow,
-    FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshList, RefreshNames, Resv,
+    FlowDescriptors, List, Message, MessageId, Path, PathTear, RefreshIds, RefreshList, Resv,
     ResvTear, RsvpHop, SenderDescriptor, Session, SourceSelector, Srefresh,
 };
 
@@ -148,8 +148,8 @@ impl Population {
     /// Summary refresh of the previous hop for the Paths of these sessions.
     pub fn summary(&self, sessions: impl Iterator<Item = u32>) -> Arrival {
         let ids: Vec<u32> = sessions.collect();
-        let names = RefreshNames::Messages(List::Items(&ids));
-        let lists = [RefreshList { epoch: EPOCH, names }];
+        let names = RefreshIds::Messages(List::Items(&ids));
+        let lists = [RefreshList { epoch: EPOCH, ids: names }];
         let body = Body::Srefresh(Srefresh { lists: List::Items(&lists) });
         Arrival::of(UPSTREAM, Message::new(62, body))
     }

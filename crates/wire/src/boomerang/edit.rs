@@ -1,33 +1,34 @@
-//! Changing a message where it stands, checksum included.
+//! In-place edits of a Boomerang message, with the checksum of the ping around it.
 
-use super::at;
 use super::iana::flag;
 use super::keys::Family;
 use super::message::Rates;
+use super::offset;
 use super::options::OptionItem;
 use super::participation::Participation;
 use super::view::View;
-use crate::icmp::{self, Ends, HEADER};
+use crate::icmp::{self, HEADER, PseudoHeader};
 use crate::writer::EmitError;
 
-/// A whole ICMP message with a reservation in it that a node may change: NACK, refresh_int, key, what is asked for, and who takes part.
-/// Every change keeps the checksum as right, or as wrong, as it was (RFC 1624).
+/// A mutable ICMP message with a reservation in it. A node may change NACK, refresh_int, key, the QoS part and the
+/// participation record. Every change updates the checksum incrementally (RFC 1624), so that a wrong checksum stays
+/// wrong.
 #[derive(Debug)]
 pub struct Editor<'m> {
-    /// From the ICMP header on.
+    /// The message from the ICMP header on.
     message: &'m mut [u8],
-    /// Where the QoS part begins, octets from MAGIC.
+    /// Offset of the QoS part, octets from MAGIC.
     qos: usize,
 }
 
 impl<'m> Editor<'m> {
-    /// To change the message that `view` was made of, of which `message` is a copy with its ICMP header.
+    /// Creates the editor of `message`, the copy with its ICMP header of the message that `view` was parsed from.
     #[inline]
     pub fn new(message: &'m mut [u8], view: &View<'_>) -> Editor<'m> {
         Editor { message, qos: view.qos_at() }
     }
 
-    /// Overwrites octets. The offset, from MAGIC, and the length are even.
+    /// Overwrites octets. Offset, from MAGIC, and length are even.
     #[inline]
     fn put<const N: usize>(&mut self, at: usize, new: [u8; N]) {
         let Some(slot) =
@@ -36,7 +37,7 @@ impl<'m> Editor<'m> {
             return;
         };
         let old: [u8; N] = core::mem::replace(slot, new);
-        icmp::amend(self.message, &old, &new);
+        icmp::update_checksum(self.message, &old, &new);
     }
 
     fn octets<const N: usize>(&self, at: usize) -> [u8; N] {
@@ -47,31 +48,31 @@ impl<'m> Editor<'m> {
             .unwrap_or([0; N])
     }
 
-    /// Says that something was refused.
+    /// Sets the NACK flag.
     pub fn set_nack(&mut self) {
-        let flags = u16::from_be_bytes(self.octets(at::FLAGS)) | flag::NACK;
-        self.put(at::FLAGS, flags.to_be_bytes());
+        let flags = u16::from_be_bytes(self.octets(offset::FLAGS)) | flag::NACK;
+        self.put(offset::FLAGS, flags.to_be_bytes());
     }
 
-    /// Shortens the refresh interval to `seconds`, if it is longer.
+    /// Lowers the refresh interval to `seconds`, if it is longer.
     pub fn lower_refresh_interval(&mut self, seconds: u8) {
-        let [now, version] = self.octets(at::REFRESH);
+        let [now, version] = self.octets(offset::REFRESH);
         if now > seconds {
-            self.put(at::REFRESH, [seconds, version]);
+            self.put(offset::REFRESH, [seconds, version]);
         }
     }
 
-    /// Changes the key.
+    /// Overwrites the key.
     pub fn set_key(&mut self, key: u64) {
-        self.put(at::KEY, key.to_be_bytes());
+        self.put(offset::KEY, key.to_be_bytes());
     }
 
-    /// Changes the two rates of a message that asks for bitrates.
+    /// Overwrites the two rates of a message with the bitrate QoS format.
     pub fn set_rates(&mut self, rates: Rates) {
         self.put(self.qos, rates.to_octets());
     }
 
-    /// Writes the participation record anew that begins at `at`, octets from MAGIC.
+    /// Overwrites the participation record at offset `at`, octets from MAGIC.
     pub fn set_participation(&mut self, at: usize, record: &Participation) {
         let family = Family::of(record.initiator);
         let mut octets = [0; Participation::buffer_len(Family::V6)];
@@ -85,37 +86,38 @@ impl<'m> Editor<'m> {
         }
     }
 
-    /// Takes a pair out of a list of downgrades.
+    /// Sets the pair with this index in a downgrade vector to zero.
     pub fn zero_element(&mut self, number: usize) {
         self.put(self.qos + 4 + 8 * number, [0; 8]);
     }
 }
 
-/// Appends an option to the ICMP message at the start of `buffer`, which is `length` octets long, and gives its new
-/// length. `ends` are those of the message. Whatever else was wrong with its checksum stays wrong.
+/// Appends an option to the ICMP message in the first `length` octets of `buffer`; returns the new length.
+/// `pseudo_header` is that of the message. The checksum is updated incrementally, so that a wrong one stays wrong.
 ///
 /// # Errors
 /// The buffer is too short, or the option is of another family.
 pub fn append(
     buffer: &mut [u8],
     length: usize,
-    ends: Ends,
+    pseudo_header: PseudoHeader,
     option: &OptionItem<'_>,
     family: super::Family,
 ) -> Result<usize, EmitError> {
     let room = buffer.get_mut(length..).ok_or(EmitError::BufferTooShort)?;
     if !length.is_multiple_of(2) {
-        // The sum of what follows would be out of step. No message without unknown options has an odd length.
+        // Behind an odd length the option would be out of step with the checksum's words. Only messages with unknown
+        // options have an odd length.
         return Err(EmitError::Contradiction);
     }
     let added = option.emit(family, room)?;
     let (message, option) = buffer.split_at_mut(length);
     let Some(option) = option.get(..added) else { return Err(EmitError::BufferTooShort) };
-    icmp::amend(message, &[], option);
-    if let Ends::V6(..) = ends {
-        // The length stands in the pseudo-header.
+    icmp::update_checksum(message, &[], option);
+    if let PseudoHeader::V6(..) = pseudo_header {
+        // The pseudo-header contains the length.
         let [old, new] = [length as u32, (length + added) as u32].map(u32::to_be_bytes);
-        icmp::amend(message, &old, &new);
+        icmp::update_checksum(message, &old, &new);
     }
     Ok(length + added)
 }

@@ -1,23 +1,23 @@
-//! Why octets are not a well-formed Boomerang message, and where.
+//! Parse errors of Boomerang messages, with their offsets.
 
 use core::fmt;
 
-/// What is wrong with a message.
+/// Faults of a Boomerang message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It ends before its fields do.
+    /// The message ends before its last field.
     Truncated,
-    /// It does not begin with MAGIC.
+    /// The message does not begin with MAGIC.
     Magic,
-    /// A type that is not read here: DS marker set-up, or an unknown one.
+    /// The message type is unsupported: DS marker set-up, or an unknown one.
     Type,
-    /// An address family that nobody here knows.
+    /// The address family is unknown.
     Family,
-    /// A way to ask for quality of service that is not read here: IntServ, or an unknown one.
+    /// The QoS format is unsupported: IntServ, or an unknown one.
     Qos,
-    /// Not version 1.
+    /// The version is not 1.
     Version,
-    /// A list of downgrades without any.
+    /// The downgrade vector is empty.
     EmptyVector,
     /// The mask of the source address is no prefix.
     SourceMask,
@@ -25,22 +25,22 @@ pub enum ErrorKind {
     DestinationMask,
     /// The mask of the source port is neither all ones nor all zeros.
     SourcePortMask,
-    /// The mask of the destination port likewise.
+    /// The mask of the destination port is neither all ones nor all zeros.
     DestinationPortMask,
-    /// The mask of the protocol likewise.
+    /// The mask of the protocol is neither all ones nor all zeros.
     ProtocolMask,
-    /// The mask of the type of service likewise.
+    /// The mask of the type of service is neither all ones nor all zeros.
     TosMask,
-    /// The mask has bits of the flags, which have no meaning.
+    /// The mask has bits set in the flags field, which has no meaning.
     FlagsMask,
-    /// Ports matter although the protocol does not, so that it cannot be said where they are.
+    /// The mask covers ports but not the protocol, so that their position in a packet is unknown.
     PortsWithoutProtocol,
-    /// An option ends behind the end of the message.
+    /// An option leads past the end of the message.
     OptionLength,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "truncated",
@@ -62,7 +62,7 @@ impl ErrorKind {
         }
     }
 
-    /// The field that is wrong.
+    /// Returns the name of the field at fault.
     const fn field(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "message",
@@ -105,12 +105,12 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Octets are not a well-formed message.
+/// A malformed message: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where the field begins, octets from MAGIC; where something is missing, the end of the message.
+    /// Offset of the field at fault, octets from MAGIC; the end of the message if something is missing.
     pub offset: usize,
 }
 

@@ -1,14 +1,14 @@
-//! Boomerang's code points. There is no registry: they are those of the 1999 specification draft, and ours where it has
-//! none.
+//! Code points of Boomerang. No registry exists: the numbers are those of the 1999 specification draft; where it has
+//! none, our own.
 
 /// The first four octets of every message.
 pub const MAGIC: u32 = 0x4711_4711;
 
-/// The version of the reservation header.
+/// Version of the reservation header.
 pub const VERSION: u8 = 1;
 
 code_points! {
-    /// Types of message.
+    /// Message types.
     pub enum MessageType: u8 {
         Reservation = 0x10 "reservation",
         DsMarker = 0x20 "DS marker set-up",
@@ -24,7 +24,7 @@ code_points! {
 }
 
 code_points! {
-    /// High nibble of the format: how quality of service is asked for.
+    /// High nibble of the format: the QoS format.
     pub enum QosFormat: u8 {
         Bitrate = 0x10 "bitrate",
         IntServ = 0x20 "IntServ",
@@ -33,7 +33,7 @@ code_points! {
 }
 
 code_points! {
-    /// Types of option.
+    /// Option types.
     pub enum OptionType: u16 {
         UserId = 0x01 "user id and credential",
         Aggregation = 0x02 "aggregation",
@@ -41,26 +41,26 @@ code_points! {
     }
 }
 
-/// Bits of the container's flags.
+/// Flag bits of the container header.
 pub mod flag {
-    /// Something was refused; the message asks no more, it only finds out what could be had.
+    /// A node refused the request. From there on the message requests nothing and only finds out what is available.
     pub const NACK: u16 = 1 << 0;
-    /// Nobody shall answer. Named by the drafts for groups; the bit is ours.
+    /// Nobody may answer the message. The drafts name the flag for groups; the bit is ours.
     pub const NO_ECHO: u16 = 1 << 1;
 }
 
-/// Bits of the aggregation option's flags, all ours.
+/// Flag bits of the aggregation option, all ours.
 pub mod aggregation_flag {
-    /// The flow of this message leaves the aggregate and needs a reservation of its own again.
+    /// The flow leaves the aggregate and needs a reservation of its own again.
     pub const LEAVES: u16 = 1 << 0;
-    /// This message is what makes the aggregate larger, so that it has to bear a refusal.
+    /// This message enlarges the aggregate, so that a refusal applies to it.
     pub const RAISES: u16 = 1 << 1;
 }
 
-/// Bits of the participation record's flags; the option is ours.
+/// Flag bits of the participation record; the option is ours.
 pub mod participation_flag {
-    /// The last node that has reserved on the outward pass is the far end, or has it on a link.
+    /// The last node that has reserved on the outward pass is the far end, or has the far end on a link of its own.
     pub const FORWARD_ENDS: u16 = 1 << 0;
-    /// The far end itself has reserved where its packets leave.
+    /// The far end has reserved on its outgoing interface.
     pub const FAR_END: u16 = 1 << 1;
 }

@@ -1,4 +1,4 @@
-//! The keys of a flow, and the masks over them that make sense.
+//! Flow classifiers and the masks over them.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{ErrorKind, ParseError};
 use crate::writer::{EmitError, Writer};
 
-/// The address family of classifier and mask.
+/// Address family of classifier and mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Family {
     /// IPv4.
@@ -17,12 +17,12 @@ pub enum Family {
 }
 
 impl Family {
-    /// Of an address.
+    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
-    /// Octets of an address.
+    /// Length of an address, octets.
     #[inline]
     pub const fn address_len(self) -> usize {
         match self {
@@ -31,14 +31,14 @@ impl Family {
         }
     }
 
-    /// Octets of a classifier, and of a mask: two addresses and eight.
+    /// Length of a classifier, and of a mask: two addresses and eight octets.
     #[inline]
     pub const fn keys_len(self) -> usize {
         2 * self.address_len() + 8
     }
 }
 
-/// A classifier: which packets. Its bits matter as far as the mask has them set.
+/// Flow classifier. The mask says which of its bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Keys {
     /// Source address of the forward direction.
@@ -53,12 +53,15 @@ pub struct Keys {
     pub protocol: u8,
     /// Type of service, or traffic class.
     pub tos: u8,
-    /// Without meaning; kept as they came.
+    /// Flags, without meaning; kept as received.
     pub flags: u16,
 }
 
 impl Keys {
-    /// The family, if it is one.
+    /// Returns the family of both addresses.
+    ///
+    /// # Errors
+    /// The families differ.
     pub fn family(&self) -> Result<Family, EmitError> {
         match (self.source, self.destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) => Ok(Family::V4),
@@ -67,7 +70,7 @@ impl Keys {
         }
     }
 
-    /// From as many octets as a family's keys have; `None` where it is another number.
+    /// Reads the keys of a family. Returns `None` if the length is that of neither family.
     #[inline]
     pub fn from_octets(octets: &[u8]) -> Option<Keys> {
         let (tail, source, destination): (_, IpAddr, IpAddr) = match octets.len() {
@@ -95,7 +98,7 @@ impl Keys {
         })
     }
 
-    /// Writes them to the start of `buffer`.
+    /// Writes the keys to the start of `buffer`; returns their length.
     ///
     /// # Errors
     /// The buffer is too short, or the families differ.
@@ -119,29 +122,29 @@ impl Keys {
     }
 }
 
-/// A mask that makes sense: which of the keys matter.
+/// A valid mask: which keys of a classifier count.
 ///
-/// Addresses matter up to a prefix, the other keys wholly or not at all, ports only together with the protocol, and
-/// the flags, which mean nothing, never. All else is refused: no classifier of packets could be built for it, and each
-/// different mask costs a node something with every look-up.
+/// Addresses count up to a prefix, the other keys wholly or not at all, ports only together with the protocol, and the
+/// flags, which have no meaning, never. Other masks are refused: no packet classifier could implement them, and each
+/// distinct mask makes every look-up of a node more expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shape {
-    /// Leading bits of the source address that matter.
+    /// Prefix length of the source address.
     pub source: u8,
-    /// Leading bits of the destination address that matter.
+    /// Prefix length of the destination address.
     pub destination: u8,
-    /// Whether the source port matters.
+    /// Whether the source port counts.
     pub source_port: bool,
-    /// Whether the destination port matters.
+    /// Whether the destination port counts.
     pub destination_port: bool,
-    /// Whether the protocol matters.
+    /// Whether the protocol counts.
     pub protocol: bool,
-    /// Whether the type of service matters.
+    /// Whether the type of service counts.
     pub tos: bool,
 }
 
 impl Shape {
-    /// One flow: addresses, ports and protocol matter.
+    /// The mask of a single flow: addresses, ports and protocol count.
     pub const fn exact(family: Family) -> Shape {
         let bits = (8 * family.address_len()) as u8;
         Shape {
@@ -154,7 +157,7 @@ impl Shape {
         }
     }
 
-    /// How many bits matter; the more, the more specific.
+    /// Number of bits that count. A larger number is more specific.
     pub fn specificity(&self) -> u16 {
         let whole = |matters: bool, bits: u16| if matters { bits } else { 0 };
         u16::from(self.source)
@@ -165,10 +168,10 @@ impl Shape {
             + whole(self.tos, 8)
     }
 
-    /// The mask as keys with all bits set that matter.
+    /// Returns the mask as keys in which all bits that count are set.
     ///
     /// # Errors
-    /// The mask makes no sense for this family.
+    /// The mask is invalid for this family.
     pub fn keys(&self, family: Family) -> Result<Keys, EmitError> {
         let bits = (8 * family.address_len()) as u8;
         let ports = self.source_port || self.destination_port;
@@ -192,8 +195,8 @@ impl Shape {
         })
     }
 
-    /// What the mask in `octets`, as many as a family's keys have, means. Offsets of errors count from `at`.
-    pub(super) fn judge(octets: &[u8], at: usize) -> Result<Shape, ParseError> {
+    /// Reads a mask from `octets`, which have the length of a family's keys. Offsets of errors count from `at`.
+    pub(super) fn from_mask(octets: &[u8], at: usize) -> Result<Shape, ParseError> {
         let truncated = ParseError::new(ErrorKind::Truncated, at + octets.len());
         let mask = Keys::from_octets(octets).ok_or(truncated)?;
         let ports = at + octets.len() - 8;
@@ -203,13 +206,13 @@ impl Shape {
             source: prefix(mask.source).ok_or_else(fault(ErrorKind::SourceMask, at))?,
             destination: prefix(mask.destination)
                 .ok_or_else(fault(ErrorKind::DestinationMask, at + address))?,
-            source_port: whole(mask.source_port.into(), u16::MAX.into())
+            source_port: all_or_nothing(mask.source_port.into(), u16::MAX.into())
                 .ok_or_else(fault(ErrorKind::SourcePortMask, ports))?,
-            destination_port: whole(mask.destination_port.into(), u16::MAX.into())
+            destination_port: all_or_nothing(mask.destination_port.into(), u16::MAX.into())
                 .ok_or_else(fault(ErrorKind::DestinationPortMask, ports + 2))?,
-            protocol: whole(mask.protocol.into(), u8::MAX.into())
+            protocol: all_or_nothing(mask.protocol.into(), u8::MAX.into())
                 .ok_or_else(fault(ErrorKind::ProtocolMask, ports + 4))?,
-            tos: whole(mask.tos.into(), u8::MAX.into())
+            tos: all_or_nothing(mask.tos.into(), u8::MAX.into())
                 .ok_or_else(fault(ErrorKind::TosMask, ports + 5))?,
         };
         if mask.flags != 0 {
@@ -222,7 +225,7 @@ impl Shape {
     }
 }
 
-/// Length of the prefix that a mask of an address is, if it is one.
+/// Returns the prefix length of an address mask; `None` if the mask is not a prefix.
 fn prefix(mask: IpAddr) -> Option<u8> {
     match mask {
         IpAddr::V4(mask) => {
@@ -244,8 +247,8 @@ fn ones_128(length: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(length.min(128))).unwrap_or(0)
 }
 
-/// Whether a key matters, if its mask is all or nothing.
-fn whole(mask: u32, all: u32) -> Option<bool> {
+/// Returns whether a key counts: `true` for all ones, `false` for zero, `None` for any other mask.
+fn all_or_nothing(mask: u32, all: u32) -> Option<bool> {
     match mask {
         0 => Some(false),
         mask if mask == all => Some(true),

@@ -1,4 +1,4 @@
-//! What a reservation message means, and how it is written.
+//! The reservation message as a value, parsed and emitted.
 
 use core::fmt;
 
@@ -13,41 +13,41 @@ use super::options::{OptionFlags, OptionItem, Options};
 use super::view::{QosView, View};
 use crate::writer::{EmitError, Writer};
 
-/// The flags of the container header.
+/// Flags of the container header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// Whether something was refused.
+    /// Whether a node refused the request.
     #[inline]
     pub fn is_nack(self) -> bool {
         self.0 & flag::NACK != 0
     }
 
-    /// Whether nobody shall answer.
+    /// Whether nobody answers the message.
     #[inline]
     pub fn is_no_echo(self) -> bool {
         self.0 & flag::NO_ECHO != 0
     }
 }
 
-/// What is asked for, or offered, bits per second.
+/// Requested or available rates, bits per second.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct Rates {
-    /// From the initiating node to the far end.
+    /// Rate from the initiator to the far end.
     pub forward: u32,
-    /// From the far end to the initiating node.
+    /// Rate from the far end to the initiator.
     pub reverse: u32,
 }
 
 impl Rates {
-    /// Nothing either way.
+    /// Zero in both directions.
     pub const ZERO: Rates = Rates { forward: 0, reverse: 0 };
 
-    /// As they stand in a message.
+    /// Reads the rates from their wire format.
     #[inline]
     pub fn from_octets([f0, f1, f2, f3, r0, r1, r2, r3]: [u8; 8]) -> Rates {
         Rates {
@@ -56,7 +56,7 @@ impl Rates {
         }
     }
 
-    /// As they are written into one.
+    /// Returns the rates in their wire format.
     #[inline]
     pub fn to_octets(self) -> [u8; 8] {
         let [f0, f1, f2, f3] = self.forward.to_be_bytes();
@@ -65,17 +65,17 @@ impl Rates {
     }
 }
 
-/// A list of pairs of rates, the most wanted first; a pair that somebody cannot grant is zero.
+/// A downgrade vector: pairs of rates in order of preference. A node sets pairs that it cannot grant to zero.
 #[derive(Clone, Copy)]
 pub enum Vector<'a> {
-    /// As it came.
+    /// Pairs as received.
     Wire(&'a [[u8; 8]]),
-    /// To be written.
+    /// Pairs to be emitted.
     Items(&'a [Rates]),
 }
 
 impl<'a> Vector<'a> {
-    /// The pairs.
+    /// Iterates over the pairs.
     pub fn iter(self) -> impl Iterator<Item = Rates> + Clone + 'a {
         let (wire, items): (&[[u8; 8]], &[Rates]) = match self {
             Vector::Wire(wire) => (wire, &[]),
@@ -84,7 +84,7 @@ impl<'a> Vector<'a> {
         wire.iter().map(|octets| Rates::from_octets(*octets)).chain(items.iter().copied())
     }
 
-    /// How many there are.
+    /// Number of pairs.
     pub fn len(self) -> usize {
         match self {
             Vector::Wire(wire) => wire.len(),
@@ -92,7 +92,7 @@ impl<'a> Vector<'a> {
         }
     }
 
-    /// Whether there is none, as no message may have it.
+    /// Whether the vector is empty, which is invalid in a message.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -112,16 +112,16 @@ impl fmt::Debug for Vector<'_> {
     }
 }
 
-/// What a message asks for.
+/// The QoS part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Qos<'a> {
     /// Two rates.
     Bitrate(Rates),
-    /// Several pairs, of which the first that everybody can grant counts.
+    /// Several pairs of rates. The first one that every node can grant is reserved.
     Downgrade {
-        /// As the draft has it, without meaning.
+        /// Policy field of the draft, without meaning.
         policy: u16,
-        /// The pairs; 1 to 255.
+        /// The pairs, 1 to 255.
         vector: Vector<'a>,
     },
 }
@@ -129,26 +129,26 @@ pub enum Qos<'a> {
 /// A reservation message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation<'a> {
-    /// Names a request of the initiating node.
+    /// Identifier of the request at the initiator.
     pub transaction_id: u32,
-    /// NACK and NO_ECHO.
+    /// Flags NACK and NO_ECHO.
     pub flags: Flags,
-    /// Seconds until the next message is promised; any node may lower it.
+    /// Refresh interval, seconds; any node may lower it.
     pub refresh_interval: u8,
-    /// 1 at first; see [`View::key`].
+    /// Key, initially 1; see [`View::key`].
     pub key: u64,
-    /// Which packets.
+    /// Flow classifier.
     pub classifier: Keys,
-    /// How much of the classifier matters.
+    /// Mask over the classifier.
     pub mask: Shape,
-    /// What they shall get.
+    /// Requested QoS.
     pub qos: Qos<'a>,
-    /// Options; all that is behind the first unknown one belongs to it.
+    /// Options. Everything from the first unknown option on belongs to that option.
     pub options: Options<'a>,
 }
 
 impl<'a> Reservation<'a> {
-    /// Reads the data of an echo.
+    /// Parses the data of an echo.
     pub fn parse(octets: &'a [u8]) -> Result<Reservation<'a>, ParseError> {
         let view = View::parse(octets)?;
         let mask = view.shape()?;
@@ -170,21 +170,20 @@ impl<'a> Reservation<'a> {
         })
     }
 
-    /// Octets that [`emit`](Reservation::emit) writes.
+    /// Length of the emitted message, octets; see [`emit`](Reservation::emit).
     pub fn buffer_len(&self) -> usize {
         let keys = self.classifier.family().map_or(0, Family::keys_len);
         let qos = match self.qos {
             Qos::Bitrate(_) => 8,
             Qos::Downgrade { vector, .. } => 4 + 8 * vector.len(),
         };
-        super::at::CLASSIFIER + 2 * keys + qos + self.options.len()
+        super::offset::CLASSIFIER + 2 * keys + qos + self.options.len()
     }
 
-    /// Writes the message to the start of `buffer` and gives its length.
+    /// Writes the message to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short; the families differ; the mask makes no sense; the list of downgrades is empty or too
-    /// long.
+    /// The buffer is too short, the families differ, the mask is invalid, or the downgrade vector is empty or too long.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let family = self.classifier.family()?;
         let mask = self.mask.keys(family)?;
@@ -227,7 +226,7 @@ impl<'a> Reservation<'a> {
 }
 
 impl OptionItem<'_> {
-    /// Its type.
+    /// Returns the type of the option.
     pub fn option_type(&self) -> OptionType {
         match self {
             OptionItem::UserId(_) => OptionType::UserId,

@@ -1,7 +1,7 @@
-//! What may follow the QoS part of a message.
+//! Options, which follow the QoS part of a message.
 //!
-//! Options have no length field. So behind one that is not known here nothing can be read any more: the unknown option is
-//! all the rest.
+//! Options have no length field. The end of an unknown option is therefore unknown, and the option takes the rest of
+//! the message.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,22 +14,22 @@ use super::keys::{Family, Keys, Shape};
 use super::participation::Participation;
 use crate::writer::{EmitError, Writer};
 
-/// Octets in front of an option: its type and its flags.
+/// Length of an option's header, type and flags, octets.
 const HEADER: usize = 4;
 
-/// The flags of an option.
+/// Flags of an option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OptionFlags(pub u16);
 
-/// Who asks, and the proof of it.
+/// User identification with a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UserId {
-    /// Without meaning; kept as they came.
+    /// Flags, without meaning; kept as received.
     pub flags: OptionFlags,
-    /// Who.
+    /// User identifier.
     pub user: [u8; 8],
-    /// The first octets of a keyed digest over what no node may edit.
+    /// Credential: the first octets of a keyed digest over the fields that no node may edit.
     pub credential: [u8; 8],
 }
 
@@ -37,36 +37,37 @@ impl UserId {
     const LEN: usize = HEADER + 16;
 }
 
-/// An aggregating node's note that this message's flow belongs to an aggregate.
+/// Aggregation option: the aggregator states that this message's flow belongs to an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Aggregation {
-    /// See [`super::iana::aggregation_flag`].
+    /// Flags; see [`super::iana::aggregation_flag`].
     pub flags: OptionFlags,
-    /// The aggregating node, of the message's family.
+    /// Address of the aggregator, of the message's family.
     pub node: IpAddr,
-    /// Its name for the aggregate.
+    /// Identifier of the aggregate at the aggregator.
     pub transaction_id: u32,
-    /// Which packets: with the mask, those of all its flows.
+    /// Classifier of the aggregate: with the mask, the packets of all its flows.
     pub classifier: Keys,
-    /// How much of the classifier matters, as it came: aggregates of others are not ours to judge before we keep one.
+    /// Mask over the classifier as received. It is not validated, because this node does not keep other nodes'
+    /// aggregates.
     pub mask: Keys,
-    /// What they need together, bits per second.
+    /// Total rate of the flows, bits per second.
     pub rate: u32,
 }
 
 impl Aggregation {
-    /// Octets of the option.
+    /// Length of the option, octets.
     pub const fn buffer_len(family: Family) -> usize {
         HEADER + family.address_len() + 4 + 2 * family.keys_len() + 4
     }
 
-    /// What the mask means, if it makes sense.
+    /// Returns the mask if it is valid.
     pub fn shape(&self) -> Option<Shape> {
         let mut octets = [0; 40];
         let length = self.mask.family().ok()?.keys_len();
         let octets = octets.get_mut(..length)?;
         self.mask.emit(&mut Writer::new(octets)).ok()?;
-        Shape::judge(octets, 0).ok()
+        Shape::from_mask(octets, 0).ok()
     }
 
     fn parse(body: &[u8], flags: OptionFlags, family: Family) -> Option<Aggregation> {
@@ -98,17 +99,17 @@ pub enum OptionItem<'a> {
     Aggregation(Aggregation),
     /// Type 3.
     Participation(Participation),
-    /// A type that nobody here knows, with all that follows.
+    /// An option of unknown type, with the rest of the message.
     Unknown {
-        /// Its type.
+        /// Option type.
         code: u16,
-        /// Its flags, its body, and whatever stands behind.
+        /// Flags, body and everything behind it.
         rest: &'a [u8],
     },
 }
 
 impl OptionItem<'_> {
-    /// Octets that it takes in a message of this family.
+    /// Length of the option in a message of this family, octets.
     pub fn buffer_len(&self, family: Family) -> usize {
         match self {
             OptionItem::UserId(_) => UserId::LEN,
@@ -118,10 +119,10 @@ impl OptionItem<'_> {
         }
     }
 
-    /// Writes it to the start of `buffer`.
+    /// Writes the option to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short, or its addresses are of another family.
+    /// The buffer is too short, or the option's addresses are of another family.
     pub fn emit(&self, family: Family, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         self.write(family, &mut writer)?;
@@ -176,16 +177,16 @@ impl fmt::Debug for OptionItem<'_> {
 /// The options of a message.
 #[derive(Clone, Copy)]
 pub enum Options<'a> {
-    /// As they came.
+    /// Options as received.
     Wire {
-        /// Their octets.
+        /// Octets of the options.
         octets: &'a [u8],
-        /// The family of the message.
+        /// Address family of the message.
         family: Family,
-        /// Where they begin in the message, for errors.
+        /// Offset of the options in the message, for errors.
         at: usize,
     },
-    /// To be written. An unknown one can only be the last.
+    /// Options to be emitted. An unknown one is valid only as the last.
     Items(&'a [OptionItem<'a>]),
 }
 
@@ -193,12 +194,12 @@ impl<'a> Options<'a> {
     /// No options.
     pub const NONE: Options<'a> = Options::Items(&[]);
 
-    /// The options, until the end or until one that is cut off.
+    /// Iterates over the options up to the end or up to a truncated one.
     pub fn iter(&self) -> OptionsIter<'a> {
         OptionsIter { options: *self }
     }
 
-    /// Whether the last one is whole.
+    /// Checks that the last option is complete.
     pub fn check(&self) -> Result<(), ParseError> {
         let mut iter = self.iter();
         while iter.next().is_some() {}
@@ -210,7 +211,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The participation record, and where it begins in the message.
+    /// Returns the participation record and its offset in the message.
     pub fn participation(&self) -> Option<(usize, Participation)> {
         let mut iter = self.iter();
         loop {
@@ -224,7 +225,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Octets that they take.
+    /// Length of the options in a message of this family, octets.
     fn family_len(&self, family: Family) -> usize {
         match self {
             Options::Wire { octets, .. } => octets.len(),
@@ -271,7 +272,7 @@ impl fmt::Debug for Options<'_> {
     }
 }
 
-/// Iterates over [`Options`].
+/// Iterator over [`Options`].
 #[derive(Clone, Debug)]
 pub struct OptionsIter<'a> {
     options: Options<'a>,

@@ -1,15 +1,15 @@
 //! The participation record: an option of ours in which the nodes of a loop count themselves.
 //!
-//! A stock host echoes it like all data, and nodes that do not know it send it on. So the initiating node sees which nodes
-//! take part, and how many routers between them do not: each router takes one of the TTL, and each node that takes part
-//! writes down the TTL with which it sends the message on.
+//! Ordinary hosts echo the option like all data, and nodes that do not know it forward it. The initiator thus learns
+//! which nodes take part and how many routers between them do not: each router decrements the TTL, and each
+//! participating node records the TTL with which it forwards the message.
 //!
 //! ```text
 //!   type 3 (16) | flags (16)
-//!   initiator    4 or 16 octets: where the message began
-//!   seen         the IP source that a node saw instead; zero: none
-//!   last_forward the last node that has reserved on the outward pass
-//!   first_reverse the first node that has reserved on the return pass; zero: none
+//!   initiator    4 or 16 octets: address of the initiator
+//!   seen         IP source that a node saw instead; zero: none
+//!   last_forward last node that has reserved on the outward pass
+//!   first_reverse first node that has reserved on the return pass; zero: none
 //!   forward nodes (8) | forward gaps (8) | reverse nodes (8) | reverse gaps (8)
 //!   ttl (8) | zero (24)
 //! ```
@@ -20,60 +20,60 @@ use super::keys::Family;
 use super::options::OptionFlags;
 use crate::writer::{EmitError, Writer};
 
-/// Who takes part in a loop, as its message gathers it.
+/// Participants of a loop, as the message collects them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Participation {
-    /// See [`super::iana::participation_flag`].
+    /// Flags; see [`super::iana::participation_flag`].
     pub flags: OptionFlags,
-    /// The address that the initiating node has sent the message from.
+    /// Source address with which the initiator sent the message.
     pub initiator: IpAddr,
-    /// The IP source that a node has seen instead; unspecified where none has.
+    /// Different IP source that a node has seen; unspecified if none has.
     pub seen: IpAddr,
-    /// The last node that has reserved on the outward pass; at first the initiating node.
+    /// Last node that has reserved on the outward pass; initially the initiator.
     pub last_forward: IpAddr,
-    /// The first node that has reserved on the return pass; unspecified where none has.
+    /// First node that has reserved on the return pass; unspecified if none has.
     pub first_reverse: IpAddr,
-    /// Of the outward pass, without the initiating node.
+    /// Counts of the outward pass, without the initiator.
     pub forward: PassCount,
-    /// Of the return pass.
+    /// Counts of the return pass.
     pub reverse: PassCount,
-    /// The TTL with which the last node that took part has sent the message on.
+    /// TTL with which the last participating node forwarded the message.
     pub ttl: u8,
 }
 
-/// What a pass has gone by.
+/// Counts of one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassCount {
-    /// Nodes that have reserved.
+    /// Number of nodes that have reserved.
     pub nodes: u8,
-    /// Routers between them that take no part.
+    /// Number of routers between them that do not take part.
     pub gaps: u8,
 }
 
-/// Type and flags in front.
+/// Length of type and flags, octets.
 const HEADER: usize = 4;
 
 impl Participation {
-    /// Octets of the option.
+    /// Length of the option, octets.
     pub const fn buffer_len(family: Family) -> usize {
         HEADER + 4 * family.address_len() + 8
     }
 
-    /// As an initiating node begins it, which sends the message with this TTL.
-    pub const fn begun(initiator: IpAddr, ttl: u8) -> Participation {
+    /// Creates the record of an initiator that sends the message with this TTL.
+    pub const fn new(initiator: IpAddr, ttl: u8) -> Participation {
         let none = match initiator {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let nobody = PassCount { nodes: 0, gaps: 0 };
+        let zero = PassCount { nodes: 0, gaps: 0 };
         Participation {
             flags: OptionFlags(0),
             initiator,
             seen: none,
             last_forward: initiator,
             first_reverse: none,
-            forward: nobody,
-            reverse: nobody,
+            forward: zero,
+            reverse: zero,
             ttl,
         }
     }
@@ -115,7 +115,7 @@ impl Participation {
         })
     }
 
-    /// Writes all but the type.
+    /// Writes the option without its type.
     pub(super) fn write(&self, family: Family, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         writer.put(self.flags.0.to_be_bytes())?;
         for address in [self.initiator, self.seen, self.last_forward, self.first_reverse] {

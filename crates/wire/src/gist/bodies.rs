@@ -1,25 +1,25 @@
-//! How the body of each message is read, object by object.
+//! Parsing of message bodies, object by object.
 
 use super::emit::is_loose_upstream;
 use super::error::{ErrorKind, ParseError};
-use super::grammar::Known;
+use super::error_data::ErrorData;
+use super::grammar::KnownObjects;
 use super::header::{Flags, at};
 use super::iana::{MessageType, ObjectType};
 use super::message::{Confirm, Data, Error, Hello, Query, ResponderPart, Response, Returned};
 use super::mri::Mri;
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
-use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::SessionId;
 
-impl<'a> Known<'a> {
+impl<'a> KnownObjects<'a> {
     #[inline]
     fn mri(&self) -> Result<Mri, ParseError> {
         Mri::parse(self.need(ObjectType::MessageRoutingInformation)?)
     }
 
-    /// That of a message that finds its way by it alone.
+    /// Reads the MRI of a Q-mode message, which is routed by the MRI alone.
     #[inline]
     fn q_mode_mri(&self) -> Result<Mri, ParseError> {
         let mri = self.mri()?;
@@ -62,7 +62,7 @@ impl<'a> Known<'a> {
         self.get(ObjectType::StackConfigurationData).map(StackConfiguration::parse).transpose()
     }
 
-    /// Proposal and configuration, which go together.
+    /// Reads Stack-Proposal and Stack-Configuration-Data; either both are present or neither.
     #[inline]
     fn stack(&self) -> Result<Option<Stack<'a>>, ParseError> {
         if self.has(ObjectType::StackProposal) { self.read_stack() } else { Ok(None) }
@@ -86,7 +86,7 @@ impl<'a> Known<'a> {
         Err(self.need(ObjectType::StackConfigurationData)?.error(kind))
     }
 
-    /// A value that is taken as it is.
+    /// Returns the value of an object without inner structure.
     #[inline]
     fn octets(&self, object_type: ObjectType) -> Option<&'a [u8]> {
         self.get(object_type).map(|reader| reader.rest())
@@ -100,7 +100,7 @@ impl<'a> Known<'a> {
 
 impl<'a> Query<'a> {
     #[inline]
-    pub(super) fn parse(known: &Known<'a>) -> Result<Query<'a>, ParseError> {
+    pub(super) fn parse(known: &KnownObjects<'a>) -> Result<Query<'a>, ParseError> {
         known.check_groups(MessageType::Query)?;
         Ok(Query {
             nat_traversal: known.nat_traversal()?,
@@ -116,7 +116,10 @@ impl<'a> Query<'a> {
 
 impl<'a> Response<'a> {
     #[inline]
-    pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Response<'a>, ParseError> {
+    pub(super) fn parse(
+        known: &KnownObjects<'a>,
+        flags: Flags,
+    ) -> Result<Response<'a>, ParseError> {
         known.check_groups(MessageType::Response)?;
         let cookie = known.octets(ObjectType::ResponderCookie);
         if cookie.is_some() && !flags.reply_requested {
@@ -144,7 +147,7 @@ impl<'a> Response<'a> {
 
 impl<'a> Confirm<'a> {
     #[inline]
-    pub(super) fn parse(known: &Known<'a>) -> Result<Confirm<'a>, ParseError> {
+    pub(super) fn parse(known: &KnownObjects<'a>) -> Result<Confirm<'a>, ParseError> {
         known.check_groups(MessageType::Confirm)?;
         Ok(Confirm {
             mri: known.mri()?,
@@ -165,7 +168,7 @@ impl<'a> Confirm<'a> {
 
 impl<'a> Data<'a> {
     #[inline]
-    pub(super) fn parse(known: &Known<'a>, flags: Flags) -> Result<Data<'a>, ParseError> {
+    pub(super) fn parse(known: &KnownObjects<'a>, flags: Flags) -> Result<Data<'a>, ParseError> {
         Ok(Data {
             nat_traversal: known.nat_traversal()?,
             mri: if flags.context_free { known.q_mode_mri()? } else { known.mri()? },
@@ -180,17 +183,17 @@ impl<'a> Data<'a> {
 }
 
 impl<'a> Error<'a> {
-    pub(super) fn parse(known: &Known<'a>) -> Result<Error<'a>, ParseError> {
+    pub(super) fn parse(known: &KnownObjects<'a>) -> Result<Error<'a>, ParseError> {
         Ok(Error {
             nat_traversal: known.nat_traversal()?,
             nli: known.optional_nli()?,
-            error: ErrorObject::parse(known.need(ObjectType::Error)?)?,
+            error: ErrorData::parse(known.need(ObjectType::Error)?)?,
         })
     }
 }
 
 impl Hello {
-    pub(super) fn parse(known: &Known<'_>, flags: Flags) -> Result<Hello, ParseError> {
+    pub(super) fn parse(known: &KnownObjects<'_>, flags: Flags) -> Result<Hello, ParseError> {
         let mut reader = known.need(ObjectType::HelloId)?;
         let id_at = reader.offset();
         let id = u32::from_be_bytes(reader.take()?);

@@ -1,10 +1,10 @@
-//! Data that are longer than one object can be.
+//! Continuation of NSLP-Data that are longer than one object.
 //!
-//! The length of an object has twelve bits, and NSLP-Data 16 380 octets at most; a message has room for sixteen times as
-//! much. What goes on behind NSLP-Data stands in further objects of a type for private use, right behind it and behind each
-//! other, in Data over an association alone. They are marked AB=00: a node that does not know them refuses the message in
-//! the protocol's words (Object Type Error, Unrecognised Object), and nothing is taken for a whole that is not. All but the
-//! last one are full.
+//! The length field of an object has twelve bits, so that NSLP-Data have 16 380 octets at most, while a message has
+//! room for sixteen times as much. The rest of longer data follows NSLP-Data directly in further objects of a type for
+//! private use. Only Data messages over an association have such objects. They are marked AB=00: a node that does not
+//! know them refuses the message with the protocol's own error (Object Type Error, Unrecognised Object), so that nobody
+//! takes a part for the whole. All of them except the last have the maximum length.
 
 use core::fmt;
 
@@ -13,24 +13,24 @@ use crate::nsis::object::{emit_object, object_len};
 use crate::nsis::{MAXIMUM_VALUE, Treatment, WORD, objects};
 use crate::writer::{EmitError, Writer};
 
-/// What goes on behind NSLP-Data.
+/// The part of the data that follows NSLP-Data.
 #[derive(Clone, Copy)]
 pub struct Continuation<'a>(Octets<'a>);
 
 #[derive(Clone, Copy)]
 enum Octets<'a> {
-    /// The objects, as they came.
+    /// Objects as received.
     Wire(&'a [u8]),
-    /// To be written.
+    /// Data to be emitted.
     Data(&'a [u8]),
 }
 
 impl<'a> Continuation<'a> {
-    /// Nothing.
+    /// An empty continuation.
     pub const NONE: Continuation<'static> = Continuation(Octets::Data(&[]));
 
-    /// Parts data, whole words, into what NSLP-Data has room for and the rest.
-    pub fn part(data: &'a [u8]) -> (&'a [u8], Continuation<'a>) {
+    /// Splits data, which are whole words, into the part that fits NSLP-Data and the rest.
+    pub fn split(data: &'a [u8]) -> (&'a [u8], Continuation<'a>) {
         let (first, rest) = data.split_at(data.len().min(MAXIMUM_VALUE));
         (first, Continuation(Octets::Data(rest)))
     }
@@ -39,7 +39,7 @@ impl<'a> Continuation<'a> {
         Continuation(Octets::Wire(objects))
     }
 
-    /// The data, piece by piece.
+    /// Iterates over the data in pieces, one for each object.
     pub fn pieces(self) -> impl Iterator<Item = &'a [u8]> + Clone {
         let (wire, data): (&'a [u8], &'a [u8]) = match self.0 {
             Octets::Wire(wire) => (wire, &[]),
@@ -49,7 +49,7 @@ impl<'a> Continuation<'a> {
         came.chain(data.chunks(MAXIMUM_VALUE))
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no continuation.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self.0 {
@@ -57,7 +57,7 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// Octets of the objects.
+    /// Length of the objects, octets.
     pub(super) fn buffer_len(self) -> usize {
         self.pieces().map(|piece| object_len(piece.len())).sum()
     }

@@ -1,30 +1,30 @@
-//! How messages are written: canonically, and only such as [`Message::parse`] takes.
+//! Emission of messages: canonical, and only those that [`Message::parse`] accepts.
 
 use super::continuation::Continuation;
+use super::error_data::ErrorData;
 use super::header::{Flags, HEADER, Header};
 use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::message::{Body, Extension, Extensions, Message};
 use super::mri::{Direction, Mri};
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
-use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::object::{emit_object, object_len, put_header};
 use crate::nsis::{SessionId, Treatment, WORD};
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {
-    /// Octets that [`emit`](Message::emit) writes.
+    /// Length of the emitted message, octets; see [`emit`](Message::emit).
     pub fn buffer_len(&self) -> usize {
         let extensions = self.extensions.iter().map(|extension| object_len(extension.value.len()));
         HEADER + self.body.len() + extensions.sum::<usize>()
     }
 
-    /// Writes the message to the start of `buffer` and gives its length.
+    /// Writes the message to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short; an object is longer than 16 380 octets, or the message than 262 148; parts contradict
-    /// each other, or are such as [`parse`](Message::parse) refuses.
+    /// The buffer is too short; an object is longer than 16 380 octets, or the message longer than 262 148; parts
+    /// contradict each other, or [`parse`](Message::parse) would refuse them.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         writer.put([0; HEADER])?; // until the length is known
@@ -57,7 +57,7 @@ impl Message<'_> {
 }
 
 impl Body<'_> {
-    /// What kind of message it is.
+    /// Returns the type of the message.
     pub const fn message_type(&self) -> MessageType {
         match self {
             Body::Query(_) => MessageType::Query,
@@ -69,7 +69,7 @@ impl Body<'_> {
         }
     }
 
-    /// The flags that follow from it.
+    /// Returns the flags that the body implies.
     fn flags(&self) -> Flags {
         let none = Flags::default();
         match self {
@@ -85,20 +85,20 @@ impl Body<'_> {
         }
     }
 
-    /// Octets of its objects.
+    /// Length of all objects, octets.
     fn len(&self) -> usize {
         let mut length = Length(0);
-        // Nothing of what adds lengths up can fail.
-        let _ = self.show(&mut length);
+        // Adding lengths cannot fail.
+        let _ = self.visit_objects(&mut length);
         length.0
     }
 
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         self.check()?;
-        self.show(writer)
+        self.visit_objects(writer)
     }
 
-    /// Whether anybody could read it.
+    /// Checks that receivers could parse the message.
     fn check(&self) -> Result<(), EmitError> {
         let stack_is_sound =
             |stack: Option<Stack<'_>>| stack.is_none_or(|stack| stack.is_consistent());
@@ -125,163 +125,163 @@ impl Body<'_> {
         if sound { Ok(()) } else { Err(EmitError::Contradiction) }
     }
 
-    /// Shows its objects in the order of the grammar.
+    /// Visits the objects in the order of the grammar.
     #[inline]
-    fn show(&self, to: &mut impl Visitor) -> Result<(), EmitError> {
+    fn visit_objects(&self, to: &mut impl ObjectVisitor) -> Result<(), EmitError> {
         match self {
             Body::Query(body) => {
-                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
-                to.visit(Part::Mri(&body.mri))?;
-                to.visit(Part::Session(&body.session))?;
-                to.visit(Part::Nli(&body.nli))?;
-                to.visit(Part::Words(ObjectType::QueryCookie, body.query_cookie))?;
+                to.visit_some(body.nat_traversal.as_ref().map(OutgoingObject::NatTraversal))?;
+                to.visit(OutgoingObject::Mri(&body.mri))?;
+                to.visit(OutgoingObject::Session(&body.session))?;
+                to.visit(OutgoingObject::Nli(&body.nli))?;
+                to.visit(OutgoingObject::Words(ObjectType::QueryCookie, body.query_cookie))?;
                 to.visit_stack(body.stack.as_ref())?;
-                to.visit_some(body.nslp_data.map(Part::data))
+                to.visit_some(body.nslp_data.map(OutgoingObject::data))
             }
             Body::Response(body) => {
-                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
-                to.visit(Part::Mri(&body.mri))?;
-                to.visit(Part::Session(&body.session))?;
-                to.visit(Part::Nli(&body.nli))?;
-                to.visit(Part::Words(ObjectType::QueryCookie, body.query_cookie))?;
+                to.visit_some(body.nat_traversal.as_ref().map(OutgoingObject::NatTraversal))?;
+                to.visit(OutgoingObject::Mri(&body.mri))?;
+                to.visit(OutgoingObject::Session(&body.session))?;
+                to.visit(OutgoingObject::Nli(&body.nli))?;
+                to.visit(OutgoingObject::Words(ObjectType::QueryCookie, body.query_cookie))?;
                 if let Some(part) = &body.responder {
-                    to.visit(Part::Words(ObjectType::ResponderCookie, part.cookie))?;
+                    to.visit(OutgoingObject::Words(ObjectType::ResponderCookie, part.cookie))?;
                     to.visit_stack(part.stack.as_ref())?;
                 }
-                to.visit_some(body.nslp_data.map(Part::data))
+                to.visit_some(body.nslp_data.map(OutgoingObject::data))
             }
             Body::Confirm(body) => {
-                to.visit(Part::Mri(&body.mri))?;
-                to.visit(Part::Session(&body.session))?;
-                to.visit(Part::Nli(&body.nli))?;
+                to.visit(OutgoingObject::Mri(&body.mri))?;
+                to.visit(OutgoingObject::Session(&body.session))?;
+                to.visit(OutgoingObject::Nli(&body.nli))?;
                 if let Some(part) = &body.returned {
-                    to.visit(Part::Words(ObjectType::ResponderCookie, part.cookie))?;
-                    to.visit_some(part.proposal.as_ref().map(Part::Proposal))?;
-                    to.visit_some(part.configuration.as_ref().map(Part::Configuration))?;
+                    to.visit(OutgoingObject::Words(ObjectType::ResponderCookie, part.cookie))?;
+                    to.visit_some(part.proposal.as_ref().map(OutgoingObject::Proposal))?;
+                    to.visit_some(part.configuration.as_ref().map(OutgoingObject::Configuration))?;
                 }
-                to.visit_some(body.nslp_data.map(Part::data))
+                to.visit_some(body.nslp_data.map(OutgoingObject::data))
             }
             Body::Data(body) => {
-                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
-                to.visit(Part::Mri(&body.mri))?;
-                to.visit(Part::Session(&body.session))?;
-                to.visit_some(body.nli.as_ref().map(Part::Nli))?;
-                to.visit(Part::data(body.nslp_data))?;
+                to.visit_some(body.nat_traversal.as_ref().map(OutgoingObject::NatTraversal))?;
+                to.visit(OutgoingObject::Mri(&body.mri))?;
+                to.visit(OutgoingObject::Session(&body.session))?;
+                to.visit_some(body.nli.as_ref().map(OutgoingObject::Nli))?;
+                to.visit(OutgoingObject::data(body.nslp_data))?;
                 if body.continuation.is_empty() {
                     return Ok(());
                 }
-                to.visit(Part::Continuation(body.continuation))
+                to.visit(OutgoingObject::Continuation(body.continuation))
             }
             Body::Error(body) => {
-                to.visit_some(body.nat_traversal.as_ref().map(Part::NatTraversal))?;
-                to.visit_some(body.nli.as_ref().map(Part::Nli))?;
-                to.visit(Part::Error(&body.error))
+                to.visit_some(body.nat_traversal.as_ref().map(OutgoingObject::NatTraversal))?;
+                to.visit_some(body.nli.as_ref().map(OutgoingObject::Nli))?;
+                to.visit(OutgoingObject::Error(&body.error))
             }
-            Body::Hello(body) => to.visit(Part::Hello(body.id)),
+            Body::Hello(body) => to.visit(OutgoingObject::Hello(body.id)),
         }
     }
 }
 
-/// What the objects of a message are shown to, one after the other.
-trait Visitor {
-    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError>;
+/// Visitor of the objects of a message, in their order.
+trait ObjectVisitor {
+    fn visit(&mut self, part: OutgoingObject<'_>) -> Result<(), EmitError>;
 
-    /// An object that need not be there.
+    /// Visits an optional object.
     #[inline(always)] // as `visit`
-    fn visit_some(&mut self, part: Option<Part<'_>>) -> Result<(), EmitError> {
+    fn visit_some(&mut self, part: Option<OutgoingObject<'_>>) -> Result<(), EmitError> {
         match part {
             Some(part) => self.visit(part),
             None => Ok(()),
         }
     }
 
-    /// Proposal and configuration, which go together.
+    /// Visits Stack-Proposal and Stack-Configuration-Data, which belong together.
     #[inline(always)] // as `visit`
     fn visit_stack(&mut self, stack: Option<&Stack<'_>>) -> Result<(), EmitError> {
         let Some(Stack { proposal, configuration }) = stack else { return Ok(()) };
-        self.visit(Part::Proposal(proposal))?;
-        self.visit(Part::Configuration(configuration))
+        self.visit(OutgoingObject::Proposal(proposal))?;
+        self.visit(OutgoingObject::Configuration(configuration))
     }
 }
 
-/// Adds up how long objects are, octets, headers included.
+/// Visitor that adds up the lengths of objects, headers included; octets.
 struct Length(usize);
 
-impl Visitor for Length {
+impl ObjectVisitor for Length {
     #[inline]
-    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError> {
+    fn visit(&mut self, part: OutgoingObject<'_>) -> Result<(), EmitError> {
         self.0 += part.len();
         Ok(())
     }
 }
 
-/// Writes them.
-impl Visitor for Writer<'_> {
+/// Visitor that writes the objects.
+impl ObjectVisitor for Writer<'_> {
     #[inline(always)] // each call is about one kind of object, and needs no more than its code
-    fn visit(&mut self, part: Part<'_>) -> Result<(), EmitError> {
+    fn visit(&mut self, part: OutgoingObject<'_>) -> Result<(), EmitError> {
         part.emit(self)
     }
 }
 
-/// An object to be written.
+/// An object to be emitted.
 #[derive(Clone, Copy)]
-enum Part<'p> {
+enum OutgoingObject<'p> {
     NatTraversal(&'p NatTraversal<'p>),
     Mri(&'p Mri),
     Session(&'p SessionId),
     Nli(&'p NetworkLayerInformation<'p>),
     Proposal(&'p Profiles<'p>),
     Configuration(&'p StackConfiguration<'p>),
-    Error(&'p ErrorObject<'p>),
+    Error(&'p ErrorData<'p>),
     Hello(u32),
-    /// Any number of objects.
+    /// Any number of continuation objects.
     Continuation(Continuation<'p>),
-    /// One without inner form: cookies and data.
+    /// An object without inner structure: cookies and data.
     Words(ObjectType, &'p [u8]),
 }
 
-impl<'p> Part<'p> {
-    /// NSLP-Data.
-    fn data(data: &'p [u8]) -> Part<'p> {
-        Part::Words(ObjectType::NslpData, data)
+impl<'p> OutgoingObject<'p> {
+    /// Creates an NSLP-Data object.
+    fn data(data: &'p [u8]) -> OutgoingObject<'p> {
+        OutgoingObject::Words(ObjectType::NslpData, data)
     }
 
-    /// Octets of it, header included.
+    /// Length of the object, header included; octets.
     #[inline]
     fn len(&self) -> usize {
         match self {
-            Part::Continuation(part) => part.buffer_len(),
+            OutgoingObject::Continuation(part) => part.buffer_len(),
             _ => object_len(self.value_len()),
         }
     }
 
     fn object_type(&self) -> ObjectType {
         match self {
-            Part::NatTraversal(_) => ObjectType::NatTraversal,
-            Part::Mri(_) => ObjectType::MessageRoutingInformation,
-            Part::Session(_) => ObjectType::SessionId,
-            Part::Nli(_) => ObjectType::NetworkLayerInformation,
-            Part::Proposal(_) => ObjectType::StackProposal,
-            Part::Configuration(_) => ObjectType::StackConfigurationData,
-            Part::Error(_) => ObjectType::Error,
-            Part::Hello(_) => ObjectType::HelloId,
-            Part::Continuation(_) => ObjectType::from_code(NSLP_DATA_CONTINUATION),
-            Part::Words(object_type, _) => *object_type,
+            OutgoingObject::NatTraversal(_) => ObjectType::NatTraversal,
+            OutgoingObject::Mri(_) => ObjectType::MessageRoutingInformation,
+            OutgoingObject::Session(_) => ObjectType::SessionId,
+            OutgoingObject::Nli(_) => ObjectType::NetworkLayerInformation,
+            OutgoingObject::Proposal(_) => ObjectType::StackProposal,
+            OutgoingObject::Configuration(_) => ObjectType::StackConfigurationData,
+            OutgoingObject::Error(_) => ObjectType::Error,
+            OutgoingObject::Hello(_) => ObjectType::HelloId,
+            OutgoingObject::Continuation(_) => ObjectType::from_code(NSLP_DATA_CONTINUATION),
+            OutgoingObject::Words(object_type, _) => *object_type,
         }
     }
 
     fn value_len(&self) -> usize {
         match self {
-            Part::NatTraversal(part) => part.value_len(),
-            Part::Mri(part) => part.value_len(),
-            Part::Session(_) => SessionId::LEN,
-            Part::Nli(part) => part.value_len(),
-            Part::Proposal(part) => part.value_len(),
-            Part::Configuration(part) => part.value_len(),
-            Part::Error(part) => part.value_len(),
-            Part::Hello(_) => WORD,
-            Part::Continuation(part) => part.buffer_len(),
-            Part::Words(_, value) => value.len(),
+            OutgoingObject::NatTraversal(part) => part.value_len(),
+            OutgoingObject::Mri(part) => part.value_len(),
+            OutgoingObject::Session(_) => SessionId::LEN,
+            OutgoingObject::Nli(part) => part.value_len(),
+            OutgoingObject::Proposal(part) => part.value_len(),
+            OutgoingObject::Configuration(part) => part.value_len(),
+            OutgoingObject::Error(part) => part.value_len(),
+            OutgoingObject::Hello(_) => WORD,
+            OutgoingObject::Continuation(part) => part.buffer_len(),
+            OutgoingObject::Words(_, value) => value.len(),
         }
     }
 
@@ -289,30 +289,36 @@ impl<'p> Part<'p> {
     fn emit(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         let object_type = self.object_type().code();
         match self {
-            // The length of those that nearly every message has is known beforehand.
-            Part::Mri(part) => {
+            // Objects that nearly every message has have a length known in advance.
+            OutgoingObject::Mri(part) => {
                 put_header(writer, Treatment::Mandatory, object_type, part.value_len())?;
                 part.emit(writer)
             }
-            Part::Session(part) => {
+            OutgoingObject::Session(part) => {
                 put_header(writer, Treatment::Mandatory, object_type, SessionId::LEN)?;
                 writer.put(part.0)
             }
-            Part::Nli(part) => {
+            OutgoingObject::Nli(part) => {
                 put_header(writer, Treatment::Mandatory, object_type, part.value_len())?;
                 part.emit(writer)
             }
-            Part::Words(_, value) => put_words(writer, Treatment::Mandatory, object_type, value),
-            Part::Continuation(part) => part.emit(writer),
-            Part::NatTraversal(part) => self.emit_rare(writer, |writer| part.emit(writer)),
-            Part::Proposal(part) => self.emit_rare(writer, |writer| part.emit(writer)),
-            Part::Configuration(part) => self.emit_rare(writer, |writer| part.emit(writer)),
-            Part::Error(part) => self.emit_rare(writer, |writer| part.emit(writer)),
-            Part::Hello(id) => self.emit_rare(writer, |writer| writer.put_numbers([*id])),
+            OutgoingObject::Words(_, value) => {
+                put_words(writer, Treatment::Mandatory, object_type, value)
+            }
+            OutgoingObject::Continuation(part) => part.emit(writer),
+            OutgoingObject::NatTraversal(part) => {
+                self.emit_rare(writer, |writer| part.emit(writer))
+            }
+            OutgoingObject::Proposal(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            OutgoingObject::Configuration(part) => {
+                self.emit_rare(writer, |writer| part.emit(writer))
+            }
+            OutgoingObject::Error(part) => self.emit_rare(writer, |writer| part.emit(writer)),
+            OutgoingObject::Hello(id) => self.emit_rare(writer, |writer| writer.put_numbers([*id])),
         }
     }
 
-    /// One that few messages have.
+    /// Writes an object that few messages have.
     #[inline(never)]
     fn emit_rare(
         &self,
@@ -323,7 +329,7 @@ impl<'p> Part<'p> {
     }
 }
 
-/// An object whose value is taken as it is: whole words, since nothing inside says where it ends.
+/// Writes an object without inner structure. Its value is whole words, because nothing in it marks its end.
 #[inline(always)] // see `Visitor`
 pub(super) fn put_words(
     writer: &mut Writer<'_>,
@@ -335,7 +341,7 @@ pub(super) fn put_words(
     writer.put_slice(value)
 }
 
-/// An MRI that no Q-mode message may have (RFC 5971 A.3.1.2).
+/// Whether an MRI is invalid in Q-mode messages: upstream with the loose-end method (RFC 5971 A.3.1.2).
 pub(super) fn is_loose_upstream(mri: &Mri) -> bool {
     matches!(mri, Mri::LooseEnd(_)) && mri.direction() == Direction::Upstream
 }

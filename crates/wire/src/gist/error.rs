@@ -1,64 +1,64 @@
-//! Why octets are not a GIST message, where, and what the sender is told of it.
+//! Parse errors of GIST messages: kind, position, and the Error message that answers them.
 
 use core::fmt;
 
+use super::error_data::{ErrorData, Info, Infos};
 use super::grammar::Mode;
 use super::header::{HEADER, Header};
 use super::iana::{ErrorCode, MessageType, ObjectType, subcode};
 use super::mri::Mri;
 use super::nli::NetworkLayerInformation;
 use super::reader::Reader;
-use super::report::{ErrorObject, Info, Infos};
 use crate::nsis::{Object, SessionId, WORD, objects};
 
-/// What is wrong with a message.
+/// Faults of a GIST message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It ends before the common header does.
+    /// The octets end within the common header.
     Truncated,
-    /// Another version than 1.
+    /// The version is not 1.
     Version,
-    /// A message type that nobody knows.
+    /// The message type is unknown.
     Type,
-    /// The R-flag does not go with the message.
+    /// The R-flag is invalid for this message.
     ReplyFlag,
-    /// The message length is not that of the objects.
+    /// The message length differs from the length of the objects.
     MessageLength {
-        /// The words that they add up to.
+        /// Length of the objects, words.
         calculated: u16,
     },
-    /// The E-flag on something else than Data.
+    /// The E-flag is set in a message other than Data.
     ExplicitFlag,
-    /// The C-flag on something else than Query and Q-mode Data, or not on a Query.
+    /// The C-flag is set in a message other than Query and Q-mode Data, or is clear in a Query.
     ContextFlag,
-    /// A Query in C-mode or an MA-Hello in D-mode.
+    /// A Query came in C-mode, or an MA-Hello in D-mode.
     Encapsulation,
-    /// An object for the second time.
+    /// An object occurs twice.
     Duplicate,
-    /// An object that is not known here and may not be ignored.
+    /// An object is unknown and must not be ignored.
     Unrecognised,
-    /// An object that must be there is not.
+    /// A required object is missing.
     Missing,
-    /// An object that this message does not have.
+    /// An object is not allowed in this message.
     InvalidObject,
-    /// An object behind another one that it belongs in front of.
+    /// An object follows one that it must precede.
     Order,
-    /// The extensibility flags AB=11.
+    /// The extensibility flags are AB=11.
     ExtensibilityFlags,
-    /// An object's length is not that of what is in it.
+    /// The length of an object does not fit its contents.
     Length,
-    /// A value that is not known here or may not be.
+    /// A value is unknown or not allowed.
     NotSupported,
-    /// Flags and fields that do not go together.
+    /// Flags and fields contradict each other.
     Combination,
-    /// A profile without protocols.
+    /// A profile has no protocols.
     EmptyList,
-    /// Stack-Proposal and Stack-Configuration-Data do not go together.
+    /// Stack-Proposal and Stack-Configuration-Data contradict each other.
     StackMismatch,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "gist_truncated",
@@ -83,7 +83,7 @@ impl ErrorKind {
         }
     }
 
-    /// The code and subcode that RFC 5971 A.4.4 has for it; none for what nobody can answer.
+    /// Returns code and subcode (RFC 5971 A.4.4); `None` for faults that cannot be answered.
     pub const fn code(self) -> Option<(ErrorCode, u8)> {
         use ErrorCode::{CommonHeaderParse, IncorrectEncapsulation, ObjectType, ObjectValue};
         use subcode::{header, object_type, object_value};
@@ -140,12 +140,12 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The object that an error is in.
+/// The object with a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Its type.
+    /// Object type.
     pub object_type: u16,
-    /// Where its header begins, octets from the common header; for one that is missing, the end of the message.
+    /// Offset of the object's header, octets from the common header; the end of the message for a missing object.
     pub offset: usize,
 }
 
@@ -155,14 +155,14 @@ impl Origin {
     }
 }
 
-/// Octets are not a well-formed message.
+/// A malformed message: the fault and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where the field begins, octets from the common header.
+    /// Offset of the field at fault, octets from the common header.
     pub offset: usize,
-    /// The object it is in; none for the common header.
+    /// The object with the fault; `None` for the common header.
     pub object: Option<Origin>,
 }
 
@@ -175,17 +175,18 @@ impl ParseError {
         ParseError { kind, offset, object: Some(origin) }
     }
 
-    /// What an Error message says of `octets`, which this is the error of (RFC 5971 A.4): class, code and subcode, what
-    /// the catalogue wants to be said besides, and session and MRI where they can be read and may be shown.
+    /// Returns the contents of the Error message that answers `octets`, in which this error was found (RFC 5971 A.4):
+    /// class, code and subcode, the additional information that the error catalogue demands, and session and MRI if
+    /// they can be read and may be returned.
     ///
-    /// `None` for what must not be answered: Error messages, and what has no common header.
-    pub fn answer<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorObject<'a>> {
+    /// `None` for messages that must not be answered: Error messages, and octets without a common header.
+    pub fn error_data<'a>(&self, octets: &'a [u8], mode: Mode) -> Option<ErrorData<'a>> {
         let (code, subcode) = self.kind.code()?;
-        let answer = ErrorObject::about(octets, mode, code, subcode)?;
-        Some(ErrorObject { infos: Infos::Few(self.infos(octets)), ..answer })
+        let answer = ErrorData::error_data_about(octets, mode, code, subcode)?;
+        Some(ErrorData { infos: Infos::Few(self.infos(octets)), ..answer })
     }
 
-    /// The fields that the catalogue wants for the error.
+    /// Returns the additional information that the error catalogue demands.
     fn infos<'a>(&self, octets: &'a [u8]) -> [Option<Info<'a>>; 2] {
         if let ErrorKind::MessageLength { calculated } = self.kind {
             return [Some(Info::MessageLength(calculated)), None];
@@ -227,18 +228,19 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-impl<'a> ErrorObject<'a> {
-    /// What an Error message says of `octets`, a message that came in `mode`: the class that the catalogue gives `code`, the
-    /// common header, and session and MRI where they can be read and may be shown. The fields of information that the
-    /// catalogue wants (RFC 5971 A.4.4) are left to the caller.
+impl<'a> ErrorData<'a> {
+    /// Returns the contents of the Error message about `octets`, a message received in `mode`: the class that the error
+    /// catalogue gives `code`, the common header, and session and MRI if they can be read and may be returned. The
+    /// caller adds the additional information that the catalogue demands (RFC 5971 A.4.4).
     ///
-    /// `None` for what must not be answered: Error messages (RFC 5971 section 5.6), and what has no common header.
-    pub fn about(
+    /// `None` for messages that must not be answered: Error messages (RFC 5971 section 5.6), and octets without a
+    /// common header.
+    pub fn error_data_about(
         octets: &'a [u8],
         mode: Mode,
         code: ErrorCode,
         subcode: u8,
-    ) -> Option<ErrorObject<'a>> {
+    ) -> Option<ErrorData<'a>> {
         let original = *octets.first_chunk::<HEADER>()?;
         let header = Header::parse(octets).ok();
         if header.is_some_and(|header| header.message_type == MessageType::Error) {
@@ -248,7 +250,7 @@ impl<'a> ErrorObject<'a> {
             ErrorCode::CommonHeaderParse => (None, None), // A.4.4.1 forbids them
             _ => identify(octets),
         };
-        Some(ErrorObject {
+        Some(ErrorData {
             class: code.class(),
             code,
             subcode,
@@ -263,7 +265,7 @@ impl<'a> ErrorObject<'a> {
     }
 }
 
-/// The objects of a message as far as they can be walked.
+/// Iterates over the objects of a message up to the first that is framed wrongly.
 fn walk(octets: &[u8]) -> impl Iterator<Item = Object<'_>> {
     objects(octets.get(HEADER..).unwrap_or_default(), HEADER).map_while(Result::ok)
 }
@@ -272,19 +274,19 @@ fn find(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
     walk(octets).find(|object| object.object_type() == object_type.code())
 }
 
-/// The first object of a type in a message, which need not be well formed: to be shown in an answer to it.
+/// Returns the first object of a type. The message need not be well formed: the object may be shown in an error.
 pub fn find_object(octets: &[u8], object_type: ObjectType) -> Option<Object<'_>> {
     find(octets, object_type)
 }
 
-/// Who sent a message, which need not be well formed: where an Error goes (RFC 5971 section 5.6). `None` where it does not
-/// say so, or cannot be read.
+/// Returns the sender of a message, to which an Error is sent (RFC 5971 section 5.6). The message need not be well
+/// formed. `None` if it has no readable Network-Layer-Information.
 pub fn find_sender(octets: &[u8]) -> Option<NetworkLayerInformation<'_>> {
     let object = find(octets, ObjectType::NetworkLayerInformation)?;
     NetworkLayerInformation::parse(Reader::of(&object)).ok()
 }
 
-/// The session and the MRI of a message, each where it can be decoded.
+/// Returns session and MRI of a message, each if it can be decoded.
 fn identify(octets: &[u8]) -> (Option<SessionId>, Option<Mri>) {
     let session =
         find(octets, ObjectType::SessionId).and_then(|object| Reader::of(&object).session().ok());
@@ -293,7 +295,7 @@ fn identify(octets: &[u8]) -> (Option<SessionId>, Option<Mri>) {
     (session, mri)
 }
 
-/// Octets as words, as far as sixteen bits can say it.
+/// Converts octets to words, limited to sixteen bits.
 pub(super) fn words(octets: usize) -> u16 {
     u16::try_from(octets.div_ceil(WORD)).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! A message that is only passed on: with all that is in it, known here or not, except what its sender wants dropped.
+//! Forwarding of a message: all objects are kept, known or not, except those that the sender marked to be dropped.
 
 use super::emit::put_words;
 use super::grammar::Mode;
@@ -8,13 +8,13 @@ use super::message::Message;
 use crate::nsis::{Treatment, WORD, objects};
 use crate::writer::{EmitError, Writer};
 
-/// Why a message is not passed on.
+/// Reasons why a message is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForwardError {
-    /// It is not well formed.
+    /// The message is malformed.
     #[error(transparent)]
     Parse(#[from] super::ParseError),
-    /// Its hop count does not allow for another node: Hop Limit Exceeded (RFC 5971 A.4.4.2).
+    /// The hop count permits no further node: Hop Limit Exceeded (RFC 5971 A.4.4.2).
     #[error("GIST, octet 1: the hop count is used up")]
     HopLimit,
     /// The buffer is too short.
@@ -22,24 +22,29 @@ pub enum ForwardError {
     Emit(#[from] EmitError),
 }
 
-/// Writes a message of D-mode that is for somebody else to the start of `buffer`, as the next node shall see it, and gives
-/// its length, which is at most that of `octets` and of the magic number in front of it.
+/// Writes a D-mode message that is for another node to the start of `buffer`, in the form in which it is forwarded, and
+/// returns its length, which is at most that of `octets` and of the magic number in front.
 ///
-/// Every object keeps its octets, reserved bits included; those unknown here that are marked to be ignored are left out
-/// (RFC 5971 A.2.1), and the hop count is one less.
+/// Every object keeps its octets, reserved bits included. Unknown objects that are marked to be ignored are left out
+/// (RFC 5971 A.2.1), and the hop count decreases by one.
 ///
 /// # Errors
-/// The message is not well formed; its hop count is below 2; the buffer is too short.
+/// The message is malformed, its hop count is below 2, or the buffer is too short.
 pub fn forward(octets: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
     write(octets, None, buffer)
 }
 
-/// Likewise, with other NSLP-Data, which are whole words: those of a Query that an application does not want to answer, but
-/// has something to say to who will (RFC 5971 section 4.3.2). It may grow by as much and four octets.
+/// Works as [`forward`] and replaces NSLP-Data by `data`, which are whole words: an application that does not answer a
+/// Query may change the data for the next node (RFC 5971 section 4.3.2). The message may grow by the length of `data`
+/// and four octets.
 ///
 /// # Errors
-/// As [`forward`]; the data are too long, or no whole words.
-pub fn forward_with(octets: &[u8], data: &[u8], buffer: &mut [u8]) -> Result<usize, ForwardError> {
+/// The errors of [`forward`]; the data are too long, or not whole words.
+pub fn forward_with_data(
+    octets: &[u8],
+    data: &[u8],
+    buffer: &mut [u8],
+) -> Result<usize, ForwardError> {
     write(octets, Some(data), buffer)
 }
 
@@ -57,7 +62,7 @@ fn write(octets: &[u8], data: Option<&[u8]>, buffer: &mut [u8]) -> Result<usize,
     for object in objects(body, HEADER).map_while(Result::ok) {
         let object_type = ObjectType::from_code(object.object_type());
         let unknown = matches!(object_type, ObjectType::Unknown(_));
-        // In a Query NSLP-Data are the last of the known objects.
+        // In a Query, NSLP-Data are the last of the known objects.
         if object_type == ObjectType::NslpData
             && let Some(data) = data.take()
         {

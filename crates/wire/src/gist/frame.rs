@@ -1,21 +1,21 @@
-//! Where messages begin and end: in a datagram behind the magic number, in a stream one after the other.
+//! Message boundaries: behind the magic number in a datagram, one message after another in a stream.
 
 use super::error::ParseError;
 use super::header::{HEADER, Header};
 use super::iana::MAGIC;
 use crate::writer::EmitError;
 
-/// Octets of the magic number.
+/// Length of the magic number, octets.
 pub const MAGIC_LEN: usize = 4;
 
-/// The message in the payload of a UDP datagram; `None` where the magic number is missing, and the datagram is to be
-/// dropped without a word, or passed on if it was on its way to somebody else (RFC 5971 sections 5.3.1 and 5.3.2.3).
+/// Returns the message in the payload of a UDP datagram. `None` if the magic number is missing: the datagram must then
+/// be dropped silently, or forwarded if it is addressed to another node (RFC 5971 sections 5.3.1 and 5.3.2.3).
 #[inline]
 pub fn datagram(payload: &[u8]) -> Option<&[u8]> {
     payload.strip_prefix(&MAGIC.to_be_bytes())
 }
 
-/// Writes the magic number; gives where the message goes.
+/// Writes the magic number; returns the rest of the buffer, for the message.
 ///
 /// # Errors
 /// The buffer is too short.
@@ -27,12 +27,12 @@ pub fn emit_magic(buffer: &mut [u8]) -> Result<&mut [u8], EmitError> {
     Ok(message)
 }
 
-/// Octets of the message that a stream goes on with; `None` where that cannot be told yet (RFC 5971 section 5.4).
+/// Length of the next message of a stream, octets; `None` if too little of it has arrived (RFC 5971 section 5.4).
 ///
-/// At most 262 148: a buffer of that size holds every message.
+/// The length is at most 262 148: a buffer of that size holds every message.
 ///
 /// # Errors
-/// Another version than 1. Where the next message begins can then not be known: the stream is of no more use.
+/// The version is not 1. The start of the next message is then unknown, so that the stream cannot be used any more.
 #[inline]
 pub fn message_len(stream: &[u8]) -> Result<Option<usize>, ParseError> {
     match Header::parse(stream) {

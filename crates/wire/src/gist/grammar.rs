@@ -1,7 +1,7 @@
-//! Which objects a message has, and in which order (RFC 5971 section 5.1), as a table.
+//! The grammar of messages: which objects each has, and their order (RFC 5971 section 5.1), as a table.
 //!
-//! All messages keep to one order of objects, [`ORDER`]; a message's type and the way it came say which of them must and
-//! which may be there. Objects that are there only beside others are looked at afterwards.
+//! All messages share one order of objects, [`ORDER`]. Message type and mode determine which objects are required and
+//! which are optional. Objects that depend on other objects are checked afterwards.
 
 use super::continuation::Continuation;
 use super::error::{ErrorKind, Origin, ParseError};
@@ -10,19 +10,19 @@ use super::iana::{MessageType, NSLP_DATA_CONTINUATION, ObjectType};
 use super::reader::Reader;
 use crate::nsis::{Object, Treatment, WORD, object, objects};
 
-/// How a message travels (RFC 5971 section 5.5). Q-mode is D-mode with the C-flag.
+/// Mode in which a message travels (RFC 5971 section 5.5). Q-mode is D-mode with the C-flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// In a datagram.
+    /// Datagram mode.
     D,
-    /// Over a messaging association.
+    /// Connection mode: over a messaging association.
     C,
 }
 
-/// Number of object types that are known.
+/// Number of known object types.
 const TYPES: usize = 11;
 
-/// The order that objects have in all messages.
+/// Order of the objects, common to all messages.
 const ORDER: [ObjectType; TYPES] = [
     ObjectType::NatTraversal,
     ObjectType::MessageRoutingInformation,
@@ -37,8 +37,8 @@ const ORDER: [ObjectType; TYPES] = [
     ObjectType::HelloId,
 ];
 
-/// For each object type those that may stand behind it. The types are numbered without gaps: one is a place in a table, and a
-/// bit in a set.
+/// For each object type, the set of types that may follow it. Types are numbered without gaps, so that a type is an
+/// index of a table and a bit of a set.
 const BEHIND: [u16; TYPES] = {
     let (mut behind, mut set, mut at) = ([0; TYPES], 0, TYPES);
     while at > 0 {
@@ -50,7 +50,7 @@ const BEHIND: [u16; TYPES] = {
     behind
 };
 
-/// What must and what may be in a message, as sets of object types.
+/// Required and allowed objects of a message, as sets of object types.
 #[derive(Clone, Copy)]
 struct Grammar {
     required: u16,
@@ -73,7 +73,7 @@ const fn set(object_types: &[ObjectType]) -> u16 {
     set
 }
 
-/// The grammars of RFC 5971 section 5.1.
+/// Returns the grammar of a message (RFC 5971 section 5.1).
 #[inline]
 fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
     use ObjectType::{
@@ -111,22 +111,22 @@ fn grammar(message_type: MessageType, mode: Mode) -> Grammar {
     }
 }
 
-/// The objects of a message that are known, each at most once and all that must be there.
-pub(super) struct Known<'a> {
+/// The known objects of a message: each occurs at most once, and all required ones are present.
+pub(super) struct KnownObjects<'a> {
     /// The message.
     octets: &'a [u8],
-    /// Where the object of each type begins and where it ends; both 0 where it is not there.
+    /// Start and end of the object of each type, octets; both 0 if it is missing.
     objects: [(u32, u32); TYPES],
-    /// The objects that go on behind NSLP-Data.
+    /// Continuation objects behind NSLP-Data.
     continuation: &'a [u8],
-    /// Whether there are objects that are to be passed on though unknown.
+    /// Whether the message has unknown objects to be forwarded.
     pub(super) extended: bool,
 }
 
-impl<'a> Known<'a> {
-    /// Those of a message that is yet to be [walked](Known::walk).
-    pub(super) fn new(octets: &'a [u8]) -> Known<'a> {
-        Known { octets, objects: [(0, 0); TYPES], continuation: &[], extended: false }
+impl<'a> KnownObjects<'a> {
+    /// Creates the objects of a message that has not been [walked](KnownObjects::walk) yet.
+    pub(super) fn new(octets: &'a [u8]) -> KnownObjects<'a> {
+        KnownObjects { octets, objects: [(0, 0); TYPES], continuation: &[], extended: false }
     }
 
     /// Checks the header and finds the objects of the whole message.
@@ -148,7 +148,7 @@ impl<'a> Known<'a> {
             if next >> code & 1 == 0 || object.treatment() == Treatment::Refresh {
                 return Err(self.misplaced(object, permitted));
             }
-            // A message has at most 262 148 octets.
+            // A message has at most 262 148 octets, so that its offsets fit.
             let start = object.offset();
             *place = (start as u32, (start + object.octets().len()) as u32);
             next &= behind;
@@ -164,7 +164,7 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
-    /// What is wrong with a known object that may not stand where it does.
+    /// Returns the error of a known object at a position that the grammar does not permit.
     #[cold]
     fn misplaced(&self, object: Object<'a>, permitted: u16) -> ParseError {
         let code = usize::from(object.object_type());
@@ -180,7 +180,7 @@ impl<'a> Known<'a> {
         ParseError::in_object(kind, object.offset(), Origin::of(&object))
     }
 
-    /// Does with an unknown object what its sender wants.
+    /// Treats an unknown object as its extensibility flags demand.
     #[cold]
     fn take_unknown(
         &mut self,
@@ -191,7 +191,7 @@ impl<'a> Known<'a> {
         let kind = match object.treatment() {
             Treatment::Refresh => ErrorKind::ExtensibilityFlags,
             _ if is_data && object.object_type() == NSLP_DATA_CONTINUATION => {
-                if self.go_on(&object) {
+                if self.take_continuation(&object) {
                     return Ok(());
                 }
                 ErrorKind::Order
@@ -206,29 +206,32 @@ impl<'a> Known<'a> {
         Err(ParseError::in_object(kind, object.offset(), Origin::of(&object)))
     }
 
-    /// Takes up an object that goes on behind NSLP-Data; `false` where it does not stand there.
-    fn go_on(&mut self, object: &Object<'a>) -> bool {
-        let Some((_, start)) = self.found(ObjectType::NslpData) else { return false };
+    /// Adds a continuation object; returns `false` if it does not directly follow NSLP-Data.
+    fn take_continuation(&mut self, object: &Object<'a>) -> bool {
+        let Some((_, start)) = self.range(ObjectType::NslpData) else { return false };
         let follows = start + self.continuation.len() == object.offset();
         let end = object.offset() + object.octets().len();
         self.continuation = self.octets.get(start..end).unwrap_or_default();
         follows
     }
 
-    /// What goes on behind NSLP-Data.
+    /// Returns the continuation of NSLP-Data.
     pub(super) fn continuation(&self) -> Continuation<'a> {
         Continuation::wire(self.continuation)
     }
 
-    /// A reader of an object, if it is there.
+    /// Returns a reader of an object, if it is present.
     #[inline]
     pub(super) fn get(&self, object_type: ObjectType) -> Option<Reader<'a>> {
-        let (start, end) = self.found(object_type)?;
+        let (start, end) = self.range(object_type)?;
         let origin = Origin { object_type: object_type.code(), offset: start };
         Some(Reader::new(self.octets.get(start + object::HEADER..end)?, origin))
     }
 
-    /// A reader of an object.
+    /// Returns a reader of an object.
+    ///
+    /// # Errors
+    /// The object is missing.
     #[inline]
     pub(super) fn need(&self, object_type: ObjectType) -> Result<Reader<'a>, ParseError> {
         self.get(object_type).ok_or_else(|| {
@@ -238,22 +241,22 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// Whether an object is there.
+    /// Whether an object is present.
     #[inline]
     pub(super) fn has(&self, object_type: ObjectType) -> bool {
-        self.found(object_type).is_some()
+        self.range(object_type).is_some()
     }
 
-    /// Where an object begins and where it ends, if it is there.
+    /// Returns start and end of an object, if it is present.
     #[inline]
-    fn found(&self, object_type: ObjectType) -> Option<(usize, usize)> {
+    fn range(&self, object_type: ObjectType) -> Option<(usize, usize)> {
         let &(start, end) = self.objects.get(usize::from(object_type.code()))?;
         (end != 0).then_some((start as usize, end as usize))
     }
 
-    /// Objects that are there only with others (RFC 5971 section 5.1): a Stack-Proposal has its configuration beside it,
-    /// except in a Confirm, the configuration always has its proposal, and in Response and Confirm both have the
-    /// Responder-Cookie in front of them.
+    /// Checks objects that depend on others (RFC 5971 section 5.1). A Stack-Proposal requires its configuration, except
+    /// in a Confirm; the configuration always requires its proposal; in Response and Confirm both require the
+    /// Responder-Cookie.
     pub(super) fn check_groups(&self, message_type: MessageType) -> Result<(), ParseError> {
         let has = |object_type| self.has(object_type);
         let (proposal, configuration) =
@@ -271,7 +274,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Type, flags and encapsulation (RFC 5971 A.1, A.4.4.1 and section 5.5).
+/// Checks type, flags and encapsulation (RFC 5971 A.1, A.4.4.1 and section 5.5).
 #[inline]
 fn check_header(header: &Header, mode: Mode) -> Result<(), ParseError> {
     use header::at;
@@ -307,8 +310,8 @@ fn check_header(header: &Header, mode: Mode) -> Result<(), ParseError> {
     }
 }
 
-/// The message has another length than its header says, or than its objects have: says what they add up to, the one that
-/// leads past the end taken to be as long as it says.
+/// Returns the error of a message whose length differs from its header or its objects, with the total length of the
+/// objects. An object that leads past the end counts with its full length.
 #[cold]
 fn length_error(octets: &[u8]) -> ParseError {
     let mut words = 0;

@@ -1,21 +1,21 @@
-//! The common header that every message begins with (RFC 5971 A.1).
+//! The common header of every message (RFC 5971 A.1).
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::{MessageType, VERSION};
 use crate::nsis::WORD;
 use crate::writer::EmitError;
 
-/// Octets of the common header.
+/// Length of the common header, octets.
 pub const HEADER: usize = 8;
 
-/// The bit of the type's octet.
+/// C-flag, in the octet of the type.
 const C: u8 = 0x80;
-/// The bits of the last octet.
+/// Flags in the last octet.
 const S: u8 = 0x80;
 const R: u8 = 0x40;
 const E: u8 = 0x20;
 
-/// Where fields stand.
+/// Offsets of the fields.
 pub(super) mod at {
     pub(in crate::gist) const VERSION: usize = 0;
     pub(in crate::gist) const HOPS: usize = 1;
@@ -27,11 +27,11 @@ pub(super) mod at {
 /// The flags of the common header (RFC 5971 section 5.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// C: whoever receives the message must be able to read it without routing state.
+    /// C: receivers must be able to process the message without routing state.
     pub context_free: bool,
     /// S: the IP source address is that of the signalling peer.
     pub source_is_peer: bool,
-    /// R: a reply is asked for.
+    /// R: the sender requests a reply.
     pub reply_requested: bool,
     /// E: the message was explicitly routed.
     pub explicitly_routed: bool,
@@ -40,23 +40,23 @@ pub struct Flags {
 /// The common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// By how many nodes that know GIST the message may still be handled, its destination included.
+    /// GIST hop count: how many more nodes may process the message, destination included.
     pub hops: u8,
-    /// 32-bit words behind the header.
+    /// Message length: 32-bit words behind the header.
     pub words: u16,
-    /// Which signalling application it is for; 0 for none.
+    /// NSLPID of the signalling application; 0 for none.
     pub nslpid: u16,
-    /// What the message is; below 128.
+    /// Message type, below 128.
     pub message_type: MessageType,
-    /// Flags.
+    /// Flags of the message.
     pub flags: Flags,
 }
 
 impl Header {
-    /// Reads the header that `octets` begin with. Neither type nor flags are judged.
+    /// Parses the header at the start of `octets`. Type and flags are not checked.
     ///
     /// # Errors
-    /// Fewer than [`HEADER`] octets; another version than 1.
+    /// Fewer than [`HEADER`] octets; a version other than 1.
     #[inline]
     pub fn parse(octets: &[u8]) -> Result<Header, ParseError> {
         let Some(&[version, hops, l0, l1, n0, n1, kind, flags]) = octets.first_chunk::<HEADER>()
@@ -80,13 +80,13 @@ impl Header {
         })
     }
 
-    /// Octets of the message, header included.
+    /// Length of the message, header included; octets.
     #[inline]
     pub fn message_len(&self) -> usize {
         HEADER + usize::from(self.words) * WORD
     }
 
-    /// The header's octets.
+    /// Returns the octets of the header.
     ///
     /// # Errors
     /// The type has more than seven bits.

@@ -1,12 +1,12 @@
 //! Numbers of GIST: <https://www.iana.org/assignments/gist-parameters>.
 
-/// What every D-mode datagram begins with (RFC 5971 section 5.3.1).
+/// Magic number at the start of every D-mode datagram (RFC 5971 section 5.3.1).
 pub const MAGIC: u32 = 0x4e04_bda5;
 
-/// The version that is spoken here.
+/// The supported version.
 pub const VERSION: u8 = 1;
 
-/// UDP port that Queries and other Q-mode messages are sent to (RFC 5971 section 9).
+/// UDP port of Queries and other Q-mode messages (RFC 5971 section 9).
 pub const PORT: u16 = 270;
 
 code_points! {
@@ -38,7 +38,7 @@ code_points! {
     }
 }
 
-/// Object type, one for private use, in which Earmark carries what NSLP-Data has no room for; see
+/// Object type, one for private use, with which Earmark continues NSLP-Data that are longer than one object; see
 /// [`Continuation`](super::Continuation).
 pub const NSLP_DATA_CONTINUATION: u16 = 2000;
 
@@ -61,7 +61,7 @@ code_points! {
 }
 
 code_points! {
-    /// How bad an error is (RFC 5971 A.4.3).
+    /// Error classes, by severity (RFC 5971 A.4.3).
     pub enum ErrorClass: u8 {
         Informational = 0 "Informational",
         Success = 1 "Success",
@@ -72,7 +72,7 @@ code_points! {
 }
 
 code_points! {
-    /// Which error (RFC 5971 A.4.4).
+    /// Error codes (RFC 5971 A.4.4).
     pub enum ErrorCode: u16 {
         CommonHeaderParse = 1 "Common Header Parse Error",
         HopLimitExceeded = 2 "Hop Limit Exceeded",
@@ -90,7 +90,7 @@ code_points! {
 }
 
 code_points! {
-    /// What else an error can say (RFC 5971 A.4.2).
+    /// Types of additional information in an error (RFC 5971 A.4.2).
     pub enum InfoType: u16 {
         MessageLength = 1 "Message Length Info",
         Mtu = 2 "MTU Info",
@@ -99,9 +99,9 @@ code_points! {
     }
 }
 
-/// Which error of a code (RFC 5971 A.4.4). Codes that are not here have subcode 0 alone.
+/// Error subcodes (RFC 5971 A.4.4). Codes that are not listed have the subcode 0 only.
 pub mod subcode {
-    /// Of [`CommonHeaderParse`](super::ErrorCode::CommonHeaderParse).
+    /// Subcodes of [`CommonHeaderParse`](super::ErrorCode::CommonHeaderParse).
     pub mod header {
         /// Unknown Version.
         pub const UNKNOWN_VERSION: u8 = 0;
@@ -109,14 +109,14 @@ pub mod subcode {
         pub const UNKNOWN_TYPE: u8 = 1;
         /// Invalid R-flag.
         pub const INVALID_R_FLAG: u8 = 2;
-        /// Incorrect Message Length; says the length that the objects add up to.
+        /// Incorrect Message Length; the additional information is the total length of the objects.
         pub const INCORRECT_MESSAGE_LENGTH: u8 = 3;
         /// Invalid E-flag.
         pub const INVALID_E_FLAG: u8 = 4;
         /// Invalid C-flag.
         pub const INVALID_C_FLAG: u8 = 5;
     }
-    /// Of [`ObjectType`](super::ErrorCode::ObjectType).
+    /// Subcodes of [`ObjectType`](super::ErrorCode::ObjectType).
     pub mod object_type {
         /// Duplicate Object.
         pub const DUPLICATE: u8 = 0;
@@ -131,7 +131,7 @@ pub mod subcode {
         /// Invalid Extensibility Flags.
         pub const INVALID_EXTENSIBILITY_FLAGS: u8 = 5;
     }
-    /// Of [`ObjectValue`](super::ErrorCode::ObjectValue).
+    /// Subcodes of [`ObjectValue`](super::ErrorCode::ObjectValue).
     pub mod object_value {
         /// Incorrect Length.
         pub const INCORRECT_LENGTH: u8 = 0;
@@ -143,10 +143,10 @@ pub mod subcode {
         pub const EMPTY_LIST: u8 = 3;
         /// Invalid Cookie.
         pub const INVALID_COOKIE: u8 = 4;
-        /// Stack-Proposal - Stack-Configuration-Data Mismatch; shows both.
+        /// Stack-Proposal - Stack-Configuration-Data Mismatch; the additional information is both objects.
         pub const STACK_MISMATCH: u8 = 5;
     }
-    /// Of [`MriValidation`](super::ErrorCode::MriValidation).
+    /// Subcodes of [`MriValidation`](super::ErrorCode::MriValidation).
     pub mod mri {
         /// MRI Too Wild.
         pub const TOO_WILD: u8 = 0;
@@ -158,7 +158,7 @@ pub mod subcode {
 }
 
 impl ErrorCode {
-    /// The class that the catalogue gives it (RFC 5971 A.4.4); those unknown are protocol errors.
+    /// Returns the class of the code (RFC 5971 A.4.4). Unknown codes are protocol errors.
     pub const fn class(self) -> ErrorClass {
         match self {
             ErrorCode::HopLimitExceeded
@@ -176,12 +176,12 @@ impl ErrorCode {
 pub mod nslpid {
     use core::ops::RangeInclusive;
 
-    /// Messages of GIST itself.
+    /// GIST's own messages.
     pub const GIST: u16 = 0;
-    /// QoS NSLP, one for each level of aggregation (RFC 5974 section 6).
+    /// QoS NSLP, one number for each level of aggregation (RFC 5974 section 6).
     pub const QOS: RangeInclusive<u16> = 1..=32;
     /// NAT/firewall NSLP (RFC 5973).
     pub const NATFW: u16 = 33;
-    /// For private use and experiments (RFC 5971 section 9).
+    /// Range for private use and experiments (RFC 5971 section 9).
     pub const EXPERIMENTAL: RangeInclusive<u16> = 32704..=32767;
 }

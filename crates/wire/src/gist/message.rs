@@ -1,190 +1,191 @@
-//! What messages mean (RFC 5971 section 5.1).
+//! Messages as values (RFC 5971 section 5.1).
 
 use core::fmt;
 
 use super::continuation::Continuation;
 use super::error::{ErrorKind, ParseError};
-use super::grammar::{Known, Mode};
+use super::error_data::ErrorData;
+use super::grammar::{KnownObjects, Mode};
 use super::header::{HEADER, Header, at};
 use super::iana::{MessageType, ObjectType};
 use super::mri::Mri;
 use super::nat::NatTraversal;
 use super::nli::NetworkLayerInformation;
-use super::report::ErrorObject;
 use super::stack::{Profiles, Stack, StackConfiguration};
 use crate::nsis::{Object, SessionId, Treatment, objects};
 
-/// A message.
+/// A GIST message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// By how many nodes it may still be handled, its destination included.
+    /// GIST hop count: how many more nodes may process the message, destination included.
     pub hops: u8,
-    /// Which signalling application it is for; 0 in Error and MA-Hello.
+    /// NSLPID of the signalling application; 0 in Error and MA-Hello.
     pub nslpid: u16,
-    /// The IP source address is that of the signalling peer: the S-flag.
+    /// S-flag: the IP source address is that of the signalling peer.
     pub source_is_peer: bool,
-    /// What it says.
+    /// Body, by message type.
     pub body: Body<'a>,
-    /// Objects that are not known here and are to be passed on.
+    /// Unknown objects to be forwarded.
     pub extensions: Extensions<'a>,
 }
 
-/// What a message says. Flags that a type leaves no choice of are not here.
+/// Body of a message. Flags that the message type implies are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// Who is next on this path?
+    /// Discovers the next peer on the path.
     Query(Query<'a>),
-    /// I am.
+    /// Answers a Query.
     Response(Response<'a>),
-    /// So be it.
+    /// Confirms a Response.
     Confirm(Confirm<'a>),
-    /// A message of a signalling application.
+    /// Carries a message of a signalling application.
     Data(Data<'a>),
-    /// What was wrong with a message.
+    /// Reports an error in a message.
     Error(Error<'a>),
-    /// An association is still wanted.
+    /// Keeps an association open.
     Hello(Hello),
 }
 
-/// Query: always in Q-mode, always answered.
+/// Query: always in Q-mode, and always answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// What translators have changed.
+    /// Changes made by address translators.
     pub nat_traversal: Option<NatTraversal<'a>>,
-    /// Which way.
+    /// Message-Routing-Information.
     pub mri: Mri,
-    /// Which session.
+    /// Session identifier.
     pub session: SessionId,
-    /// Who asks.
+    /// Network-Layer-Information of the querying node.
     pub nli: NetworkLayerInformation<'a>,
-    /// What the Response must repeat; whole words.
+    /// Query-Cookie, which the Response must return; whole words.
     pub query_cookie: &'a [u8],
-    /// Wish for an association.
+    /// Stack proposal and configuration, if an association is requested.
     pub stack: Option<Stack<'a>>,
-    /// For the signalling application; whole words.
+    /// Data of the signalling application; whole words.
     pub nslp_data: Option<&'a [u8]>,
 }
 
-/// Response.
+/// Response: answers a Query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'a> {
-    /// That of the Query.
+    /// NAT-Traversal of the Query.
     pub nat_traversal: Option<NatTraversal<'a>>,
-    /// That of the Query the other way.
+    /// MRI of the Query in the opposite direction.
     pub mri: Mri,
-    /// That of the Query.
+    /// Session identifier of the Query.
     pub session: SessionId,
-    /// Who answers.
+    /// Network-Layer-Information of the responding node.
     pub nli: NetworkLayerInformation<'a>,
-    /// That of the Query.
+    /// Query-Cookie of the Query.
     pub query_cookie: &'a [u8],
-    /// What the Confirm must repeat.
+    /// Responder's part, which the Confirm must return.
     pub responder: Option<ResponderPart<'a>>,
-    /// A Confirm is asked for: the R-flag. Always where there is a responder's part.
+    /// R-flag: a Confirm is requested. Always set if there is a responder's part.
     pub confirm_requested: bool,
-    /// For the signalling application; whole words.
+    /// Data of the signalling application; whole words.
     pub nslp_data: Option<&'a [u8]>,
 }
 
-/// What a Confirm must repeat.
+/// Responder's part of a Response, which the Confirm must return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponderPart<'a> {
     /// Responder-Cookie; whole words.
     pub cookie: &'a [u8],
-    /// How an association may be set up.
+    /// Stack proposal and configuration of the responder.
     pub stack: Option<Stack<'a>>,
 }
 
-/// Confirm.
+/// Confirm: completes the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm<'a> {
-    /// That of the Response the other way.
+    /// MRI of the Response in the opposite direction.
     pub mri: Mri,
-    /// That of the Response.
+    /// Session identifier of the Response.
     pub session: SessionId,
-    /// Who confirms.
+    /// Network-Layer-Information of the confirming node.
     pub nli: NetworkLayerInformation<'a>,
-    /// What the Response wanted to see again.
+    /// Returned part of the Response.
     pub returned: Option<Returned<'a>>,
-    /// For the signalling application; whole words.
+    /// Data of the signalling application; whole words.
     pub nslp_data: Option<&'a [u8]>,
 }
 
-/// What a Response wanted to see again.
+/// Part of a Response that the Confirm returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned<'a> {
     /// Responder-Cookie; whole words.
     pub cookie: &'a [u8],
-    /// The responder's proposal, so that it can see whether somebody changed it.
+    /// Stack-Proposal of the responder, so that the responder can detect modifications.
     pub proposal: Option<Profiles<'a>>,
-    /// How long the association is held, as the first Confirm on it says; only beside a proposal.
+    /// Stack-Configuration-Data with the hold time of the association, in the first Confirm over it; only beside a
+    /// proposal.
     pub configuration: Option<StackConfiguration<'a>>,
 }
 
-/// Data.
+/// Data: carries a message of a signalling application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// What translators have changed.
+    /// Changes made by address translators.
     pub nat_traversal: Option<NatTraversal<'a>>,
-    /// Which way.
+    /// Message-Routing-Information.
     pub mri: Mri,
-    /// Which session.
+    /// Session identifier.
     pub session: SessionId,
-    /// Who sends it: in D-mode always, in C-mode never.
+    /// Network-Layer-Information of the sender: always present in D-mode, never in C-mode.
     pub nli: Option<NetworkLayerInformation<'a>>,
-    /// For the signalling application; whole words.
+    /// Data of the signalling application; whole words.
     pub nslp_data: &'a [u8],
-    /// What goes on behind it. Only in C-mode.
+    /// Continuation of the data; in C-mode only.
     pub continuation: Continuation<'a>,
-    /// In Q-mode: the C-flag. Only in D-mode.
+    /// C-flag: Q-mode; only in D-mode.
     pub context_free: bool,
-    /// The message was explicitly routed: the E-flag.
+    /// E-flag: the message was explicitly routed.
     pub explicitly_routed: bool,
 }
 
-/// Error.
+/// Error: reports an error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error<'a> {
-    /// That of the message at fault.
+    /// NAT-Traversal of the message with the error.
     pub nat_traversal: Option<NatTraversal<'a>>,
-    /// Who found the error: in D-mode always.
+    /// Network-Layer-Information of the reporting node; always present in D-mode.
     pub nli: Option<NetworkLayerInformation<'a>>,
-    /// What was wrong.
-    pub error: ErrorObject<'a>,
+    /// GIST-Error-Data.
+    pub error: ErrorData<'a>,
 }
 
-/// MA-Hello.
+/// MA-Hello: keeps an association open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Hello-ID; not 0 where a reply is asked for.
+    /// Hello-ID; nonzero if a reply is requested.
     pub id: u32,
-    /// A reply with the same id is asked for: the R-flag.
+    /// R-flag: a reply with the same Hello-ID is requested.
     pub reply_requested: bool,
 }
 
-/// An object that is not known here and that the sender wants to be passed on: AB=10 (RFC 5971 A.2.1).
+/// An unknown object that the sender wants to be forwarded: AB=10 (RFC 5971 A.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Its type; none that is known here.
+    /// Object type, none of the known ones.
     pub object_type: u16,
-    /// Its value; whole words.
+    /// Value; whole words.
     pub value: &'a [u8],
 }
 
-/// Objects that are not known here and are to be passed on.
+/// Unknown objects of a message that are to be forwarded.
 #[derive(Clone, Copy)]
 pub enum Extensions<'a> {
-    /// All objects of a message, among them those.
+    /// All objects of a received message; iteration selects the unknown ones.
     Wire(&'a [u8]),
-    /// To be written.
+    /// Objects to be emitted.
     Items(&'a [Extension<'a>]),
 }
 
 impl<'a> Extensions<'a> {
-    /// None.
+    /// No unknown objects.
     pub const NONE: Extensions<'static> = Extensions::Items(&[]);
 
-    /// The objects in order.
+    /// Iterates over the objects in order.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Extension<'a>> + Clone + 'a {
         let (wire, items): (&'a [u8], &'a [Extension<'a>]) = match self {
@@ -219,34 +220,34 @@ impl fmt::Debug for Extensions<'_> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, which begins with the common header: the rest of a [datagram](super::datagram), or what a
-    /// stream has in as many octets as [`message_len`](super::message_len) says.
+    /// Parses a whole message, common header included: the rest of a [datagram](super::datagram), or as many octets of
+    /// a stream as [`message_len`](super::message_len) returns.
     ///
-    /// Objects that are unknown and may be ignored are passed over.
+    /// Unknown objects that may be ignored are skipped.
     ///
     /// # Errors
-    /// The first thing that is wrong; [`ParseError::answer`] is what to say of it.
+    /// The first fault found; [`ParseError::error_data`] answers it.
     pub fn parse(octets: &'a [u8], mode: Mode) -> Result<Message<'a>, ParseError> {
         Message::parse_rest(Header::parse(octets)?, octets, mode)
     }
 
-    /// Likewise, where the header that `octets` begin with was read before.
+    /// Parses a whole message whose header was parsed before.
     ///
     /// # Errors
-    /// As [`parse`](Message::parse).
+    /// The errors of [`parse`](Message::parse).
     pub fn parse_rest(
         header: Header,
         octets: &'a [u8],
         mode: Mode,
     ) -> Result<Message<'a>, ParseError> {
-        let mut known = Known::new(octets);
+        let mut known = KnownObjects::new(octets);
         known.walk(&header, mode)?;
         let flags = header.flags;
         let extensions = match known.extended {
             true => Extensions::Wire(octets.get(HEADER..).unwrap_or_default()),
             false => Extensions::NONE,
         };
-        // Each arm ends in the whole message: a body is large, and is written where it stays.
+        // Each arm ends in the whole message: a body is large, and is constructed at its final place.
         let message = |body| Message {
             hops: header.hops,
             nslpid: header.nslpid,

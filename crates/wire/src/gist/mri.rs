@@ -1,4 +1,4 @@
-//! Message-Routing-Information: which way a message goes (RFC 5971 A.3.1).
+//! Message-Routing-Information: how a message is routed (RFC 5971 A.3.1).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,10 +9,10 @@ use super::iana::RoutingMethod;
 use super::reader::Reader;
 use crate::writer::{EmitError, Writer};
 
-/// NATs need not translate this MRI; not true of any method there is.
+/// N-flag: NATs need not translate this MRI. No existing method sets it.
 const N: u8 = 0x80;
 
-/// Bits of the flags of a path-coupled MRI, in the half word that begins with the IP version.
+/// Flags of a path-coupled MRI, in the half word that begins with the IP version.
 mod flag {
     pub(super) const PROTOCOL: u16 = 0x0800;
     pub(super) const DS_FIELD: u16 = 0x0400;
@@ -21,21 +21,21 @@ mod flag {
     pub(super) const SOURCE_PORT: u16 = 0x0080;
     pub(super) const DESTINATION_PORT: u16 = 0x0040;
     pub(super) const UPSTREAM: u16 = 0x0020;
-    /// In an MRI of the loose-end method the direction is the first bit.
+    /// Direction flag of the loose-end method: the first bit.
     pub(super) const LOOSE_UPSTREAM: u16 = 0x0800;
 }
 
-/// Which way along the flow: the D-flag.
+/// Direction along the flow: the D-flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Direction {
-    /// As the flow goes; with a loose end, towards the edge of the network.
+    /// Along the flow; for a loose end, towards the edge of the network.
     Downstream,
-    /// Against the flow; with a loose end, from the edge.
+    /// Against the flow; for a loose end, from the edge of the network.
     Upstream,
 }
 
 impl Direction {
-    /// The other one.
+    /// Returns the opposite direction.
     pub const fn inverted(self) -> Direction {
         match self {
             Direction::Downstream => Direction::Upstream,
@@ -48,55 +48,55 @@ impl Direction {
     }
 }
 
-/// Which way a message goes.
+/// Routing method and its information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mri {
-    /// Along the path of a flow.
+    /// Path-coupled: along the path of a flow.
     PathCoupled(PathCoupled),
-    /// Towards an address, or from it.
+    /// Loose-end: towards an address, or from it.
     LooseEnd(LooseEnd),
 }
 
-/// A flow (RFC 5971 A.3.1.1). What is `None` is not looked at, and not on the wire.
+/// A flow (RFC 5971 A.3.1.1). Fields that are `None` do not count and are not on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PathCoupled {
-    /// Where its packets come from.
+    /// Source address.
     pub source: IpAddr,
-    /// Where they go to; of the same family.
+    /// Destination address, of the same family.
     pub destination: IpAddr,
-    /// Leading bits of the source address that matter; at most 32 or 128.
+    /// Prefix length of the source address, at most 32 or 128.
     pub source_prefix: u8,
-    /// Leading bits of the destination address that matter.
+    /// Prefix length of the destination address, at most 32 or 128.
     pub destination_prefix: u8,
-    /// IP protocol; in IPv6 that behind all extension headers.
+    /// IP protocol; in IPv6 the one behind all extension headers.
     pub protocol: Option<u8>,
     /// Diffserv codepoint, 6 bits.
     pub ds_field: Option<u8>,
     /// IPv6 flow label, 20 bits.
     pub flow_label: Option<u32>,
-    /// IPsec SPI; needs the protocol, and goes without ports.
+    /// IPsec SPI; requires the protocol and excludes ports.
     pub spi: Option<u32>,
-    /// Source port; needs the protocol. 0 is one that is not known yet.
+    /// Source port; requires the protocol. 0 is a port that is not known yet.
     pub source_port: Option<u16>,
-    /// Destination port likewise.
+    /// Destination port; requires the protocol. 0 is a port that is not known yet.
     pub destination_port: Option<u16>,
-    /// Which way along the flow.
+    /// Direction of the message along the flow.
     pub direction: Direction,
 }
 
 /// A pair of addresses (RFC 5971 A.3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LooseEnd {
-    /// Who looks for something.
+    /// Source address: the node that searches.
     pub source: IpAddr,
-    /// Towards whom it is looked for; of the same family.
+    /// Destination address, towards which the search goes; of the same family.
     pub destination: IpAddr,
-    /// Which way.
+    /// Direction of the message.
     pub direction: Direction,
 }
 
 impl Mri {
-    /// Which way along the flow.
+    /// Returns the direction of the message.
     pub const fn direction(&self) -> Direction {
         match self {
             Mri::PathCoupled(mri) => mri.direction,
@@ -104,7 +104,7 @@ impl Mri {
         }
     }
 
-    /// The same flow the other way, as a Response has it (RFC 5971 section 5.1).
+    /// Returns the same flow in the opposite direction, as in a Response (RFC 5971 section 5.1).
     #[must_use]
     #[inline]
     pub const fn inverted(mut self) -> Mri {
@@ -115,7 +115,7 @@ impl Mri {
         self
     }
 
-    /// Its source and destination.
+    /// Returns source and destination address.
     #[inline]
     pub const fn addresses(&self) -> (IpAddr, IpAddr) {
         match self {
@@ -124,7 +124,7 @@ impl Mri {
         }
     }
 
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub fn value_len(&self) -> usize {
         let word = |present: bool| if present { 4 } else { 0 };
         let addresses = match self.addresses() {
@@ -181,8 +181,8 @@ impl Mri {
 }
 
 impl PathCoupled {
-    /// Reads what is behind the first word, of which `bits` are the second half, at `bits_at`; `end` looks whether that is
-    /// all.
+    /// Parses the rest of the value behind the first word. `bits` is the second half of that word, at offset `bits_at`;
+    /// `end` checks that nothing is left.
     #[inline]
     fn parse(
         mut reader: Reader<'_>,
@@ -259,7 +259,7 @@ impl PathCoupled {
         Ok(())
     }
 
-    /// Whether anybody could read it (RFC 5971 A.3.1.1).
+    /// Checks that receivers could parse the MRI (RFC 5971 A.3.1.1).
     #[inline]
     fn check(&self) -> Result<(), EmitError> {
         let bits = address_bits(self.source);
@@ -282,7 +282,7 @@ fn set(set: bool, bits: u16) -> u16 {
     if set { bits } else { 0 }
 }
 
-/// Both addresses, of the version that is in the high bits of `bits`.
+/// Reads both addresses, of the version in the high bits of `bits`.
 #[inline]
 fn addresses(
     reader: &mut Reader<'_>,
@@ -299,7 +299,7 @@ fn addresses(
     }
 }
 
-/// An address of IP version `version`, which was read at `version_at`.
+/// Reads an address of IP version `version`, a field at offset `version_at`.
 #[inline]
 pub(super) fn address(
     reader: &mut Reader<'_>,
@@ -321,7 +321,7 @@ pub(super) fn put_address(writer: &mut Writer<'_>, address: IpAddr) -> Result<()
     }
 }
 
-/// What an MRI begins with: the method, flags, IP-Ver in front of them, and both addresses.
+/// Writes the start of an MRI: the method, flags with IP-Ver in front, and both addresses.
 #[inline]
 fn put_head(
     writer: &mut Writer<'_>,

@@ -1,4 +1,4 @@
-//! NAT-Traversal: what network address translators on the way have changed (RFC 5971 sections 7.2.2 and A.3.9).
+//! NAT-Traversal: changes made by network address translators on the path (RFC 5971 sections 7.2.2 and A.3.9).
 
 use core::fmt;
 
@@ -8,28 +8,28 @@ use super::reader::Reader;
 use crate::nsis::{WORD, object::pad};
 use crate::writer::{EmitError, Writer};
 
-/// What translators have changed.
+/// NAT-Traversal object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NatTraversal<'a> {
-    /// The MRI as the message was first sent.
+    /// MRI of the message as originally sent.
     pub original: Mri,
-    /// The objects that every translator on the way has translated; at most 255.
+    /// Types of the objects that every translator on the path has translated; at most 255.
     pub translated: Translated<'a>,
-    /// What each translator wants to see again, in the order of the path; at most 255.
+    /// Opaque data of each translator, in the order of the path; at most 255.
     pub opaque: Opaque<'a>,
 }
 
-/// The first half words of object headers: extensibility flags and type.
+/// First half words of object headers: extensibility flags and type.
 #[derive(Clone, Copy)]
 pub enum Translated<'a> {
-    /// As they came.
+    /// Half words as received.
     Wire(&'a [[u8; 2]]),
-    /// To be written.
+    /// Half words to be emitted.
     Items(&'a [u16]),
 }
 
 impl<'a> Translated<'a> {
-    /// The half words in order.
+    /// Iterates over the half words in order.
     pub fn iter(self) -> impl Iterator<Item = u16> + Clone + 'a {
         let (wire, items): (&'a [[u8; 2]], &'a [u16]) = match self {
             Translated::Wire(wire) => (wire, &[]),
@@ -38,12 +38,12 @@ impl<'a> Translated<'a> {
         wire.iter().map(|octets| u16::from_be_bytes(*octets)).chain(items.iter().copied())
     }
 
-    /// Whether objects of this type have been translated, whatever their flags.
+    /// Whether objects of this type have been translated, regardless of their flags.
     pub fn contains(self, object_type: u16) -> bool {
         self.iter().any(|half| half & 0x0fff == object_type)
     }
 
-    /// How many there are.
+    /// Number of half words.
     pub fn len(self) -> usize {
         match self {
             Translated::Wire(wire) => wire.len(),
@@ -51,7 +51,7 @@ impl<'a> Translated<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -71,25 +71,25 @@ impl fmt::Debug for Translated<'_> {
     }
 }
 
-/// What translators want to see again, one string of octets each.
+/// Opaque data that translators need again, one string of octets each.
 #[derive(Clone, Copy)]
 pub struct Opaque<'a>(OpaqueList<'a>);
 
 #[derive(Clone, Copy)]
 enum OpaqueList<'a> {
-    /// As they came: lengths, octets, padding.
+    /// Strings as received: lengths, octets, padding.
     Wire { count: u8, octets: &'a [u8] },
-    /// To be written.
+    /// Strings to be emitted.
     Items(&'a [&'a [u8]]),
 }
 
 impl<'a> Opaque<'a> {
-    /// A list to be written; each at most 65 535 octets.
+    /// Creates a list to be emitted. Each string has at most 65 535 octets.
     pub const fn new(items: &'a [&'a [u8]]) -> Opaque<'a> {
         Opaque(OpaqueList::Items(items))
     }
 
-    /// The strings in order.
+    /// Iterates over the strings in order.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> + Clone + 'a {
         let (mut wire, items): (&'a [u8], &'a [&'a [u8]]) = match self.0 {
             OpaqueList::Wire { octets, .. } => (octets, &[]),
@@ -105,7 +105,7 @@ impl<'a> Opaque<'a> {
         .chain(items.iter().copied())
     }
 
-    /// How many there are.
+    /// Number of strings.
     pub fn len(self) -> usize {
         match self.0 {
             OpaqueList::Wire { count, .. } => usize::from(count),
@@ -113,7 +113,7 @@ impl<'a> Opaque<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -134,7 +134,7 @@ impl fmt::Debug for Opaque<'_> {
 }
 
 impl<'a> NatTraversal<'a> {
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub fn value_len(&self) -> usize {
         let opaque = match self.opaque.0 {
             OpaqueList::Wire { octets, .. } => octets.len(),

@@ -1,4 +1,4 @@
-//! Network-Layer-Information: who sent a message and where that node is reached (RFC 5971 A.3.3).
+//! Network-Layer-Information: sender of a message, and the address of that node (RFC 5971 A.3.3).
 
 use core::net::IpAddr;
 
@@ -8,21 +8,21 @@ use super::reader::Reader;
 use crate::nsis::{WORD, object::pad};
 use crate::writer::{EmitError, Writer};
 
-/// Who sent a message.
+/// Identity and address of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NetworkLayerInformation<'a> {
-    /// Names the node, whichever its addresses; at most 255 octets.
+    /// Peer-Identity: identifies the node regardless of its addresses; at most 255 octets.
     pub peer_identity: &'a [u8],
-    /// TTL that the packet is sent with, or hops to the peer; 0 where it is not known (RFC 5971 section 5.2.2).
+    /// IP-TTL with which the packet is sent, or IP hops to the peer; 0 if unknown (RFC 5971 section 5.2.2).
     pub ip_ttl: u8,
-    /// Where to answer to.
+    /// Interface address, to which answers are sent.
     pub interface_address: IpAddr,
-    /// How long routing state holds without a refresh, milliseconds; never 0.
+    /// Routing state validity time: lifetime without a refresh, milliseconds; never 0.
     pub routing_state_validity: u32,
 }
 
 impl<'a> NetworkLayerInformation<'a> {
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub fn value_len(&self) -> usize {
         let address = if self.interface_address.is_ipv4() { 4 } else { 16 };
         8 + self.peer_identity.len().next_multiple_of(WORD) + address

@@ -1,14 +1,14 @@
-//! A cursor over the value of an object; what is not there is an error with its place.
+//! A cursor over the value of an object. Missing octets are an error with its position.
 
 use super::error::{ErrorKind, Origin, ParseError};
 use crate::nsis::object::HEADER;
 use crate::nsis::{Object, SessionId, WORD};
 
-/// Reads front to back.
+/// Reader of a value from front to back.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// Where the rest begins, octets from the common header.
+    /// Offset of the rest, octets from the common header.
     offset: usize,
     origin: Origin,
 }
@@ -19,13 +19,13 @@ impl<'a> Reader<'a> {
         Reader::new(object.value(), Origin::of(object))
     }
 
-    /// One of the value of an object.
+    /// Creates a reader of an object's value.
     #[inline]
     pub(super) fn new(value: &'a [u8], origin: Origin) -> Reader<'a> {
         Reader { rest: value, offset: origin.offset + HEADER, origin }
     }
 
-    /// The next `N` octets.
+    /// Takes the next `N` octets.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
         let Some((octets, rest)) = self.rest.split_first_chunk::<N>() else {
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         Ok(*octets)
     }
 
-    /// The next `len` octets.
+    /// Takes the next `len` octets.
     #[inline]
     pub(super) fn take_slice(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
         let Some((octets, rest)) = self.rest.split_at_checked(len) else {
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         Ok(octets)
     }
 
-    /// The next `len` octets, and what pads `in_front + len` octets to whole words, which is passed over.
+    /// Takes the next `len` octets, and skips the padding that completes `in_front + len` octets to whole words.
     #[inline]
     pub(super) fn take_padded(
         &mut self,
@@ -60,32 +60,32 @@ impl<'a> Reader<'a> {
         Ok(octets)
     }
 
-    /// A reader of the next `len` octets alone.
+    /// Returns a reader of the next `len` octets alone.
     pub(super) fn part(&mut self, len: usize) -> Result<Reader<'a>, ParseError> {
         let mut part = *self;
         part.rest = self.take_slice(len)?;
         Ok(part)
     }
 
-    /// All that is left.
+    /// Returns all octets that are left.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Where it begins.
+    /// Offset of the rest, octets from the common header.
     #[inline]
     pub(super) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that nothing is left.
     #[inline]
     pub(super) fn finish(&self) -> Result<(), ParseError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.error(ErrorKind::Length)) }
     }
 
-    /// The whole value, a session's name.
+    /// Reads the whole value as a session identifier.
     #[inline]
     pub(super) fn session(mut self) -> Result<SessionId, ParseError> {
         let id = self.take()?;
@@ -93,13 +93,13 @@ impl<'a> Reader<'a> {
         Ok(SessionId(id))
     }
 
-    /// An error here.
+    /// Creates an error at the current position.
     #[cold]
     pub(super) fn error(&self, kind: ErrorKind) -> ParseError {
         self.error_at(kind, self.offset)
     }
 
-    /// An error in what was read `at`.
+    /// Creates an error at offset `at`.
     #[cold]
     pub(super) fn error_at(&self, kind: ErrorKind, at: usize) -> ParseError {
         ParseError::in_object(kind, at, self.origin)

@@ -1,8 +1,8 @@
-//! Stack-Proposal and Stack-Configuration-Data: over which protocols neighbours may connect (RFC 5971 sections 5.7,
-//! A.3.4 and A.3.5).
+//! Stack-Proposal and Stack-Configuration-Data: the protocols of messaging associations (RFC 5971 sections 5.7, A.3.4
+//! and A.3.5).
 //!
-//! A profile is a stack of protocols, the uppermost first, such as TLS over TCP. Options belong to a protocol in one
-//! profile, or in all. Both are lists of little known length: they stay on the wire, and are read while they are iterated.
+//! A profile is a stack of protocols, the uppermost first, such as TLS over TCP. Options apply to a protocol in one
+//! profile, or in all. Both lists have unknown lengths: they stay on the wire and are parsed during iteration.
 
 use core::fmt;
 
@@ -12,41 +12,41 @@ use super::reader::Reader;
 use crate::nsis::{WORD, object::pad};
 use crate::writer::{EmitError, Writer};
 
-/// A stack of protocols by their numbers, the uppermost first; 1 to 255 of them.
+/// A stack of 1 to 255 protocol numbers, the uppermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Profile<'a>(pub &'a [u8]);
 
 impl<'a> Profile<'a> {
-    /// The protocols, the uppermost first.
+    /// Iterates over the protocols, the uppermost first.
     pub fn protocols(self) -> impl Iterator<Item = ProtocolId> + Clone + 'a {
         self.0.iter().map(|code| ProtocolId::from_code(*code))
     }
 
-    /// Whether `protocol` is one of them.
+    /// Whether the stack contains `protocol`.
     pub fn contains(self, protocol: ProtocolId) -> bool {
         self.0.contains(&protocol.code())
     }
 }
 
-/// The profiles of a Stack-Proposal; 1 to 255, the most wanted first.
+/// The profiles of a Stack-Proposal, 1 to 255 in order of preference.
 #[derive(Clone, Copy)]
 pub struct Profiles<'a>(ProfileList<'a>);
 
 #[derive(Clone, Copy)]
 enum ProfileList<'a> {
-    /// As they came: counts, protocols, padding.
+    /// Profiles as received: counts, protocols, padding.
     Wire { count: u8, octets: &'a [u8] },
-    /// To be written.
+    /// Profiles to be emitted.
     Items(&'a [Profile<'a>]),
 }
 
 impl<'a> Profiles<'a> {
-    /// A list to be written.
+    /// Creates a list to be emitted.
     pub const fn new(profiles: &'a [Profile<'a>]) -> Profiles<'a> {
         Profiles(ProfileList::Items(profiles))
     }
 
-    /// The profiles in order; the first one has number 1 in options.
+    /// Iterates over the profiles in order. Options refer to the first one by number 1.
     pub fn iter(self) -> impl Iterator<Item = Profile<'a>> + Clone + 'a {
         let (mut wire, items): (&'a [u8], &'a [Profile<'a>]) = match self.0 {
             ProfileList::Wire { octets, .. } => (octets, &[]),
@@ -62,7 +62,7 @@ impl<'a> Profiles<'a> {
         .chain(items.iter().copied())
     }
 
-    /// How many there are.
+    /// Number of profiles.
     pub fn len(self) -> usize {
         match self.0 {
             ProfileList::Wire { count, .. } => usize::from(count),
@@ -70,12 +70,12 @@ impl<'a> Profiles<'a> {
         }
     }
 
-    /// Whether there is none, as no message may have it.
+    /// Whether the list is empty, which is invalid in a message.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Octets of the value of a Stack-Proposal.
+    /// Length of the value of a Stack-Proposal, octets.
     pub fn value_len(self) -> usize {
         WORD + match self.0 {
             ProfileList::Wire { octets, .. } => octets.len(),
@@ -137,35 +137,35 @@ impl fmt::Debug for Profiles<'_> {
     }
 }
 
-/// What a protocol needs to be told: an MA-protocol-options field.
+/// MA-protocol-options field: parameters of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProtocolOptions<'a> {
-    /// The protocol.
+    /// Protocol of the options.
     pub protocol: ProtocolId,
-    /// The number of the profile that this is for, counted from 1; 0 for all.
+    /// Number of the profile that the options are for, counted from 1; 0 for all.
     pub profile: u8,
-    /// The protocol must not be used: the D-flag.
+    /// D-flag: the protocol must not be used.
     pub unusable: bool,
-    /// What it needs to be told; at most 255 octets.
+    /// Option data, at most 255 octets.
     pub data: &'a [u8],
 }
 
 impl<'a> ProtocolOptions<'a> {
-    /// Those of Forwards-TCP in a Query: nothing to be said (RFC 5971 section 5.7.2).
+    /// Creates the options of Forwards-TCP in a Query, which have no data (RFC 5971 section 5.7.2).
     pub const fn tcp_query(profile: u8) -> ProtocolOptions<'static> {
         ProtocolOptions { protocol: ProtocolId::ForwardsTcp, profile, unusable: false, data: &[] }
     }
 
-    /// Those of Forwards-TCP in a Response: where connections are accepted.
+    /// Creates the options of Forwards-TCP in a Response, with the port that accepts connections.
     ///
-    /// The data are the port in two octets and two of padding, which a length of 2 does not count.
+    /// The data are the port in two octets and two octets of padding, which are not part of the length of 2.
     pub const fn tcp_response(profile: u8, port: &'a [u8; 2]) -> ProtocolOptions<'a> {
         ProtocolOptions { protocol: ProtocolId::ForwardsTcp, profile, unusable: false, data: port }
     }
 
-    /// The port of Forwards-TCP; none where the protocol is another one, or the data are no port.
+    /// Returns the port of Forwards-TCP; `None` if the protocol is another one, or the data are not a port.
     ///
-    /// Senders differ in whether the length counts the two octets of padding: both are read.
+    /// Senders differ in whether the length includes the two octets of padding: both forms are accepted.
     pub fn tcp_port(&self) -> Option<u16> {
         match (self.protocol, self.data) {
             (ProtocolId::ForwardsTcp, &[p0, p1] | &[p0, p1, _, _]) => {
@@ -175,21 +175,21 @@ impl<'a> ProtocolOptions<'a> {
         }
     }
 
-    /// Whether this is for `protocol` in the profile with number `profile`.
+    /// Whether the options are for `protocol` in the profile with number `profile`.
     pub fn applies_to(&self, protocol: ProtocolId, profile: u8) -> bool {
         self.protocol == protocol && (self.profile == 0 || self.profile == profile)
     }
 }
 
-/// The options in a Stack-Configuration-Data, at most 255.
+/// Options of a Stack-Configuration-Data, at most 255.
 #[derive(Clone, Copy)]
 pub struct ProtocolOptionsList<'a>(OptionsList<'a>);
 
 #[derive(Clone, Copy)]
 enum OptionsList<'a> {
-    /// As they came.
+    /// Options as received.
     Wire { count: u8, octets: &'a [u8] },
-    /// To be written.
+    /// Options to be emitted.
     Items(&'a [ProtocolOptions<'a>]),
 }
 
@@ -197,12 +197,12 @@ impl<'a> ProtocolOptionsList<'a> {
     /// No options.
     pub const NONE: ProtocolOptionsList<'static> = ProtocolOptionsList::new(&[]);
 
-    /// A list to be written.
+    /// Creates a list to be emitted.
     pub const fn new(options: &'a [ProtocolOptions<'a>]) -> ProtocolOptionsList<'a> {
         ProtocolOptionsList(OptionsList::Items(options))
     }
 
-    /// The options in order.
+    /// Iterates over the options in order.
     pub fn iter(self) -> impl Iterator<Item = ProtocolOptions<'a>> + Clone + 'a {
         let (mut wire, items): (&'a [u8], &'a [ProtocolOptions<'a>]) = match self.0 {
             OptionsList::Wire { octets, .. } => (octets, &[]),
@@ -222,7 +222,7 @@ impl<'a> ProtocolOptionsList<'a> {
         .chain(items.iter().copied())
     }
 
-    /// How many there are.
+    /// Number of options.
     pub fn len(self) -> usize {
         match self.0 {
             OptionsList::Wire { count, .. } => usize::from(count),
@@ -230,7 +230,7 @@ impl<'a> ProtocolOptionsList<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -250,17 +250,17 @@ impl fmt::Debug for ProtocolOptionsList<'_> {
     }
 }
 
-/// Stack-Configuration-Data.
+/// Stack-Configuration-Data object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackConfiguration<'a> {
-    /// How long an association is held open without traffic, milliseconds; never 0.
+    /// MA-Hold-Time: how long an association stays open without traffic, milliseconds; never 0.
     pub hold_time: u32,
-    /// What protocols need to be told.
+    /// Options of the protocols.
     pub options: ProtocolOptionsList<'a>,
 }
 
 impl<'a> StackConfiguration<'a> {
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub fn value_len(&self) -> usize {
         8 + match self.options.0 {
             OptionsList::Wire { octets, .. } => octets.len(),
@@ -304,42 +304,44 @@ impl<'a> StackConfiguration<'a> {
     }
 }
 
-/// Both objects, as a Query and a Response have them.
+/// Stack-Proposal and Stack-Configuration-Data of a Query or Response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack<'a> {
-    /// Which stacks of protocols are offered.
+    /// Proposed stacks of protocols.
     pub proposal: Profiles<'a>,
-    /// What is to be known of them.
+    /// Configuration of the protocols.
     pub configuration: StackConfiguration<'a>,
 }
 
 impl Stack<'_> {
-    /// Whether the objects go together (RFC 5971 section 5.7.1): each option is for a protocol in a profile that is
-    /// there, and Forwards-TCP, which always needs options, has some wherever it is offered.
+    /// Whether the objects are consistent (RFC 5971 section 5.7.1): each option is for a protocol of an existing
+    /// profile, and Forwards-TCP, which always requires options, has some for each profile that contains it.
     pub fn is_consistent(&self) -> bool {
         let Stack { proposal, configuration } = self;
-        // Sets first, so that long lists of both do not multiply.
-        let (mut offered, mut explained) = (Set::default(), Set::default());
-        proposal.iter().for_each(|profile| profile.0.iter().for_each(|code| offered.insert(*code)));
+        // Sets avoid quadratic work for two long lists.
+        let (mut proposed, mut configured) = (OctetSet::default(), OctetSet::default());
+        proposal
+            .iter()
+            .for_each(|profile| profile.0.iter().for_each(|code| proposed.insert(*code)));
         configuration
             .options
             .iter()
             .filter(|options| options.protocol == ProtocolId::ForwardsTcp)
-            .for_each(|options| explained.insert(options.profile));
+            .for_each(|options| configured.insert(options.profile));
         configuration.options.iter().all(|options| match options.profile.checked_sub(1) {
-            None => offered.contains(options.protocol.code()),
+            None => proposed.contains(options.protocol.code()),
             Some(index) => proposal
                 .iter()
                 .nth(usize::from(index))
                 .is_some_and(|profile| profile.contains(options.protocol)),
         }) && (1..=u8::MAX).zip(proposal.iter()).all(|(number, profile)| {
             !profile.contains(ProtocolId::ForwardsTcp)
-                || explained.contains(0)
-                || explained.contains(number)
+                || configured.contains(0)
+                || configured.contains(number)
         })
     }
 
-    /// Whether all that a Response says of Forwards-TCP is a port, where it may be used at all (RFC 5971 section 5.7.2).
+    /// Whether all options of Forwards-TCP in a Response that permit its use have a port (RFC 5971 section 5.7.2).
     pub fn has_ports(&self) -> bool {
         self.configuration.options.iter().all(|options| {
             options.protocol != ProtocolId::ForwardsTcp
@@ -351,9 +353,9 @@ impl Stack<'_> {
 
 /// A set of octets.
 #[derive(Default)]
-struct Set([u128; 2]);
+struct OctetSet([u128; 2]);
 
-impl Set {
+impl OctetSet {
     fn insert(&mut self, octet: u8) {
         let [low, high] = &mut self.0;
         *(if octet < 128 { low } else { high }) |= 1 << (octet % 128);

@@ -1,21 +1,21 @@
-//! The ADSPEC: what a path offers, gathered hop by hop on the way from sender to receiver (RFC 2210 section 3.3).
+//! The ADSPEC: the properties of a path, collected hop by hop from sender to receiver (RFC 2210 section 3.3).
 //!
-//! It begins with the general parameters, which always are there, and goes on with one fragment for each service that
-//! the sender can make use of. [`Adspec::advertise`] is the work of one hop: it composes what arrived with what the hop
-//! has to offer (RFC 2215 section 3, RFC 2212 for the error terms). A service that the hop does not offer, or does not
-//! even know, gets its break bit set and is passed on otherwise unchanged.
+//! An ADSPEC begins with the general parameters, which are always present, followed by a fragment for each service that
+//! the sender can use. [`Adspec::advertise`] is the update at one hop: it composes the received values with the hop's
+//! own (RFC 2215 section 3, RFC 2212 for the error terms). If the hop does not offer or know a service, it sets that
+//! fragment's break bit and forwards the fragment otherwise unchanged.
 //!
-//! A parsed [`Adspec`] borrows what it does not understand from the octets it was read from; nothing is allocated. Flags
-//! of single parameters, of which none has a use yet, are not kept.
+//! A parsed [`Adspec`] borrows unknown parts from the parsed octets; nothing is allocated. Flags of single parameters,
+//! none of which is in use yet, are not kept.
 
 use super::ValueError;
 use super::format::{FormatError, FormatProblem, HEADER, Reader, put_message, put_service};
 use super::iana::Service;
 use crate::writer::{EmitError, Writer};
 
+mod common_form;
 mod compose;
 mod fragments;
-mod standard;
 
 pub use compose::{GuaranteedHop, HopCharacteristics, LocalOverrides};
 
@@ -25,112 +25,114 @@ const WORD_PARAMETER: usize = HEADER + 4;
 /// The body of an ADSPEC object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adspec<'a> {
-    /// Service 1: what holds for all services.
+    /// Service 1: general parameters, valid for all services.
     pub general: General<'a>,
-    /// Service 2, if the sender can use it.
+    /// Service 2: guaranteed service, if the sender can use it.
     pub guaranteed: Option<Guaranteed<'a>>,
-    /// Service 5, if the sender can use it.
+    /// Service 5: controlled load, if the sender can use it.
     pub controlled_load: Option<ControlledLoad<'a>>,
-    /// All other services.
+    /// Fragments of all other services.
     pub others: Fragments<'a>,
 }
 
 /// Default general parameters (RFC 2210 section 3.3.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct General<'a> {
-    /// Some element of the path knows nothing of integrated services: all the rest may be wrong.
+    /// Global break bit: a network element on the path does not support integrated services, and all other values may
+    /// be wrong.
     pub break_bit: bool,
-    /// Elements of the path that do know (RFC 2215 section 3.2).
+    /// Number of integrated-services hops on the path (RFC 2215 section 3.2).
     pub hops: u32,
-    /// Bandwidth available along the path, octets per second; 0 where it is not known.
+    /// Available path bandwidth, octets per second; 0 if unknown.
     pub bandwidth: f32,
-    /// Minimum path latency, microseconds; all ones where it is not known.
+    /// Minimum path latency, microseconds; all ones if unknown.
     pub latency_us: u32,
     /// Path MTU, octets.
     pub mtu: u32,
-    /// Parameters that are none of these.
+    /// Other parameters.
     pub extra: Parameters<'a>,
 }
 
-/// Values that hold for one service instead of the general ones (RFC 2210 section 3.3.5).
+/// Service-specific values that override the general ones (RFC 2210 section 3.3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides<'a> {
-    /// See [`General::hops`].
+    /// Override of [`General::hops`].
     pub hops: Option<u32>,
-    /// See [`General::bandwidth`].
+    /// Override of [`General::bandwidth`].
     pub bandwidth: Option<f32>,
-    /// See [`General::latency_us`].
+    /// Override of [`General::latency_us`].
     pub latency_us: Option<u32>,
-    /// See [`General::mtu`].
+    /// Override of [`General::mtu`].
     pub mtu: Option<u32>,
-    /// Parameters that are none of these.
+    /// Other parameters.
     pub extra: Parameters<'a>,
 }
 
 /// The fragment of guaranteed service (RFC 2210 section 3.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Guaranteed<'a> {
-    /// Some element of the path does not offer it.
+    /// Break bit: a network element on the path does not offer the service.
     pub break_bit: bool,
-    /// The error terms; `None` until the first element that offers the service has added its own.
+    /// Error terms; `None` until the first element that offers the service has added its own.
     pub terms: Option<GuaranteedTerms>,
-    /// There are none while there are no terms.
+    /// Override values; none without error terms.
     pub overrides: Overrides<'a>,
 }
 
-/// By how much the elements of the path miss the fluid model (RFC 2212).
+/// Error terms: deviation of the path from the fluid model (RFC 2212).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuaranteedTerms {
-    /// Rate-dependent error of the whole path, octets.
+    /// C_tot: rate-dependent error of the whole path, octets.
     pub c_total: u32,
-    /// Rate-independent error of the whole path, microseconds.
+    /// D_tot: rate-independent error of the whole path, microseconds.
     pub d_total: u32,
-    /// Rate-dependent error since traffic was last reshaped, octets.
+    /// C_sum: rate-dependent error since the last reshaping point, octets.
     pub c_sum: u32,
-    /// Rate-independent error since traffic was last reshaped, microseconds.
+    /// D_sum: rate-independent error since the last reshaping point, microseconds.
     pub d_sum: u32,
 }
 
 /// The fragment of controlled load (RFC 2210 section 3.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ControlledLoad<'a> {
-    /// Some element of the path does not offer it.
+    /// Break bit: a network element on the path does not offer the service.
     pub break_bit: bool,
-    /// Values of its own.
+    /// Override values.
     pub overrides: Overrides<'a>,
 }
 
-/// Parameters kept as they are.
+/// Parameters kept as received.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parameters<'a> {
-    /// All parameters of the fragment after those of fixed place; iteration leaves out those that have a name.
+    /// All parameters of the fragment behind those at fixed places; iteration skips the known ones.
     octets: &'a [u8],
 }
 
-/// Fragments of services that this program does not know.
+/// Fragments of unknown services.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fragments<'a> {
-    /// All fragments; iteration leaves out the known services.
+    /// All fragments; iteration skips the known services.
     octets: &'a [u8],
-    /// Break bits are set whatever the octets say: this element does not offer these services.
+    /// Whether all break bits are set, whatever the octets: this element does not offer these services.
     broken: bool,
 }
 
-/// One fragment of a service that this program does not know.
+/// A fragment of an unknown service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownFragment<'a> {
     /// Service number.
     pub service: u8,
-    /// Some element of the path does not offer it.
+    /// Break bit: a network element on the path does not offer the service.
     pub break_bit: bool,
-    /// Its parameters, unexamined.
+    /// Parameters, unparsed.
     pub data: &'a [u8],
 }
 
 impl<'a> Adspec<'a> {
-    /// What a sender starts with: nothing is on the path yet, both services are wanted (RFC 2210 section 3.3).
+    /// Creates the initial ADSPEC of a sender: no hop on the path yet, both services requested (RFC 2210 section 3.3).
     ///
-    /// All values are neutral, so that [`Adspec::advertise`] with the sender's own link gives what leaves the host.
+    /// All values are neutral, so that [`Adspec::advertise`] with the sender's own link returns the ADSPEC that the
+    /// host sends.
     pub const fn for_sender() -> Adspec<'static> {
         let none = Parameters { octets: &[] };
         let overrides =
@@ -156,7 +158,7 @@ impl<'a> Adspec<'a> {
     /// # Errors
     /// The frame is not the one of RFC 2210 section 3.3.
     pub fn parse(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
-        match standard::parse(body) {
+        match common_form::parse(body) {
             Some(adspec) => Ok(adspec),
             None => Adspec::parse_any(body),
         }
@@ -165,16 +167,16 @@ impl<'a> Adspec<'a> {
     /// Whether [`Adspec::parse`] would succeed.
     ///
     /// # Errors
-    /// Those of [`Adspec::parse`].
+    /// The errors of [`Adspec::parse`].
     #[inline]
     pub fn check(body: &[u8]) -> Result<(), FormatError> {
-        match standard::words(body) {
+        match common_form::words(body) {
             Some(_) => Ok(()),
             None => Adspec::parse_any(body).map(|_| ()),
         }
     }
 
-    /// Fragment by fragment, parameter by parameter.
+    /// Parses fragment by fragment, parameter by parameter.
     fn parse_any(body: &'a [u8]) -> Result<Adspec<'a>, FormatError> {
         let mut message = Reader::message(body)?;
         let general = General::parse(&mut message)?;
@@ -210,7 +212,7 @@ impl<'a> Adspec<'a> {
 
     /// Length of the body, octets.
     pub fn buffer_len(&self) -> usize {
-        if let Some(length) = standard::length(self) {
+        if let Some(length) = common_form::length(self) {
             return length;
         }
         let others: usize = self.others.iter().map(|other| HEADER + other.data.len()).sum();
@@ -221,18 +223,18 @@ impl<'a> Adspec<'a> {
             + others
     }
 
-    /// Writes the body, [`Adspec::buffer_len`] octets; says how many.
+    /// Writes the body, [`Adspec::buffer_len`] octets; returns the length.
     ///
     /// # Errors
     /// The buffer is too short.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
-        match standard::emit(self, buffer) {
+        match common_form::emit(self, buffer) {
             Some(length) => Ok(length),
             None => self.emit_any(buffer),
         }
     }
 
-    /// Fragment by fragment, parameter by parameter.
+    /// Writes fragment by fragment, parameter by parameter.
     fn emit_any(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         put_message(&mut writer, self.buffer_len() - HEADER)?;
@@ -255,10 +257,10 @@ impl<'a> Adspec<'a> {
         Ok(writer.written().len())
     }
 
-    /// Whether the values make sense (RFC 2215 section 3.3).
+    /// Checks the values (RFC 2215 section 3.3).
     ///
     /// # Errors
-    /// A bandwidth that is no bandwidth.
+    /// An invalid bandwidth.
     pub fn validate(&self) -> Result<(), ValueError> {
         let overrides = [
             self.guaranteed.and_then(|guaranteed| guaranteed.overrides.bandwidth),
@@ -282,9 +284,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The shortcut must say what the long way says, about the standard shape and about what only looks like it.
+        /// Fast and general parser agree on ADSPECs of the common form and on octets that resemble it.
         #[test]
-        fn the_shortcut_agrees_with_the_long_way(
+        fn fast_parser_agrees_with_general_parser(
             values: [u32; 8],
             damage in proptest::option::of((0usize..80, any::<u8>())),
         ) {
@@ -295,11 +297,11 @@ mod tests {
             let terms = GuaranteedTerms { c_total, d_total, c_sum, d_sum };
             adspec.guaranteed = Some(Guaranteed { terms: Some(terms), ..Guaranteed::default() });
             let mut body = [0; 80];
-            prop_assert_eq!(standard::emit(&adspec, &mut body), Some(80));
+            prop_assert_eq!(common_form::emit(&adspec, &mut body), Some(80));
             let mut long_way = [0xff; 80];
             prop_assert_eq!(adspec.emit_any(&mut long_way), Ok(80));
             prop_assert_eq!(body, long_way);
-            prop_assert_eq!(standard::parse(&body), Some(adspec));
+            prop_assert_eq!(common_form::parse(&body), Some(adspec));
             let link = GuaranteedHop { c: mtu, d: c_sum, reshapes: hops % 2 == 0, ..GuaranteedHop::default() };
             let mut hop = HopCharacteristics {
                 non_is_hop: hops % 3 == 0,

@@ -1,17 +1,17 @@
 //! Floating-point values in text formats, without loss: for `#[serde(with = "...")]`.
 //!
-//! JSON has no infinity, and a peak rate that is not known is exactly that (RFC 2215 section 3.6). Finite numbers are
-//! written as numbers, infinity as `"infinity"`, every other bit pattern (a peer may send any) in hexadecimal.
+//! JSON has no infinity, which is the value of an unknown peak rate (RFC 2215 section 3.6). Finite numbers are written
+//! as numbers, infinity as `"infinity"`, every other bit pattern (a peer may send any) in hexadecimal.
 
 use core::fmt;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 
-/// Writes `value`.
+/// Serializes `value`.
 ///
 /// # Errors
-/// Those of the serializer.
+/// The errors of the serializer.
 pub fn serialize<S: Serializer>(value: &f32, serializer: S) -> Result<S::Ok, S::Error> {
     if value.is_finite() {
         serializer.serialize_f32(*value)
@@ -22,10 +22,10 @@ pub fn serialize<S: Serializer>(value: &f32, serializer: S) -> Result<S::Ok, S::
     }
 }
 
-/// Reads what [`serialize`] writes.
+/// Deserializes the output of [`serialize`].
 ///
 /// # Errors
-/// Neither a number, nor `"infinity"`, nor eight hexadecimal digits after `0x`.
+/// The input is neither a number, nor `"infinity"`, nor eight hexadecimal digits after `0x`.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f32, D::Error> {
     deserializer.deserialize_any(Exact)
 }

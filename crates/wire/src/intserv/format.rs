@@ -1,13 +1,13 @@
 //! The three-level frame of integrated-services data: message header, service fragments, parameters (RFC 2210
 //! appendix 1).
 //!
-//! All three headers have one form, a number, eight flags and a length in words that does not count the header itself.
+//! All three headers have the same form: a number, eight flags and a length in words without the header itself.
 //! Reserved flags are ignored when read and zero when written.
 
 use super::iana::{Parameter, Service};
 use crate::writer::{EmitError, Writer};
 
-/// What can be wrong with the frame. Values inside are judged elsewhere, see [`super::ValueError`].
+/// Faults of the frame. [`super::ValueError`] has the faults of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum FormatProblem {
     /// The format version is not 0.
@@ -16,22 +16,22 @@ pub enum FormatProblem {
     /// A length leads past the end, or leaves octets over.
     #[error("length does not fit")]
     Length,
-    /// The service is one that nobody here can provide.
+    /// The requested service is unsupported.
     #[error("unknown service")]
     UnknownService,
     /// The fragments are not in ascending order of their service numbers, or service 1 is not the first.
     #[error("service fragments out of order")]
     ServiceOrder,
-    /// A parameter is not the one that must stand here, or stands here twice.
+    /// A parameter is not the expected one, or occurs twice.
     #[error("unexpected parameter")]
     UnexpectedParameter,
-    /// A parameter that must be there is not.
+    /// A required parameter is missing.
     #[error("missing parameter")]
     MissingParameter,
 }
 
 impl FormatProblem {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             FormatProblem::Version => "intserv_version",
@@ -44,13 +44,13 @@ impl FormatProblem {
     }
 }
 
-/// Why octets are not integrated-services data, and where.
+/// Malformed integrated-services data: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{problem} at octet {offset} of the integrated-services data")]
 pub struct FormatError {
-    /// What.
+    /// Kind of fault.
     pub problem: FormatProblem,
-    /// Where, in octets from the start of the data.
+    /// Offset of the fault, octets from the start of the data.
     pub offset: usize,
 }
 
@@ -61,14 +61,14 @@ pub(super) struct Header {
     pub(super) number: u8,
     /// Bit 23 of the word: the break bit of a service.
     pub(super) high_bit: bool,
-    /// Length of what follows, octets.
+    /// Length of the contents, octets.
     pub(super) octets: usize,
 }
 
 /// Length of each header, octets.
 pub(super) const HEADER: usize = 4;
 
-/// Reads headers and words front to back and knows where it is.
+/// Reader of headers and words from front to back, with its offset.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     octets: &'a [u8],
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         self.octets.is_empty()
     }
 
-    /// What has not been read yet.
+    /// Returns the unread octets.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.octets
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         FormatError { problem, offset: self.offset }
     }
 
-    /// The next `N` octets.
+    /// Takes the next `N` octets.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], FormatError> {
         let (head, rest) =
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// The next header and a reader of exactly what it stands in front of.
+    /// Takes the next header; returns it with a reader of its contents.
     #[inline]
     pub(super) fn part(&mut self) -> Result<(Header, Reader<'a>), FormatError> {
         let start = *self;
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         Ok((Header { number, high_bit: flags & 0x80 != 0, octets }, reader))
     }
 
-    /// A reader of the whole data after the message header, whose length must fit exactly.
+    /// Returns a reader of the data behind the message header, whose length must be exact.
     #[inline]
     pub(super) fn message(octets: &'a [u8]) -> Result<Reader<'a>, FormatError> {
         let mut reader = Reader::new(octets);
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         if reader.is_empty() { Ok(inside) } else { Err(reader.error(FormatProblem::Length)) }
     }
 
-    /// The value of the parameter that must come next.
+    /// Takes the value of the parameter that must come next.
     #[inline]
     pub(super) fn parameter<const N: usize>(
         &mut self,
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A header word in front of `octets` octets.
+/// Returns a header word in front of `octets` octets.
 fn header(number: u8, high_bit: bool, octets: usize) -> Result<[u8; 4], EmitError> {
     let [high, low] = u16::try_from(octets / 4).map_err(|_| EmitError::TooLong)?.to_be_bytes();
     Ok([number, if high_bit { 0x80 } else { 0 }, high, low])

@@ -2,7 +2,7 @@
 //! (<https://www.iana.org/assignments/integ-serv>).
 
 code_points! {
-    /// Services (RFC 2215 section 2, RFC 2211, RFC 2212).
+    /// Service numbers (RFC 2215 section 2, RFC 2211, RFC 2212).
     pub enum Service: u8 {
         General = 1 "default general parameters",
         Guaranteed = 2 "guaranteed",
@@ -11,8 +11,8 @@ code_points! {
 }
 
 code_points! {
-    /// Parameters as they stand on the wire, that is composed ones and traffic specifications (RFC 2215 section 3,
-    /// RFC 2212). Numbers up to 127 have the same meaning in every service.
+    /// Parameter numbers on the wire, that is composed parameters and traffic specifications (RFC 2215 section 3, RFC
+    /// 2212). Numbers up to 127 have the same meaning in every service.
     pub enum Parameter: u8 {
         NumberOfIsHops = 4 "NUMBER_OF_IS_HOPS",
         AvailablePathBandwidth = 6 "AVAILABLE_PATH_BANDWIDTH",

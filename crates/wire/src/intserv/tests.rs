@@ -1,4 +1,4 @@
-//! Traffic and service specifications against octets worked out by hand, values that make no sense, and composition.
+//! Traffic and service specifications: layouts computed by hand, invalid values, and composition.
 
 use std::vec;
 use std::vec::Vec;
@@ -13,7 +13,7 @@ const BUCKET: TokenBucket = TokenBucket {
     max_packet_size: 1500,
 };
 
-/// Octets from hexadecimal digits; blanks separate words for the eye.
+/// Octets from hexadecimal digits; blanks are ignored.
 fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits
         .chars()
@@ -26,9 +26,9 @@ fn hex(digits: &str) -> Vec<u8> {
 /// r = 250 000 is 0x48742400, b = 3000 is 0x453b8000, positive infinity 0x7f800000.
 const BUCKET_HEX: &str = "7f000005 48742400 453b8000 7f800000 00000040 000005dc";
 
-/// The picture of RFC 2210 section 3.1.
+/// The figure of RFC 2210 section 3.1.
 #[test]
-fn a_sender_tspec_is_laid_out_as_in_the_rfc() {
+fn sender_tspec_matches_figure_of_the_rfc() {
     let body = hex(&std::format!("00000007 01000006 {BUCKET_HEX}"));
     assert_eq!(SenderTspec::parse(&body), Ok(BUCKET));
     let mut again = vec![0xa5; SenderTspec::BODY_LEN];
@@ -36,9 +36,9 @@ fn a_sender_tspec_is_laid_out_as_in_the_rfc() {
     assert_eq!(again, body);
 }
 
-/// The pictures of RFC 2210 sections 3.2.1 and 3.2.2; R = 300 000 is 0x48927c00.
+/// The figures of RFC 2210 sections 3.2.1 and 3.2.2; R = 300 000 is 0x48927c00.
 #[test]
-fn flowspecs_are_laid_out_as_in_the_rfc() {
+fn flowspecs_match_figures_of_the_rfc() {
     let rspec = Rspec { rate: 300_000.0, slack_us: 20 };
     let cases = [
         (FlowSpec::ControlledLoad(BUCKET), std::format!("00000007 05000006 {BUCKET_HEX}")),
@@ -61,14 +61,14 @@ fn flowspecs_are_laid_out_as_in_the_rfc() {
 
 /// Reserved bits and parameter flags are ignored (RFC 2210 appendix 1).
 #[test]
-fn reserved_bits_are_not_looked_at() {
+fn reserved_bits_are_ignored() {
     let body = hex(&std::format!("0fff0007 057f0006 {}", BUCKET_HEX.replacen("7f00", "7fff", 1)));
     assert_eq!(FlowSpec::parse(&body), Ok(FlowSpec::ControlledLoad(BUCKET)));
 }
 
-/// One value spoilt at a time.
+/// One invalid value at a time.
 #[test]
-fn values_that_make_no_sense_are_named() {
+fn invalid_values_are_reported() {
     let bucket = |change: fn(&mut TokenBucket)| {
         let mut bucket = BUCKET;
         change(&mut bucket);
@@ -96,15 +96,15 @@ fn values_that_make_no_sense_are_named() {
     assert_eq!(guaranteed(f32::INFINITY), Err(ValueError::ReservedRate));
 }
 
-/// What a text format keeps of a bucket is every bit of it.
+/// Text formats keep every bit of a bucket.
 #[test]
-fn equality_is_that_of_bits() {
+fn equality_compares_bits() {
     let nan = TokenBucket { rate: f32::NAN, ..BUCKET };
     assert_eq!(nan, nan);
     assert_ne!(TokenBucket { rate: 0.0, ..BUCKET }, TokenBucket { rate: -0.0, ..BUCKET });
 }
 
-/// The picture of RFC 2210 section 3.3.6, with values: 3 hops, 1 250 000 octets/s (0x49989680), 150 us, MTU 1500.
+/// The figure of RFC 2210 section 3.3.6, with values: 3 hops, 1 250 000 octets/s (0x49989680), 150 us, MTU 1500.
 const EXAMPLE: &str = "00000013 01000008 04000001 00000003 06000001 49989680 08000001 00000096 \
     0a000001 000005dc 02000008 85000001 00000bb8 86000001 00000064 87000001 000005dc 88000001 \
     00000032 05000000";
@@ -139,7 +139,7 @@ fn emitted(adspec: &Adspec<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn an_adspec_is_laid_out_as_in_the_rfc() {
+fn adspec_matches_figure_of_the_rfc() {
     let body = hex(EXAMPLE);
     assert_eq!(Adspec::parse(&body), Ok(example()));
     assert_eq!(emitted(&example()), body);
@@ -149,7 +149,8 @@ fn an_adspec_is_laid_out_as_in_the_rfc() {
     assert_eq!(example().validate(), Ok(()));
 }
 
-/// RFC 2215 section 3 and RFC 2212: hops + 1, least bandwidth, latency added, least MTU, error terms added.
+/// RFC 2215 section 3 and RFC 2212: hops + 1, minimum of bandwidths, sum of latencies, minimum of MTUs, sums of error
+/// terms.
 #[test]
 fn a_hop_composes_every_value() {
     let next = example().advertise(&HOP);
@@ -171,9 +172,9 @@ fn a_hop_composes_every_value() {
     assert_eq!(next.guaranteed.and_then(|guaranteed| guaranteed.terms), Some(terms));
 }
 
-/// What is unknown stays so, and sums stop at their limit.
+/// Unknown values stay unknown, and sums are limited.
 #[test]
-fn unknown_values_win() {
+fn unknown_values_take_precedence() {
     let hop = HopCharacteristics { latency_us: u32::MAX, bandwidth: 0.0, ..HOP };
     let next = example().advertise(&hop).advertise(&HOP);
     assert_eq!((next.general.latency_us, next.general.bandwidth), (u32::MAX, 0.0));
@@ -190,7 +191,7 @@ fn break_bits_are_set_where_a_service_is_missing_and_stay() {
     assert!(next.general.break_bit);
     assert_eq!(next.guaranteed.map(|guaranteed| guaranteed.break_bit), Some(true));
     assert_eq!(next.controlled_load.map(|load| load.break_bit), Some(true));
-    // Headers of words 2, 11 and 20 of the picture.
+    // Headers of words 2, 11 and 20 of the figure.
     let body = emitted(&next);
     assert_eq!((body[5], body[41], body[77]), (0x80, 0x80, 0x80));
     // A hop without the service does not touch its terms.
@@ -198,10 +199,10 @@ fn break_bits_are_set_where_a_service_is_missing_and_stay() {
     assert_eq!(terms, example().guaranteed.and_then(|guaranteed| guaranteed.terms));
 }
 
-/// An empty fragment is filled by the first hop that offers the service, its break bit kept (RFC 2210 section 3.3.3);
-/// a service that the sender does not ask for is not added.
+/// The first hop that offers the service fills an empty fragment and keeps its break bit (RFC 2210 section 3.3.3). A
+/// service that the sender does not request is not added.
 #[test]
-fn fragments_are_filled_but_not_added() {
+fn empty_fragments_are_filled_and_none_are_added() {
     let general = &EXAMPLE[9..EXAMPLE.find("02000008").expect("it is there")];
     let body = hex(&std::format!("0000000a {general} 02800000"));
     let adspec = Adspec::parse(&body).expect("it is well formed");
@@ -213,9 +214,9 @@ fn fragments_are_filled_but_not_added() {
     assert_eq!(next.controlled_load, None);
 }
 
-/// Nearly every TSpec and flowspec is of one frame. Whatever is damaged in it, the shortcut says what the long way says.
+/// Fast and general parser agree on the frame of nearly every TSpec and FLOWSPEC, whatever octet of it is damaged.
 #[test]
-fn the_shortcut_for_lone_buckets_agrees_with_the_long_way() {
+fn fast_parser_of_single_buckets_agrees_with_general_parser() {
     let bucket = TokenBucket {
         rate: 1.5,
         depth: 2.5,
@@ -241,7 +242,7 @@ fn the_shortcut_for_lone_buckets_agrees_with_the_long_way() {
     }
 }
 
-/// RFC 2210 section 3.3.5: own value before default value, on both sides; new ones are added.
+/// RFC 2210 section 3.3.5: an override takes precedence over the general value on either side; new overrides are added.
 #[test]
 fn override_values_are_composed_and_added() {
     let own = LocalOverrides { bandwidth: Some(500_000.0), latency_us: None, mtu: Some(576) };
@@ -253,7 +254,7 @@ fn override_values_are_composed_and_added() {
     let once = example().advertise(&hop);
     assert_eq!(load(&once), (Some(500_000.0), None, Some(576)));
     assert_eq!((once.general.bandwidth, once.general.mtu), (1_000_000.0, 1500));
-    // At a hop without values of its own, those that arrived meet its default ones.
+    // At a hop without overrides, received overrides are composed with the hop's general values.
     let slow = HopCharacteristics { bandwidth: 400_000.0, ..HOP };
     let twice = once.advertise(&slow);
     assert_eq!(load(&twice), (Some(400_000.0), None, Some(576)));
@@ -262,9 +263,9 @@ fn override_values_are_composed_and_added() {
     assert_eq!(body[76..], hex("05000004 06000001 48c35000 0a000001 00000240"));
 }
 
-/// What nobody here knows is passed on with its break bit set (RFC 2210 section 3.3).
+/// Unknown services are forwarded with the break bit set (RFC 2210 section 3.3).
 #[test]
-fn unknown_services_are_passed_on_broken() {
+fn unknown_services_are_forwarded_with_break_bit() {
     let general = &EXAMPLE[9..EXAMPLE.find("02000008").expect("it is there")];
     let body = hex(&std::format!(
         "00000010 {general} 03000001 aabbccdd 05000000 c8000003 01000002 11111111 22222222"
@@ -275,7 +276,7 @@ fn unknown_services_are_passed_on_broken() {
     assert_eq!(next[40..], hex("03800001 aabbccdd 05000000 c8800003 01000002 11111111 22222222"));
 }
 
-/// What a sender's host announces after its own link was taken into account.
+/// The ADSPEC that a sender's host sends after composition with its own link.
 #[test]
 fn a_new_adspec_takes_the_values_of_the_first_link() {
     let first = Adspec::for_sender().advertise(&HOP);
@@ -287,12 +288,12 @@ fn a_new_adspec_takes_the_values_of_the_first_link() {
 }
 
 #[test]
-fn bandwidths_that_make_no_sense_are_named() {
+fn invalid_bandwidths_are_reported() {
     for bandwidth in [f32::NAN, f32::INFINITY, -1.0, -0.0] {
         let mut adspec = example();
         adspec.general.bandwidth = bandwidth;
         assert_eq!(adspec.validate(), Err(ValueError::PathBandwidth));
-        // It must not look sound after the next hop either.
+        // The value must stay invalid after the next hop, too.
         let next = adspec.advertise(&HopCharacteristics { bandwidth: 1e9, ..HOP });
         assert!(bandwidth == f32::INFINITY || next.validate().is_err(), "{bandwidth}");
         let mut adspec = example();

@@ -1,8 +1,7 @@
-//! NSIS, the signalling framework of RFC 4080: what its protocols have in common on the wire.
+//! NSIS, the signalling framework of RFC 4080: the wire format that its protocols share.
 //!
-//! GIST carries the messages of signalling applications, and both are made of the same
-//! [objects](object): a header of 32 bits that says type, length and what to do where the type is not known, and a
-//! value of whole 32-bit words.
+//! GIST carries the messages of signalling applications, and both consist of the same [objects](object): a header of 32
+//! bits with the type, the length and the treatment if the type is unknown, and a value of whole 32-bit words.
 
 pub mod object;
 mod session;

@@ -1,5 +1,5 @@
-//! The type-length-value objects that messages of GIST (RFC 5971 A.2) and of its applications (RFC 5974 section 5.1.3)
-//! are made of.
+//! Type-length-value objects, the parts of GIST messages (RFC 5971 A.2) and of the messages of its applications (RFC
+//! 5974 section 5.1.3).
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Length counts the 32-bit words of the value, without the header. Reserved bits are ignored when read and zero when
-//! written; an object that is only forwarded keeps [its octets](Object::octets), reserved bits and all.
+//! written; a forwarded object keeps [its octets](Object::octets), reserved bits included.
 //!
-//! [`objects`] walks a list of them and looks at headers alone; what a value means is for the protocol to say.
+//! [`objects`] walks a list of objects and reads their headers only; each protocol parses the values.
 
 use core::fmt;
 
@@ -19,33 +19,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::writer::{EmitError, Writer};
 
-/// Octets of the header.
+/// Length of an object's header, octets.
 pub const HEADER: usize = 4;
 
-/// Octets of a word, the unit of all lengths.
+/// Length of a word, the unit of all lengths; octets.
 pub const WORD: usize = 4;
 
-/// The longest value, octets: a length of twelve bits, in words.
+/// Longest value, octets: the length field has twelve bits and counts words.
 pub const MAXIMUM_VALUE: usize = 0xfff * WORD;
 
-/// The bits of the second half word that are the length, and of the first one that are the type.
+/// Length in the second half word, and type in the first one.
 const TWELVE_BITS: u16 = 0x0fff;
 
-/// What to do with an object whose type is not known: the flags A and B (RFC 5971 A.2.1, RFC 5974 section 5.1.3).
+/// Treatment of an object of unknown type: the flags A and B (RFC 5971 A.2.1, RFC 5974 section 5.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Treatment {
     /// AB=00: refuse the message.
     Mandatory,
-    /// AB=01: go on without the object.
+    /// AB=01: ignore the object.
     Ignore,
-    /// AB=10: keep the object in what is forwarded, and do not store it.
+    /// AB=10: forward the object, and do not store it.
     Forward,
-    /// AB=11: store the object, forward it and put it into refreshes. GIST has no such thing and refuses the message.
+    /// AB=11: store the object, forward it and include it in refreshes. GIST does not define this and refuses the
+    /// message.
     Refresh,
 }
 
 impl Treatment {
-    /// What the bits mean; `a` and `b` as they stand in the header.
+    /// Returns the treatment for the bits A and B of a header.
     #[inline]
     pub const fn from_bits(a: bool, b: bool) -> Treatment {
         match (a, b) {
@@ -56,7 +57,7 @@ impl Treatment {
         }
     }
 
-    /// The bits A and B, where they stand in the first half word of the header.
+    /// Returns the bits A and B at their place in the first half word of the header.
     #[inline]
     const fn code(self) -> u16 {
         match self {
@@ -68,23 +69,23 @@ impl Treatment {
     }
 }
 
-/// One object where it stands. The header and the value are there; nothing else has been checked.
+/// One object of a message. Header and value are complete; nothing else has been checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Object<'a> {
-    /// The header's halves: flags and type, then the length.
+    /// Halves of the header: flags and type, then the length.
     header: [u16; 2],
     octets: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Object<'a> {
-    /// Which object it is, 12 bits.
+    /// Object type, 12 bits.
     #[inline]
     pub fn object_type(&self) -> u16 {
         self.header[0] & TWELVE_BITS
     }
 
-    /// What the sender wants done by whoever does not know the type.
+    /// Treatment by nodes that do not know the type, as the sender demands.
     #[inline]
     pub fn treatment(&self) -> Treatment {
         Treatment::from_bits(self.header[0] & 0x8000 != 0, self.header[0] & 0x4000 != 0)
@@ -96,19 +97,19 @@ impl<'a> Object<'a> {
         self.octets.get(HEADER..).unwrap_or_default()
     }
 
-    /// Header and value as they came.
+    /// Header and value as received.
     #[inline]
     pub fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// Where the header begins, octets from what the walk was told to count from.
+    /// Offset of the header, octets, counted from the start given to [`objects`].
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Where the value begins, counted likewise.
+    /// Offset of the value, octets, counted from the start given to [`objects`].
     #[inline]
     pub fn value_offset(&self) -> usize {
         self.offset + HEADER
@@ -126,16 +127,16 @@ impl fmt::Debug for Object<'_> {
     }
 }
 
-/// The objects of `octets`, one after the other; `offset` is what the first octet counts as in offsets and errors, such
-/// as the length of the header in front of them.
+/// Iterates over the objects in `octets`. Offsets in results and errors start from `offset`, such as the length of the
+/// header in front of the objects.
 ///
-/// The walk ends with the octets or with the first error. An empty list is no error here.
+/// Iteration ends with the octets or with the first error. An empty list is valid here.
 #[inline]
 pub fn objects(octets: &[u8], offset: usize) -> Objects<'_> {
     Objects { rest: octets, offset }
 }
 
-/// The walk that [`objects`] begins.
+/// Iterator over [`objects`].
 #[derive(Clone, Debug)]
 pub struct Objects<'a> {
     rest: &'a [u8],
@@ -143,13 +144,13 @@ pub struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    /// What has not been walked yet. Empty after an error.
+    /// Octets that have not been read yet. Empty after an error.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Where the rest begins.
+    /// Offset of the rest, octets.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
@@ -186,17 +187,17 @@ impl<'a> Iterator for Objects<'a> {
 
 impl core::iter::FusedIterator for Objects<'_> {}
 
-/// What is wrong with a list of objects.
+/// Faults of a list of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Fewer octets are left than a header has.
+    /// The octets end within a header.
     Truncated,
-    /// The length leads past the end of the list.
+    /// The length of an object leads past the end of the list.
     Length,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "object_truncated",
@@ -214,17 +215,17 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Octets are no list of objects.
+/// A malformed list of objects: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("octet {offset}: {kind}")]
 pub struct ObjectError {
-    /// What.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where the header of the object begins.
+    /// Offset of the object's header.
     pub offset: usize,
 }
 
-/// Octets that an object with a value of `value` octets takes, padding to whole words included.
+/// Length of an object with a value of `value` octets, padding to whole words included; octets.
 #[inline]
 pub const fn object_len(value: usize) -> usize {
     HEADER + value.next_multiple_of(WORD)
@@ -233,7 +234,7 @@ pub const fn object_len(value: usize) -> usize {
 /// Writes the header of an object whose value has `len` octets.
 ///
 /// # Errors
-/// The type has more than twelve bits; the value is no whole words, or longer than [`MAXIMUM_VALUE`].
+/// The type has more than twelve bits; the value is not whole words, or is longer than [`MAXIMUM_VALUE`].
 #[inline]
 pub(crate) fn put_header(
     writer: &mut Writer<'_>,
@@ -251,10 +252,11 @@ pub(crate) fn put_header(
     writer.put_numbers([u32::from(treatment.code() | object_type) << 16 | words])
 }
 
-/// Writes an object whose value `value` writes; it is padded with zeros to whole words, and its length is filled in.
+/// Writes an object whose value the closure `value` writes. The value is padded with zeros to whole words, and the
+/// length is filled in.
 ///
 /// # Errors
-/// What `value` says; the type has more than twelve bits; the value is longer than [`MAXIMUM_VALUE`].
+/// The errors of `value`; the type has more than twelve bits; the value is longer than [`MAXIMUM_VALUE`].
 #[inline]
 pub(crate) fn emit_object(
     writer: &mut Writer<'_>,
@@ -278,7 +280,7 @@ pub(crate) fn emit_object(
     writer.patch(start + 2, words.to_be_bytes())
 }
 
-/// Zeros behind `len` octets until the end of the word.
+/// Writes the zeros that complete `len` octets to whole words.
 #[inline]
 pub(crate) fn pad(writer: &mut Writer<'_>, len: usize) -> Result<(), EmitError> {
     if len.is_multiple_of(WORD) {
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_past_the_end_is_found_and_ends_the_walk() {
+    fn object_past_the_end_is_an_error_and_ends_iteration() {
         let octets = [0, 1, 0, 1, 0, 0, 0, 0, 0, 2, 0, 1, 0, 0, 0];
         let mut walk = objects(&octets, 8);
         assert_eq!(walk.next().unwrap().unwrap().object_type(), 1);
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_header_is_not_written() {
+    fn values_too_long_for_the_header_are_not_emitted() {
         assert_eq!(emit(Treatment::Mandatory, 0x1000, &[]), Err(EmitError::Contradiction));
         assert!(emit(Treatment::Mandatory, 1, &vec![7; MAXIMUM_VALUE]).is_ok());
         let longer = vec![7; MAXIMUM_VALUE + 1];

@@ -1,16 +1,16 @@
-//! The name that a session has in GIST and in all of its applications.
+//! Session identifiers, common to GIST and its applications.
 
 use core::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Names a session: 128 random bits (RFC 5971 section 3.7).
+/// Session identifier: 128 random bits (RFC 5971 section 3.7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
 impl SessionId {
-    /// Octets of it.
+    /// Length of the identifier, octets.
     pub const LEN: usize = 16;
 }
 
@@ -26,7 +26,7 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// Hexadecimal digits, as it is displayed.
+/// Serialized as hexadecimal digits, the displayed form.
 impl Serialize for SessionId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

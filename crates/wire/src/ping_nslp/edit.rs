@@ -1,13 +1,13 @@
-//! What a node does with a message where it stands.
+//! In-place edits of a message by the nodes on the path.
 
 use super::error::ParseError;
-use super::message::{Ping, Version, Visit};
+use super::message::{NodeRecord, Ping, Version};
 use crate::writer::{EmitError, Writer};
 
-/// Counts the node that has received the message, at most to 255.
+/// Increments the hop count, at most to 255.
 ///
 /// # Errors
-/// It is none; see [`Ping::parse`].
+/// The message is malformed; see [`Ping::parse`].
 pub fn count_hop(message: &mut [u8]) -> Result<(), ParseError> {
     Ping::parse(message)?;
     if let Some(hops) = message.get_mut(1) {
@@ -16,12 +16,12 @@ pub fn count_hop(message: &mut [u8]) -> Result<(), ParseError> {
     Ok(())
 }
 
-/// Appends the record of a node to the message that the first `length` octets of `buffer` are, and gives its new length.
-/// Where the length field or the buffer does not have room for it, the message stays as it is.
+/// Appends the record of a node to the message in the first `length` octets of `buffer`; returns the new length. If the
+/// length field or the buffer is too small for the record, the message stays unchanged.
 ///
 /// # Errors
-/// It is none; see [`Ping::parse`].
-pub fn append(buffer: &mut [u8], length: usize, visit: &Visit) -> Result<usize, ParseError> {
+/// The message is malformed; see [`Ping::parse`].
+pub fn append(buffer: &mut [u8], length: usize, visit: &NodeRecord) -> Result<usize, ParseError> {
     let ping = Ping::parse(buffer.get(..length).unwrap_or_default())?;
     let (version, count) = (ping.version, ping.objects.len());
     let (from, to) = (ping.buffer_len(), ping.appended_len());

@@ -1,24 +1,24 @@
-//! Why octets are not a Ping NSLP message, and where.
+//! Parse errors of Ping NSLP messages, with their offsets.
 
 use core::fmt;
 
-/// What is wrong with a message.
+/// Faults of a Ping NSLP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It ends before its header does.
+    /// The message ends within its header.
     Truncated,
-    /// Neither version 1 nor version 2.
+    /// The version is neither 1 nor 2.
     Version,
-    /// The length is less than that of the headers, or not that of the octets.
+    /// The length is below that of the headers, or differs from the number of octets.
     Length,
-    /// An address is not of 16 octets, or a timestamp not of 8.
+    /// An address does not have 16 octets, or a timestamp does not have 8.
     ObjectLength,
-    /// Behind the last record there is a part of one.
+    /// The last record is incomplete.
     Records,
 }
 
 impl ErrorKind {
-    /// All of them.
+    /// All kinds of fault.
     pub const ALL: [ErrorKind; 5] = [
         ErrorKind::Truncated,
         ErrorKind::Version,
@@ -27,7 +27,7 @@ impl ErrorKind {
         ErrorKind::Records,
     ];
 
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "ping_truncated",
@@ -51,13 +51,13 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Octets are not a well-formed message.
+/// A malformed message: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("Ping NSLP, octet {offset}: {kind}")]
 pub struct ParseError {
-    /// What.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where, in octets from the start of the message.
+    /// Offset of the fault, octets from the start of the message.
     pub offset: usize,
 }
 

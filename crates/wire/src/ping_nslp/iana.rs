@@ -1,10 +1,10 @@
-//! Numbers of Ping NSLP. There is no registry: they are those of the 2005 draft, and ours where it has none.
+//! Code points of Ping NSLP. No registry exists: the numbers are those of the 2005 draft; where it has none, our own.
 
-/// The application, from the range for private use (RFC 5971 section 9).
+/// NSLPID, from the range for private use (RFC 5971 section 9).
 pub const NSLPID: u16 = 32_704;
 
 code_points! {
-    /// What nodes append.
+    /// Types of the objects in a record.
     pub enum ObjectType: u16 {
         Address = 1 "IP address",
         Timestamp = 2 "timestamp",
@@ -13,7 +13,7 @@ code_points! {
 }
 
 impl ObjectType {
-    /// Octets of one in a record; `None` where that is not fixed.
+    /// Length of an object in a record, octets; `None` if it is not fixed.
     pub const fn fixed_len(self) -> Option<u16> {
         match self {
             ObjectType::Address => Some(16),

@@ -1,4 +1,4 @@
-//! A message: what is asked of each node, and what they have said.
+//! A message: the list of requested objects, and the records that nodes have appended.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -8,29 +8,29 @@ use super::error::{ErrorKind, ParseError};
 use super::iana::ObjectType;
 use crate::writer::{EmitError, Writer};
 
-/// Octets of the header of an object in the list.
+/// Length of an object's entry in the list, octets.
 const OBJECT: usize = 4;
 
-/// The list that asks for addresses and times.
+/// Object list that requests addresses and times.
 pub const STANDARD: [[u8; OBJECT]; 2] = [[0, 1, 0, 16], [0, 2, 0, 8]];
 
-/// The list that also asks what could still be reserved, which is ours.
+/// Object list that also requests the available bandwidth; this object is ours.
 pub const WITH_BANDWIDTH: [[u8; OBJECT]; 3] = [[0, 1, 0, 16], [0, 2, 0, 8], [0xff, 1, 0, 8]];
 
-/// The bit of an available bandwidth that says that the node knows one.
+/// Bit of an available bandwidth that is set if the node knows the value.
 const KNOWN: u64 = 1 << 63;
 
-/// Which form the header has.
+/// Version, which determines the form of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Version {
-    /// Of the draft: a length of eight bits.
+    /// Version of the draft, with a length of eight bits.
     V1,
-    /// Ours: a length of sixteen bits.
+    /// Our version, with a length of sixteen bits.
     V2,
 }
 
 impl Version {
-    /// Octets of the header.
+    /// Length of the header, octets.
     pub(super) const fn header(self) -> usize {
         match self {
             Version::V1 => 8,
@@ -38,8 +38,8 @@ impl Version {
         }
     }
 
-    /// The longest message.
-    pub(super) const fn longest(self) -> usize {
+    /// Maximum length of a message, octets.
+    pub(super) const fn max_len(self) -> usize {
         match self {
             Version::V1 => 0xff,
             Version::V2 => 0xffff,
@@ -47,7 +47,8 @@ impl Version {
     }
 }
 
-/// A time of a node's clock. From when on it counts only the node knows, so that only its own times can be compared.
+/// A timestamp of a node's clock. Its epoch is known to the node only, so that only timestamps of one node can be
+/// compared.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -58,19 +59,20 @@ pub struct Timestamp {
     pub microseconds: u32,
 }
 
-/// What a node says when the message comes by.
+/// Values that a node writes into its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Visit {
-    /// Its address.
+pub struct NodeRecord {
+    /// Address of the node.
     pub address: IpAddr,
-    /// Its time.
+    /// Time at the node.
     pub time: Timestamp,
-    /// What it could still reserve for packets that go the way the message has come, bit/s; at most 2^63 - 1.
+    /// Bandwidth that the node could still reserve for packets in the direction of the message, bit/s; at most 2^63 -
+    /// 1.
     pub available: Option<u64>,
 }
 
-impl Visit {
-    /// Writes the octets of one object; of an unknown one, zeros.
+impl NodeRecord {
+    /// Writes the octets of one object; zeros for an unknown object.
     pub(super) fn write(
         &self,
         writer: &mut Writer<'_>,
@@ -98,23 +100,23 @@ impl Visit {
     }
 }
 
-/// A message.
+/// A Ping NSLP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping<'a> {
-    /// The form of its header.
+    /// Version of the header.
     pub version: Version,
-    /// Nodes that it has passed, both ways; 255 where there are more.
+    /// Hop count: nodes passed, in both directions; 255 if there are more.
     pub hops: u8,
-    /// Tells the initiator's messages apart.
+    /// Sequence number, chosen by the initiator.
     pub sequence: u32,
-    /// What each node appends: type and length, 16 bits each. At most 255.
+    /// Objects of each record: type and length, 16 bits each. At most 255.
     pub objects: &'a [[u8; OBJECT]],
-    /// What they have appended, oldest first; see [`records`](Ping::records).
+    /// Records, oldest first; see [`records`](Ping::records).
     pub data: &'a [u8],
 }
 
 impl<'a> Ping<'a> {
-    /// Reads the data that GIST has delivered; up to three octets of padding may follow the message.
+    /// Parses the data delivered by GIST. Up to three octets of padding may follow the message.
     ///
     /// # Errors
     /// See [`ErrorKind`].
@@ -148,33 +150,34 @@ impl<'a> Ping<'a> {
         Ok(ping)
     }
 
-    /// Octets of a record.
+    /// Length of a record, octets.
     pub fn record_len(&self) -> usize {
         self.objects.iter().map(|object| usize::from(split(*object).1)).sum()
     }
 
-    /// The records, oldest first.
+    /// Iterates over the records, oldest first.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> + Clone {
         let objects = self.objects;
-        // A list of nothing has records of nothing, and no data.
+        // An empty object list has empty records, and no data.
         self.data.chunks(self.record_len().max(1)).map(move |octets| Record { objects, octets })
     }
 
-    /// Octets that the message has once a record is appended; those that it has where there is no room for one.
+    /// Length of the message after a record is appended, octets; its present length if there is no room for one.
     pub fn appended_len(&self) -> usize {
         let longer = self.buffer_len() + self.record_len();
-        if longer > self.version.longest() { self.buffer_len() } else { longer }
+        if longer > self.version.max_len() { self.buffer_len() } else { longer }
     }
 
-    /// Octets that [`emit`](Ping::emit) writes.
+    /// Length of the emitted message, octets; see [`emit`](Ping::emit).
     pub fn buffer_len(&self) -> usize {
         self.version.header() + self.objects.as_flattened().len() + self.data.len()
     }
 
-    /// Writes the message to the start of `buffer` and gives its length.
+    /// Writes the message to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short; the message or the list is too long; the lengths of objects and records do not fit.
+    /// The buffer is too short; the message or the list is too long; the lengths of objects and records are
+    /// inconsistent.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         self.check().map_err(|_| EmitError::Contradiction)?;
         let length = u16::try_from(self.buffer_len()).map_err(|_| EmitError::TooLong)?;
@@ -196,7 +199,7 @@ impl<'a> Ping<'a> {
         Ok(writer.written().len())
     }
 
-    /// Whether objects are as long as they must be, and records whole.
+    /// Checks the lengths of objects, and that all records are complete.
     fn check(&self) -> Result<(), ParseError> {
         for (i, object) in self.objects.iter().enumerate() {
             let (object_type, len) = split(*object);
@@ -213,7 +216,7 @@ impl<'a> Ping<'a> {
     }
 }
 
-/// What a node has said.
+/// The record of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     objects: &'a [[u8; OBJECT]],
@@ -221,13 +224,13 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Its address, where that was asked for; IPv4 as such.
+    /// Address of the node, if requested; IPv4-mapped addresses as IPv4.
     pub fn address(&self) -> Option<IpAddr> {
         let octets = <[u8; 16]>::try_from(self.find(ObjectType::Address)?).ok()?;
         Some(Ipv6Addr::from(octets).to_canonical())
     }
 
-    /// Its time, where that was asked for.
+    /// Time at the node, if requested.
     pub fn time(&self) -> Option<Timestamp> {
         let (seconds, rest) = self.find(ObjectType::Timestamp)?.split_first_chunk()?;
         Some(Timestamp {
@@ -236,14 +239,14 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// What it could still reserve, bit/s; `None` where that was not asked for, or the node does not say.
+    /// Available bandwidth, bit/s; `None` if it was not requested, or the node does not know it.
     pub fn available(&self) -> Option<u64> {
         let octets = <[u8; 8]>::try_from(self.find(ObjectType::Bandwidth)?).ok()?;
         let value = u64::from_be_bytes(octets);
         (value & KNOWN != 0).then_some(value & !KNOWN)
     }
 
-    /// The octets of the first object of a type.
+    /// Returns the octets of the first object of a type.
     pub fn find(&self, object_type: ObjectType) -> Option<&'a [u8]> {
         let mut at = 0;
         for object in self.objects {
@@ -258,7 +261,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Type and length of an object in the list.
+/// Splits an entry of the list into type and length.
 fn split([t0, t1, l0, l1]: [u8; OBJECT]) -> (ObjectType, u16) {
     (ObjectType::from_code(u16::from_be_bytes([t0, t1])), u16::from_be_bytes([l0, l1]))
 }

@@ -1,9 +1,8 @@
-//! Ping NSLP: a signalling application that finds out which nodes of a path take part in signalling, and how far away
-//! they are.
+//! Ping NSLP: a signalling application that discovers the signalling nodes of a path and their distance.
 //!
-//! The initiator lists what it wants to know, appends its own record and sends the message downstream; each node appends
-//! a record, the last one sends the message back, each node appends another, and the initiator the last. There is no
-//! state but the initiator's. A message rides in the NSLP-Data object of GIST:
+//! The initiator lists the requested objects, appends its own record and sends the message downstream. Each node
+//! appends a record; the last one returns the message, each node appends another record, and the initiator appends the
+//! last one. Only the initiator keeps state. GIST carries a message in its NSLP-Data object:
 //!
 //! ```text
 //! version 1                                      version 2
@@ -16,15 +15,15 @@
 //! ```
 //!
 //! Length counts the octets of the whole message. In version 1 it has eight bits, which are too few for the records of
-//! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is the same
-//! with sixteen bits, and ours; its header is padded to whole words, as all data of GIST are.
+//! more than five nodes; a node that would exceed it appends nothing and still counts as a hop. Version 2 is ours and
+//! has a length of sixteen bits; its header is padded to whole words, like all data of GIST.
 //!
-//! One object is ours: 0xff01 asks what a node could still reserve for packets that go the way the message has come. It has
-//! 64 bits, of which the first is set, since nodes that do not know an object append zeros; the others are bits per second.
+//! One object is ours: 0xff01 requests the bandwidth that a node could still reserve for packets in the direction of
+//! the message. Its value has 64 bits. The first one is set, because nodes that do not know an object append zeros; the
+//! others are bits per second.
 //!
-//! [`Ping::parse`] and [`Ping::emit`] are each other's inverse, [`count_hop`] and [`append`] are what a node does with a
-//! message where it stands. The facts are those of the draft of July 2005, which has no number for the application;
-//! ours is from the private range.
+//! [`Ping::parse`] and [`Ping::emit`] are inverse to each other; [`count_hop`] and [`append`] are the in-place edits of
+//! a node. The format is that of the draft of July 2005, which has no NSLPID; ours is from the private range.
 
 mod edit;
 mod error;
@@ -33,4 +32,4 @@ mod message;
 
 pub use edit::{append, count_hop};
 pub use error::{ErrorKind, ParseError};
-pub use message::{Ping, Record, STANDARD, Timestamp, Version, Visit, WITH_BANDWIDTH};
+pub use message::{NodeRecord, Ping, Record, STANDARD, Timestamp, Version, WITH_BANDWIDTH};

@@ -1,4 +1,4 @@
-//! The objects of a message, brought together in one walk, whatever their order.
+//! Collection of a message's objects in one pass, in any order.
 
 use super::error::{ErrorKind, ParseError};
 use super::extra::{Extra, is_kept};
@@ -12,20 +12,20 @@ use super::objects::{
 use crate::nsis::SessionId;
 use crate::nsis::object::{self, Object, Treatment, objects};
 
-/// What an answer to a message has to echo.
+/// Identifiers of a request that its response echoes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// Of a RESERVE or QUERY that wants a response.
+pub struct RequestIds {
+    /// RII of a RESERVE or QUERY that requests a response.
     pub rii: Option<u32>,
-    /// Of a RESERVE.
+    /// RSN of a RESERVE.
     pub rsn: Option<Rsn>,
 }
 
-impl Request {
-    /// Looks for the two in a message that may have any fault: in the objects until the first that is cut off, the first
-    /// of each kind.
-    pub fn of(message: &[u8]) -> Request {
-        let mut request = Request::default();
+impl RequestIds {
+    /// Finds both in a message that may have any fault: the first object of each kind, up to the first truncated
+    /// object.
+    pub fn find(message: &[u8]) -> RequestIds {
+        let mut request = RequestIds::default();
         let body = message.get(HEADER..).unwrap_or_default();
         for object in objects(body, HEADER).map_while(Result::ok) {
             match ObjectType::from_code(object.object_type()) {
@@ -40,7 +40,7 @@ impl Request {
     }
 }
 
-/// The types of object that a message may have.
+/// Set of the object types that a message may have.
 #[derive(Clone, Copy)]
 pub(super) struct Allowed(u16);
 
@@ -56,7 +56,7 @@ impl Allowed {
     }
 }
 
-/// What stood in a message.
+/// Objects found in a message.
 pub(super) struct Collected<'a> {
     pub(super) rii: Option<u32>,
     pub(super) rsn: Option<Rsn>,
@@ -69,12 +69,12 @@ pub(super) struct Collected<'a> {
     pub(super) qspec: Option<&'a [u8]>,
     pub(super) second_qspec: Option<&'a [u8]>,
     pub(super) extra: Extra<'a>,
-    /// Where the message ends, for errors about what is missing.
+    /// Offset of the end of the message, for errors about missing objects.
     end: usize,
 }
 
 impl<'a> Collected<'a> {
-    /// What stands in a message whose objects are yet to be [walked](Collected::walk).
+    /// Creates the collection of a message whose objects have not been [walked](Collected::walk) yet.
     pub(super) fn new(body: &'a [u8]) -> Collected<'a> {
         Collected {
             rii: None,
@@ -102,7 +102,7 @@ impl<'a> Collected<'a> {
         let mut lists = Lists::default();
         let mut seen = 0_u16;
         for object in objects(body, HEADER) {
-            let object = object.map_err(|error| cut_off(body, error))?;
+            let object = object.map_err(|error| truncation_error(body, error))?;
             let object_type = ObjectType::from_code(object.object_type());
             if let ObjectType::Unknown(code) = object_type {
                 if object.treatment() == Treatment::Mandatory {
@@ -184,17 +184,17 @@ impl<'a> Collected<'a> {
         Ok(())
     }
 
-    /// An error about an object that is not there, or there although another is not.
+    /// Creates an error about a missing object, or an object that requires another one.
     pub(super) fn error(&self, kind: ErrorKind, object: ObjectType) -> ParseError {
         ParseError::of(kind, object, self.end)
     }
 }
 
-/// The two lists of a summary until both have been seen.
+/// SESSION-ID-LIST and RSN-LIST of a summary until both have been found.
 #[derive(Default)]
 struct Lists<'a> {
     sessions: Option<&'a [[u8; SessionId::LEN]]>,
-    /// And where the object begins.
+    /// RSN list with the offset of its object.
     rsns: Option<(RsnList<'a>, usize)>,
 }
 
@@ -219,7 +219,7 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// A value of one word.
+/// Reads a value of one word.
 fn word(object: &Object<'_>) -> Result<u32, ParseError> {
     match object.value() {
         &[a, b, c, d] => Ok(u32::from_be_bytes([a, b, c, d])),
@@ -231,9 +231,9 @@ fn error(kind: ErrorKind, object: &Object<'_>) -> ParseError {
     ParseError::of(kind, ObjectType::from_code(object.object_type()), object.offset())
 }
 
-/// What is wrong where the walk stops, and which object it stops at.
+/// Returns the error of a truncated object, with its type.
 #[cold]
-fn cut_off(body: &[u8], error: object::ObjectError) -> ParseError {
+fn truncation_error(body: &[u8], error: object::ObjectError) -> ParseError {
     let header = body.get(error.offset - HEADER..).and_then(|rest| rest.first_chunk::<2>());
     match (error.kind, header) {
         (object::ErrorKind::Length, Some(half)) => {

@@ -1,43 +1,43 @@
-//! Why octets are not a well-formed QoS NSLP message, where, and what a RESPONSE would say of it.
+//! Parse errors of QoS NSLP messages: kind, position, and the INFO-SPEC of the RESPONSE.
 
 use core::fmt;
 
 use super::iana::{ObjectType, ProtocolError};
 use super::info_spec::{InfoSpec, Outcome};
 
-/// What is wrong with a message.
+/// Faults of a QoS NSLP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It ends before its common header does.
+    /// The message ends within its common header.
     Truncated,
-    /// A message type that nobody here knows.
+    /// The message type is unknown.
     MessageType,
-    /// An acknowledgement is asked for beside a response (RFC 5974 section 5.1.1).
+    /// An acknowledgement and a response are both requested (RFC 5974 section 5.1.1).
     Acknowledgement,
-    /// Octets are left at the end that are no object header.
+    /// The octets at the end are too few for an object header.
     ObjectTruncated,
-    /// An object ends behind the end of the message.
+    /// An object leads past the end of the message.
     ObjectLength,
-    /// The value of an object is too long or too short for what it is.
+    /// The value of an object has a wrong length.
     ValueLength,
-    /// An object of an unknown type that must be understood.
+    /// An unknown object must be understood.
     UnknownObject,
-    /// An object that messages of this type, or with these other objects, do not have.
+    /// An object is not allowed in messages of this type, or beside other objects of this message.
     IllegalObject,
-    /// An object that may be there once is there again.
+    /// An object occurs twice that may occur once.
     DuplicateObject,
-    /// An object that must be there is not.
+    /// A required object is missing.
     MissingObject,
-    /// The error source identifier is not what its type says.
+    /// The error source identifier does not fit its type.
     Source,
-    /// There are more or fewer sequence numbers than sessions.
+    /// The numbers of sequence numbers and sessions differ.
     ListMismatch,
     /// The QSPEC is empty.
     EmptyQspec,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "qos_truncated",
@@ -56,7 +56,7 @@ impl ErrorKind {
         }
     }
 
-    /// The code of the protocol-error class that says it to the sender.
+    /// Returns the code of the protocol-error class for the RESPONSE.
     pub const fn code(self) -> ProtocolError {
         match self {
             ErrorKind::Truncated | ErrorKind::ObjectTruncated => ProtocolError::WrongMessageLength,
@@ -93,14 +93,14 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Octets are not a well-formed message.
+/// A malformed message: the fault and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// The object that is wrong, where it is one.
+    /// Type of the object at fault, if it is an object.
     pub object: Option<ObjectType>,
-    /// Where it begins, octets from the start of the message; where something is missing, the end of the message.
+    /// Offset of the object, octets from the start of the message; the end of the message if something is missing.
     pub offset: usize,
 }
 
@@ -113,8 +113,8 @@ impl ParseError {
         ParseError { kind, object: Some(object), offset }
     }
 
-    /// What a RESPONSE would say: the code of the protocol error, and, written into `room`, which object is meant
-    /// (Object Type Info, RFC 5974 section 5.1.3.6).
+    /// Returns the INFO-SPEC of the RESPONSE: the code of the protocol error and, written into `room`, the type of the
+    /// object at fault (Object Type Info, RFC 5974 section 5.1.3.6).
     pub fn info_spec<'r>(&self, room: &'r mut [u8; 4]) -> InfoSpec<'r> {
         let details: &[u8] = match self.object {
             Some(object) => {

@@ -1,4 +1,4 @@
-//! Objects of unknown types that have to be kept (RFC 5974 section 5.1.3).
+//! Objects of unknown types that nodes keep (RFC 5974 section 5.1.3).
 
 use core::fmt;
 
@@ -6,37 +6,37 @@ use super::iana::ObjectType;
 use crate::nsis::object::{Treatment, emit_object, object_len, objects};
 use crate::writer::{EmitError, Writer};
 
-/// One of them.
+/// An unknown object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraObject<'a> {
-    /// [`Treatment::Forward`] or [`Treatment::Refresh`]; the others are not kept.
+    /// Treatment: [`Treatment::Forward`] or [`Treatment::Refresh`]. Objects with other treatments are not kept.
     pub treatment: Treatment,
-    /// Its type, which nobody here knows; twelve bits.
+    /// Object type, twelve bits; unknown here.
     pub object_type: u16,
-    /// Its value, whole words.
+    /// Value; whole words.
     pub value: &'a [u8],
 }
 
-/// What a message has of them.
+/// The unknown objects of a message.
 #[derive(Clone, Copy)]
 pub enum Extra<'a> {
-    /// As they came: all objects of a message, which have been checked.
+    /// All objects of a received message, checked; iteration selects the unknown ones.
     Wire(&'a [u8]),
-    /// To be written.
+    /// Objects to be emitted.
     Items(&'a [ExtraObject<'a>]),
 }
 
-/// Whether somebody who does not know the type keeps the object.
+/// Whether a node that does not know the type keeps the object.
 pub(super) fn is_kept(object_type: u16, treatment: Treatment) -> bool {
     matches!(ObjectType::from_code(object_type), ObjectType::Unknown(_))
         && matches!(treatment, Treatment::Forward | Treatment::Refresh)
 }
 
 impl<'a> Extra<'a> {
-    /// None.
+    /// No unknown objects.
     pub const NONE: Extra<'a> = Extra::Items(&[]);
 
-    /// Whether there are none.
+    /// Whether there are no unknown objects.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self {
@@ -45,7 +45,7 @@ impl<'a> Extra<'a> {
         }
     }
 
-    /// One by one.
+    /// Iterates over the unknown objects.
     pub fn iter(self) -> impl Iterator<Item = ExtraObject<'a>> + Clone {
         let (wire, items): (&[u8], &[ExtraObject<'a>]) = match self {
             Extra::Wire(wire) => (wire, &[]),
@@ -74,7 +74,7 @@ impl<'a> Extra<'a> {
             return Ok(());
         }
         if let Extra::Wire(wire) = self {
-            // Retained unchanged, reserved bits and all.
+            // The octets stay unchanged, reserved bits included.
             return objects(wire, 0)
                 .map_while(Result::ok)
                 .filter(|object| is_kept(object.object_type(), object.treatment()))

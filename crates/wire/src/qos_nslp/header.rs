@@ -1,23 +1,23 @@
-//! The common header: which message it is, and its flags.
+//! The common header: message type and flags.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::{MessageType, flag};
 
-/// Octets of the common header.
+/// Length of the common header, octets.
 pub const HEADER: usize = 4;
 
 /// The flags that mean the same in all messages (RFC 5974 section 5.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GenericFlags {
-    /// S: the message goes only as far as the next node.
+    /// S: the message is for the next node only.
     pub scoping: bool,
-    /// P: the message goes only as far as the proxy.
+    /// P: the message travels as far as the proxy.
     pub proxy: bool,
-    /// A: the peer shall acknowledge the message. Of RESERVE without RII and of QUERY only.
+    /// A: the peer must acknowledge the message. Only in QUERY and in RESERVE without RII.
     pub ack_req: bool,
-    /// B: on the path there are routers that cannot provide QoS.
+    /// B: routers on the path cannot provide QoS.
     pub breaks: bool,
 }
 
@@ -51,17 +51,17 @@ impl GenericFlags {
     }
 }
 
-/// The common header as it stands.
+/// The common header as received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) message_type: MessageType,
-    /// The message-specific ones.
+    /// Message-specific flags.
     pub(super) flags: u8,
     pub(super) generic: GenericFlags,
 }
 
 impl Header {
-    /// The header and the octets behind it.
+    /// Parses the header; returns it with the octets behind it.
     #[inline]
     pub(super) fn parse(octets: &[u8]) -> Result<(Header, &[u8]), ParseError> {
         let Some((&[message_type, flags, g0, g1], body)) = octets.split_first_chunk::<HEADER>()

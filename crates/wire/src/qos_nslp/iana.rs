@@ -4,7 +4,7 @@
 /// The NSLPID of aggregation level 0; the levels to 31 follow it (RFC 5974 section 6.6).
 pub const NSLPID: u16 = 1;
 
-/// How many levels of aggregation there are, each with an NSLPID of its own.
+/// Number of aggregation levels, each with its own NSLPID.
 pub const AGGREGATION_LEVELS: u16 = 32;
 
 code_points! {
@@ -35,7 +35,7 @@ code_points! {
 }
 
 code_points! {
-    /// Why two sessions are bound (RFC 5974 section 5.1.3.4).
+    /// Reasons for a binding of two sessions (RFC 5974 section 5.1.3.4).
     pub enum BindingCode: u8 {
         Tunnel = 0x01 "tunnel and end-to-end sessions",
         Bidirectional = 0x02 "bidirectional sessions",
@@ -102,8 +102,8 @@ code_points! {
 }
 
 code_points! {
-    /// Codes of the class [`ErrorClass::TransientFailure`] (RFC 5974 section 5.1.3.6). Section 5.4.4 calls preemption
-    /// 0x07; here it is 0x06, as the list of codes has it.
+    /// Codes of the class [`ErrorClass::TransientFailure`] (RFC 5974 section 5.1.3.6). Preemption is 0x06 as in the
+    /// list of codes, and not 0x07 as in section 5.4.4.
     pub enum TransientFailure: u8 {
         NoReversePath = 0x01 "no GIST reverse-path forwarding state",
         NoPathState = 0x02 "no path state for RESERVE",
@@ -125,7 +125,7 @@ code_points! {
 }
 
 code_points! {
-    /// What an error source identifier is (RFC 5974 section 6.5); four bits. 0 means that there is none.
+    /// Types of error source identifiers (RFC 5974 section 6.5); four bits. 0 means no identifier.
     pub enum SourceType: u8 {
         Ipv4 = 0x1 "IPv4",
         Ipv6 = 0x2 "IPv6",
@@ -135,19 +135,19 @@ code_points! {
 
 /// Bits of the flags in the common header.
 pub mod flag {
-    /// S: only as far as the next node.
+    /// S: the message is for the next node only.
     pub const SCOPING: u16 = 1 << 0;
-    /// P: only as far as the proxy.
+    /// P: the message travels as far as the proxy.
     pub const PROXY: u16 = 1 << 1;
-    /// A: the peer shall acknowledge the message.
+    /// A: the peer must acknowledge the message.
     pub const ACK_REQ: u16 = 1 << 2;
-    /// B: on the path there are routers that cannot provide QoS.
+    /// B: routers on the path cannot provide QoS.
     pub const BREAK: u16 = 1 << 3;
 
-    /// R of a RESERVE: it replaces what stands on the old branch.
+    /// R of a RESERVE: it replaces the state on the old branch.
     pub const REPLACE: u8 = 1 << 0;
-    /// T of a RESERVE: state goes away.
+    /// T of a RESERVE: state is removed.
     pub const TEAR: u8 = 1 << 1;
-    /// R of a QUERY: its recipient shall answer by a RESERVE.
+    /// R of a QUERY: the recipient answers with a RESERVE.
     pub const RESERVE_INIT: u8 = 1 << 0;
 }

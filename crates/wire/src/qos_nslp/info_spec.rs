@@ -1,4 +1,4 @@
-//! INFO-SPEC: what became of a request, who says so, and what it is about (RFC 5974 section 5.1.3.6).
+//! INFO-SPEC: the outcome of a request, its source, and the objects concerned (RFC 5974 section 5.1.3.6).
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,34 +12,34 @@ use super::iana::{
 use crate::nsis::object::{Object, WORD, pad};
 use crate::writer::{EmitError, Writer};
 
-/// Class and code.
+/// Error class and error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// Class 1: nothing has failed.
+    /// Class 1: information, no failure.
     Informational(Informational),
-    /// Class 2.
+    /// Class 2: success.
     Success(Success),
-    /// Class 3: the message is wrong.
+    /// Class 3: the message is malformed.
     ProtocolError(ProtocolError),
-    /// Class 4: it may be different later.
+    /// Class 4: the request may succeed later.
     TransientFailure(TransientFailure),
-    /// Class 5: it will not be different later.
+    /// Class 5: the request will not succeed later.
     PermanentFailure(PermanentFailure),
     /// Class 6, with a code of the QoS model.
     QosModelError(u8),
     /// Class 7, with a code of RFC 5973.
     SignalingSessionFailure(u8),
-    /// A class that nobody here knows.
+    /// An unknown class.
     Unknown {
-        /// The class, four bits.
+        /// Error class, four bits.
         class: u8,
-        /// The code.
+        /// Error code.
         code: u8,
     },
 }
 
 impl Outcome {
-    /// What class and code mean; of the class the low four bits.
+    /// Returns the outcome for a class, of which the low four bits count, and a code.
     pub const fn from_codes(class: u8, code: u8) -> Outcome {
         match ErrorClass::from_code(class & 0xf) {
             ErrorClass::Informational => Outcome::Informational(Informational::from_code(code)),
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// The severity class.
+    /// Returns the severity class.
     pub const fn class(self) -> ErrorClass {
         match self {
             Outcome::Informational(_) => ErrorClass::Informational,
@@ -71,7 +71,7 @@ impl Outcome {
         }
     }
 
-    /// The code within the class.
+    /// Returns the code within the class.
     pub const fn code(self) -> u8 {
         match self {
             Outcome::Informational(code) => code.code(),
@@ -85,7 +85,7 @@ impl Outcome {
         }
     }
 
-    /// What the standard calls the code; `unknown` where it gives it no name.
+    /// Returns the standard's name of the code, or `unknown`.
     pub const fn name(self) -> &'static str {
         match self {
             Outcome::Informational(code) => code.name(),
@@ -100,26 +100,26 @@ impl Outcome {
     }
 }
 
-/// Who says so, for people to read; nothing is ever sent there.
+/// Identifier of the node that sent the INFO-SPEC. It is informative: nothing is sent to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorSource<'a> {
-    /// Type 1.
+    /// Type 1: an IPv4 address.
     Ipv4(Ipv4Addr),
-    /// Type 2.
+    /// Type 2: an IPv6 address.
     Ipv6(Ipv6Addr),
     /// Type 3: a name of 1 to 1 020 octets, none of them zero.
     Fqdn(&'a str),
-    /// A type that nobody here knows.
+    /// An unknown type.
     Unknown {
-        /// The type, 4 to 15.
+        /// Type of the identifier, 4 to 15.
         code: u8,
-        /// The identifier, whole words.
+        /// Identifier, whole words.
         octets: &'a [u8],
     },
 }
 
 impl<'a> ErrorSource<'a> {
-    /// The identifier of a type; `None` where it does not have its form.
+    /// Parses the identifier of a type; `None` if its form is wrong.
     fn parse(code: u8, octets: &'a [u8]) -> Option<ErrorSource<'a>> {
         Some(match SourceType::from_code(code) {
             SourceType::Ipv4 => ErrorSource::Ipv4(<[u8; 4]>::try_from(octets).ok()?.into()),
@@ -145,7 +145,7 @@ impl<'a> ErrorSource<'a> {
         }
     }
 
-    /// Octets of the identifier without padding.
+    /// Length of the identifier without padding, octets.
     const fn len(&self) -> usize {
         match self {
             ErrorSource::Ipv4(_) => 4,
@@ -178,25 +178,25 @@ impl<'a> ErrorSource<'a> {
     }
 }
 
-/// What became of a request.
+/// INFO-SPEC object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InfoSpec<'a> {
-    /// Class and code.
+    /// Error class and error code.
     pub outcome: Outcome,
-    /// Who says so, where that is said.
+    /// Error source identifier, if present.
     pub source: Option<ErrorSource<'a>>,
-    /// What the code is about, whole words: see [`object_type`](InfoSpec::object_type) and
-    /// [`object_values`](InfoSpec::object_values). It is for people to read, and not checked.
+    /// Error-specific information, whole words: see [`object_type`](InfoSpec::object_type) and
+    /// [`object_values`](InfoSpec::object_values). Informative, and not checked.
     pub details: &'a [u8],
 }
 
 impl<'a> InfoSpec<'a> {
-    /// With neither source nor details.
+    /// Creates an INFO-SPEC without source and details.
     pub const fn new(outcome: Outcome) -> InfoSpec<'static> {
         InfoSpec { outcome, source: None, details: &[] }
     }
 
-    /// The type of object that the error is about: Object Type Info, which stands behind the codes that speak of types.
+    /// Returns the object type concerned: Object Type Info, which follows codes about types.
     pub fn object_type(&self) -> Option<ObjectType> {
         match self.outcome {
             Outcome::ProtocolError(
@@ -212,7 +212,7 @@ impl<'a> InfoSpec<'a> {
         }
     }
 
-    /// The objects that the error is about: Object Value Info, which stands behind the codes that speak of values.
+    /// Iterates over the objects concerned: Object Value Info, which follows codes about values.
     pub fn object_values(&self) -> ObjectValues<'a> {
         let rest = match self.outcome {
             Outcome::ProtocolError(
@@ -243,7 +243,7 @@ impl<'a> InfoSpec<'a> {
         Ok(InfoSpec { outcome: Outcome::from_codes(class_and_type >> 4, code), source, details })
     }
 
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub(super) fn len(&self) -> usize {
         let source = self.source.map_or(0, |source| source.len().next_multiple_of(WORD));
         WORD + source + self.details.len()
@@ -267,19 +267,19 @@ impl<'a> InfoSpec<'a> {
     }
 }
 
-/// An object, or its end, as it stood in the message that was wrong.
+/// An object, or its end, copied from the message with the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectValue<'a> {
-    /// Words of the object that there really were, its header included; twelve bits. RFC 5974 does not give the unit; it
-    /// is that of RFC 5971 A.4.2.4.
+    /// Actual length of the object in words, header included; twelve bits. RFC 5974 does not give the unit; this is
+    /// that of RFC 5971 A.4.2.4.
     pub words: u16,
-    /// Where in the object the octets begin.
+    /// Offset of the octets within the object.
     pub offset: u16,
-    /// The octets of the object from there to its end.
+    /// Octets of the object from the offset to its end.
     pub octets: &'a [u8],
 }
 
-/// Object Value Info, one after the other, until the end or until one that is cut off.
+/// Iterator over Object Value Info up to the end or to a truncated entry.
 #[derive(Clone, Debug)]
 pub struct ObjectValues<'a> {
     rest: &'a [u8],

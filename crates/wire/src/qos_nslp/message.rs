@@ -1,4 +1,4 @@
-//! The four messages: what each may have, and what it must (RFC 5974 section 5.1.2).
+//! The four messages with their required and optional objects (RFC 5974 section 5.1.2).
 
 use super::collect::{Allowed, Collected};
 use super::error::{ErrorKind, ParseError};
@@ -8,45 +8,45 @@ use super::iana::{MessageType, ObjectType, flag};
 use super::info_spec::InfoSpec;
 use super::objects::{BoundSessions, MessageBinding, PacketClassifier, Rsn, Summary};
 
-/// A message of QoS NSLP.
+/// A QoS NSLP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Makes, refreshes, changes or removes a reservation.
+    /// Creates, refreshes, modifies or removes a reservation.
     Reserve(Reserve<'a>),
-    /// Asks what there is, or for a RESERVE.
+    /// Queries available resources, or requests a RESERVE.
     Query(Query<'a>),
-    /// Answers.
+    /// Answers a RESERVE or QUERY.
     Response(Response<'a>),
-    /// Says something unasked.
+    /// Notifies without a request.
     Notify(Notify<'a>),
 }
 
 /// RESERVE (RFC 5974 section 5.1.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve<'a> {
-    /// Of the common header. ACK-REQ does not go together with an RII.
+    /// Flags of the common header. ACK-REQ and an RII exclude each other.
     pub flags: GenericFlags,
-    /// T: state goes away.
+    /// T: state is removed.
     pub tear: bool,
-    /// R: the reservation on the old branch may go away.
+    /// R: the reservation on the old branch is replaced.
     pub replace: bool,
-    /// Which state it speaks of.
+    /// Reservation sequence number.
     pub rsn: Rsn,
-    /// Wants a response from the end.
+    /// RII, which requests a response from the end of the path.
     pub rii: Option<u32>,
-    /// Milliseconds between refreshes; 30 000 where it is not said.
+    /// Refresh period, milliseconds; 30 000 if absent.
     pub refresh_period: Option<u32>,
-    /// Other sessions that this one is bound to.
+    /// Sessions to which this session is bound.
     pub bound: BoundSessions<'a>,
     /// Other sessions that are refreshed or torn down as well.
     pub summary: Option<Summary<'a>>,
-    /// What it waits for, or what waits for it.
+    /// Message binding, MSG-ID or BOUND-MSG-ID.
     pub binding: Option<MessageBinding>,
-    /// Something to tell.
+    /// INFO-SPEC.
     pub info: Option<InfoSpec<'a>>,
-    /// Which packets, where not all that the message routing information names. Only beside a QSPEC.
+    /// Packet classifier, if not all fields of the message routing information count. Only beside a QSPEC.
     pub classifier: Option<PacketClassifier>,
-    /// What is asked for, whole words; [`crate::qspec`] reads it. Without one it is a reduced refresh.
+    /// QSPEC, whole words; [`crate::qspec`] parses it. Absent in a reduced refresh.
     pub qspec: Option<&'a [u8]>,
     /// Unknown objects to be kept.
     pub extra: Extra<'a>,
@@ -55,47 +55,47 @@ pub struct Reserve<'a> {
 /// QUERY (RFC 5974 section 5.1.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// Of the common header.
+    /// Flags of the common header.
     pub flags: GenericFlags,
-    /// R: the recipient shall answer by a RESERVE.
+    /// R: the recipient answers with a RESERVE.
     pub reserve_init: bool,
-    /// Wants a response. Must be there if `reserve_init` is not set.
+    /// RII, which requests a response. Required unless `reserve_init` is set.
     pub rii: Option<u32>,
-    /// Other sessions that this one is bound to.
+    /// Sessions to which this session is bound.
     pub bound: BoundSessions<'a>,
-    /// Which packets.
+    /// Packet classifier.
     pub classifier: Option<PacketClassifier>,
-    /// Something to tell.
+    /// INFO-SPEC.
     pub info: Option<InfoSpec<'a>>,
-    /// What is asked for, whole words.
+    /// QSPEC, whole words.
     pub qspec: &'a [u8],
-    /// A second one.
+    /// Second QSPEC.
     pub second_qspec: Option<&'a [u8]>,
     /// Unknown objects to be kept.
     pub extra: Extra<'a>,
 }
 
-/// What a RESPONSE answers.
+/// Reference of a RESPONSE to the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answers {
-    /// The message with this RII.
+    /// RII of the message.
     Rii(u32),
-    /// The RESERVE with this RSN, which the peer sent.
+    /// RSN of the peer's RESERVE.
     Rsn(Rsn),
 }
 
 /// RESPONSE (RFC 5974 section 5.1.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'a> {
-    /// Of the common header, without ACK-REQ.
+    /// Flags of the common header, without ACK-REQ.
     pub flags: GenericFlags,
-    /// What it answers.
+    /// Reference to the answered message.
     pub answers: Option<Answers>,
-    /// What became of it.
+    /// Outcome of the request.
     pub info: InfoSpec<'a>,
-    /// Sessions that the peer named and that are not known, or whose sequence numbers are wrong.
+    /// Sessions of a summary that are unknown or have a wrong sequence number.
     pub summary: Option<Summary<'a>>,
-    /// What has been reserved, or could be; whole words.
+    /// QSPEC with the reserved or available resources; whole words.
     pub qspec: Option<&'a [u8]>,
     /// Unknown objects to be kept.
     pub extra: Extra<'a>,
@@ -104,26 +104,26 @@ pub struct Response<'a> {
 /// NOTIFY (RFC 5974 section 5.1.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify<'a> {
-    /// Of the common header, without ACK-REQ.
+    /// Flags of the common header, without ACK-REQ.
     pub flags: GenericFlags,
-    /// What has happened.
+    /// Event that is notified.
     pub info: InfoSpec<'a>,
-    /// About what; whole words.
+    /// QSPEC concerned; whole words.
     pub qspec: Option<&'a [u8]>,
     /// Unknown objects to be kept.
     pub extra: Extra<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads the data that GIST has delivered.
+    /// Parses the data delivered by GIST.
     ///
     /// # Errors
-    /// The first fault, in the order of the octets; after them, what is missing. [`ParseError::info_spec`] says it to
-    /// the sender.
+    /// The first fault in the order of the octets, then missing objects. [`ParseError::info_spec`] returns the
+    /// INFO-SPEC for the sender.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, body) = Header::parse(octets)?;
-        // Each arm ends in the whole message, which is large, and is written where it stays.
+        // Each arm ends in the whole message, which is large, and is constructed at its final place.
         match header.message_type {
             MessageType::Reserve => Ok(Message::Reserve(Reserve::parse(header, body)?)),
             MessageType::Query => Ok(Message::Query(Query::parse(header, body)?)),
@@ -133,7 +133,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Which it is.
+    /// Returns the message type.
     pub const fn message_type(&self) -> MessageType {
         match self {
             Message::Reserve(_) => MessageType::Reserve,

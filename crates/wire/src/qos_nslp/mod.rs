@@ -1,6 +1,6 @@
 //! QoS NSLP (RFC 5974): the signalling application of NSIS that reserves bandwidth.
 //!
-//! A message rides in the NSLP-Data object of GIST. It is a common header of one word and a list of
+//! GIST carries a message in its NSLP-Data object. A message is a common header of one word and a list of
 //! [objects](crate::nsis):
 //!
 //! ```text
@@ -10,25 +10,26 @@
 //! //                           Objects                           //
 //! ```
 //!
-//! RESERVE makes, refreshes, changes and removes a reservation; QUERY asks what there is, or asks the other end for a
-//! RESERVE; RESPONSE answers one of them; NOTIFY says something unasked. What shall be reserved stands in a QSPEC, which
-//! is not looked into here: it is handed out as it came, and [`crate::qspec`] reads it.
+//! RESERVE creates, refreshes, modifies and removes a reservation; QUERY queries available resources, or requests a
+//! RESERVE from the other end; RESPONSE answers one of them; NOTIFY notifies without a request. A QSPEC describes the
+//! reservation. It is not parsed here: [`crate::qspec`] does that.
 //!
-//! - [`Message::parse`] and [`Message::emit`] are each other's inverse. Objects are accepted in any order and written in
-//!   the recommended one. Nothing is copied: lists and what is unknown stay on the wire.
-//! - [`Request::of`] finds what an answer has to echo, in messages that do not parse as well.
-//! - [`ParseError::info_spec`] is what a RESPONSE would say of an error.
+//! - [`Message::parse`] and [`Message::emit`] are inverse to each other. Objects are accepted in any order and written
+//!   in the recommended one. Nothing is copied: lists and unknown objects stay on the wire.
+//! - [`RequestIds::find`] finds the identifiers that a response echoes, also in malformed messages.
+//! - [`ParseError::info_spec`] returns the INFO-SPEC of the RESPONSE to a malformed message.
 //!
-//! What RFC 5974 leaves open is decided so:
+//! Decisions where RFC 5974 is silent or ambiguous:
 //!
 //! - Flags that are not defined for a message are ignored, as section 5.1.1 demands; code 0x04 (bad message-specific
-//!   flags) is therefore never found here, and code 0x03 only where ACK-REQ stands beside an RII.
-//! - Of MSG-ID and BOUND-MSG-ID a message has one, as the grammar says, and a RESPONSE one of RII and RSN.
-//! - A QUERY that does not ask for a RESERVE is one for resources, and lacks an RII if it has none (section 5.1.2.2).
-//! - Codes of binding, error classes and error codes that are unknown are kept: they inform, and nothing depends on them.
-//! - PACKET-CLASSIFIER is that of the path-coupled method, the only one that there is.
+//!   flags) therefore never occurs, and code 0x03 only for ACK-REQ together with an RII.
+//! - A message has at most one of MSG-ID and BOUND-MSG-ID, as in the grammar, and a RESPONSE one of RII and RSN.
+//! - A QUERY that does not request a RESERVE queries resources and requires an RII (section 5.1.2.2).
+//! - Unknown binding codes, error classes and error codes are kept: they are informative, and nothing depends on them.
+//! - PACKET-CLASSIFIER is that of the path-coupled method, the only one defined.
 
 mod collect;
+mod emit;
 mod error;
 mod extra;
 mod header;
@@ -36,10 +37,9 @@ pub mod iana;
 mod info_spec;
 mod message;
 mod objects;
-mod write;
 
 pub use crate::nsis::SessionId;
-pub use collect::Request;
+pub use collect::RequestIds;
 pub use error::{ErrorKind, ParseError};
 pub use extra::{Extra, ExtraObject};
 pub use header::{GenericFlags, HEADER};

@@ -1,4 +1,4 @@
-//! The objects of QoS NSLP except INFO-SPEC (RFC 5974 section 5.1.3): what their values mean.
+//! Values of the QoS NSLP objects, except INFO-SPEC (RFC 5974 section 5.1.3).
 
 use core::fmt;
 
@@ -8,12 +8,12 @@ use super::iana::{BindingCode, ObjectType};
 use crate::nsis::SessionId;
 use crate::nsis::object::objects;
 
-/// Which state a RESERVE speaks of (RFC 5974 section 5.1.3.2).
+/// RSN, the reservation sequence number: version of the state that a RESERVE refers to (RFC 5974 section 5.1.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rsn {
-    /// Counts the changes, in serial number arithmetic (RFC 1982).
+    /// Sequence number of the state, in serial number arithmetic (RFC 1982).
     pub number: u32,
-    /// Differs after a restart.
+    /// Epoch, which changes with a restart.
     pub epoch: u32,
 }
 
@@ -31,16 +31,16 @@ impl Rsn {
     }
 }
 
-/// Another session that this one is bound to (RFC 5974 section 5.1.3.4).
+/// BOUND-SESSION-ID: another session to which this session is bound (RFC 5974 section 5.1.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BoundSessionId {
-    /// Why.
+    /// Reason for the binding.
     pub binding: BindingCode,
-    /// Which.
+    /// Identifier of the other session.
     pub session: SessionId,
 }
 
-/// Octets of the values of BOUND-SESSION-ID, MSG-ID and BOUND-MSG-ID: a word and a name.
+/// Length of the values of BOUND-SESSION-ID, MSG-ID and BOUND-MSG-ID, a word and an identifier; octets.
 const WORD_AND_NAME: usize = 20;
 
 impl BoundSessionId {
@@ -57,7 +57,7 @@ impl BoundSessionId {
     }
 }
 
-/// The last octet of the word, and the name behind it.
+/// Splits a value into the last octet of the word and the identifier behind it.
 fn word_and_name(value: &[u8]) -> Option<(u8, [u8; 16])> {
     let value = <&[u8; WORD_AND_NAME]>::try_from(value).ok()?;
     let (&[_, _, _, code], name) = value.split_first_chunk()?;
@@ -71,20 +71,20 @@ fn from_word_and_name(code: u8, name: [u8; 16]) -> [u8; WORD_AND_NAME] {
     octets
 }
 
-/// The sessions that a session is bound to; there may be several.
+/// Sessions to which a session is bound; there may be several.
 #[derive(Clone, Copy)]
 pub enum BoundSessions<'a> {
-    /// As they came: all objects of a message, which have been checked.
+    /// All objects of a received message, checked; iteration selects the bound sessions.
     Wire(&'a [u8]),
-    /// To be written.
+    /// Sessions to be emitted.
     Items(&'a [BoundSessionId]),
 }
 
 impl<'a> BoundSessions<'a> {
-    /// None.
+    /// No bound sessions.
     pub const NONE: BoundSessions<'a> = BoundSessions::Items(&[]);
 
-    /// Whether there are none.
+    /// Whether there are no bound sessions.
     #[inline]
     pub fn is_empty(self) -> bool {
         match self {
@@ -93,7 +93,7 @@ impl<'a> BoundSessions<'a> {
         }
     }
 
-    /// One by one.
+    /// Iterates over the bound sessions.
     pub fn iter(self) -> impl Iterator<Item = BoundSessionId> + Clone + 'a {
         let (wire, items): (&[u8], &[BoundSessionId]) = match self {
             BoundSessions::Wire(wire) => (wire, &[]),
@@ -121,7 +121,8 @@ impl fmt::Debug for BoundSessions<'_> {
     }
 }
 
-/// Which fields of the message routing information tell the packets of the flow (RFC 5974 section 5.1.3.5).
+/// Packet classifier: the fields of the message routing information that identify the packets of the flow (RFC 5974
+/// section 5.1.3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PacketClassifier(pub u8);
@@ -144,7 +145,7 @@ impl PacketClassifier {
     /// B: destination port.
     pub const DESTINATION_PORT: u8 = 1 << 0;
 
-    /// Whether all of these fields are used.
+    /// Whether all of these fields count.
     #[inline]
     pub const fn has(self, fields: u8) -> bool {
         self.0 & fields == fields
@@ -156,12 +157,12 @@ impl PacketClassifier {
     }
 }
 
-/// Names a message, so that another can wait for it (RFC 5974 section 5.1.3.9).
+/// Message identifier, on which another message can depend (RFC 5974 section 5.1.3.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MessageId {
-    /// D: whether the two messages wait for each other, or only one for the other.
+    /// D: whether the dependency of the two messages is bidirectional.
     pub bidirectional: bool,
-    /// Random.
+    /// Random identifier.
     pub id: [u8; 16],
 }
 
@@ -176,26 +177,26 @@ impl MessageId {
     }
 }
 
-/// How a message is bound to another (RFC 5974 section 4.6).
+/// Binding of a message to another (RFC 5974 section 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MessageBinding {
-    /// MSG-ID: the name of this message.
+    /// MSG-ID: identifier of this message.
     Id(MessageId),
-    /// BOUND-MSG-ID: the name of the message that this one waits for.
+    /// BOUND-MSG-ID: identifier of the message on which this one depends.
     Bound(MessageId),
 }
 
-/// Sequence numbers, as many as there are sessions and in their order (RFC 5974 section 5.1.3.8).
+/// Sequence numbers, one for each session, in the order of the sessions (RFC 5974 section 5.1.3.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RsnList<'a> {
-    /// Of the peer that counts them.
+    /// Epoch of the peer that assigns the numbers.
     pub epoch: u32,
-    /// As they stand on the wire; see [`numbers`](RsnList::numbers).
+    /// Sequence numbers as on the wire; see [`numbers`](RsnList::numbers).
     pub wire: &'a [[u8; 4]],
 }
 
 impl<'a> RsnList<'a> {
-    /// One by one.
+    /// Iterates over the sequence numbers.
     pub fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + Clone + 'a {
         self.wire.iter().map(|octets| u32::from_be_bytes(*octets))
     }
@@ -207,17 +208,17 @@ impl<'a> RsnList<'a> {
     }
 }
 
-/// Other sessions that a message speaks of as well: SESSION-ID-LIST and RSN-LIST.
+/// Other sessions that a message applies to: SESSION-ID-LIST and RSN-LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary<'a> {
-    /// Which, as they stand on the wire; see [`ids`](Summary::ids).
+    /// Session identifiers as on the wire; see [`ids`](Summary::ids).
     pub sessions: &'a [[u8; SessionId::LEN]],
-    /// Their sequence numbers, as many.
+    /// Sequence numbers, one for each session.
     pub rsns: Option<RsnList<'a>>,
 }
 
 impl<'a> Summary<'a> {
-    /// The sessions, one by one.
+    /// Iterates over the session identifiers.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = SessionId> + Clone + 'a {
         self.sessions.iter().map(|octets| SessionId(*octets))
     }

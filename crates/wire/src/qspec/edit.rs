@@ -1,4 +1,4 @@
-//! What a node on the way changes in a QSPEC, where it stands.
+//! In-place edits of a QSPEC by the nodes on the path.
 
 use super::HEADER;
 use super::error::ParseError;
@@ -8,16 +8,16 @@ use super::template::Qspec;
 use crate::nsis::object::objects;
 use crate::writer::Writer;
 
-/// Changes a QSPEC without moving anything in it.
+/// Editor of a QSPEC that moves nothing in it.
 #[derive(Debug)]
 pub struct Editor<'b> {
     octets: &'b mut [u8],
-    /// Where the objects end; an Initiator QSPEC behind them is not touched.
+    /// Offset of the end of the objects; an Initiator QSPEC behind them stays unchanged.
     end: usize,
 }
 
 impl<'b> Editor<'b> {
-    /// An editor of a well-formed QSPEC.
+    /// Creates the editor of a well-formed QSPEC.
     ///
     /// # Errors
     /// See [`Qspec::parse`].
@@ -27,8 +27,8 @@ impl<'b> Editor<'b> {
         Ok(Editor { octets, end })
     }
 
-    /// Raises E of a parameter and of the object that it is in (RFC 5975 section 4.2.1); without a parameter, that of
-    /// the object alone. Says whether they are there; nothing is changed if not.
+    /// Sets the E flag of a parameter and of the object that contains it (RFC 5975 section 4.2.1); without a parameter,
+    /// that of the object only. Returns whether both exist; otherwise nothing changes.
     pub fn fail(&mut self, object: ObjectType, parameter: Option<ParameterId>) -> bool {
         let Some((object_at, len)) = self.object(object) else { return false };
         if let Some(parameter) = parameter {
@@ -39,7 +39,8 @@ impl<'b> Editor<'b> {
         true
     }
 
-    /// Raises N of a parameter (RFC 5975 section 4.2.2). TMOD-1 has none, and stays as it is. Says whether it was raised.
+    /// Sets the N flag of a parameter (RFC 5975 section 4.2.2). TMOD-1 has no such flag and stays unchanged. Returns
+    /// whether the flag was set.
     pub fn not_supported(&mut self, object: ObjectType, parameter: ParameterId) -> bool {
         let place = self.object(object).and_then(|(at, len)| self.parameter(at, len, parameter));
         match place {
@@ -51,8 +52,8 @@ impl<'b> Editor<'b> {
         }
     }
 
-    /// Puts a parameter in the place of the one of its type; its flags too. Says whether that was there, of the same
-    /// length, and the new one can be written.
+    /// Replaces the parameter of the same type, flags included. Returns whether that parameter exists with the same
+    /// length and the new one can be written.
     pub fn replace(&mut self, object: ObjectType, parameter: &Parameter<'_>) -> bool {
         let id = parameter.value.id();
         let place = self.object(object).and_then(|(at, len)| self.parameter(at, len, id));
@@ -64,7 +65,7 @@ impl<'b> Editor<'b> {
         parameter.write(&mut Writer::new(target)).is_ok()
     }
 
-    /// Where an object begins, and how long it is with its header.
+    /// Returns offset and length of an object, header included.
     fn object(&self, object: ObjectType) -> Option<(usize, usize)> {
         find(self.octets, HEADER, self.end, object.code())
     }
@@ -80,7 +81,7 @@ impl<'b> Editor<'b> {
     }
 }
 
-/// The first frame of this number between two places.
+/// Returns the first frame with this number between two offsets.
 fn find(octets: &[u8], from: usize, to: usize, number: u16) -> Option<(usize, usize)> {
     objects(octets.get(from..to)?, from)
         .map_while(Result::ok)

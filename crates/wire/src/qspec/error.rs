@@ -1,4 +1,4 @@
-//! Why octets are not a QSPEC, or its values make no sense; where, and what a RESPONSE would say of it.
+//! Errors of a QSPEC's format and values: kind, position, and the outcome in the RESPONSE.
 
 use core::fmt;
 
@@ -7,78 +7,78 @@ use crate::intserv;
 use crate::qos_nslp::Outcome;
 use crate::qos_nslp::iana::ProtocolError;
 
-/// What is wrong with a QSPEC.
+/// Faults of a QSPEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It ends before its header does.
+    /// The QSPEC ends within its header.
     Truncated,
-    /// Not version 0.
+    /// The version is not 0.
     Version,
-    /// Its length is not that of the octets.
+    /// The length differs from the number of octets.
     Length,
-    /// It has no objects.
+    /// The QSPEC has no objects.
     Empty,
-    /// A local QSPEC stands inside another.
+    /// A local QSPEC contains another local QSPEC.
     Nested,
-    /// Octets are left at the end that are no object header.
+    /// The octets at the end are too few for an object header.
     ObjectTruncated,
-    /// An object ends behind the end of the QSPEC.
+    /// An object leads past the end of the QSPEC.
     ObjectLength,
-    /// An object without parameters.
+    /// An object has no parameters.
     EmptyObject,
-    /// An object type that nobody here knows.
+    /// The object type is unknown.
     UnknownObject,
-    /// An object is there twice.
+    /// An object occurs twice.
     DuplicateObject,
-    /// Octets are left at the end of an object that are no parameter header.
+    /// The octets at the end of an object are too few for a parameter header.
     ParameterTruncated,
-    /// A parameter ends behind the end of its object.
+    /// A parameter leads past the end of its object.
     ParameterLength,
-    /// The value of a parameter is too long or too short for what it is.
+    /// The value of a parameter has a wrong length.
     ValueLength,
-    /// A parameter is twice in an object.
+    /// A parameter occurs twice in an object.
     DuplicateParameter,
-    /// The message sequence or the combination of objects is unknown, or the message is none of that sequence.
+    /// Message sequence or object combination is unknown, or the message is not part of that sequence.
     Procedure,
-    /// An object that the procedure demands is not there.
+    /// An object that the procedure requires is missing.
     MissingObject,
-    /// An object that the procedure does not have is there.
+    /// An object is not part of the procedure.
     UnexpectedObject,
-    /// A value makes no sense.
+    /// A value is invalid.
     Value(ValueError),
 }
 
-/// A value that the format allows and its parameter does not.
+/// Values that the format allows and the parameter does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ValueError {
-    /// A traffic model that is none.
+    /// The traffic model is invalid.
     #[error(transparent)]
     Bucket(intserv::ValueError),
-    /// A rate or size below one, as an exponent below 127 says (RFC 5975 section 5.2.1).
+    /// A rate or size is below one, that is its exponent is below 127 (RFC 5975 section 5.2.1).
     #[error("r, b and p must not be below 1")]
     Exponent,
-    /// A ratio below 0, above 1/10, or none (RFC 5975 section 5.2.5).
+    /// A ratio is below 0, above 1/10, or not a number (RFC 5975 section 5.2.5).
     #[error("the ratio must be between 0 and 0.1")]
     Ratio,
-    /// An admission priority that nobody here knows.
+    /// The admission priority is unknown.
     #[error("the Y.2171 admission priority is unknown")]
     AdmissionPriority,
-    /// A treatment of excess traffic that nobody here knows.
+    /// The treatment of excess traffic is unknown.
     #[error("the treatment of excess traffic is unknown")]
     ExcessTreatment,
-    /// None of the four forms of a per-hop behaviour (RFC 5975 section 5.2.12).
+    /// The value is none of the four forms of a per-hop behaviour (RFC 5975 section 5.2.12).
     #[error("the PHB field has bits that none of its forms have")]
     PhbClass,
-    /// A class type above 7.
+    /// The class type is above 7.
     #[error("the DSTE class type is above 7")]
     DsteClassType,
-    /// A class above 7.
+    /// The class is above 7.
     #[error("the Y.1541 QoS class is above 7")]
     Y1541QosClass,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "qspec_truncated",
@@ -130,17 +130,17 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Octets are not a QSPEC, or its values make no sense.
+/// A malformed or invalid QSPEC: the fault and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// In which object, where it is in one; its E flag is to be raised.
+    /// Object with the fault, if any; its E flag must be set.
     pub object: Option<ObjectType>,
-    /// In which parameter, where it is in one; its E flag likewise.
+    /// Parameter with the fault, if any; its E flag must be set.
     pub parameter: Option<ParameterId>,
-    /// Where the header of parameter, object or QSPEC begins, octets from the start of the QSPEC; 0 in values that were
-    /// not read.
+    /// Offset of the header of parameter, object or QSPEC, octets from the start of the QSPEC; 0 for values that were
+    /// not parsed.
     pub offset: usize,
 }
 
@@ -153,7 +153,7 @@ impl ParseError {
         ParseError { kind, object: Some(object), parameter: None, offset }
     }
 
-    /// What the INFO-SPEC of a RESPONSE would say (RFC 5975 section 4.2.3).
+    /// Returns the outcome in the INFO-SPEC of the RESPONSE (RFC 5975 section 4.2.3).
     pub const fn outcome(&self) -> Outcome {
         Outcome::ProtocolError(match self.kind {
             ErrorKind::Version => ProtocolError::IncompatibleQspec,

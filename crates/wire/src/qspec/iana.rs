@@ -1,10 +1,10 @@
 //! Numbers of the QSPEC template: <https://www.iana.org/assignments/qspec-parameters>.
 
-/// The only version (RFC 5975 section 7).
+/// The only defined version (RFC 5975 section 7).
 pub const VERSION: u8 = 0;
 
 code_points! {
-    /// Which QoS model a QSPEC is of (RFC 5975 section 7); five bits.
+    /// QSPEC types, which identify the QoS model (RFC 5975 section 7); five bits.
     pub enum QspecType: u8 {
         Default = 0 "default",
         Y1541 = 1 "Y.1541-QOSM",
@@ -13,7 +13,7 @@ code_points! {
 }
 
 code_points! {
-    /// In which order messages come (RFC 5975 section 4.3); four bits.
+    /// Message sequences (RFC 5975 section 4.3); four bits.
     pub enum MessageSequence: u8 {
         TwoWay = 0 "sender-initiated reservation",
         ThreeWay = 1 "receiver-initiated reservation",
@@ -52,7 +52,7 @@ code_points! {
 }
 
 code_points! {
-    /// What is done with traffic that exceeds the TMOD (RFC 5975 section 5.2.11).
+    /// Treatment of traffic that exceeds the TMOD (RFC 5975 section 5.2.11).
     pub enum Excess: u8 {
         Drop = 0 "drop",
         Shape = 1 "shape",
@@ -62,7 +62,8 @@ code_points! {
 }
 
 code_points! {
-    /// How urgent a flow is, end to end (RFC 5975 section 5.2.9). All ones say that only the local field counts.
+    /// Admission priorities of Y.2171, end to end (RFC 5975 section 5.2.9). All ones mean that only the local field
+    /// counts.
     pub enum Y2171Priority: u8 {
         BestEffort = 0 "best-effort priority flow",
         Normal = 1 "normal priority flow",
@@ -71,14 +72,14 @@ code_points! {
     }
 }
 
-/// Flags of a parameter, in the first octet of its header; of an object only the highest bit, which there is its E.
+/// Flags of a parameter, in the first octet of its header. An object has only the highest bit, its E flag.
 pub mod flag {
-    /// M: whoever does not know the parameter refuses.
+    /// M: nodes that do not know the parameter refuse the reservation.
     pub const MANDATORY: u8 = 1 << 7;
-    /// E of a parameter: it is not met, or it is wrong.
+    /// E of a parameter: it cannot be satisfied, or it is invalid.
     pub const ERROR: u8 = 1 << 6;
-    /// N: somebody on the way does not know the parameter.
+    /// N: a node on the path does not know the parameter.
     pub const NOT_SUPPORTED: u8 = 1 << 5;
-    /// E of an object: one of its parameters has an E.
+    /// E of an object: one of its parameters has the E flag.
     pub const OBJECT_ERROR: u8 = 1 << 7;
 }

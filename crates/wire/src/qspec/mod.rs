@@ -1,7 +1,7 @@
-//! QSPEC (RFC 5975): what a message of QoS NSLP asks for and what it has found, in a form that all QoS models share.
+//! QSPEC (RFC 5975): requested and available QoS in a QoS NSLP message, in a format common to all QoS models.
 //!
-//! A header, up to four objects, and in each of them parameters; all lengths are in words and do not count the header
-//! that they stand in:
+//! A QSPEC is a header and up to four objects, each with parameters. All lengths are in words and do not include the
+//! header that contains them:
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -12,23 +12,24 @@
 //!     //                            Value                            //
 //! ```
 //!
-//! QoS Desired is what is asked for, QoS Available what the nodes on the way could still give, QoS Reserved what they
-//! have given, and Minimum QoS the least that will do. Which of them are there is the procedure's matter.
+//! QoS Desired is the request, QoS Available the resources that the nodes on the path could still reserve, QoS Reserved
+//! those that they have reserved, and Minimum QoS the least acceptable. The procedure determines which of them are
+//! present.
 //!
-//! - [`Qspec::parse`] checks the frame, and [`Qspec::emit`] is its inverse. Parameters stay on the wire and are read
-//!   while they are iterated.
-//! - [`Qspec::validate`] judges the values, [`Qspec::check_objects`] whether the procedure's objects are there. They are
-//!   apart from the frame because a node raises the E flags of what it finds wrong (section 4.2.1), for which the frame
-//!   must be whole.
-//! - [`Editor`] raises flags and rewrites values where they stand, as a node does to QoS Available.
-//! - [`ParseError::outcome`] is what a RESPONSE would say of an error.
+//! - [`Qspec::parse`] checks the frame; [`Qspec::emit`] is its inverse. Parameters stay on the wire and are parsed
+//!   during iteration.
+//! - [`Qspec::validate`] checks the values, [`Qspec::check_objects`] the presence of the procedure's objects. These
+//!   checks are separate because a node sets the E flags of invalid parameters (section 4.2.1), which requires a valid
+//!   frame.
+//! - [`Editor`] sets flags and overwrites values in place, as nodes update QoS Available.
+//! - [`ParseError::outcome`] returns the outcome in the RESPONSE.
 //!
-//! What RFC 5975 leaves open is decided so:
+//! Decisions where RFC 5975 is silent:
 //!
-//! - An object of an unknown type is an error: nothing says how to go on without it. A parameter of an unknown type is
-//!   kept, and refused where its M flag is set ([`Parameter::is_refused`]).
-//! - M and N of TMOD-1 are constants, 1 and 0, and read as such whatever they are.
-//! - An Initiator QSPEC inside a local one stands behind the objects of that, which the length of that does not count.
+//! - An object of an unknown type is an error, because the RFC does not define how to continue without it. A parameter
+//!   of an unknown type is kept, and refused if its M flag is set ([`Parameter::is_refused`]).
+//! - M and N of TMOD-1 are the constants 1 and 0; received values are ignored.
+//! - An Initiator QSPEC inside a local one follows the objects of the local one, whose length does not include it.
 //! - Ratios are the number itself; "units of 10^-11" is their resolution.
 
 mod edit;
@@ -49,5 +50,5 @@ pub use value::{
     RphPriority, Value,
 };
 
-/// Octets of the headers of QSPEC, object and parameter.
+/// Length of the headers of QSPEC, object and parameter, octets.
 pub const HEADER: usize = 4;

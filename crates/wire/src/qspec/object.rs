@@ -1,4 +1,4 @@
-//! Objects of a QSPEC and the parameters in them (RFC 5975 section 5.1.2).
+//! Objects of a QSPEC and their parameters (RFC 5975 section 5.1.2).
 
 use core::fmt;
 
@@ -11,35 +11,36 @@ use crate::writer::{EmitError, Writer};
 /// A parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter<'a> {
-    /// M: whoever does not know it refuses. Always set of TMOD-1.
+    /// M: nodes that do not know the parameter refuse the reservation. Always set for TMOD-1.
     pub is_mandatory: bool,
-    /// E: it is not met, or it is wrong.
+    /// E: the parameter cannot be satisfied, or is invalid.
     pub is_failed: bool,
-    /// N: somebody on the way does not know it. Never set of TMOD-1.
+    /// N: a node on the path does not know the parameter. Never set for TMOD-1.
     pub is_not_supported: bool,
-    /// What it says.
+    /// Value of the parameter.
     pub value: Value<'a>,
 }
 
 impl<'a> Parameter<'a> {
-    /// A parameter that must be understood, as it is sent first.
+    /// Creates a parameter as initially sent that must be understood.
     pub const fn mandatory(value: Value<'a>) -> Parameter<'a> {
         Parameter { is_mandatory: true, is_failed: false, is_not_supported: false, value }
     }
 
-    /// A parameter that may be ignored, as it is sent first.
+    /// Creates a parameter as initially sent that may be ignored.
     pub const fn optional(value: Value<'a>) -> Parameter<'a> {
         Parameter { is_mandatory: false, is_failed: false, is_not_supported: false, value }
     }
 
-    /// Whether it has to be understood and nobody here knows it, so that the reservation fails (RFC 5975 section 4.2.3).
+    /// Whether the parameter is unknown here and must be understood, so that the reservation fails (RFC 5975 section
+    /// 4.2.3).
     pub const fn is_refused(&self) -> bool {
         self.is_mandatory && matches!(self.value, Value::Unknown { .. })
     }
 
     fn from_frame(frame: &Object<'a>) -> Option<Parameter<'a>> {
         let value = Value::parse(frame.object_type(), frame.value())?;
-        let flags = first(frame);
+        let flags = flags_octet(frame);
         let constant = matches!(value, Value::Tmod1(_));
         Some(Parameter {
             is_mandatory: flags & flag::MANDATORY != 0 || constant,
@@ -49,12 +50,12 @@ impl<'a> Parameter<'a> {
         })
     }
 
-    /// Octets of header and value.
+    /// Length of header and value, octets.
     pub(super) const fn len(&self) -> usize {
         object_len(self.value.len())
     }
 
-    /// Whether it would not be read as it was meant.
+    /// Whether the parameter would be misread by receivers.
     pub(super) const fn is_contradiction(&self) -> bool {
         let constant = matches!(self.value, Value::Tmod1(_));
         constant && (!self.is_mandatory || self.is_not_supported) || self.value.is_contradiction()
@@ -75,38 +76,38 @@ impl<'a> Parameter<'a> {
     }
 }
 
-/// The octet of a header that has the flags.
-fn first(frame: &Object<'_>) -> u8 {
+/// Returns the octet of a header with the flags.
+fn flags_octet(frame: &Object<'_>) -> u8 {
     frame.octets().first().copied().unwrap_or_default()
 }
 
-/// The parameters of an object; at least one, and none of them twice.
+/// The parameters of an object: at least one, without duplicates.
 #[derive(Clone, Copy)]
 pub enum Parameters<'a> {
-    /// As they came, checked.
+    /// Parameters as received, checked.
     Wire {
-        /// Their octets.
+        /// Octets of the parameters.
         octets: &'a [u8],
-        /// Where they begin, octets from the start of the QSPEC.
+        /// Offset of the parameters, octets from the start of the QSPEC.
         offset: usize,
     },
-    /// To be written.
+    /// Parameters to be emitted.
     Items(&'a [Parameter<'a>]),
 }
 
 impl<'a> Parameters<'a> {
-    /// One by one.
+    /// Iterates over the parameters.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = Parameter<'a>> + Clone {
         self.with_offsets().map(|(_, parameter)| parameter)
     }
 
-    /// The value of one of them.
+    /// Returns the parameter with an identifier.
     pub fn find(self, id: ParameterId) -> Option<Parameter<'a>> {
         self.iter().find(|parameter| parameter.value.id() == id)
     }
 
-    /// With where their headers begin in the QSPEC; 0 where they were not read.
+    /// Iterates over the parameters with the offsets of their headers in the QSPEC; 0 if they were not parsed.
     pub(super) fn with_offsets(self) -> impl Iterator<Item = (usize, Parameter<'a>)> + Clone {
         let (octets, offset, items): (&[u8], usize, &[Parameter<'a>]) = match self {
             Parameters::Wire { octets, offset } => (octets, offset, &[]),
@@ -152,20 +153,24 @@ impl<'a> Parameters<'a> {
             seen |= bit;
         }
         if unknown {
-            unknown_once(octets, offset, object)?;
+            check_unknown_duplicates(octets, offset, object)?;
         }
         Ok(Parameters::Wire { octets, offset })
     }
 
-    /// Octets that they take.
+    /// Length of the parameters, octets.
     fn len(self) -> usize {
         self.iter().map(|parameter| parameter.len()).sum()
     }
 }
 
-/// Whether no unknown parameter is there twice; in one walk, whatever their number.
+/// Checks that no unknown parameter occurs twice, in one pass for any number of parameters.
 #[cold]
-fn unknown_once(octets: &[u8], offset: usize, object: ObjectType) -> Result<(), ParseError> {
+fn check_unknown_duplicates(
+    octets: &[u8],
+    offset: usize,
+    object: ObjectType,
+) -> Result<(), ParseError> {
     let mut seen = [0_u64; 64]; // a bit for each identifier of twelve bits
     for frame in objects(octets, offset).map_while(Result::ok) {
         let id = frame.object_type();
@@ -194,17 +199,17 @@ impl fmt::Debug for Parameters<'_> {
     }
 }
 
-/// QoS Desired, Available or Reserved, or Minimum QoS.
+/// A QSPEC object: QoS Desired, QoS Available, QoS Reserved or Minimum QoS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QosObject<'a> {
-    /// E: one of its parameters is not met or wrong, or something that is none of them.
+    /// E: one of the parameters cannot be satisfied or is invalid, or another fault.
     pub is_failed: bool,
-    /// What it says.
+    /// Parameters of the object.
     pub parameters: Parameters<'a>,
 }
 
 impl<'a> QosObject<'a> {
-    /// An object as it is sent first. The parameters are at least one, each once.
+    /// Creates an object as initially sent. The parameters are at least one, without duplicates.
     pub const fn new(parameters: &'a [Parameter<'a>]) -> QosObject<'a> {
         QosObject { is_failed: false, parameters: Parameters::Items(parameters) }
     }
@@ -214,10 +219,10 @@ impl<'a> QosObject<'a> {
         object: ObjectType,
     ) -> Result<QosObject<'a>, ParseError> {
         let parameters = Parameters::parse(frame, object)?;
-        Ok(QosObject { is_failed: first(frame) & flag::OBJECT_ERROR != 0, parameters })
+        Ok(QosObject { is_failed: flags_octet(frame) & flag::OBJECT_ERROR != 0, parameters })
     }
 
-    /// Octets with the header.
+    /// Length with the header, octets.
     pub(super) fn len(&self) -> usize {
         HEADER + self.parameters.len()
     }
@@ -232,7 +237,7 @@ impl<'a> QosObject<'a> {
         emit_object(writer, treatment, object.code(), |writer| {
             self.parameters.iter().try_for_each(|parameter| parameter.write(writer))
         })?;
-        // Items that nobody could read: none, or one twice.
+        // Receivers refuse objects without parameters, or with duplicates.
         let octets = writer.written().get(at..).unwrap_or_default();
         match objects(octets, 0).next() {
             Some(Ok(frame)) if Parameters::parse(&frame, object).is_ok() => Ok(()),

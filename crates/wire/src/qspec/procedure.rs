@@ -1,4 +1,4 @@
-//! Which objects a QSPEC has in which message (RFC 5975 section 4.3).
+//! Procedures: the objects of a QSPEC in each message (RFC 5975 section 4.3).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use super::iana::MessageSequence;
 use super::template::Qspec;
 use crate::qos_nslp::iana::MessageType;
 
-/// Message sequence and object combination; each has four bits.
+/// Message sequence and object combination, four bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Procedure {
-    /// Who begins, and with what.
+    /// Message sequence.
     pub sequence: MessageSequence,
-    /// A row of the sequence's table; 0 to 2 are defined.
+    /// Object combination: a row of the sequence's table; 0 to 2 are defined.
     pub combination: u8,
 }
 
@@ -22,7 +22,7 @@ impl Procedure {
         Procedure { sequence: MessageSequence::from_code(octet >> 4), combination: octet & 0xf }
     }
 
-    /// `None` where a half has more than four bits.
+    /// Returns both as one octet; `None` if either has more than four bits.
     pub(super) fn to_octet(self) -> Option<u8> {
         let sequence = self.sequence.code();
         let canonical = MessageSequence::from_code(sequence) == self.sequence;
@@ -31,7 +31,7 @@ impl Procedure {
     }
 }
 
-/// An object of a message.
+/// Presence of an object in a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Must,
@@ -39,7 +39,7 @@ enum Expect {
     No,
 }
 
-/// What there is of Desired, Available, Reserved and Minimum, in this order.
+/// Presence of Desired, Available, Reserved and Minimum, in this order.
 type Row = [Expect; 4];
 
 const D: Row = [Expect::Must, Expect::No, Expect::No, Expect::No];
@@ -52,7 +52,7 @@ const RA: Row = [Expect::No, Expect::Must, Expect::Must, Expect::No];
 const RA_M: Row = [Expect::No, Expect::Must, Expect::Must, Expect::May];
 const A: Row = [Expect::No, Expect::Must, Expect::No, Expect::No];
 
-/// The tables 1, 2 and 3 of RFC 5975 section 4.3.
+/// Tables 1, 2 and 3 of RFC 5975 section 4.3.
 fn row(procedure: Procedure, message: MessageType) -> Option<Row> {
     let Procedure { sequence, combination } = procedure;
     Some(match (sequence, combination, message) {
@@ -73,17 +73,17 @@ fn row(procedure: Procedure, message: MessageType) -> Option<Row> {
 }
 
 impl Qspec<'_> {
-    /// Whether the objects are those that the procedure has in a message of this type. Of RESPONSE it is one of success:
-    /// others return what has failed. NOTIFY is no part of any procedure, and always right.
+    /// Checks that the objects are those of the procedure in a message of this type. A RESPONSE is checked as one that
+    /// reports success: others return the failed objects. NOTIFY is not part of any procedure and always valid.
     ///
     /// # Errors
-    /// The procedure is unknown, or has no such message; the first object that is missing or too much.
+    /// The procedure is unknown or lacks such a message; the first object that is missing or unexpected.
     pub fn check_objects(&self, message: MessageType) -> Result<(), ParseError> {
         if message == MessageType::Notify {
             return Ok(());
         }
         let row = row(self.procedure, message).ok_or(ParseError::new(ErrorKind::Procedure, 0))?;
-        for ((object_type, object), expect) in self.places().into_iter().zip(row) {
+        for ((object_type, object), expect) in self.objects().into_iter().zip(row) {
             let kind = match (expect, object) {
                 (Expect::Must, None) => ErrorKind::MissingObject,
                 (Expect::No, Some(_)) => ErrorKind::UnexpectedObject,

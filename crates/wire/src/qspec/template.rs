@@ -8,32 +8,32 @@ use super::procedure::Procedure;
 use crate::nsis::object::{self, WORD, objects};
 use crate::writer::{EmitError, Writer};
 
-/// I in the first octet.
+/// I flag in the first octet.
 const LOCAL: u8 = 0x08;
 
-/// A QSPEC of version 0; at least one object is there.
+/// A QSPEC of version 0 with at least one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qspec<'a> {
-    /// I: whether it is the business of a domain on the way, and not of the whole path.
+    /// I: whether the QSPEC is local to a domain on the path, and not for the whole path.
     pub is_local: bool,
-    /// Which QoS model it is of.
+    /// QSPEC type, which identifies the QoS model.
     pub qspec_type: QspecType,
-    /// Which objects are in which message.
+    /// Procedure, which determines the objects of each message.
     pub procedure: Procedure,
-    /// What is asked for.
+    /// QoS Desired.
     pub desired: Option<QosObject<'a>>,
-    /// What could be given; nodes on the way overwrite it.
+    /// QoS Available; nodes on the path overwrite it.
     pub available: Option<QosObject<'a>>,
-    /// What has been given.
+    /// QoS Reserved.
     pub reserved: Option<QosObject<'a>>,
-    /// The least that will do.
+    /// Minimum QoS.
     pub minimum: Option<QosObject<'a>>,
-    /// The QSPEC of the whole path, which a domain carries inside its local one (RFC 5975 section 4.1, figure 3).
+    /// Initiator QSPEC of the whole path, which a domain carries inside its local one (RFC 5975 section 4.1, figure 3).
     pub initiator: Option<&'a [u8]>,
 }
 
 impl<'a> Qspec<'a> {
-    /// A QSPEC of the default model for the whole path, without objects yet.
+    /// Creates a QSPEC of the default model for the whole path, without objects yet.
     pub const fn new(procedure: Procedure) -> Qspec<'a> {
         Qspec {
             is_local: false,
@@ -47,11 +47,11 @@ impl<'a> Qspec<'a> {
         }
     }
 
-    /// Reads the value of a QSPEC object of QoS NSLP.
+    /// Parses the value of a QSPEC object of QoS NSLP.
     ///
     /// # Errors
-    /// The version is another, or the frame is broken: lengths, emptiness, duplicates, unknown objects. Values are
-    /// judged by [`validate`](Qspec::validate).
+    /// Another version, or a broken frame: lengths, emptiness, duplicates, unknown objects.
+    /// [`validate`](Qspec::validate) checks the values.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Qspec<'a>, ParseError> {
         let Some((&[h0, h1, h2, h3], body)) = octets.split_first_chunk::<HEADER>() else {
@@ -100,12 +100,12 @@ impl<'a> Qspec<'a> {
         Ok(qspec)
     }
 
-    /// Whether the values of all parameters make sense.
+    /// Checks the values of all parameters.
     ///
     /// # Errors
-    /// The first that does not.
+    /// The first invalid value.
     pub fn validate(&self) -> Result<(), ParseError> {
-        for (object_type, object) in self.places() {
+        for (object_type, object) in self.objects() {
             let Some(object) = object else { continue };
             for (offset, parameter) in object.parameters.with_offsets() {
                 parameter.value.validate(object_type).map_err(|error| ParseError {
@@ -119,23 +119,23 @@ impl<'a> Qspec<'a> {
         Ok(())
     }
 
-    /// Octets that [`emit`](Qspec::emit) writes.
+    /// Length of the emitted QSPEC, octets; see [`emit`](Qspec::emit).
     pub fn buffer_len(&self) -> usize {
-        let objects = self.places().into_iter().filter_map(|(_, object)| object);
+        let objects = self.objects().into_iter().filter_map(|(_, object)| object);
         let initiator = self.initiator.map_or(0, <[u8]>::len);
         HEADER + objects.map(|object| object.len()).sum::<usize>() + initiator
     }
 
-    /// Writes the QSPEC to the start of `buffer` and gives its length.
+    /// Writes the QSPEC to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short; it is too long for its length field; numbers have too many bits, nothing is in it, or a
-    /// parameter is twice in an object.
+    /// The buffer is too short; the QSPEC is too long for its length field; numbers have too many bits; there are no
+    /// objects; a parameter occurs twice in an object.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let qspec_type = self.qspec_type.code();
         let canonical = QspecType::from_code(qspec_type) == self.qspec_type;
         let procedure = self.procedure.to_octet().ok_or(EmitError::Contradiction)?;
-        let is_empty = self.places().iter().all(|(_, object)| object.is_none());
+        let is_empty = self.objects().iter().all(|(_, object)| object.is_none());
         if qspec_type > 0x1f || !canonical || is_empty {
             return Err(EmitError::Contradiction);
         }
@@ -160,7 +160,7 @@ impl<'a> Qspec<'a> {
             procedure << 4 | l0,
             l1,
         ])?;
-        for (object_type, object) in self.places() {
+        for (object_type, object) in self.objects() {
             if let Some(object) = object {
                 object.write(object_type, &mut writer)?;
             }
@@ -169,8 +169,8 @@ impl<'a> Qspec<'a> {
         Ok(writer.written().len())
     }
 
-    /// All objects with their types, in ascending order.
-    pub(super) fn places(&self) -> [(ObjectType, Option<QosObject<'a>>); 4] {
+    /// Returns all objects with their types, in ascending order.
+    pub(super) fn objects(&self) -> [(ObjectType, Option<QosObject<'a>>); 4] {
         [
             (ObjectType::QosDesired, self.desired),
             (ObjectType::QosAvailable, self.available),
@@ -180,7 +180,10 @@ impl<'a> Qspec<'a> {
     }
 }
 
-/// What stands behind a local QSPEC: nothing, or a QSPEC that is none.
+/// Returns the Initiator QSPEC behind a local QSPEC, or `None` if nothing follows.
+///
+/// # Errors
+/// The octets are not a QSPEC.
 fn initiator(octets: &[u8], offset: usize) -> Result<Option<&[u8]>, ParseError> {
     let Some(first) = octets.first() else { return Ok(None) };
     if first & LOCAL != 0 {

@@ -1,4 +1,4 @@
-//! What parameters say (RFC 5975 section 5.2).
+//! Values of parameters (RFC 5975 section 5.2).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,58 +11,58 @@ use crate::writer::{EmitError, Writer};
 /// The value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// The traffic: r and p in octets per second, b, m and the largest packet in octets.
+    /// TMOD-1: r and p in octets per second; b, m and the maximum packet size in octets.
     Tmod1(TokenBucket),
-    /// A second description of traffic, for DiffServ.
+    /// TMOD-2: a second traffic description, for DiffServ.
     Tmod2(TokenBucket),
-    /// Microseconds; all ones where nobody knows.
+    /// Path latency, microseconds; all ones if unknown.
     PathLatency(u32),
-    /// How much the latency varies.
+    /// Path jitter: variation of the latency.
     PathJitter(PathJitter),
-    /// Packets lost of those sent.
+    /// Path packet loss ratio: lost packets of those sent.
     PathPlr(Ratio),
-    /// Packets damaged of those arrived.
+    /// Path packet error ratio: damaged packets of those received.
     PathPer(Ratio),
-    /// By how much the delay may be longer, microseconds.
+    /// Slack term: permitted increase of the delay, microseconds.
     SlackTerm(u32),
-    /// Who displaces whom.
+    /// Preemption and defending priority.
     PreemptionPriority(PreemptionPriority),
-    /// How urgent the flow is.
+    /// Admission priority of the flow.
     AdmissionPriority(AdmissionPriority),
     /// The resource priority of RFC 4412.
     RphPriority(RphPriority),
-    /// What is done with traffic that exceeds the TMOD.
+    /// Treatment of traffic that exceeds the TMOD.
     ExcessTreatment(ExcessTreatment),
-    /// Which per-hop behaviour.
+    /// Per-hop behaviour.
     PhbClass(PhbField),
     /// The class type of DiffServ-aware traffic engineering (RFC 4124), 0 to 7.
     DsteClassType(u8),
     /// The QoS class of Y.1541, 0 to 7.
     Y1541QosClass(u8),
-    /// One that nobody here knows.
+    /// An unknown parameter.
     Unknown {
-        /// Its identifier, twelve bits.
+        /// Identifier of the parameter, twelve bits.
         id: u16,
-        /// Its value, whole words.
+        /// Value of the parameter, whole words.
         octets: &'a [u8],
     },
 }
 
-/// Statistics of the delay variation, microseconds; all ones where nobody knows (RFC 5975 section 5.2.4). The fourth is
+/// Statistics of the delay variation, microseconds; all ones if unknown (RFC 5975 section 5.2.4). The fourth is
 /// reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PathJitter {
     /// STAT1: the variance.
     pub variance: u32,
-    /// STAT2: what 99.9 % of the packets do not exceed.
+    /// STAT2: the 99.9th percentile.
     pub percentile: u32,
     /// STAT3: the minimum latency.
     pub minimum_latency: u32,
 }
 
-/// A part of the packets, 0 to 1/10; 1/10 where nobody knows (RFC 5975 section 5.2.5). Two are equal when their bits are.
+/// A ratio of packets, 0 to 1/10; 1/10 if unknown (RFC 5975 section 5.2.5). Equality compares bits.
 ///
-/// The RFC says "in units of 10^-11", which is taken as the resolution: the number on the wire is the ratio itself.
+/// The RFC's "in units of 10^-11" is taken as the resolution: the number on the wire is the ratio itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ratio {
@@ -70,34 +70,34 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Any number; [`Value::validate`] judges it.
+    /// Creates a ratio from any number; [`Value::validate`] checks it.
     #[inline]
     pub const fn new(ratio: f32) -> Ratio {
         Ratio { bits: ratio.to_bits() }
     }
 
-    /// The number.
+    /// Returns the number.
     #[inline]
     pub const fn get(self) -> f32 {
         f32::from_bits(self.bits)
     }
 }
 
-/// Who displaces whom (RFC 5975 section 5.2.8); higher is stronger.
+/// Preemption priorities (RFC 5975 section 5.2.8); a higher number preempts a lower one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PreemptionPriority {
-    /// While the flow is new: against the defending priority of others.
+    /// Preemption priority, of a new flow: compared with the defending priority of established flows.
     pub preemption: u16,
-    /// When the flow is there: against the preemption priority of others.
+    /// Defending priority, of an established flow: compared with the preemption priority of new flows.
     pub defending: u16,
 }
 
-/// How urgent a flow is (RFC 5975 section 5.2.9).
+/// Admission priority of a flow (RFC 5975 section 5.2.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AdmissionPriority {
-    /// End to end; nobody changes it.
+    /// End-to-end priority; nodes on the path do not change it.
     pub y2171: Y2171Priority,
-    /// As the local administrator has it; the same number where `y2171` is not [`Y2171Priority::Local`].
+    /// Priority of the local administration; the same number unless `y2171` is [`Y2171Priority::Local`].
     pub local: u8,
 }
 
@@ -110,33 +110,33 @@ pub struct RphPriority {
     pub priority: u8,
 }
 
-/// What is done with excess traffic (RFC 5975 section 5.2.11).
+/// Treatment of excess traffic (RFC 5975 section 5.2.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExcessTreatment {
-    /// What.
+    /// Action on excess packets.
     pub excess: Excess,
-    /// The DSCP that packets get where they are re-marked, six bits.
+    /// DSCP of re-marked packets, six bits.
     pub remark: u8,
 }
 
-/// The field that names per-hop behaviours, as RFC 3140 has it.
+/// The field that identifies per-hop behaviours (RFC 3140).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PhbField(pub u16);
 
-/// Which per-hop behaviours a [`PhbField`] names.
+/// Per-hop behaviours that a [`PhbField`] identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phb {
-    /// By the code point that is recommended for them.
+    /// Standard behaviours, identified by the recommended code point.
     Standard {
-        /// The code point, six bits.
+        /// Code point, six bits.
         dscp: u8,
         /// Whether it is a set, of which this is the first.
         is_set: bool,
     },
-    /// By a code that IANA has given them.
+    /// Behaviours identified by a code that IANA has assigned.
     Assigned {
-        /// The code, twelve bits.
+        /// Assigned code, twelve bits.
         code: u16,
         /// Whether it is a set.
         is_set: bool,
@@ -144,7 +144,7 @@ pub enum Phb {
 }
 
 impl PhbField {
-    /// What it names; `None` where reserved bits are set.
+    /// Returns the per-hop behaviours; `None` if reserved bits are set.
     pub const fn phb(self) -> Option<Phb> {
         let is_set = self.0 & 0b10 != 0;
         match (self.0 & 0b1, self.0 & 0b1100, self.0 & 0x03fc) {
@@ -156,7 +156,7 @@ impl PhbField {
 }
 
 impl From<Phb> for PhbField {
-    /// Of DSCP and code the low six and twelve bits.
+    /// Converts to the field. The low six bits of DSCP and the low twelve of the code count.
     fn from(phb: Phb) -> PhbField {
         let (field, is_set) = match phb {
             Phb::Standard { dscp, is_set } => (u16::from(dscp & 0x3f) << 10, is_set),
@@ -170,7 +170,7 @@ impl From<Phb> for PhbField {
 const TMOD: usize = 20;
 
 impl<'a> Value<'a> {
-    /// The value of a parameter; `None` where its length is wrong.
+    /// Parses the value of a parameter; `None` if its length is wrong.
     #[inline]
     pub(super) fn parse(id: u16, octets: &'a [u8]) -> Option<Value<'a>> {
         let id = match ParameterId::from_code(id) {
@@ -196,7 +196,7 @@ impl<'a> Value<'a> {
         Value::from_word(id, octets.try_into().ok()?)
     }
 
-    /// The value of a parameter of one word; `None` for others.
+    /// Parses the value of a parameter of one word; `None` for other parameters.
     fn from_word(id: ParameterId, word: [u8; WORD]) -> Option<Value<'a>> {
         let [a, b, c, d] = word;
         let (number, high) = (u32::from_be_bytes(word), u16::from_be_bytes([a, b]));
@@ -230,7 +230,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Which parameter it is of.
+    /// Returns the identifier of the parameter.
     #[inline]
     pub const fn id(&self) -> ParameterId {
         match self {
@@ -252,7 +252,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub(super) const fn len(&self) -> usize {
         match self {
             Value::Tmod1(_) | Value::Tmod2(_) => TMOD,
@@ -262,8 +262,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it would not be read as it was meant: a code point of more than six bits, an identifier that is known or
-    /// of more than twelve bits, no whole words.
+    /// Whether receivers would misread the value: a code point of more than six bits, an unknown parameter whose
+    /// identifier is known or has more than twelve bits, or a length that is not whole words.
     pub(super) const fn is_contradiction(&self) -> bool {
         match self {
             Value::ExcessTreatment(treatment) => treatment.remark > 0x3f,
@@ -275,7 +275,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Writes what is no [contradiction](Value::is_contradiction).
+    /// Writes a value that is not a [contradiction](Value::is_contradiction).
     pub(super) fn write(&self, writer: &mut Writer<'_>) -> Result<(), EmitError> {
         match *self {
             Value::Tmod1(bucket) | Value::Tmod2(bucket) => writer.put(bucket.to_octets()),
@@ -313,13 +313,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the value makes sense in an object of this type.
+    /// Checks the value for an object of this type.
     ///
-    /// A TMOD of which r, b and p are zero says in QoS Available that there is nothing left, and in Minimum QoS that
-    /// anything will do (RFC 5975 section 4.3.2), although section 5.2.1 has no zero.
+    /// A TMOD with r, b and p of zero is valid in QoS Available, where it means that nothing is left, and in Minimum
+    /// QoS, where it means that anything is acceptable (RFC 5975 section 4.3.2), although section 5.2.1 excludes zero.
     ///
     /// # Errors
-    /// What does not.
+    /// The invalid value.
     pub fn validate(&self, object: ObjectType) -> Result<(), ValueError> {
         match self {
             Value::Tmod1(bucket) | Value::Tmod2(bucket) => {

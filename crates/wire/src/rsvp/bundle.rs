@@ -1,24 +1,24 @@
-//! Several messages in one datagram (RFC 2961 section 3).
+//! Bundle: several messages in one datagram (RFC 2961 section 3).
 //!
-//! A Bundle is a common header and then whole messages, each with a common header of its own. They are judged one by
-//! one, by [`super::Message::parse`]; here only their lengths are, so that every octet belongs to one of them.
+//! A Bundle is a common header and whole messages, each with its own common header. [`super::Message::parse`] checks
+//! each message separately; here only their lengths are checked, so that every octet belongs to one of them.
 
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, VERSION_1};
 use super::iana::MessageType;
 use crate::writer::EmitError;
 
-/// The messages of a Bundle. At least one, none of them a Bundle.
+/// The messages of a Bundle: at least one, none of them a Bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundle<'a> {
     messages: &'a [u8],
 }
 
 impl<'a> Bundle<'a> {
-    /// A Bundle of messages that stand one after the other in `messages`.
+    /// Creates a Bundle of the consecutive messages in `messages`.
     ///
     /// # Errors
-    /// There is no message, a length leads past the end, a message is itself a Bundle, or of another version. Offsets
+    /// There is no message, a length leads past the end, or a message is itself a Bundle or of another version. Offsets
     /// count from the start of the Bundle that [`super::Message::emit`] would write.
     pub fn new(messages: &'a [u8]) -> Result<Bundle<'a>, ParseError> {
         if messages.is_empty() {
@@ -43,9 +43,9 @@ impl<'a> Bundle<'a> {
         Ok(Bundle { messages })
     }
 
-    /// The octets of each message, to be parsed by itself.
+    /// Iterates over the octets of each message, to be parsed separately.
     ///
-    /// Send_TTL of the Bundle's own header counts, not theirs (RFC 2961 section 3.4).
+    /// Send_TTL of the Bundle's own header counts, not that of the messages (RFC 2961 section 3.4).
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = self.messages;
@@ -57,14 +57,14 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    /// All messages, one after the other.
+    /// Returns the octets of all messages.
     #[inline]
     pub fn octets(&self) -> &'a [u8] {
         self.messages
     }
 
-    /// Makes a Bundle of the messages that stand in `buffer` behind [`Bundle::HEADER_LEN`] octets left free for its
-    /// header: writes the header, checksum included. What [`super::Message::emit`] does, without a copy.
+    /// Completes the Bundle in `buffer`: the messages follow [`Bundle::HEADER_LEN`] octets left free for its header.
+    /// Writes the header with its checksum. [`super::Message::emit`] does the same with a copy of the messages.
     ///
     /// # Errors
     /// The buffer is shorter than a header, or longer than a Bundle can be.

@@ -1,16 +1,16 @@
-//! Messages beside the seven of RFC 2205: Bundle, Ack and Srefresh (RFC 2961), Hello (RFC 3209) and the handshake of
-//! RFC 2747, which go between neighbours and are about no session, and the diagnostics of RFC 2745.
+//! Messages beyond the seven of RFC 2205. Messages between neighbors that concern no session: Bundle, Ack and Srefresh
+//! (RFC 2961), Hello (RFC 3209), and the integrity handshake (RFC 2747); and the diagnostics of RFC 2745.
 
 use super::bundle::Bundle;
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
-use super::front::{self, Front};
 use super::iana::{MessageType, ObjectClass};
+use super::leading_objects::{self, LeadingObjects};
 use super::message::{Body, List, Message, RawObject};
-use super::reduction::{RefreshNames, Srefresh};
-use super::{diagnostics, hello, integrity, reduction};
+use super::refresh_reduction::{RefreshIds, Srefresh};
+use super::{diagnostics, hello, integrity, refresh_reduction};
 
-/// Reads such a message; `objects` is everything behind the common header.
+/// Parses such a message; `objects` are the octets behind the common header.
 #[cold]
 #[inline(never)]
 pub(super) fn message<'a>(
@@ -19,15 +19,15 @@ pub(super) fn message<'a>(
     objects: &'a [u8],
 ) -> Result<Message<'a>, ParseError> {
     let (front, body) = match message_type {
-        // A Bundle has no objects of its own, so it has no front either (RFC 2961 section 3.2).
-        MessageType::Bundle => (Front::NONE, Body::Bundle(Bundle::new(objects)?)),
+        // A Bundle has no objects of its own, hence no leading objects either (RFC 2961 section 3.2).
+        MessageType::Bundle => (LeadingObjects::NONE, Body::Bundle(Bundle::new(objects)?)),
         MessageType::Ack => ack(objects)?,
         MessageType::Srefresh => srefresh(objects)?,
         MessageType::Hello => {
             let (front, hello) = single(objects, ObjectClass::Hello, hello::hello)?;
             (front, Body::Hello(hello))
         }
-        // Comes from who has no sequence number to sign it with, or no key (RFC 2747 section 4.3).
+        // The sender has no sequence number to sign the message with, or no key (RFC 2747 section 4.3).
         MessageType::IntegrityChallenge => {
             let (front, challenge) = single(objects, ObjectClass::Challenge, integrity::challenge)?;
             if front.integrity.is_some() {
@@ -52,13 +52,13 @@ pub(super) fn message<'a>(
         }
         _ => return Err(ParseError::header(ErrorKind::MessageType, 1)),
     };
-    Ok(front.before(header, body))
+    Ok(front.with_body(header, body))
 }
 
-/// Acknowledgements, which stand in front, and nothing else (RFC 2961 section 4.4).
-fn ack(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
+/// Parses an Ack: acknowledgements, which are leading objects, and nothing else (RFC 2961 section 4.4).
+fn ack(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = Front::take(&mut frames, objects)?;
+    let front = LeadingObjects::take(&mut frames, objects)?;
     for object in frames {
         accept(&object?, None)?;
     }
@@ -71,16 +71,16 @@ fn ack(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
     Ok((front, Body::Ack))
 }
 
-/// Lists of names, at least one (RFC 2961 section 5.2).
-fn srefresh(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
+/// Parses an Srefresh: at least one list of message identifiers (RFC 2961 section 5.2).
+fn srefresh(objects: &[u8]) -> Result<(LeadingObjects<'_>, Body<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = Front::take(&mut frames, objects)?;
+    let front = LeadingObjects::take(&mut frames, objects)?;
     let mut sources_only = None;
     for object in frames {
         let object = object?;
         if accept(&object, Some(ObjectClass::MessageIdList))? {
-            let names = reduction::refresh_list(&object)?.names;
-            let sources = matches!(names, RefreshNames::Sources(_));
+            let names = refresh_reduction::refresh_list(&object)?.ids;
+            let sources = matches!(names, RefreshIds::Sources(_));
             if *sources_only.get_or_insert(sources) != sources {
                 return Err(object.error(ErrorKind::IllegalObject));
             }
@@ -92,14 +92,14 @@ fn srefresh(objects: &[u8]) -> Result<(Front<'_>, Body<'_>), ParseError> {
     Ok((front, Body::Srefresh(Srefresh { lists: List::Wire(objects) })))
 }
 
-/// A message that has one object behind its front.
+/// Parses a message that has one object behind its leading objects.
 fn single<'a, T>(
     objects: &'a [u8],
     class: ObjectClass,
     decode: impl Fn(&RawObject<'a>) -> Result<T, ParseError>,
-) -> Result<(Front<'a>, T), ParseError> {
+) -> Result<(LeadingObjects<'a>, T), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = Front::take(&mut frames, objects)?;
+    let front = LeadingObjects::take(&mut frames, objects)?;
     let mut body = None;
     for object in frames {
         let object = object?;
@@ -114,8 +114,8 @@ fn single<'a, T>(
     Ok((front, body))
 }
 
-/// Whether it is an object of the class that the message is made of; if it is not, it must be one to ignore. Nothing is
-/// carried on, for these messages go no further than to the neighbour.
+/// Returns whether an object is of the message's own class; any other object must be one to ignore. Nothing is carried
+/// on, because these messages go to the neighbor only.
 fn accept(object: &RawObject<'_>, class: Option<ObjectClass>) -> Result<bool, ParseError> {
     match ObjectClass::from_code(object.class_num()) {
         own if Some(own) == class => Ok(true),
@@ -125,7 +125,7 @@ fn accept(object: &RawObject<'_>, class: Option<ObjectClass>) -> Result<bool, Pa
             UnknownClass::Ignore | UnknownClass::Forward => Ok(false),
         },
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
-            Err(front::too_late(object))
+            Err(leading_objects::out_of_order(object))
         }
         _ => Err(object.error(ErrorKind::IllegalObject)),
     }
@@ -136,7 +136,7 @@ fn missing(class: ObjectClass, objects: &[u8]) -> ParseError {
     ParseError { kind: ErrorKind::MissingObject, offset, class_num: class.code(), c_type: 0 }
 }
 
-/// The object of the class, of which there is one, must not be there.
+/// Returns the error about the single object of a class, which is not allowed.
 fn illegal(class: ObjectClass, objects: &[u8]) -> ParseError {
     Frames::new(objects, COMMON_HEADER)
         .map_while(Result::ok)

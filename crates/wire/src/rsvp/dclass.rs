@@ -1,7 +1,6 @@
-//! DCLASS (RFC 2996): the code points with which a sender shall mark its packets, so that a differentiated-services network
-//! treats them as was promised.
+//! DCLASS (RFC 2996): code points with which a sender marks its packets for a differentiated-services network.
 //!
-//! Its class is one of those that are carried on by who does not know them, so it travels in [`Carried`].
+//! Nodes that do not know the class forward it, so that the object is part of [`Carried`].
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +11,12 @@ use super::list::Item;
 use super::message::{Carried, List, RawObject};
 use crate::writer::{EmitError, Writer};
 
-/// A differentiated-services code point, 6 bits; higher ones are not written.
+/// Differentiated-services code point, 6 bits; higher bits are not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Dscp(pub u8);
 
 impl<'a> Carried<'a> {
-    /// The code points of the first DCLASS that can be read, if there is one.
+    /// Returns the code points of the first readable DCLASS.
     pub fn dclass(&self) -> Option<List<'a, Dscp>> {
         self.iter()
             .filter(|object| object.class_num() == ObjectClass::DClass.code())
@@ -25,12 +24,12 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// One code point or several.
+/// Parses a DCLASS object: one code point or several.
 pub(super) fn dclass<'a>(object: &RawObject<'a>) -> Result<List<'a, Dscp>, ParseError> {
     if object.c_type() != c_type::DCLASS {
         return Err(object.error(ErrorKind::UnknownCType));
     }
-    // Of whole words, like every object.
+    // Every object has whole words.
     match object.body() {
         [] => Err(object.error(ErrorKind::ObjectSize)),
         words => Ok(List::Wire(words)),
@@ -42,9 +41,9 @@ pub(super) fn put_dclass(w: &mut Writer<'_>, code_points: List<'_, Dscp>) -> Res
     code_points.iter().try_for_each(|Dscp(code_point)| w.put([0, 0, 0, code_point << 2]))
 }
 
-/// On the wire: words, each with the code point in the six high bits of its last octet.
+/// Wire format: words, each with the code point in the six high bits of its last octet.
 impl<'a> Item<'a> for Dscp {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Dscp> {
         let ([_, _, _, octet], behind) = rest.split_first_chunk()?;

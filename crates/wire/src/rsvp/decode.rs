@@ -1,6 +1,6 @@
-//! The bodies of objects, each by itself, from octets to values (RFC 2205 appendix A).
+//! Object bodies, each decoded separately (RFC 2205 appendix A).
 //!
-//! Here only an object's C-Type and length are judged, not whether it may stand where it stands.
+//! Only C-Type and length of an object are checked here, not its place in the message.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,7 +31,7 @@ fn address_and<const N: usize>(object: &RawObject<'_>) -> Result<(IpAddr, [u8; N
     }
 }
 
-/// The next address of `rest`, and `rest` moved behind it.
+/// Takes the next address of `rest`.
 #[inline]
 pub(super) fn take_address(rest: &mut &[u8], ipv4: bool) -> Option<IpAddr> {
     let (address, behind) = if ipv4 {
@@ -81,7 +81,7 @@ pub(super) fn resv_confirm(object: &RawObject<'_>) -> Result<IpAddr, ParseError>
     Ok(receiver)
 }
 
-/// Length of one address of a SCOPE object, octets; the object is whole addresses.
+/// Checks a SCOPE object, which is whole addresses; returns the length of one address, octets.
 #[inline]
 pub(super) fn scope(object: &RawObject<'_>) -> Result<usize, ParseError> {
     let size = match object.c_type() {
@@ -96,7 +96,7 @@ pub(super) fn scope(object: &RawObject<'_>) -> Result<usize, ParseError> {
     }
 }
 
-/// The option vector: 24 bits, after 8 bits of flags.
+/// Returns the option vector: 24 bits behind 8 bits of flags.
 #[inline]
 pub(super) fn option_vector(object: &RawObject<'_>) -> Result<u32, ParseError> {
     if object.c_type() != c_type::STYLE {
@@ -116,7 +116,7 @@ pub(super) fn style(object: &RawObject<'_>) -> Result<Style, ParseError> {
     }
 }
 
-/// FILTER_SPEC and SENDER_TEMPLATE.
+/// Decodes FILTER_SPEC or SENDER_TEMPLATE.
 #[inline]
 pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
     if object.c_type() == c_type::IPV6_FLOW_LABEL {
@@ -134,7 +134,7 @@ pub(super) fn filter_spec(object: &RawObject<'_>) -> Result<FilterSpec, ParseErr
     Ok(FilterSpec { source, selector: SourceSelector::Port(u16::from_be_bytes([p0, p1])) })
 }
 
-/// The body of an object that must be of the form of RFC 2210, and the error of that form as one of this object.
+/// Decodes the body of an object in the format of RFC 2210; a format error becomes an error of this object.
 #[inline]
 fn intserv<'a, T>(
     object: &RawObject<'a>,
@@ -164,7 +164,7 @@ pub(super) fn adspec<'a>(object: &RawObject<'a>) -> Result<Adspec<'a>, ParseErro
     intserv(object, Adspec::parse)
 }
 
-/// Whether [`adspec`] would succeed; cheaper, for what is only kept and passed on.
+/// Checks whether [`adspec`] would succeed. Cheaper, for an ADSPEC that is only kept and forwarded.
 #[inline]
 pub(super) fn check_adspec(object: &RawObject<'_>) -> Result<(), ParseError> {
     intserv(object, Adspec::check)

@@ -1,7 +1,7 @@
-//! Questions about a session's state, asked hop by hop from a last hop towards the sender (RFC 2745).
+//! Diagnostics: queries about a session's state, hop by hop from a last hop towards the sender (RFC 2745).
 //!
-//! A DREQ gathers one [`DiagResponse`] from every node that it passes, and comes back as a DREP, directly or along the
-//! [`Route`] that it recorded.
+//! A DREQ collects one [`DiagResponse`] from every node on its path, and returns as a DREP, directly or along the
+//! recorded [`Route`].
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -11,108 +11,108 @@ use super::decode;
 use super::emit::{put_address, put_filter, put_header};
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, Frames, OBJECT_HEADER, UnknownClass};
-use super::front::{self, Front};
 use super::iana::{ObjectClass, c_type};
+use super::leading_objects::{self, LeadingObjects};
 use super::list::{Item, next_object};
 use super::message::{Carried, List, RawObject};
 use super::objects::{FilterSpec, RsvpHop, SenderTemplate, Session};
 use crate::writer::{EmitError, Writer};
 
-/// What DREQ and DREP are made of (RFC 2745 section 3).
+/// Objects of a DREQ or DREP (RFC 2745 section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Diagnosis<'a> {
-    /// The session that is asked about.
+    /// Session of the query.
     pub session: Session,
-    /// The next hop's LIH for the interface that the DREQ arrives through.
+    /// RSVP_HOP with the next hop's LIH of the interface through which the DREQ arrives.
     pub hop: RsvpHop,
-    /// Where the question starts, ends, and is answered to.
+    /// DIAGNOSTIC object: start, end and requester of the query.
     pub diagnostic: Diagnostic,
-    /// Which objects every node shall report; without it SENDER_TSPEC, STYLE and FLOWSPEC.
+    /// Objects that every node reports; SENDER_TSPEC, STYLE and FLOWSPEC if absent.
     pub select: Option<List<'a, Selected>>,
-    /// The way so far, if the answer shall come back along it.
+    /// Recorded route, if the DREP returns along it.
     pub route: Option<Route<'a>>,
-    /// What the nodes on the way said.
+    /// Responses of the nodes on the path.
     pub responses: List<'a, DiagResponse<'a>>,
-    /// Objects to be carried on.
+    /// Objects to be forwarded.
     pub carried: Carried<'a>,
 }
 
 /// DIAGNOSTIC (class 30; RFC 2745 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Max-RSVP-hops: after how many nodes to turn back; 0 for no limit.
+    /// Max-RSVP-hops: number of nodes after which the message returns; 0 for no limit.
     pub max_hops: u8,
-    /// RSVP-hop-count: how many nodes it has passed.
+    /// RSVP-hop-count: number of nodes passed.
     pub hop_count: u8,
-    /// MF flag: this DREP is not the last part of the answer.
+    /// MF flag: further parts of the answer follow this DREP.
     pub more_fragments: bool,
     /// Request ID, chosen by the requester.
     pub request_id: u32,
     /// Path MTU, octets.
     pub path_mtu: u16,
-    /// Where this part belongs within the whole answer, octets.
+    /// Offset of this part within the whole answer, octets.
     pub fragment_offset: u16,
-    /// LAST-HOP: the node where gathering begins.
+    /// LAST-HOP: node at which collection begins.
     pub last_hop: IpAddr,
-    /// The sender where it ends.
+    /// Sender at which collection ends.
     pub sender: SenderTemplate,
-    /// Where the answer goes.
+    /// Requester, to which the answer is sent.
     pub requester: FilterSpec,
 }
 
 /// An entry of DIAG_SELECT (class 33; RFC 2745 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selected {
-    /// Class-Num of the objects wanted.
+    /// Class-Num of the requested objects.
     pub class_num: u8,
-    /// Their C-Type, 0 for any.
+    /// C-Type of the requested objects; 0 for any.
     pub c_type: u8,
 }
 
 /// ROUTE (class 31; RFC 2745 section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Route<'a> {
-    /// R-pointer: how many nodes the message has to pass yet on its way back.
+    /// R-pointer: number of nodes that the message still has to pass on its way back.
     pub pointer: u8,
-    /// The nodes from LAST-HOP on.
+    /// Nodes from LAST-HOP on.
     pub nodes: List<'a, IpAddr>,
 }
 
-/// DIAG_RESPONSE (class 32; RFC 2745 section 3.6). Addresses that the node does not know are zero.
+/// DIAG_RESPONSE (class 32; RFC 2745 section 3.6). Unknown addresses are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiagResponse<'a> {
     /// DREQ Arrival Time: the middle 32 bits of an NTP timestamp, in units of 2^-16 s.
     pub arrival: u32,
-    /// Address of the interface through which the sender's messages come.
+    /// Address of the incoming interface, through which the sender's messages arrive.
     pub incoming: IpAddr,
-    /// Address of the interface through which the DREQ came, and the data goes.
+    /// Address of the outgoing interface, through which the DREQ arrived and the data leave.
     pub outgoing: IpAddr,
-    /// The previous RSVP hop towards the sender.
+    /// Previous RSVP hop towards the sender.
     pub previous_hop: IpAddr,
-    /// D-TTL: IP hops from the RSVP node before; more than 1 shows nodes without RSVP.
+    /// D-TTL: IP hops from the previous RSVP node; more than 1 indicates nodes without RSVP.
     pub ip_hops: u8,
     /// M flag: the reservation is merged with those of other interfaces.
     pub merged: bool,
     /// R-error, 3 bits: [`DiagResponse::NO_PATH_STATE`] and others.
     pub error: u8,
-    /// K: the refresh timer multiple, 4 bits.
+    /// K: refresh timer multiple, 4 bits.
     pub refresh_multiple: u8,
-    /// Timer value: the refresh period, seconds.
+    /// Timer value: refresh period, seconds.
     pub refresh_s: u16,
-    /// The node's objects, one after the other; [`super::objects_of`] reads them.
+    /// Objects of the node; [`super::objects_in`] parses them.
     pub objects: &'a [u8],
 }
 
 impl DiagResponse<'_> {
-    /// R-error: the node has no path state of the session.
+    /// R-error: the node has no path state for the session.
     pub const NO_PATH_STATE: u8 = 0x01;
     /// R-error: the message would have exceeded the path MTU.
     pub const PACKET_TOO_BIG: u8 = 0x02;
-    /// R-error: ROUTE was emptied, for it was too long.
+    /// R-error: ROUTE was too long and has been emptied.
     pub const ROUTE_TOO_BIG: u8 = 0x04;
 }
 
-/// The places of the objects; each comes once, but for the last (RFC 2745 section 3).
+/// Position of an object in the message. All but the last class occur once (RFC 2745 section 3).
 fn place(class: ObjectClass) -> Option<u8> {
     Some(match class {
         ObjectClass::Session => 1,
@@ -125,17 +125,17 @@ fn place(class: ObjectClass) -> Option<u8> {
     })
 }
 
-/// Reads the objects of a DREQ or DREP.
-pub(super) fn diagnosis(objects: &[u8]) -> Result<(Front<'_>, Diagnosis<'_>), ParseError> {
+/// Parses the objects of a DREQ or DREP.
+pub(super) fn diagnosis(objects: &[u8]) -> Result<(LeadingObjects<'_>, Diagnosis<'_>), ParseError> {
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = Front::take(&mut frames, objects)?;
+    let front = LeadingObjects::take(&mut frames, objects)?;
     let (mut session, mut hop, mut asked, mut select, mut route) = (None, None, None, None, None);
     let (mut last, mut responses) = (0, false);
     for object in frames {
         let object = object?;
         let class = ObjectClass::from_code(object.class_num());
         let Some(place) = place(class) else {
-            no_place(class, &object)?;
+            check_unplaced(class, &object)?;
             continue;
         };
         if place < last {
@@ -178,14 +178,14 @@ pub(super) fn diagnosis(objects: &[u8]) -> Result<(Front<'_>, Diagnosis<'_>), Pa
     Ok((front, diagnosis))
 }
 
-/// An object that has no place in these messages must be one to ignore, or to carry on.
-fn no_place(class: ObjectClass, object: &RawObject<'_>) -> Result<(), ParseError> {
+/// Checks that an object without a position in these messages may be ignored or forwarded.
+fn check_unplaced(class: ObjectClass, object: &RawObject<'_>) -> Result<(), ParseError> {
     match class {
         ObjectClass::Null | ObjectClass::DClass | ObjectClass::PolicyData => Ok(()),
         ObjectClass::Unknown(number) if UnknownClass::of(number) != UnknownClass::Reject => Ok(()),
         ObjectClass::Unknown(_) => Err(object.error(ErrorKind::UnknownClass)),
         ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
-            Err(front::too_late(object))
+            Err(leading_objects::out_of_order(object))
         }
         _ => Err(object.error(ErrorKind::IllegalObject)),
     }
@@ -273,9 +273,9 @@ fn is_ipv4(object: &RawObject<'_>) -> Result<bool, ParseError> {
     }
 }
 
-/// On the wire: pairs of octets; one of zeros fills the last word.
+/// Wire format: pairs of octets; a pair of zeros completes the last word.
 impl<'a> Item<'a> for Selected {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Selected> {
         let ([class_num, c_type], behind) = rest.split_first_chunk()?;
@@ -285,9 +285,9 @@ impl<'a> Item<'a> for Selected {
     }
 }
 
-/// On the wire: all objects of the message.
+/// Wire format: all objects of the message.
 impl<'a> Item<'a> for DiagResponse<'a> {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<DiagResponse<'a>> {
         loop {
@@ -358,7 +358,7 @@ pub(super) fn put_select(w: &mut Writer<'_>, select: List<'_, Selected>) -> Resu
 }
 
 impl Route<'_> {
-    /// `like` says of which family it is, for a list without addresses does not.
+    /// `like` is an address of the family, which a list without addresses does not show.
     pub(super) fn object_len(&self, like: IpAddr) -> usize {
         OBJECT_HEADER + 4 + self.nodes.len() * address_len(like)
     }
@@ -372,7 +372,7 @@ impl Route<'_> {
         })
     }
 
-    /// An address of the family of the nodes; IPv4 if there are none.
+    /// Returns the first address, or an IPv4 one if there are no nodes.
     pub(super) fn first(&self) -> IpAddr {
         self.nodes.iter().next().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }

@@ -1,7 +1,7 @@
-//! From a message to octets, objects in the order that RFC 2205 recommends (sections 3.1.3 to 3.1.9) and that RFC 2961
+//! Emission of messages, with objects in the order that RFC 2205 recommends (sections 3.1.3 to 3.1.9) and RFC 2961
 //! prescribes (section 4.1).
 //!
-//! Every octet of the message is written, reserved ones as zero, so the buffer may be dirty.
+//! Every octet of the message is written, reserved ones as zero: the old contents of the buffer do not matter.
 
 mod control;
 mod object;
@@ -20,36 +20,36 @@ use crate::checksum;
 use crate::intserv::{FlowSpec, SenderTspec};
 use crate::writer::{EmitError, Writer};
 
-/// Where the checksum stands in the common header.
+/// Offset of the checksum in the common header.
 const CHECKSUM: usize = 2;
-/// Where the length stands in the common header.
+/// Offset of the length in the common header.
 const LENGTH: usize = 6;
 
 impl Message<'_> {
-    /// Length of the message, octets. More than 65 535 cannot be emitted, and less 24 is what fits behind an IPv4 header
-    /// with router alert.
+    /// Length of the message, octets. A message of more than 65 535 cannot be emitted; 24 less fit behind an IPv4
+    /// header with router alert.
     #[inline]
     pub fn buffer_len(&self) -> usize {
-        COMMON_HEADER + self.front_len() + self.body.objects_len()
+        COMMON_HEADER + self.leading_objects_len() + self.body.objects_len()
     }
 
-    /// Writes the message, [`Message::buffer_len`] octets with length and checksum; says how many.
+    /// Writes the message with length and checksum, [`Message::buffer_len`] octets; returns the length.
     ///
     /// # Errors
-    /// The buffer is too short, the message too long for its length field, or its parts do not go together.
+    /// The buffer is too short, the message is too long for its length field, or its parts contradict each other.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         start(&mut writer, self.body.message_type().code(), self.flags, self.send_ttl)?;
         if !self.is_consistent() {
             return Err(EmitError::Contradiction);
         }
-        self.put_front(&mut writer)?;
+        self.put_leading_objects(&mut writer)?;
         self.body.put(&mut writer)?;
         finish(writer)
     }
 }
 
-/// Writes the common header; length and checksum are zero until [`finish`].
+/// Writes the common header. Length and checksum are zero until [`finish`].
 #[inline]
 pub(super) fn start(
     writer: &mut Writer<'_>,
@@ -60,7 +60,7 @@ pub(super) fn start(
     writer.put([VERSION_1 | (flags & 0x0f), message_type, 0, 0, send_ttl, 0, 0, 0])
 }
 
-/// Writes length and checksum.
+/// Writes length and checksum; returns the length.
 #[inline]
 pub(super) fn finish(mut writer: Writer<'_>) -> Result<usize, EmitError> {
     let written = writer.written().len();
@@ -70,7 +70,7 @@ pub(super) fn finish(mut writer: Writer<'_>) -> Result<usize, EmitError> {
     Ok(written)
 }
 
-/// Computes the checksum of a whole message anew.
+/// Computes the checksum of a whole message.
 pub(super) fn set_checksum(message: &mut [u8]) -> Result<(), EmitError> {
     message.get_mut(CHECKSUM..CHECKSUM + 2).ok_or(EmitError::BufferTooShort)?.fill(0);
     let check = checksum_of(message).to_be_bytes();
@@ -81,10 +81,10 @@ pub(super) fn set_checksum(message: &mut [u8]) -> Result<(), EmitError> {
     Ok(())
 }
 
-/// The checksum of a message in which it is zero yet.
+/// Returns the checksum of a message whose checksum field is zero.
 #[inline]
 fn checksum_of(message: &[u8]) -> u16 {
-    // Zero would say that none was sent; all ones is the same number and does not.
+    // Zero would mean that no checksum was sent; all ones is the same number.
     match checksum::checksum(message) {
         0 => 0xffff,
         check => check,
@@ -237,13 +237,13 @@ impl FlowDescriptors<'_> {
         put_style(w, self.style())?;
         match self {
             FlowDescriptors::Wildcard(flowspec) => put_flowspec(w, flowspec),
-            FlowDescriptors::FixedFilter(flows) => flows.try_each(|flow| {
+            FlowDescriptors::FixedFilter(flows) => flows.try_for_each(|flow| {
                 put_flowspec(w, &flow.flowspec)?;
                 put_filter(w, ObjectClass::FilterSpec, &flow.filter)
             }),
             FlowDescriptors::SharedExplicit(flowspec, filters) => {
                 put_flowspec(w, flowspec)?;
-                filters.try_each(|filter| put_filter(w, ObjectClass::FilterSpec, filter))
+                filters.try_for_each(|filter| put_filter(w, ObjectClass::FilterSpec, filter))
             }
         }
     }
@@ -271,7 +271,7 @@ pub(super) fn scope_len(scope: &Option<List<'_, IpAddr>>) -> usize {
     scope.map_or(0, octets)
 }
 
-/// An object's header in front of `body` octets.
+/// Writes an object's header in front of `body` octets.
 #[inline]
 pub(super) fn put_header(
     w: &mut Writer<'_>,
@@ -292,12 +292,12 @@ pub(super) fn put_address(w: &mut Writer<'_>, address: IpAddr) -> Result<(), Emi
     }
 }
 
-/// The header of an object with `body` octets behind it, as a number.
+/// Returns the header of an object with `body` octets, as a number.
 const fn header(class: ObjectClass, c_type: u8, body: usize) -> u32 {
     ((OBJECT_HEADER + body) as u32) << 16 | (class.code() as u32) << 8 | c_type as u32
 }
 
-/// An object that is one address and one more word.
+/// Writes an object that is one address and one more word.
 #[inline]
 fn put_with_address(
     w: &mut Writer<'_>,
@@ -348,7 +348,7 @@ fn put_confirm(w: &mut Writer<'_>, receiver: IpAddr) -> Result<(), EmitError> {
     put_address(w, receiver)
 }
 
-/// `session` says which family it is, for a list without addresses does not.
+/// `session` determines the family, which a list without addresses does not show.
 #[inline]
 pub(super) fn put_scope(
     w: &mut Writer<'_>,
@@ -373,7 +373,7 @@ fn put_style(w: &mut Writer<'_>, style: Style) -> Result<(), EmitError> {
     put_option_vector(w, u32::from(style.option_vector()))
 }
 
-/// STYLE with any option vector, known or not.
+/// Writes a STYLE object with any option vector, known or unknown.
 #[inline]
 pub(super) fn put_option_vector(w: &mut Writer<'_>, vector: u32) -> Result<(), EmitError> {
     w.put_numbers([header(ObjectClass::Style, c_type::STYLE, 4), vector & 0x00ff_ffff])
@@ -391,7 +391,7 @@ pub(super) fn put_flowspec(
     flowspec.put(w)
 }
 
-/// FILTER_SPEC and SENDER_TEMPLATE. A flow label beside an IPv4 source, which no object can hold, becomes port 0.
+/// Writes FILTER_SPEC or SENDER_TEMPLATE. A flow label with an IPv4 source, which no object can hold, becomes port 0.
 #[inline]
 pub(super) fn put_filter(
     w: &mut Writer<'_>,

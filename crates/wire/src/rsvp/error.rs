@@ -1,65 +1,65 @@
-//! Why octets are not a well-formed RSVP message, where, and whom to tell.
+//! Parse errors of RSVP messages: kind, position, and the error to report.
 
 use core::fmt;
 
 use super::iana::{ErrorCode, ObjectClass, PolicyControlError, TrafficControlError};
 use crate::intserv::FormatProblem;
 
-/// What is wrong with a message (the list at the end of RFC 2205 appendix B, and what it leaves unsaid).
+/// Faults of a message (list at the end of RFC 2205 appendix B, with additions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Too short for the common header.
+    /// The message is too short for the common header.
     Truncated,
-    /// Not version 1.
+    /// The version is not 1.
     Version,
     /// RSVP Length is not the length of the message.
     Length,
     /// The checksum is wrong.
     Checksum,
-    /// The message type is none that is known here.
+    /// The message type is unknown.
     MessageType,
-    /// A Bundle within a Bundle.
+    /// A Bundle contains a Bundle.
     NestedBundle,
-    /// An object's length is not a multiple of 4, below 4, or leads past the end of the message.
+    /// The length of an object is not a multiple of 4, below 4, or leads past the end of the message.
     ObjectLength,
-    /// An object's length is not the one that its class and C-Type have.
+    /// The length of an object does not fit its class and C-Type.
     ObjectSize,
-    /// A class that nobody here knows, of the kind that must be rejected (RFC 2205 section 3.10).
+    /// The class is unknown, and of the kind that must be rejected (RFC 2205 section 3.10).
     UnknownClass,
-    /// A C-Type that nobody here knows, of a known class.
+    /// The C-Type of a known class is unknown.
     UnknownCType,
-    /// A reservation style that is neither WF, FF nor SE.
+    /// The reservation style is neither WF, FF nor SE.
     UnknownStyle,
-    /// An object that this message must have is not there.
+    /// A required object is missing.
     MissingObject,
-    /// An object that this message must not have is there.
+    /// An object is not allowed in this message.
     IllegalObject,
-    /// A second object of a class that may occur once.
+    /// An object occurs twice whose class may occur once.
     DuplicateObject,
     /// INTEGRITY, acknowledgements and MESSAGE_ID are not first, or STYLE and flow descriptors are not last.
     ObjectOrder,
-    /// Number or order of FLOWSPEC and FILTER_SPEC objects do not fit style and message.
+    /// Number or order of FLOWSPEC and FILTER_SPEC objects does not fit style and message.
     FlowDescriptors,
-    /// The object's address family is not that of the SESSION.
+    /// The address family of the object differs from that of SESSION.
     AddressFamily,
-    /// SESSION with protocol 0.
+    /// SESSION has protocol 0.
     ZeroProtocol,
-    /// A destination or source address of all zeros.
+    /// A destination or source address is zero.
     ZeroAddress,
-    /// RSVP_HOP with an address that no hop can have.
+    /// RSVP_HOP has an address that is invalid for a hop.
     HopAddress,
-    /// A source port although the SESSION has no destination port (RFC 2205 section 3.2, rule 2).
+    /// A source port is nonzero although SESSION has no destination port (RFC 2205 section 3.2, rule 2).
     BadSourcePort,
-    /// An option of POLICY_DATA, or Data Offset, is wrong (RFC 2750 section 3.2).
+    /// An option of POLICY_DATA, or Data Offset, is invalid (RFC 2750 section 3.2).
     PolicyOption,
-    /// A policy element of POLICY_DATA is wrong (RFC 2750 section 3.3).
+    /// A policy element of POLICY_DATA is invalid (RFC 2750 section 3.3).
     PolicyElement,
-    /// Integrated-services data that cannot be read.
+    /// Integrated-services data are malformed.
     Intserv(FormatProblem),
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "truncated",
@@ -89,7 +89,7 @@ impl ErrorKind {
         }
     }
 
-    /// The common-header field that is wrong, where it is one of those.
+    /// Returns the name of the common-header field at fault, if it is one.
     const fn header_field(self) -> Option<&'static str> {
         match self {
             ErrorKind::Truncated => Some("common header"),
@@ -134,30 +134,30 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why octets are not a well-formed RSVP message.
+/// A malformed RSVP message: the fault and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub struct ParseError {
-    /// What is wrong.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where, in octets from the start of the RSVP message: the field, or the object's header. For what is missing it
-    /// is the end of the message.
+    /// Offset of the field or the object's header, octets from the start of the RSVP message; the end of the message if
+    /// something is missing.
     pub offset: usize,
-    /// Class of the object that is wrong or missing; 0 where it is the common header.
+    /// Class-Num of the object that is invalid or missing; 0 for the common header.
     pub class_num: u8,
-    /// Its C-Type, as far as it is known; otherwise 0.
+    /// C-Type of that object, if known; otherwise 0.
     pub c_type: u8,
 }
 
 impl ParseError {
-    /// A field of the common header is wrong.
+    /// Creates the error about a field of the common header.
     pub(super) fn header(kind: ErrorKind, offset: usize) -> ParseError {
         ParseError { kind, offset, class_num: 0, c_type: 0 }
     }
 
-    /// The error code and value with which a Path or Resv must be answered, or `None` where RFC 2205 has the failure
-    /// logged only (appendix B). Error messages and teardowns are never answered.
+    /// Returns the error code and value that answer a Path or Resv; `None` if RFC 2205 has the failure only logged
+    /// (appendix B). Error messages and teardowns are never answered.
     ///
-    /// Take the addressee from [`super::Salvage`].
+    /// [`super::PartialMessage`] has the addressee.
     pub fn report(&self) -> Option<(ErrorCode, u16)> {
         let object = u16::from_be_bytes([self.class_num, self.c_type]);
         match self.kind {

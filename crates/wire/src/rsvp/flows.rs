@@ -6,38 +6,42 @@ use super::message::{FlowDescriptors, List};
 use super::objects::Style;
 use crate::intserv::FlowSpec;
 
-/// Follows the objects behind STYLE one by one. Every refusal means [`super::ErrorKind::FlowDescriptors`].
+/// Checks the objects behind STYLE one by one. Every refusal means [`super::ErrorKind::FlowDescriptors`].
 pub(super) struct Grammar<'a> {
     style: Style,
     rules: Rules,
-    /// Everything behind the STYLE object.
+    /// All octets behind the STYLE object.
     wire: &'a [u8],
-    /// The FLOWSPEC that came first.
+    /// The first FLOWSPEC.
     flowspec: Option<FlowSpec>,
     flowspecs: usize,
     filters: usize,
-    /// The last object was a FLOWSPEC.
+    /// Whether the last object was a FLOWSPEC.
     after_flowspec: bool,
 }
 
-/// How messages differ.
+/// Rules that differ between messages.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// A FLOWSPEC must come before the first filter (or be there at all, for WF).
+    /// A FLOWSPEC must precede the first filter (for WF, must be present).
     flowspec: bool,
-    /// There must be a flow descriptor.
-    some: bool,
-    /// There must not be two.
-    one: bool,
+    /// At least one flow descriptor is required.
+    at_least_one: bool,
+    /// At most one flow descriptor is allowed.
+    at_most_one: bool,
 }
 
 impl Rules {
     fn of(message: MessageType) -> Rules {
         match message {
-            // Flowspecs of a teardown mean nothing and may be left out, so a wildcard one has nothing left.
-            MessageType::ResvTear => Rules { flowspec: false, some: true, one: false },
-            MessageType::ResvErr => Rules { flowspec: false, some: false, one: true },
-            _ => Rules { flowspec: true, some: true, one: false },
+            // Flowspecs of a teardown have no meaning and may be left out, so that a wildcard one may be empty.
+            MessageType::ResvTear => {
+                Rules { flowspec: false, at_least_one: true, at_most_one: false }
+            }
+            MessageType::ResvErr => {
+                Rules { flowspec: false, at_least_one: false, at_most_one: true }
+            }
+            _ => Rules { flowspec: true, at_least_one: true, at_most_one: false },
         }
     }
 }
@@ -55,7 +59,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// The next object is a FLOWSPEC; says whether it may be.
+    /// Takes a FLOWSPEC; returns whether the grammar allows it here.
     #[inline]
     pub(super) fn flowspec(&mut self, flowspec: FlowSpec) -> bool {
         let fits = match self.style {
@@ -69,12 +73,12 @@ impl<'a> Grammar<'a> {
         fits
     }
 
-    /// The next object is a FILTER_SPEC; says whether it may be.
+    /// Takes a FILTER_SPEC; returns whether the grammar allows it here.
     #[inline]
     pub(super) fn filter(&mut self) -> bool {
         let fits = match self.style {
             Style::Wildcard => false,
-            Style::FixedFilter => !self.rules.one || self.filters == 0,
+            Style::FixedFilter => !self.rules.at_most_one || self.filters == 0,
             Style::SharedExplicit => true,
         };
         self.filters += 1;
@@ -82,14 +86,14 @@ impl<'a> Grammar<'a> {
         fits && (self.flowspecs > 0 || !self.rules.flowspec)
     }
 
-    /// There is no more; the whole list, unless it must not end here.
+    /// Ends the list and returns it; `None` if it must not end here.
     #[inline]
     pub(super) fn finish(self) -> Option<FlowDescriptors<'a>> {
         let Grammar { style, rules, wire, flowspec, flowspecs, filters, after_flowspec } = self;
         let complete = match style {
             Style::Wildcard => flowspecs > 0 || !rules.flowspec,
-            Style::FixedFilter => !after_flowspec && (filters > 0 || !rules.some),
-            Style::SharedExplicit => filters > 0 || (flowspecs == 0 && !rules.some),
+            Style::FixedFilter => !after_flowspec && (filters > 0 || !rules.at_least_one),
+            Style::SharedExplicit => filters > 0 || (flowspecs == 0 && !rules.at_least_one),
         };
         complete.then_some(match style {
             Style::Wildcard => FlowDescriptors::Wildcard(flowspec),

@@ -1,4 +1,4 @@
-//! The frame of a message: the common header and the row of objects after it (RFC 2205 sections 3.1.1 and 3.1.2).
+//! The frame of a message: the common header and the objects behind it (RFC 2205 sections 3.1.1 and 3.1.2).
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::ObjectClass;
@@ -8,10 +8,10 @@ use super::message::{Carried, RawObject};
 pub(super) const COMMON_HEADER: usize = 8;
 /// Length of an object's header, octets.
 pub(super) const OBJECT_HEADER: usize = 4;
-/// The only version there is, in the high nibble.
+/// The only defined version, in the high nibble.
 pub(super) const VERSION_1: u8 = 0x10;
 
-/// The common header, field by field, unjudged.
+/// Fields of the common header, unchecked.
 #[derive(Clone, Copy)]
 pub(super) struct CommonHeader {
     pub(super) version: u8,
@@ -23,7 +23,7 @@ pub(super) struct CommonHeader {
 }
 
 impl CommonHeader {
-    /// The header and the octets after it, or `None` if there are too few.
+    /// Splits a message into header and objects; `None` if it is shorter than the header.
     #[inline]
     pub(super) fn split(message: &[u8]) -> Option<(CommonHeader, &[u8])> {
         let (header, rest) = message.split_first_chunk::<COMMON_HEADER>()?;
@@ -41,25 +41,25 @@ impl CommonHeader {
 }
 
 impl<'a> RawObject<'a> {
-    /// Class-Num; 0 if there is no header.
+    /// Class-Num; 0 if the header is truncated.
     #[inline]
     pub fn class_num(&self) -> u8 {
         self.bytes.get(2).copied().unwrap_or(0)
     }
 
-    /// C-Type; 0 if there is no header.
+    /// C-Type; 0 if the header is truncated.
     #[inline]
     pub fn c_type(&self) -> u8 {
         self.bytes.get(3).copied().unwrap_or(0)
     }
 
-    /// What follows the header.
+    /// Returns the octets behind the header.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.bytes.get(OBJECT_HEADER..).unwrap_or_default()
     }
 
-    /// This object is at fault.
+    /// Creates an error about this object.
     #[cold]
     pub(super) fn error(&self, kind: ErrorKind) -> ParseError {
         let (class_num, c_type) = (self.class_num(), self.c_type());
@@ -67,7 +67,7 @@ impl<'a> RawObject<'a> {
     }
 }
 
-/// Splits a row of objects; ends after the first one that is framed wrongly.
+/// Iterator over consecutive objects. Ends after the first one that is framed wrongly.
 #[derive(Clone, Copy)]
 pub(super) struct Frames<'a> {
     rest: &'a [u8],
@@ -75,13 +75,13 @@ pub(super) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// `offset` is where `objects` starts within the message.
+    /// Creates the iterator. `offset` is the position of `objects` in the message.
     #[inline]
     pub(super) fn new(objects: &'a [u8], offset: usize) -> Self {
         Frames { rest: objects, offset }
     }
 
-    /// What has not been read yet.
+    /// Returns the unread octets.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
@@ -115,14 +115,14 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// What RFC 2205 section 3.10 has done with a class that is not known.
+/// Treatment of an unknown class (RFC 2205 section 3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnknownClass {
-    /// 0bbbbbbb: the message is rejected.
+    /// 0bbbbbbb: reject the message.
     Reject,
-    /// 10bbbbbb: the object is neither looked at nor forwarded.
+    /// 10bbbbbb: ignore the object.
     Ignore,
-    /// 11bbbbbb: the object is not looked at, but forwarded.
+    /// 11bbbbbb: ignore the object and forward it.
     Forward,
 }
 
@@ -137,42 +137,44 @@ impl UnknownClass {
     }
 }
 
-/// Whether a node passes on objects of this class without understanding them.
+/// Whether nodes forward objects of this class unexamined.
 #[inline]
-fn is_carried(class_num: u8) -> bool {
+fn is_forwarded_unexamined(class_num: u8) -> bool {
     class_num == ObjectClass::PolicyData.code()
         || UnknownClass::of(class_num) == UnknownClass::Forward
 }
 
 impl<'a> Carried<'a> {
-    /// No objects.
+    /// No carried objects.
     pub const NONE: Carried<'static> = Carried::Objects(&[]);
 
-    /// Each carried object. Offsets of [`Carried::Wire`] count from the start of the message it came in, those of
-    /// [`Carried::Objects`] from the start of the slice.
+    /// Iterates over the carried objects. Offsets of [`Carried::Wire`] count from the start of the received message,
+    /// those of [`Carried::Objects`] from the start of the slice.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = RawObject<'a>> + use<'a> {
         let (frames, all) = match *self {
             Carried::Wire(octets) => (Frames::new(octets, COMMON_HEADER), false),
             Carried::Objects(octets) => (Frames::new(octets, 0), true),
         };
-        frames.map_while(Result::ok).filter(move |object| all || is_carried(object.class_num()))
+        frames
+            .map_while(Result::ok)
+            .filter(move |object| all || is_forwarded_unexamined(object.class_num()))
     }
 
-    /// Whether there are none.
+    /// Whether there are no carried objects.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// Length of all of them together, octets.
+    /// Total length of the carried objects, octets.
     #[inline]
     pub fn octets(&self) -> usize {
         self.iter().map(|object| object.bytes.len()).sum()
     }
 }
 
-/// By content, wherever the objects stand.
+/// Equality by content, regardless of offsets.
 impl PartialEq for Carried<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().map(|object| object.bytes).eq(other.iter().map(|object| object.bytes))

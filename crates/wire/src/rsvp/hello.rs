@@ -1,5 +1,5 @@
-//! Whether a neighbour is there, and still the same (RFC 3209 section 5; RFC 4558 sends the same messages between
-//! addresses of nodes instead of interfaces).
+//! HELLO: detects whether a neighbor is reachable and has not restarted (RFC 3209 section 5; RFC 4558 sends the same
+//! messages between node addresses instead of interface addresses).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ use super::frame::OBJECT_HEADER;
 use super::iana::c_type;
 use super::message::RawObject;
 
-/// HELLO (class 22): asks a neighbour for a sign of life, or gives one.
+/// HELLO (class 22): request or acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Hello {
-    /// Which of the two.
+    /// Request or acknowledgement.
     pub kind: HelloKind,
-    /// Src_Instance: a number that the sender changes when it restarts or has lost the neighbour. Zero is not allowed, and
-    /// means to the receiver that communication was lost, so it is handed out.
+    /// Src_Instance: a number that the sender changes after a restart or the loss of the neighbor. Zero is not allowed
+    /// and means lost communication to the receiver; it is parsed all the same.
     pub source_instance: u32,
-    /// Dst_Instance: the number that the neighbour gave last, or zero.
+    /// Dst_Instance: the last number received from the neighbor, or zero.
     pub destination_instance: u32,
 }
 

@@ -84,9 +84,9 @@ code_points! {
 
 /// C-Types (registry "Class Names, Class Numbers, and Class Types"; RFC 2205 appendix A).
 pub mod c_type {
-    /// Every object that holds IPv4 addresses.
+    /// Objects with IPv4 addresses.
     pub const IPV4: u8 = 1;
-    /// Every object that holds IPv6 addresses.
+    /// Objects with IPv6 addresses.
     pub const IPV6: u8 = 2;
     /// FILTER_SPEC and SENDER_TEMPLATE with a flow label instead of a port.
     pub const IPV6_FLOW_LABEL: u8 = 3;
@@ -96,7 +96,7 @@ pub mod c_type {
     pub const TIME_VALUES: u8 = 1;
     /// STYLE.
     pub const STYLE: u8 = 1;
-    /// FLOWSPEC, SENDER_TSPEC and ADSPEC as RFC 2210 fills them.
+    /// FLOWSPEC, SENDER_TSPEC and ADSPEC in the format of RFC 2210.
     pub const INTSERV: u8 = 2;
     /// HELLO REQUEST.
     pub const HELLO_REQUEST: u8 = 1;
@@ -122,14 +122,14 @@ pub mod c_type {
     pub const CHALLENGE: u8 = 1;
     /// DIAG_SELECT.
     pub const DIAG_SELECT: u8 = 1;
-    /// POLICY_DATA as RFC 2750 fills it.
+    /// POLICY_DATA in the format of RFC 2750.
     pub const POLICY_DATA: u8 = 1;
     /// DCLASS.
     pub const DCLASS: u8 = 1;
 }
 
 code_points! {
-    /// Error values of [`ErrorCode::AdmissionControlFailure`], globally defined ones (RFC 2205 appendix B).
+    /// Globally defined error values of [`ErrorCode::AdmissionControlFailure`] (RFC 2205 appendix B).
     pub enum AdmissionControlError: u16 {
         DelayBoundCannotBeMet = 1 "Delay bound cannot be met",
         BandwidthUnavailable = 2 "Requested bandwidth unavailable",
@@ -138,7 +138,7 @@ code_points! {
 }
 
 code_points! {
-    /// Error values of [`ErrorCode::TrafficControlError`], globally defined ones (RFC 2205 appendix B).
+    /// Globally defined error values of [`ErrorCode::TrafficControlError`] (RFC 2205 appendix B).
     pub enum TrafficControlError: u16 {
         ServiceConflict = 1 "Service conflict",
         ServiceUnsupported = 2 "Service unsupported",
@@ -246,17 +246,17 @@ code_points! {
     }
 }
 
-/// The bits of error values of [`ErrorCode::AdmissionControlFailure`], [`ErrorCode::ServicePreempted`] and
+/// Bits of the error values of [`ErrorCode::AdmissionControlFailure`], [`ErrorCode::ServicePreempted`] and
 /// [`ErrorCode::TrafficControlError`]: `ssur cccc cccc cccc` (RFC 2205 appendix B).
 pub mod error_value {
-    /// ss: who defined the sub-code; zero for a global one.
+    /// ss: origin of the sub-code; zero for a globally defined one.
     pub const DEFINED_BY: u16 = 0xc000;
-    /// ss of an organization's own sub-code.
+    /// ss of a sub-code defined by an organization.
     pub const BY_ORGANIZATION: u16 = 0x8000;
-    /// ss of a service's own sub-code.
+    /// ss of a sub-code defined by a service.
     pub const BY_SERVICE: u16 = 0xc000;
-    /// u: the message only informs; state may be updated and the message forwarded.
+    /// u: the message is informational; state may be updated and the message forwarded.
     pub const INFORMATIONAL: u16 = 0x2000;
-    /// c: the sub-code itself.
+    /// c: sub-code.
     pub const SUB_CODE: u16 = 0x0fff;
 }

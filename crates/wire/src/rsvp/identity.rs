@@ -1,5 +1,5 @@
-//! Who asks for a reservation: the attributes of AUTH_USER and AUTH_APP (RFC 3182), and the names of applications that
-//! policies are found by (RFC 2872).
+//! Identity representation: the attributes of AUTH_USER and AUTH_APP (RFC 3182), and the names of applications in
+//! policy locators (RFC 2872).
 
 use super::iana::AttributeType;
 use super::list::Item;
@@ -9,18 +9,18 @@ use crate::writer::{EmitError, Writer};
 /// An authentication attribute (RFC 3182 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// A-Type: what it is.
+    /// A-Type: kind of attribute.
     pub a_type: AttributeType,
-    /// SubType: in which form, by A-Type; [`super::iana::LocatorForm`], [`super::iana::CredentialForm`].
+    /// SubType: format of the value, by A-Type; [`super::iana::LocatorForm`], [`super::iana::CredentialForm`].
     pub sub_type: u8,
-    /// What it says, without padding.
+    /// Value without padding.
     pub value: &'a [u8],
 }
 
 /// Length of an attribute's header, octets.
 const HEADER: usize = 4;
 
-/// The attributes that an element's body is made of; `None` if one is framed wrongly.
+/// Parses the attributes in an element's body; `None` if one is framed wrongly.
 pub(super) fn attributes(body: &[u8]) -> Option<List<'_, Attribute<'_>>> {
     let mut rest = body;
     while !rest.is_empty() {
@@ -30,15 +30,15 @@ pub(super) fn attributes(body: &[u8]) -> Option<List<'_, Attribute<'_>>> {
 }
 
 impl<'a> Attribute<'a> {
-    /// POLICY_ERROR_OBJECT: the reason for a refusal, a number of [`super::iana::IdentityError`], and what may be said
-    /// beside it. `None` if it is another attribute or too short.
+    /// Returns the error value of a POLICY_ERROR_OBJECT, a number of [`super::iana::IdentityError`], and its additional
+    /// data. `None` if this is another attribute or too short.
     pub fn policy_error(&self) -> Option<(u16, &'a [u8])> {
         let ([_, _, e0, e1], text) = self.value.split_first_chunk()?;
         (self.a_type == AttributeType::PolicyErrorObject)
             .then_some((u16::from_be_bytes([*e0, *e1]), text))
     }
 
-    /// The value as text, without the zeros that some end it with; `None` if it is no ASCII.
+    /// Returns the value as text, without trailing zeros; `None` if it is not ASCII.
     pub fn ascii(&self) -> Option<&'a str> {
         let end = self.value.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
         core::str::from_utf8(self.value.get(..end)?).ok().filter(|text| text.is_ascii())
@@ -58,9 +58,9 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// On the wire: attributes, each padded to a multiple of four octets.
+/// Wire format: attributes, each padded to a multiple of four octets.
 impl<'a> Item<'a> for Attribute<'a> {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Attribute<'a>> {
         let [l0, l1, a_type, sub_type] = *rest.first_chunk()?;
@@ -72,9 +72,9 @@ impl<'a> Item<'a> for Attribute<'a> {
     }
 }
 
-/// The parts of a distinguished name, such as `APP=SAP, VER=1.1`, as keys and values (RFC 2872 section 2): between commas or
-/// semicolons, but for those within quotation marks or behind a backslash (RFC 1779, which RFC 2872 builds on).
-/// Quotation marks around a whole value are taken off; a part without an equals sign has an empty value.
+/// Splits a distinguished name, such as `APP=SAP, VER=1.1`, into keys and values (RFC 2872 section 2). Separators are
+/// commas and semicolons, except within quotation marks or behind a backslash (RFC 1779, on which RFC 2872 is based).
+/// Quotation marks around a whole value are removed; a part without an equals sign has an empty value.
 pub fn name_parts(name: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(name);
     core::iter::from_fn(move || {

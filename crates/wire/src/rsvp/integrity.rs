@@ -1,14 +1,14 @@
-//! Who a message is from, proven by a keyed digest (RFC 2747, with the message types of RFC 3097).
+//! Message authentication by a keyed digest (RFC 2747, with the message types of RFC 3097).
 //!
-//! The digest covers the whole message, with zeros where the digest itself and the checksum stand. INTEGRITY is the first
-//! object, so these places are always the same, and neither signer nor verifier needs a copy of the message:
+//! The digest covers the whole message, with zeros in place of the digest itself and the checksum. INTEGRITY is the
+//! first object, so that these places are fixed, and neither signing nor verification needs a copy of the message:
 //!
-//! - to verify, feed [`Integrity::covered`] to the keyed hash and compare with [`Integrity::digest`];
-//! - to sign, emit the message with a digest of the right length, any octets ([`Integrity::blank`]), feed
-//!   [`Integrity::covered`] of what was written to the hash, and put the result in with [`Integrity::seal`], which
-//!   also computes the checksum, for that comes last (section 4.1).
+//! - To verify, pass [`Integrity::covered`] to the keyed hash and compare with [`Integrity::digest`].
+//! - To sign, emit the message with a digest of the right length and any contents ([`Integrity::blank`]), pass
+//!   [`Integrity::covered`] of the emitted message to the hash, and insert the result with [`Integrity::seal`], which
+//!   computes the checksum last (section 4.1).
 //!
-//! Keys and algorithms are not known here.
+//! This module knows neither keys nor algorithms.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,9 +23,9 @@ use crate::writer::{EmitError, Writer};
 pub struct Integrity<'a> {
     /// Flag bits; [`Integrity::HANDSHAKE`] is the only one defined.
     pub flags: u8,
-    /// Key Identifier, 48 bits; higher ones are not written. Unique among the keys of its sender.
+    /// Key Identifier, 48 bits; higher bits are not written. Unique among the keys of its sender.
     pub key_id: u64,
-    /// Sequence Number: larger than in every message that was signed with the key before.
+    /// Sequence Number: larger than in every earlier message signed with the same key.
     pub sequence: u64,
     /// Keyed Message Digest; a multiple of four octets, at least four.
     pub digest: &'a [u8],
@@ -34,33 +34,33 @@ pub struct Integrity<'a> {
 /// CHALLENGE (class 64, C-Type 1; RFC 2747 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Challenge {
-    /// Key Identifier of the key that the answer shall be signed with, 48 bits.
+    /// Key Identifier of the key for the response, 48 bits.
     pub key_id: u64,
-    /// Challenge Cookie: hard to guess, and never the same again.
+    /// Challenge Cookie: unpredictable and never repeated.
     pub cookie: u64,
 }
 
-/// Where the digest begins, octets from the start of the message.
+/// Offset of the digest, octets from the start of the message.
 const DIGEST: usize = COMMON_HEADER + OBJECT_HEADER + 16;
-/// What stands in the place of digest and checksum while the digest is computed.
+/// Zeros that replace digest and checksum while the digest is computed.
 const ZEROS: [u8; 64] = [0; 64];
-/// The highest number a Key Identifier can be.
+/// Mask of a Key Identifier.
 const KEY_ID_MASK: u64 = 0xffff_ffff_ffff;
 
 impl<'a> Integrity<'a> {
     /// Flag HF: the sender answers challenges.
     pub const HANDSHAKE: u8 = 0x80;
 
-    /// An INTEGRITY whose digest is zeros yet, `digest_len` octets of them, at most 64. For signing.
+    /// Creates an INTEGRITY with a digest of `digest_len` zeros, at most 64, for signing.
     pub fn blank(flags: u8, key_id: u64, sequence: u64, digest_len: usize) -> Integrity<'static> {
         let digest = ZEROS.get(..digest_len).unwrap_or(&ZEROS);
         Integrity { flags, key_id, sequence, digest }
     }
 
-    /// Reads an object of class 4.
+    /// Parses an object of class 4.
     ///
     /// # Errors
-    /// The C-Type is another, or the object is too short to hold a digest.
+    /// The C-Type is unknown, or the object is too short for a digest.
     #[inline]
     pub fn parse(object: &RawObject<'a>) -> Result<Integrity<'a>, ParseError> {
         if object.c_type() != c_type::INTEGRITY {
@@ -77,8 +77,8 @@ impl<'a> Integrity<'a> {
         Ok(Integrity { flags: *flags, key_id: key_id(*key), sequence, digest })
     }
 
-    /// The octets of `message` that its digest is computed over, in pieces: all of them, with zeros in the place of
-    /// checksum and digest. `None` if the message does not begin with a header and an INTEGRITY.
+    /// Returns the octets of `message` that its digest covers, in pieces: all of them, with zeros in place of checksum
+    /// and digest. `None` if the message does not begin with a header and an INTEGRITY.
     pub fn covered(message: &'a [u8]) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
         let digest_len = digest_len(message)?;
         let behind = message.get(DIGEST + digest_len..)?;
@@ -88,12 +88,12 @@ impl<'a> Integrity<'a> {
         Some(before.into_iter().chain(whole).chain([remainder, behind]))
     }
 
-    /// Copies an emitted message that has no INTEGRITY, with this one as its first object; the length is put right, the
-    /// checksum is not yet: [`Integrity::seal`] comes next. Says how many octets were written,
-    /// [`Integrity::object_len`] more than the message has.
+    /// Copies an emitted message without INTEGRITY and inserts this one as its first object. The length is updated, the
+    /// checksum is not: call [`Integrity::seal`] next. Returns the length in octets, [`Integrity::object_len`] more
+    /// than that of the message.
     ///
     /// # Errors
-    /// The buffer is too short, the message would be longer than its length field can say, or it has no common header.
+    /// The buffer is too short, the message would exceed its length field, or it has no common header.
     pub fn insert(&self, message: &[u8], buffer: &mut [u8]) -> Result<usize, EmitError> {
         let (header, objects) =
             message.split_first_chunk::<COMMON_HEADER>().ok_or(EmitError::Contradiction)?;
@@ -111,10 +111,10 @@ impl<'a> Integrity<'a> {
         Ok(length)
     }
 
-    /// Puts the digest into an emitted message and computes the checksum anew.
+    /// Inserts the digest into an emitted message and computes the checksum.
     ///
     /// # Errors
-    /// [`EmitError::Contradiction`] if the message has no INTEGRITY in the first place with a digest of that length.
+    /// [`EmitError::Contradiction`] if the message does not begin with an INTEGRITY with a digest of that length.
     pub fn seal(message: &mut [u8], digest: &[u8]) -> Result<(), EmitError> {
         let fits = digest_len(message) == Some(digest.len());
         let place = message.get_mut(DIGEST..DIGEST + digest.len()).filter(|_| fits);
@@ -122,7 +122,7 @@ impl<'a> Integrity<'a> {
         super::emit::set_checksum(message)
     }
 
-    /// Everything behind the object's header, but for the digest.
+    /// Returns all octets behind the object's header except the digest.
     #[inline]
     pub(super) fn fixed_octets(&self) -> [u8; 16] {
         let mut octets = [0; 16];
@@ -144,7 +144,7 @@ impl Challenge {
     /// Length of the object, octets.
     pub(super) const OBJECT_LEN: usize = OBJECT_HEADER + 16;
 
-    /// Everything behind the object's header.
+    /// Returns all octets behind the object's header.
     pub(super) fn octets(&self) -> [u8; 16] {
         let digestless =
             Integrity { flags: 0, key_id: self.key_id, sequence: self.cookie, digest: &[] };
@@ -169,7 +169,7 @@ fn key_id([k0, k1, k2, k3, k4, k5]: [u8; 6]) -> u64 {
     u64::from_be_bytes([0, 0, k0, k1, k2, k3, k4, k5])
 }
 
-/// Length of the digest in a message that begins with a header and an INTEGRITY.
+/// Length of the digest in a message that begins with a header and an INTEGRITY, octets.
 fn digest_len(message: &[u8]) -> Option<usize> {
     let [high, low, class, c_type] = *message.get(COMMON_HEADER..)?.first_chunk()?;
     let is_integrity = class == ObjectClass::Integrity.code() && c_type == c_type::INTEGRITY;

@@ -1,11 +1,12 @@
-//! Lists that decode while they are iterated: SCOPE addresses, filters, fixed-filter flows.
+//! Lists that are decoded during iteration: SCOPE addresses, filters, fixed-filter flows.
 //!
-//! Parsing has checked every object of a [`List::Wire`], so iteration meets nothing unexpected. If somebody makes a
-//! `Wire` of other octets, iteration ends where it no longer understands them.
+//! The parser has checked every object of a [`List::Wire`], so that iteration cannot fail. A `Wire` of unchecked octets
+//! ends at the first one that cannot be decoded.
 
 use core::fmt;
 use core::net::IpAddr;
 
+use super::common_form;
 use super::dclass::Dscp;
 use super::decode;
 use super::diagnostics::{DiagResponse, Selected};
@@ -15,19 +16,18 @@ use super::identity::Attribute;
 use super::message::{FixedFilterFlow, List, RawObject};
 use super::objects::FilterSpec;
 use super::policy::{PolicyElement, PolicyOption, ResourcePriority};
-use super::reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
-use super::usual;
+use super::refresh_reduction::{Acknowledgement, MulticastRefresh, RefreshList, SourceRefresh};
 use crate::intserv::FlowSpec;
 
-/// What can be an item of a [`List`].
+/// Items of a [`List`].
 pub trait Item<'a>: Copy + sealed::Sealed {
-    /// What decoding must remember from one item to the next.
+    /// State that decoding keeps from one item to the next.
     #[doc(hidden)]
-    type Memory: Copy + Default;
+    type State: Copy + Default;
 
-    /// The next item of `rest`, and `rest` moved behind it.
+    /// Takes the next item of `rest`.
     #[doc(hidden)]
-    fn next(rest: &mut &'a [u8], memory: &mut Self::Memory) -> Option<Self>;
+    fn next(rest: &mut &'a [u8], memory: &mut Self::State) -> Option<Self>;
 }
 
 mod sealed {
@@ -49,33 +49,36 @@ mod sealed {
     impl Sealed for super::DiagResponse<'_> {}
 }
 
-/// Iterates over a [`List`], by value.
+/// Iterator over the items of a [`List`], by value.
 #[derive(Clone, Copy, Debug)]
 pub struct ListIter<'a, T: Item<'a>> {
     list: List<'a, T>,
-    memory: T::Memory,
+    memory: T::State,
 }
 
 impl<'a, T: Item<'a>> List<'a, T> {
     /// No items.
     pub const EMPTY: List<'a, T> = List::Wire(&[]);
 
-    /// The items, in the order of the message.
+    /// Iterates over the items in the order of the message.
     #[inline]
     pub fn iter(&self) -> ListIter<'a, T> {
-        ListIter { list: *self, memory: T::Memory::default() }
+        ListIter { list: *self, memory: T::State::default() }
     }
 
-    /// Does something with each item until that fails; what need not be copied is not.
+    /// Calls `each` for each item until it fails. Avoids copies of items to be emitted.
     #[inline]
-    pub(super) fn try_each<E>(&self, mut each: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn try_for_each<E>(
+        &self,
+        mut each: impl FnMut(&T) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self {
             List::Wire(_) => self.iter().try_for_each(|item| each(&item)),
             List::Items(items) => items.iter().try_for_each(each),
         }
     }
 
-    /// The sum of what each item amounts to, likewise.
+    /// Returns the sum of `amount` over the items. Avoids copies of items to be emitted.
     #[inline]
     pub(super) fn sum(&self, amount: impl Fn(&T) -> usize) -> usize {
         match self {
@@ -84,7 +87,7 @@ impl<'a, T: Item<'a>> List<'a, T> {
         }
     }
 
-    /// How many there are; takes a walk over the message while they are on the wire.
+    /// Number of items. Items on the wire are counted by iteration.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -93,7 +96,7 @@ impl<'a, T: Item<'a>> List<'a, T> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
@@ -148,7 +151,7 @@ impl<'a, T: Item<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     }
 }
 
-/// The next object, and `rest` moved behind it.
+/// Takes the next object of `rest`.
 #[inline]
 pub(super) fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
     let mut frames = Frames::new(rest, 0);
@@ -157,9 +160,9 @@ pub(super) fn next_object<'a>(rest: &mut &'a [u8]) -> Option<RawObject<'a>> {
     Some(object)
 }
 
-/// On the wire: everything behind the STYLE object.
+/// Wire format: all octets behind the STYLE object.
 impl<'a> Item<'a> for FilterSpec {
-    type Memory = ();
+    type State = ();
 
     #[inline]
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<FilterSpec> {
@@ -172,13 +175,13 @@ impl<'a> Item<'a> for FilterSpec {
     }
 }
 
-/// On the wire: everything behind the STYLE object. A FLOWSPEC holds until the next one (RFC 2205 section 3.1.4).
+/// Wire format: all octets behind the STYLE object. A FLOWSPEC is valid until the next one (RFC 2205 section 3.1.4).
 impl<'a> Item<'a> for FixedFilterFlow {
-    type Memory = Option<FlowSpec>;
+    type State = Option<FlowSpec>;
 
     #[inline]
     fn next(rest: &mut &'a [u8], flowspec: &mut Option<FlowSpec>) -> Option<FixedFilterFlow> {
-        if let Some((flow, behind)) = usual::flow(rest) {
+        if let Some((flow, behind)) = common_form::flow(rest) {
             (*rest, *flowspec) = (behind, flow.flowspec);
             return Some(flow);
         }
@@ -198,9 +201,9 @@ impl<'a> Item<'a> for FixedFilterFlow {
     }
 }
 
-/// On the wire: a SCOPE or ROUTE object, header included. What is remembered is its C-Type.
+/// Wire format: a SCOPE or ROUTE object with its header. The state is its C-Type.
 impl<'a> Item<'a> for IpAddr {
-    type Memory = u8;
+    type State = u8;
 
     #[inline]
     fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<IpAddr> {

@@ -1,5 +1,4 @@
-//! The messages as values that borrow from the bytes they were parsed from: the seven of RFC 2205, and those between
-//! neighbours that came later.
+//! Messages as values that borrow from the parsed octets: the seven of RFC 2205, and later ones.
 
 use core::net::IpAddr;
 
@@ -9,7 +8,7 @@ use super::hello::Hello;
 use super::iana::MessageType;
 use super::integrity::{Challenge, Integrity};
 use super::objects::*;
-use super::reduction::{Acknowledgement, MessageId, Srefresh};
+use super::refresh_reduction::{Acknowledgement, MessageId, Srefresh};
 use crate::intserv::{FlowSpec, SenderTspec};
 
 /// A whole RSVP message.
@@ -17,19 +16,19 @@ use crate::intserv::{FlowSpec, SenderTspec};
 pub struct Message<'a> {
     /// Flags of the common header, 4 bits, kept as received; [`Message::REFRESH_REDUCTION`] is the only one defined.
     pub flags: u8,
-    /// IP TTL with which the sender sent it (RFC 2205 section 3.8).
+    /// Send_TTL: IP TTL with which the sender sent the message (RFC 2205 section 3.8).
     pub send_ttl: u8,
-    /// INTEGRITY, read but not verified, if there is one.
+    /// INTEGRITY, parsed but not verified, if present.
     pub integrity: Option<Integrity<'a>>,
-    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects, which speak of other messages.
+    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects, which refer to other messages.
     pub acknowledgements: List<'a, Acknowledgement>,
-    /// The name of this message, if it has one.
+    /// MESSAGE_ID of this message, if present.
     pub message_id: Option<MessageId>,
-    /// What it says.
+    /// Body, by message type.
     pub body: Body<'a>,
 }
 
-/// The kinds of message.
+/// Message bodies by type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Body<'a> {
@@ -40,49 +39,49 @@ pub enum Body<'a> {
     PathTear(PathTear<'a>),
     ResvTear(ResvTear<'a>),
     ResvConf(ResvConf<'a>),
-    /// Several messages in one (RFC 2961 section 3). Has none of the objects that may stand in front of others.
+    /// Several messages in one (RFC 2961 section 3), without leading objects.
     Bundle(Bundle<'a>),
-    /// Nothing but [`Message::acknowledgements`], at least one, and no MESSAGE_ID (RFC 2961 section 4.4).
+    /// Only [`Message::acknowledgements`], at least one, and no MESSAGE_ID (RFC 2961 section 4.4).
     Ack,
     Srefresh(Srefresh<'a>),
     Hello(Hello),
-    /// Asks for a signed message (RFC 2747 section 4.3); is not signed itself.
+    /// Requests a signed message (RFC 2747 section 4.3); unsigned itself.
     IntegrityChallenge(Challenge),
-    /// Answers a challenge; is signed.
+    /// Answers a challenge; signed.
     IntegrityResponse(Challenge),
-    /// A question about a session's state (RFC 2745).
+    /// Query about a session's state (RFC 2745).
     Dreq(Diagnosis<'a>),
-    /// The answer, or a part of it.
+    /// Answer to a DREQ, or a part of it.
     Drep(Diagnosis<'a>),
 }
 
-/// One object, whole: header and body, a multiple of four octets.
+/// A whole object, header and body; a multiple of four octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawObject<'a> {
     /// Offset of the object's header from the start of the RSVP message, octets.
     pub offset: usize,
-    /// The octets, header included.
+    /// Octets of the object, header included.
     pub bytes: &'a [u8],
 }
 
-/// Objects that a node carries on without understanding them: POLICY_DATA and classes 11bbbbbb
-/// (RFC 2205 section 3.10). Two are equal when they yield the same octets in the same order.
+/// Objects that nodes forward unexamined: POLICY_DATA and classes 11bbbbbb (RFC 2205 section 3.10). Equality compares
+/// the octets of the objects in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Carried<'a> {
-    /// All objects of a received message; iteration picks the carried ones.
+    /// All objects of a received message; iteration selects the carried ones.
     Wire(&'a [u8]),
-    /// Carried objects one after the other, nothing else.
+    /// Carried objects only, one after another.
     Objects(&'a [u8]),
 }
 
-/// What a Path says of its sender.
+/// Sender descriptor of a Path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SenderDescriptor<'a> {
-    /// Which packets.
+    /// SENDER_TEMPLATE: the packets of the sender.
     pub template: SenderTemplate,
-    /// How many.
+    /// SENDER_TSPEC: their traffic.
     pub tspec: SenderTspec,
-    /// What the path offers: the body of the ADSPEC object, checked; see `Adspec::parse`.
+    /// Body of the ADSPEC object, checked; see `Adspec::parse`.
     pub adspec: Option<&'a [u8]>,
 }
 
@@ -98,7 +97,7 @@ pub struct Path<'a> {
     pub sender: SenderDescriptor<'a>,
 }
 
-/// PathTear: takes a sender back.
+/// PathTear: removes a sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct PathTear<'a> {
@@ -106,7 +105,7 @@ pub struct PathTear<'a> {
     pub hop: RsvpHop,
     pub carried: Carried<'a>,
     pub template: SenderTemplate,
-    /// May be there, must be ignored.
+    /// SENDER_TSPEC, which is optional and ignored.
     pub tspec: Option<SenderTspec>,
 }
 
@@ -117,11 +116,11 @@ pub struct PathErr<'a> {
     pub session: Session,
     pub error: ErrorSpec,
     pub carried: Carried<'a>,
-    /// The template, and the Tspec where it was in the message.
+    /// SENDER_TEMPLATE, with SENDER_TSPEC if present.
     pub sender: Option<(SenderTemplate, Option<SenderTspec>)>,
 }
 
-/// Resv: asks for a reservation, upstream.
+/// Resv: requests a reservation, upstream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct Resv<'a> {
@@ -129,15 +128,15 @@ pub struct Resv<'a> {
     pub hop: RsvpHop,
     /// Refresh period R, milliseconds.
     pub refresh_ms: u32,
-    /// Receiver that wants a ResvConf.
+    /// RESV_CONFIRM: receiver that requests a ResvConf.
     pub confirm: Option<IpAddr>,
-    /// Senders that a wildcard reservation is meant for.
+    /// SCOPE: senders to which a wildcard reservation applies.
     pub scope: Option<List<'a, IpAddr>>,
     pub carried: Carried<'a>,
     pub flows: FlowDescriptors<'a>,
 }
 
-/// ResvTear: gives a reservation back.
+/// ResvTear: removes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct ResvTear<'a> {
@@ -157,62 +156,62 @@ pub struct ResvErr<'a> {
     pub error: ErrorSpec,
     pub scope: Option<List<'a, IpAddr>>,
     pub carried: Carried<'a>,
-    /// At most one flow descriptor.
+    /// Flow descriptors, at most one.
     pub flows: FlowDescriptors<'a>,
 }
 
-/// ResvConf: tells a receiver that its reservation stands.
+/// ResvConf: confirms a reservation to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct ResvConf<'a> {
     pub session: Session,
     pub error: ErrorSpec,
-    /// The receiver that asked.
+    /// RESV_CONFIRM: receiver that requested the confirmation.
     pub confirm: IpAddr,
     pub carried: Carried<'a>,
     pub flows: FlowDescriptors<'a>,
 }
 
-/// STYLE and the flow descriptor list, which only make sense together (RFC 2205 section 3.1.4).
+/// STYLE and the flow descriptor list, which depend on each other (RFC 2205 section 3.1.4).
 ///
-/// In Resv and ResvConf every flow has its flowspec. In ResvTear, where they mean nothing, and in ResvErr they may be
-/// missing, and a ResvErr may have no flow descriptor at all.
+/// In Resv and ResvConf every flow has a flowspec. In ResvTear, where flowspecs have no meaning, and in ResvErr they
+/// are optional, and a ResvErr may have no flow descriptor at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FlowDescriptors<'a> {
-    /// WF: one shared pipe for all senders.
+    /// WF: one reservation shared by all senders.
     Wildcard(Option<FlowSpec>),
-    /// FF: one pipe a sender.
+    /// FF: one reservation for each sender.
     FixedFilter(List<'a, FixedFilterFlow>),
-    /// SE: one shared pipe for the senders listed.
+    /// SE: one reservation shared by the listed senders.
     SharedExplicit(Option<FlowSpec>, List<'a, FilterSpec>),
 }
 
 /// One flow descriptor of the fixed-filter style.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FixedFilterFlow {
-    /// Always there in a Resv (one omitted on the wire repeats its predecessor); may be missing in a ResvTear. For the
-    /// same reason `None` can be emitted only before the first flow that has one.
+    /// FLOWSPEC, always present in a Resv (one omitted on the wire repeats its predecessor) and optional in a ResvTear.
+    /// `None` can therefore be emitted only before the first flow with a flowspec.
     pub flowspec: Option<FlowSpec>,
-    /// Which sender.
+    /// FILTER_SPEC of the sender.
     pub filter: FilterSpec,
 }
 
-/// A list inside a message: still on the wire (checked when the message was parsed), or a slice to be emitted.
+/// A list in a message: octets of a parsed message, already checked, or a slice to be emitted.
 ///
-/// Two are equal when they yield the same values in the same order.
+/// Equality compares the values in order.
 #[derive(Clone, Copy)]
 pub enum List<'a, T> {
     /// Objects as received, headers included.
     Wire(&'a [u8]),
-    /// Values.
+    /// Values to be emitted.
     Items(&'a [T]),
 }
 
 impl<'a> Message<'a> {
-    /// Flag Refresh-Reduction-Capable: the sender understands all of RFC 2961 (section 2).
+    /// Flag Refresh-Reduction-Capable: the sender supports all of RFC 2961 (section 2).
     pub const REFRESH_REDUCTION: u8 = 0x01;
 
-    /// A plain message: no flags, and nothing in front of its body.
+    /// Creates a message without flags and leading objects.
     #[inline]
     pub const fn new(send_ttl: u8, body: Body<'a>) -> Message<'a> {
         let acknowledgements = List::EMPTY;
@@ -221,7 +220,7 @@ impl<'a> Message<'a> {
 }
 
 impl Body<'_> {
-    /// Which of them it is.
+    /// Returns the message type.
     #[inline]
     pub const fn message_type(&self) -> MessageType {
         match self {
@@ -243,7 +242,7 @@ impl Body<'_> {
         }
     }
 
-    /// What it is about; `None` for messages between neighbours that are about no session.
+    /// Returns the SESSION; `None` for messages between neighbors that concern no session.
     #[inline]
     pub const fn session(&self) -> Option<&Session> {
         Some(match self {
@@ -266,7 +265,7 @@ impl Body<'_> {
 }
 
 impl FlowDescriptors<'_> {
-    /// Its style.
+    /// Returns the style.
     #[inline]
     pub const fn style(&self) -> Style {
         match self {

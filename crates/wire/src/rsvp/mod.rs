@@ -1,19 +1,20 @@
-//! RSVP version 1 (RFC 2205): the common header, the messages and their objects. Beside the seven messages of RFC 2205
-//! there are those of refresh reduction (RFC 2961), Hello (RFC 3209), the integrity handshake (RFC 2747, 3097) and
-//! diagnostics (RFC 2745).
+//! RSVP version 1 (RFC 2205): the common header, the messages and their objects. Beyond the seven messages of RFC 2205
+//! these are the messages of refresh reduction (RFC 2961), Hello (RFC 3209), the integrity handshake (RFC 2747, 3097)
+//! and diagnostics (RFC 2745).
 //!
-//! A message is eight octets of common header and then objects, each with a class, a C-Type and a length. Four layers:
+//! A message is a common header of eight octets and objects, each with a class, a C-Type and a length. Four layers:
 //!
-//! - [`objects`] walks the objects of anything that has an RSVP header and decodes each by itself. It knows nothing of
-//!   messages; tools that show what is on the wire use it.
-//! - [`Message`] is what a message means. [`Message::parse`] checks all that RFC 2205 asks for and copies nothing:
-//!   lists stay on the wire ([`List::Wire`]) and decode while they are iterated. [`Message::emit`] is its inverse.
-//! - [`PolicyData`] is what a POLICY_DATA object means (RFC 2750, 3181, 3182, 6401), which messages only carry on.
-//! - [`Salvage`] picks what it can out of a message that did not parse, so that an error can be sent to the right place.
+//! - [`objects()`] iterates over the objects behind any RSVP header and decodes each separately, regardless of the
+//!   message type, for tools that display messages.
+//! - [`Message`] is a message as a value. [`Message::parse`] checks all that RFC 2205 demands and copies nothing: lists
+//!   stay on the wire ([`List::Wire`]) and are decoded during iteration. [`Message::emit`] is its inverse.
+//! - [`PolicyData`] is a POLICY_DATA object as a value (RFC 2750, 3181, 3182, 6401); messages carry it unexamined.
+//! - [`PartialMessage`] has the readable parts of a malformed message, which an error message needs.
 //!
-//! [`ParseError::report`] says which failures RFC 2205 wants answered; most of them are for the log and its counters.
+//! [`ParseError::report`] selects the failures that RFC 2205 answers; most of them are only logged and counted.
 
 mod bundle;
+mod common_form;
 mod control;
 mod dclass;
 mod decode;
@@ -22,20 +23,19 @@ mod emit;
 mod error;
 mod flows;
 mod frame;
-mod front;
 mod hello;
 pub mod iana;
 mod identity;
 mod integrity;
+mod leading_objects;
 mod list;
 mod message;
 mod objects;
 mod parse;
+mod partial_message;
 mod policy;
-mod reduction;
+mod refresh_reduction;
 mod rules;
-mod salvage;
-mod usual;
 mod view;
 
 pub use bundle::Bundle;
@@ -49,7 +49,7 @@ pub use integrity::{Challenge, Integrity};
 pub use list::{Item, ListIter};
 pub use message::*;
 pub use objects::*;
+pub use partial_message::PartialMessage;
 pub use policy::*;
-pub use reduction::*;
-pub use salvage::Salvage;
-pub use view::{DecodedObject, Object, objects, objects_of};
+pub use refresh_reduction::*;
+pub use view::{DecodedObject, Object, objects, objects_in};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::iana::ErrorCode;
 
-/// SESSION (class 1): where the data flow goes. IPv4 is C-Type 1, IPv6 C-Type 2.
+/// SESSION (class 1): destination of the data flow. IPv4 is C-Type 1, IPv6 C-Type 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Session {
     /// DestAddress, unicast or multicast.
@@ -23,11 +23,11 @@ pub struct Session {
 pub struct RsvpHop {
     /// Address of the interface through which the message was sent.
     pub address: IpAddr,
-    /// Logical interface handle, opaque to everyone but its maker.
+    /// Logical interface handle, opaque to all other nodes.
     pub lih: u32,
 }
 
-/// How a filter tells one flow of a sender from another.
+/// Selector of a sender's flow in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SourceSelector {
     /// SrcPort, or 0 for protocols without ports (C-Types 1 and 2).
@@ -36,7 +36,7 @@ pub enum SourceSelector {
     FlowLabel(u32),
 }
 
-/// FILTER_SPEC (class 10): which sender's packets get the reservation.
+/// FILTER_SPEC (class 10): the sender whose packets get the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FilterSpec {
     /// SrcAddress.
@@ -45,23 +45,23 @@ pub struct FilterSpec {
     pub selector: SourceSelector,
 }
 
-/// SENDER_TEMPLATE (class 11): same form as a FILTER_SPEC.
+/// SENDER_TEMPLATE (class 11), in the form of a FILTER_SPEC.
 pub type SenderTemplate = FilterSpec;
 
 /// ERROR_SPEC (class 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorSpec {
-    /// Address of the node that found the error.
+    /// Address of the node that detected the error.
     pub node: IpAddr,
-    /// [`ErrorSpec::IN_PLACE`], [`ErrorSpec::NOT_GUILTY`].
+    /// Flags [`ErrorSpec::IN_PLACE`] and [`ErrorSpec::NOT_GUILTY`].
     pub flags: u8,
-    /// What went wrong, by kind.
+    /// Error code.
     pub code: ErrorCode,
-    /// What went wrong, in detail; its meaning hangs on `code`.
+    /// Error value; its meaning depends on `code`.
     pub value: u16,
 }
 
-/// How reservations for different senders share (STYLE, class 8).
+/// Reservation style (STYLE, class 8): how senders share a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Style {
     /// WF: shared, wildcard sender selection.
@@ -73,20 +73,20 @@ pub enum Style {
 }
 
 impl Session {
-    /// Flag E_Police: the sender cannot police its traffic, the first node that can must.
+    /// Flag E_Police: the sender cannot police its traffic; the first node that can must do so.
     pub const E_POLICE: u8 = 0x01;
 }
 
 impl ErrorSpec {
-    /// Flag InPlace: there was, and still is, a reservation at the point of failure.
+    /// Flag InPlace: a reservation was, and still is, in place at the point of failure.
     pub const IN_PLACE: u8 = 0x01;
-    /// Flag NotGuilty: what failed was larger than what this receiver asked for.
+    /// Flag NotGuilty: the failed request exceeded that of this receiver.
     pub const NOT_GUILTY: u8 = 0x02;
 }
 
 impl Style {
-    /// The style of an option vector, by its lowest five bits; higher ones belong to options yet to come and are not
-    /// looked at (RFC 2205 appendix A.7).
+    /// Returns the style of an option vector, by its lowest five bits. Higher bits belong to future options and are
+    /// ignored (RFC 2205 appendix A.7).
     #[inline]
     pub const fn from_option_vector(vector: u32) -> Option<Style> {
         match vector & 0b1_1111 {
@@ -97,7 +97,7 @@ impl Style {
         }
     }
 
-    /// The option vector, which is also the error value of [`ErrorCode::ConflictingStyle`].
+    /// Returns the option vector, which is also the error value of [`ErrorCode::ConflictingStyle`].
     #[inline]
     pub const fn option_vector(self) -> u16 {
         match self {
@@ -107,7 +107,7 @@ impl Style {
         }
     }
 
-    /// WF, FF or SE.
+    /// Returns WF, FF or SE.
     pub const fn name(self) -> &'static str {
         match self {
             Style::Wildcard => "WF",

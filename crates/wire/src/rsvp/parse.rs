@@ -1,22 +1,23 @@
-//! From octets to a message: one pass over the objects, then the rules that span several of them.
+//! Message parser: one pass over the objects, then the rules that involve several of them.
 //!
-//! Objects may come in any order except that those of [`super::front`] are first and STYLE with its flow descriptors last (RFC 2205
-//! sections 3.1.3 and 3.1.4), so rules between objects wait until all are collected. They are checked in an order that
-//! makes the cause come out: a damaged frame before its contents, a missing object before what it would contradict.
+//! Objects may come in any order, except that [leading objects](super::leading_objects) come first and STYLE with its
+//! flow descriptors last (RFC 2205 sections 3.1.3 and 3.1.4). Rules between objects are therefore checked after all
+//! objects have been collected, in an order that reports the cause: a damaged frame before its contents, a missing
+//! object before objects that depend on it.
 
 use core::net::IpAddr;
 
+use super::common_form;
 use super::control;
 use super::decode;
 use super::error::{ErrorKind, ParseError};
 use super::flows::Grammar;
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass, VERSION_1};
-use super::front::{self, Front};
 use super::iana::{MessageType, ObjectClass, c_type};
+use super::leading_objects::{self, LeadingObjects};
 use super::message::*;
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, SourceSelector};
 use super::rules::{FLOWS, REPEATABLE, Rules, bit};
-use super::usual;
 use crate::checksum;
 use crate::intserv::SenderTspec;
 
@@ -26,30 +27,30 @@ const PATH_TEAR: u8 = MessageType::PathTear.code();
 const RESV_TEAR: u8 = MessageType::ResvTear.code();
 
 impl<'a> Message<'a> {
-    /// Reads a whole message, from the common header to its last octet, and checks all that RFC 2205 asks of one.
+    /// Parses a whole message, from the common header to its last octet, and checks all that RFC 2205 demands.
     ///
-    /// A checksum of zero means that none was sent, and is accepted. Values that only traffic control can judge are
-    /// not judged, see [`crate::intserv`]. INTEGRITY is not verified, and the messages of a Bundle are not looked into.
+    /// A checksum of zero means that none was sent, and is accepted. Values that only traffic control can check are not
+    /// checked, see [`crate::intserv`]. INTEGRITY is not verified, and the messages of a Bundle are not parsed.
     ///
     /// # Errors
-    /// The first thing found wrong; [`ParseError::report`] says whether to answer it.
+    /// The first fault found; [`ParseError::report`] returns the answer, if any.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         let (header, objects) = common_header(bytes)?;
-        let (message_id, behind) = usual::message_id(objects);
+        let (message_id, behind) = common_form::message_id(objects);
         let CommonHeader { flags, send_ttl, .. } = header;
         let message = |body| Message { flags, message_id, ..Message::new(send_ttl, body) };
-        // Each shortcut has its own way out, so that the body is made where it is to be.
+        // Each fast path returns directly, so that the body is constructed at its final place.
         match header.message_type {
-            PATH if let Some(body) = usual::path(behind) => Ok(message(body)),
-            RESV if let Some(body) = usual::resv(behind) => Ok(message(body)),
-            PATH_TEAR if let Some(body) = usual::path_tear(behind) => Ok(message(body)),
-            RESV_TEAR if let Some(body) = usual::resv_tear(behind) => Ok(message(body)),
+            PATH if let Some(body) = common_form::path(behind) => Ok(message(body)),
+            RESV if let Some(body) = common_form::resv(behind) => Ok(message(body)),
+            PATH_TEAR if let Some(body) = common_form::path_tear(behind) => Ok(message(body)),
+            RESV_TEAR if let Some(body) = common_form::resv_tear(behind) => Ok(message(body)),
             _ => any_message(header, bytes, objects),
         }
     }
 }
 
-/// Object by object, whatever the message and the order.
+/// Parses any message, object by object, in any order.
 fn any_message<'a>(
     header: CommonHeader,
     bytes: &[u8],
@@ -61,7 +62,7 @@ fn any_message<'a>(
     };
     let mut found = Found::default();
     let mut frames = Frames::new(objects, COMMON_HEADER);
-    let front = Front::take(&mut frames, objects)?;
+    let front = LeadingObjects::take(&mut frames, objects)?;
     while let Some(object) = frames.next() {
         found.add(&object?, &rules, message_type, frames.rest())?;
     }
@@ -75,12 +76,12 @@ fn any_message<'a>(
         None => None,
     };
     match found.body(message_type, objects, flows) {
-        Some(body) => Ok(front.before(header, body)),
+        Some(body) => Ok(front.with_body(header, body)),
         None => Err(missing(rules.required, bytes)),
     }
 }
 
-/// The common header, checked against the whole message, and the objects after it.
+/// Checks the common header against the whole message; returns it with the objects behind it.
 #[inline]
 fn common_header(bytes: &[u8]) -> Result<(CommonHeader, &[u8]), ParseError> {
     let Some((header, objects)) = CommonHeader::split(bytes) else {
@@ -98,10 +99,10 @@ fn common_header(bytes: &[u8]) -> Result<(CommonHeader, &[u8]), ParseError> {
     Ok((header, objects))
 }
 
-/// What has been found so far.
+/// Objects found so far.
 #[derive(Default)]
 struct Found<'a> {
-    /// Classes seen, as bits.
+    /// Set of the classes found.
     seen: u16,
     session: Option<Session>,
     hop: Option<RsvpHop>,
@@ -109,20 +110,20 @@ struct Found<'a> {
     error: Option<ErrorSpec>,
     confirm: Option<IpAddr>,
     scope: Option<List<'a, IpAddr>>,
-    /// There are objects to be carried.
+    /// Whether there are objects to be carried.
     carried: bool,
     template: Option<SenderTemplate>,
     tspec: Option<SenderTspec>,
     adspec: Option<&'a [u8]>,
     flows: Option<Grammar<'a>>,
-    /// Some address is of IPv4, of IPv6.
+    /// Whether an address is IPv4, and whether one is IPv6.
     families: (bool, bool),
-    /// Some source port is not zero.
+    /// Whether a source port is not zero.
     source_port: bool,
 }
 
 impl<'a> Found<'a> {
-    /// Takes in one object; `behind` is everything after it.
+    /// Adds an object; `behind` are all octets behind it.
     #[inline]
     fn add(
         &mut self,
@@ -147,7 +148,7 @@ impl<'a> Found<'a> {
         self.decode(class, object, message_type, behind)
     }
 
-    /// Takes in an object of a class that the rules of the message do not name.
+    /// Adds an object of a class outside the message's rules.
     #[cold]
     fn add_other(&mut self, object: &RawObject<'a>) -> Result<(), ParseError> {
         match ObjectClass::from_code(object.class_num()) {
@@ -165,7 +166,7 @@ impl<'a> Found<'a> {
                 Ok(())
             }
             ObjectClass::Integrity | ObjectClass::MessageIdAck | ObjectClass::MessageId => {
-                Err(front::too_late(object))
+                Err(leading_objects::out_of_order(object))
             }
             _ => Err(object.error(ErrorKind::IllegalObject)),
         }
@@ -238,13 +239,13 @@ impl<'a> Found<'a> {
                 self.note_address(receiver);
                 self.confirm = Some(receiver);
             }
-            // In no message's rules.
+            // These classes are in no message's rules.
             _ => {}
         }
         Ok(())
     }
 
-    /// A FILTER_SPEC or SENDER_TEMPLATE.
+    /// Decodes a FILTER_SPEC or SENDER_TEMPLATE.
     #[inline]
     fn sender(&mut self, object: &RawObject<'_>) -> Result<FilterSpec, ParseError> {
         let filter = decode::filter_spec(object)?;
@@ -270,7 +271,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// The rules between objects.
+    /// Checks the rules between objects.
     #[inline]
     fn check(&self, rules: &Rules, bytes: &[u8]) -> Result<(), ParseError> {
         let absent = rules.required & !self.seen;
@@ -282,13 +283,13 @@ impl<'a> Found<'a> {
         };
         if self.families == (true, true) {
             let ipv4 = session.destination.is_ipv4();
-            return Err(culprit(bytes, ErrorKind::AddressFamily, |object| {
+            return Err(first_at_fault(bytes, ErrorKind::AddressFamily, |object| {
                 family_of(object).is_some_and(|family| family != ipv4)
             }));
         }
         // RFC 2205 section 3.2, rule 2.
         if session.port == 0 && self.source_port {
-            return Err(culprit(bytes, ErrorKind::BadSourcePort, |object| {
+            return Err(first_at_fault(bytes, ErrorKind::BadSourcePort, |object| {
                 let class = ObjectClass::from_code(object.class_num());
                 matches!(class, ObjectClass::FilterSpec | ObjectClass::SenderTemplate)
                     && decode::filter_spec(object).is_ok_and(|filter| has_source_port(&filter))
@@ -297,7 +298,7 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Puts the objects together; `None` if a required one is missing, which [`Found::check`] has ruled out.
+    /// Assembles the body; `None` if a required object is missing, which [`Found::check`] has excluded.
     #[inline]
     fn body(
         self,
@@ -346,28 +347,32 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether rule 2 of RFC 2205 section 3.2 is about this filter.
+/// Whether rule 2 of RFC 2205 section 3.2 applies to this filter.
 #[inline]
 fn has_source_port(filter: &FilterSpec) -> bool {
     matches!(filter.selector, SourceSelector::Port(port) if port != 0)
 }
 
-/// The first class of a set is missing.
+/// Returns the error about the first missing class of a set.
 #[cold]
 fn missing(classes: u16, bytes: &[u8]) -> ParseError {
     let class = ObjectClass::from_code(classes.trailing_zeros() as u8); // at most 16
     at_end(ErrorKind::MissingObject, class, bytes)
 }
 
-/// Something that should have come before the end of the message has not.
+/// Returns the error about an object that is missing at the end of the message.
 #[cold]
 fn at_end(kind: ErrorKind, class: ObjectClass, bytes: &[u8]) -> ParseError {
     ParseError { kind, offset: bytes.len(), class_num: class.code(), c_type: 0 }
 }
 
-/// Names the first object that is at fault. Only failures pay for the second walk over the message.
+/// Returns the error about the first object at fault. Only malformed messages need this second pass.
 #[cold]
-fn culprit(bytes: &[u8], kind: ErrorKind, at_fault: impl Fn(&RawObject<'_>) -> bool) -> ParseError {
+fn first_at_fault(
+    bytes: &[u8],
+    kind: ErrorKind,
+    at_fault: impl Fn(&RawObject<'_>) -> bool,
+) -> ParseError {
     let objects = bytes.get(COMMON_HEADER..).unwrap_or_default();
     Frames::new(objects, COMMON_HEADER)
         .map_while(Result::ok)
@@ -375,7 +380,7 @@ fn culprit(bytes: &[u8], kind: ErrorKind, at_fault: impl Fn(&RawObject<'_>) -> b
         .map_or(at_end(kind, ObjectClass::Session, bytes), |object| object.error(kind))
 }
 
-/// The address family of an object, if it has one: whether it is IPv4.
+/// Returns whether the address family of an object is IPv4; `None` if the object has no family.
 fn family_of(object: &RawObject<'_>) -> Option<bool> {
     match ObjectClass::from_code(object.class_num()) {
         ObjectClass::Session
@@ -395,7 +400,7 @@ mod tests {
 
     use super::*;
     use crate::intserv::{Adspec, FlowSpec, Rspec, TokenBucket};
-    use crate::rsvp::reduction::MessageId;
+    use crate::rsvp::refresh_reduction::MessageId;
 
     const BUCKET: TokenBucket =
         TokenBucket { rate: 0.0, depth: 0.0, peak: 0.0, min_policed_unit: 0, max_packet_size: 0 };
@@ -404,7 +409,7 @@ mod tests {
         IpAddr::V4((bits & 0x7fff_ffff | 1).into())
     }
 
-    /// One of the four messages that there are shortcuts for, with what it need not have wherever there is an ADSPEC.
+    /// A message of one of the four types with fast parsing, with an ADSPEC of any form.
     fn body<'a>(
         kind: usize,
         [destination, hop, _, lih, refresh_ms, _]: [u32; 6],
@@ -440,9 +445,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// The shortcuts must say what the long way says, and must not take what the long way refuses.
+        /// Fast and general parser agree, and the fast one accepts only messages that the general one accepts.
         #[test]
-        fn the_shortcuts_agree_with_the_long_way(
+        fn fast_parser_agrees_with_general_parser(
             words: [u32; 6],
             ports: [bool; 2],
             options: [bool; 3],
@@ -473,12 +478,12 @@ mod tests {
             if let Some((at, octet)) = damage {
                 wire[at] = octet;
             }
-            let (name, behind) = usual::message_id(&wire[8..]);
+            let (name, behind) = common_form::message_id(&wire[8..]);
             let short = match kind {
-                0 => usual::path(behind),
-                1 => usual::resv(behind),
-                2 => usual::path_tear(behind),
-                _ => usual::resv_tear(behind),
+                0 => common_form::path(behind),
+                1 => common_form::resv(behind),
+                2 => common_form::path_tear(behind),
+                _ => common_form::resv_tear(behind),
             };
             if damage.is_none() {
                 let usual = port != 0 || source_port == 0;

@@ -1,7 +1,7 @@
-//! What POLICY_DATA says (RFC 2750): options, which are RSVP objects, and policy elements, of which each is one policy.
+//! POLICY_DATA (RFC 2750): options, which are RSVP objects, and policy elements, one for each policy.
 //!
-//! [`super::Message::parse`] does not look into POLICY_DATA, for a node without policy carries it on as it came. A node with
-//! policy picks it out of [`super::Carried`] and reads it with [`PolicyData::parse`], and writes its own with
+//! [`super::Message::parse`] does not parse POLICY_DATA, because nodes without policy forward it as received. Policy
+//! nodes find it in [`super::Carried`], parse it with [`PolicyData::parse`], and emit their own with
 //! [`PolicyData::emit`].
 
 use core::net::{IpAddr, Ipv4Addr};
@@ -26,65 +26,65 @@ use crate::writer::{EmitError, Writer};
 /// POLICY_DATA (class 14, C-Type 1; RFC 2750 section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PolicyData<'a> {
-    /// Whom it is from, to and about.
+    /// Options: origin, destination and subject of the object.
     pub options: List<'a, PolicyOption<'a>>,
-    /// The policies.
+    /// Policy elements.
     pub elements: List<'a, PolicyElement<'a>>,
 }
 
 /// An option of POLICY_DATA (RFC 2750 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PolicyOption<'a> {
-    /// FILTER_SPEC: a sender that the object is about. Without any it is about all of the session.
+    /// FILTER_SPEC: a sender to which the object applies. Without any, the object applies to the whole session.
     Filter(FilterSpec),
-    /// SCOPE: the senders that the object is about; not beside [`PolicyOption::Filter`].
+    /// SCOPE: the senders to which the object applies; not beside [`PolicyOption::Filter`].
     Scope(List<'a, IpAddr>),
-    /// RSVP_HOP: the first one is the policy node that made the object, a second one that for which it is meant.
+    /// RSVP_HOP: the first one is the policy node that created the object, a second one the policy node that it is for.
     Hop(RsvpHop),
-    /// INTEGRITY: proves which policy node made the object (appendix B).
+    /// INTEGRITY: authenticates the policy node that created the object (appendix B).
     Integrity(Integrity<'a>),
-    /// TIME_VALUES: the object need be refreshed only this often, milliseconds.
+    /// TIME_VALUES: refresh period of the object, milliseconds.
     RefreshMs(u32),
 }
 
-/// One policy (RFC 2750 section 3.3).
+/// A policy element (RFC 2750 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PolicyElement<'a> {
-    /// No more than a type: takes back what an earlier element of the type said (RFC 2750 section 3.4).
+    /// An element with only a type: withdraws an earlier element of the type (RFC 2750 section 3.4).
     Empty(PolicyElementType),
-    /// PREEMPTION_PRI: who gives way to whom.
+    /// PREEMPTION_PRI: preemption and defending priority.
     Preemption(PreemptionPriority),
-    /// AUTH_USER: which user asks.
+    /// AUTH_USER: identity of the user.
     User(List<'a, Attribute<'a>>),
-    /// AUTH_APP: which application asks.
+    /// AUTH_APP: identity of the application.
     Application(List<'a, Attribute<'a>>),
-    /// ADMISSION_PRI: which share of a link is open to the flow.
+    /// ADMISSION_PRI: admission priority, which determines the share of a link open to the flow.
     Admission(AdmissionPriority),
-    /// APP_RESOURCE_PRI: the priority in the application's own terms.
+    /// APP_RESOURCE_PRI: priority in the application's own namespaces.
     Resource(List<'a, ResourcePriority>),
-    /// A type that is not known here, with what it says: a multiple of four octets, at least four.
+    /// An element of unknown type with its body: a multiple of four octets, at least four.
     Unknown(u16, &'a [u8]),
 }
 
 /// PREEMPTION_PRI (P-Type 1; RFC 3181 section 4). Higher numbers are more important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PreemptionPriority {
-    /// How to merge it with others; [`super::iana::MergeStrategy`].
+    /// Merge strategy; [`super::iana::MergeStrategy`].
     pub merge_strategy: u8,
-    /// Zero, or in an error message what happened; [`super::iana::PreemptionError`].
+    /// Error code of the element in an error message, otherwise zero; [`super::iana::PreemptionError`].
     pub error: u8,
-    /// Preemption Priority: against the defending priority of those who were admitted before.
+    /// Preemption Priority: compared with the defending priority of admitted reservations.
     pub preemption: u16,
-    /// Defending Priority, once admitted. Ought not to be below `preemption`.
+    /// Defending Priority, after admission. Should not be below `preemption`.
     pub defending: u16,
 }
 
 /// ADMISSION_PRI (P-Type 5; RFC 6401 section 5.1). Higher numbers are more important.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AdmissionPriority {
-    /// How to merge it with others; [`super::iana::MergeStrategy`].
+    /// Merge strategy; [`super::iana::MergeStrategy`].
     pub merge_strategy: u8,
-    /// Zero, or in an error message what happened; [`super::iana::PreemptionError`].
+    /// Error code of the element in an error message, otherwise zero; [`super::iana::PreemptionError`].
     pub error: u8,
     /// Adm. Priority.
     pub priority: u8,
@@ -99,17 +99,17 @@ pub struct ResourcePriority {
     pub value: u8,
 }
 
-/// Octets in front of the options: the object's header, Data Offset and a reserved field.
+/// Length in front of the options: the object's header, Data Offset and a reserved field; octets.
 const HEADER: usize = OBJECT_HEADER + 4;
-/// Length and P-Type of an element, octets.
+/// Length of an element's length and P-Type fields, octets.
 const ELEMENT_HEADER: usize = 4;
 
 impl<'a> PolicyData<'a> {
-    /// Reads an object of class 14, down to the fields of the elements that are known.
+    /// Parses an object of class 14, including the fields of known elements.
     ///
     /// # Errors
-    /// The C-Type is another, the object is too short, an option is none that RFC 2750 knows or cannot be read, or an
-    /// element is framed wrongly or cannot be read. [`ParseError::report`] has the error value of RFC 2750 for each.
+    /// The C-Type is unknown; the object is too short; an option is invalid or not one of RFC 2750; an element is
+    /// framed wrongly or invalid. [`ParseError::report`] has the error value of RFC 2750 for each.
     pub fn parse(object: &RawObject<'a>) -> Result<PolicyData<'a>, ParseError> {
         if object.c_type() != c_type::POLICY_DATA {
             return Err(object.error(ErrorKind::UnknownCType));
@@ -139,10 +139,10 @@ impl<'a> PolicyData<'a> {
         HEADER + self.options.iter().map(|option| option.len()).sum::<usize>()
     }
 
-    /// Writes the object, header included, [`PolicyData::buffer_len`] octets; says how many.
+    /// Writes the object with its header, [`PolicyData::buffer_len`] octets; returns the length.
     ///
     /// # Errors
-    /// The buffer is too short, the object too long, or what is to be written could not be read.
+    /// The buffer is too short, the object is too long, or receivers would refuse it.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         self.put(&mut writer)?;
@@ -160,7 +160,7 @@ impl<'a> PolicyData<'a> {
     }
 }
 
-/// Every option is framed rightly, of a known class, and can be read.
+/// Checks that every option is framed correctly, of a known class, and valid.
 fn check_options(object: &RawObject<'_>, options: &[u8]) -> Result<(), ParseError> {
     for option in Frames::new(options, object.offset + HEADER) {
         let fault = |error: ParseError| ParseError { kind: ErrorKind::PolicyOption, ..error };
@@ -172,7 +172,7 @@ fn check_options(object: &RawObject<'_>, options: &[u8]) -> Result<(), ParseErro
     Ok(())
 }
 
-/// Every element is framed rightly, and can be read if its type is known.
+/// Checks that every element is framed correctly, and valid if its type is known.
 fn check_elements(
     object: &RawObject<'_>,
     elements: &[u8],
@@ -189,7 +189,7 @@ fn check_elements(
 }
 
 impl<'a> PolicyOption<'a> {
-    /// `None` if its class is none that can be an option.
+    /// Decodes an option; `None` if its class cannot be an option.
     fn decode(object: &RawObject<'a>) -> Result<Option<PolicyOption<'a>>, ParseError> {
         Ok(Some(match ObjectClass::from_code(object.class_num()) {
             ObjectClass::FilterSpec => PolicyOption::Filter(decode::filter_spec(object)?),
@@ -229,7 +229,7 @@ impl<'a> PolicyOption<'a> {
 }
 
 impl<'a> PolicyElement<'a> {
-    /// What an element of the type says; `None` if it cannot be read.
+    /// Decodes an element of a type; `None` if it is invalid.
     fn decode(p_type: PolicyElementType, body: &'a [u8]) -> Option<PolicyElement<'a>> {
         if body.is_empty() {
             return Some(PolicyElement::Empty(p_type));
@@ -257,7 +257,7 @@ impl<'a> PolicyElement<'a> {
         })
     }
 
-    /// Its P-Type.
+    /// P-Type of the element.
     pub fn element_type(&self) -> PolicyElementType {
         match self {
             PolicyElement::Empty(p_type) => *p_type,
@@ -310,18 +310,18 @@ impl<'a> PolicyElement<'a> {
     }
 }
 
-/// On the wire: the options, each with its header.
+/// Wire format: the options, each with its header.
 impl<'a> Item<'a> for PolicyOption<'a> {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<PolicyOption<'a>> {
         PolicyOption::decode(&next_object(rest)?).ok()?
     }
 }
 
-/// On the wire: the elements, each with its header.
+/// Wire format: the elements, each with its header.
 impl<'a> Item<'a> for PolicyElement<'a> {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<PolicyElement<'a>> {
         let [l0, l1, t0, t1] = *rest.first_chunk()?;
@@ -335,9 +335,9 @@ impl<'a> Item<'a> for PolicyElement<'a> {
     }
 }
 
-/// On the wire: four octets each.
+/// Wire format: four octets for each item.
 impl<'a> Item<'a> for ResourcePriority {
-    type Memory = ();
+    type State = ();
 
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<ResourcePriority> {
         let ([n0, n1, _, value], behind) = rest.split_first_chunk()?;

@@ -1,9 +1,8 @@
-//! Which objects each of the seven messages of RFC 2205 must have, and which it may have (the BNF of RFC 2205 sections 3.1.3 to
-//! 3.1.9).
+//! Required and optional objects of the seven messages of RFC 2205 (the BNF of sections 3.1.3 to 3.1.9).
 
 use super::iana::{MessageType, ObjectClass};
 
-/// Which classes a message must have and which it may have, as sets of bits `1 << Class-Num`.
+/// Required and allowed classes of a message, as sets of bits `1 << Class-Num`.
 pub(super) struct Rules {
     pub(super) required: u16,
     pub(super) allowed: u16,
@@ -19,7 +18,7 @@ const fn set(classes: &[ObjectClass]) -> u16 {
     bits
 }
 
-/// The classes of RFC 2205 are below 16; others are in no set.
+/// Returns the bit of a class. The classes of RFC 2205 are below 16; others are in no set.
 #[inline]
 pub(super) const fn bit(class: ObjectClass) -> u16 {
     let code = class.code();
@@ -32,8 +31,9 @@ impl Rules {
         Rules { required, allowed: required | set(optional) }
     }
 
-    /// The BNF of RFC 2205 sections 3.1.3 to 3.1.9. A Path or PathTear without sender descriptor is allowed there but
-    /// says nothing, so the sender descriptor is required here. `None` for other messages.
+    /// Returns the rules of a message, the BNF of RFC 2205 sections 3.1.3 to 3.1.9. The BNF allows a Path or PathTear
+    /// without sender descriptor, which has no effect, so that the sender descriptor is required here. `None` for other
+    /// messages.
     #[inline]
     pub(super) fn of(message: MessageType) -> Option<Rules> {
         use ObjectClass::*;
@@ -79,8 +79,8 @@ impl Rules {
     }
 }
 
-/// Classes of which a message may have several objects.
+/// Classes that may occur several times in a message.
 pub(super) const REPEATABLE: u16 =
     set(&[ObjectClass::PolicyData, ObjectClass::FlowSpec, ObjectClass::FilterSpec]);
-/// Classes that come after STYLE and nowhere else.
+/// Classes that are allowed behind STYLE only.
 pub(super) const FLOWS: u16 = set(&[ObjectClass::FlowSpec, ObjectClass::FilterSpec]);

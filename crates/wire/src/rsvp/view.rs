@@ -1,7 +1,8 @@
-//! Objects one by one, as they stand on the wire: for whoever shows messages instead of acting on them.
+//! Single objects as they are on the wire, for tools that display messages.
 //!
-//! Nothing is judged that spans two objects, so this also reads messages that [`super::Message::parse`] refuses. Every
-//! [`DecodedObject`] serializes as one flat map: `class_num`, `c_type`, `length`, `offset`, `class`, then its fields.
+//! No rules between objects are checked, so that messages can be displayed that [`super::Message::parse`] refuses.
+//! Every [`DecodedObject`] serializes as one flat map: `class_num`, `c_type`, `length`, `offset`, `class`, then its
+//! fields.
 
 mod fields;
 
@@ -18,10 +19,10 @@ use super::integrity::{self, Challenge, Integrity};
 use super::message::{List, RawObject};
 use super::objects::{ErrorSpec, FilterSpec, RsvpHop, Session, Style};
 use super::policy::PolicyData;
-use super::reduction::{self, Acknowledgement, MessageId, RefreshList};
+use super::refresh_reduction::{self, Acknowledgement, MessageId, RefreshList};
 use crate::intserv::{Adspec, FlowSpec, SenderTspec};
 
-/// What an object says.
+/// A decoded object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Object<'a> {
@@ -40,7 +41,7 @@ pub enum Object<'a> {
     SenderTspec(SenderTspec),
     Adspec(Adspec<'a>),
     PolicyData(PolicyData<'a>),
-    /// POLICY_DATA of a C-Type that is not known.
+    /// POLICY_DATA of unknown C-Type.
     UnknownPolicyData(&'a [u8]),
     ResvConfirm(IpAddr),
     Hello(Hello),
@@ -53,30 +54,30 @@ pub enum Object<'a> {
     DiagResponse(DiagResponse<'a>),
     DiagSelect(List<'a, Selected>),
     DClass(List<'a, Dscp>),
-    /// The body of an object whose class is not known.
+    /// Body of an object of unknown class.
     Unknown(&'a [u8]),
 }
 
-/// An object, what it says, and where it stands.
+/// An object with its octets and its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecodedObject<'a> {
-    /// The octets.
+    /// Octets of the object, with their offset.
     pub raw: RawObject<'a>,
-    /// Their meaning.
+    /// Decoded value.
     pub object: Object<'a>,
 }
 
-/// Every object of an RSVP message, in order; nothing if it is shorter than a common header. Lengths of the common header
-/// are not looked at. After an object that cannot be read the next one follows; after one that is framed wrongly,
-/// which makes everything behind it unreadable, the iterator ends.
+/// Iterates over the objects of an RSVP message; over none if it is shorter than a common header. Length fields of the
+/// common header are ignored. Iteration continues behind an object that cannot be decoded, and ends at one that is
+/// framed wrongly, because everything behind it is unreadable.
 pub fn objects(message: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, ParseError>> {
     let objects = CommonHeader::split(message).map_or(&[][..], |(_, objects)| objects);
     Frames::new(objects, COMMON_HEADER).map(|object| object.and_then(decode))
 }
 
-/// Every object of a row of objects that has no header before it, as DIAG_RESPONSE and [`super::Carried`] hold them. Offsets
-/// count from the start of the row. Otherwise like [`objects`].
-pub fn objects_of(row: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, ParseError>> {
+/// Iterates over consecutive objects without a common header, as in DIAG_RESPONSE and [`super::Carried`]. Offsets count
+/// from the start of `row`; otherwise equal to [`objects`].
+pub fn objects_in(row: &[u8]) -> impl Iterator<Item = Result<DecodedObject<'_>, ParseError>> {
     Frames::new(row, 0).map(|object| object.and_then(decode))
 }
 
@@ -104,9 +105,11 @@ fn decode(raw: RawObject<'_>) -> Result<DecodedObject<'_>, ParseError> {
         ObjectClass::PolicyData => Object::UnknownPolicyData(raw.body()),
         ObjectClass::ResvConfirm => Object::ResvConfirm(decode::resv_confirm(&raw)?),
         ObjectClass::Hello => Object::Hello(hello::hello(&raw)?),
-        ObjectClass::MessageId => Object::MessageId(reduction::message_id(&raw)?),
-        ObjectClass::MessageIdAck => Object::MessageIdAck(reduction::acknowledgement(&raw)?),
-        ObjectClass::MessageIdList => Object::MessageIdList(reduction::refresh_list(&raw)?),
+        ObjectClass::MessageId => Object::MessageId(refresh_reduction::message_id(&raw)?),
+        ObjectClass::MessageIdAck => {
+            Object::MessageIdAck(refresh_reduction::acknowledgement(&raw)?)
+        }
+        ObjectClass::MessageIdList => Object::MessageIdList(refresh_reduction::refresh_list(&raw)?),
         ObjectClass::Diagnostic => Object::Diagnostic(diagnostics::diagnostic(&raw)?),
         ObjectClass::Route => Object::Route(diagnostics::route(&raw)?),
         ObjectClass::DiagResponse => Object::DiagResponse(diagnostics::diag_response(&raw)?),

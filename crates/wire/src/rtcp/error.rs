@@ -1,32 +1,32 @@
-//! Why octets are not a compound RTCP packet, and where.
+//! Parse errors of compound RTCP packets, with their offsets.
 
 use core::fmt;
 
-/// What is wrong with a compound packet (RFC 3550 section 6 and appendix A.2).
+/// Faults of a compound packet (RFC 3550 section 6 and appendix A.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Octets are left that are no header.
+    /// The octets at the end are too few for a header.
     Truncated,
-    /// Not version 2.
+    /// The version is not 2.
     Version,
     /// The length leads past the end.
     Length,
     /// The first packet is neither SR nor RR.
     FirstPacket,
-    /// Padding in front of another packet, or of a length that cannot be.
+    /// Padding is not in the last packet, or has an impossible length.
     Padding,
-    /// The count says that there is more than the packet has room for.
+    /// The count exceeds the contents of the packet.
     Count,
     /// An item of a source description leads past the end, or a chunk has no end.
     Item,
-    /// The reason for leaving leads past the end.
+    /// The reason for leaving leads past the end of the packet.
     Reason,
-    /// An application's packet without room for its name.
+    /// An APP packet is too short for its name.
     Application,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Truncated => "rtcp_truncated",
@@ -58,13 +58,13 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why octets are not a compound RTCP packet.
+/// A malformed compound RTCP packet: the fault and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("RTCP, octet {offset}: {kind}")]
 pub struct ParseError {
-    /// What.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Where, in octets from the start of the compound.
+    /// Offset of the fault, octets from the start of the compound.
     pub offset: usize,
 }
 

@@ -1,43 +1,43 @@
-//! The packets of a compound as frames: header looked at, body not.
+//! The packets of a compound as frames: parsed header, unparsed body.
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::PacketType;
 
-/// Length of the header that all packets have, octets.
+/// Length of the header common to all packets, octets.
 pub const HEADER: usize = 4;
 
 /// One packet of a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Where it begins, octets from the start of the compound.
+    /// Offset of the packet, octets from the start of the compound.
     pub offset: usize,
-    /// What it is.
+    /// Packet type.
     pub packet_type: PacketType,
-    /// Report blocks, chunks or sources in it; the subtype of an application's packet. Below 32.
+    /// Number of report blocks, chunks or sources; the subtype of an APP packet. Below 32.
     pub count: u8,
-    /// What is behind the header, without padding.
+    /// Octets behind the header, without padding.
     pub body: &'a [u8],
-    /// Octets of padding behind the body, their own count included.
+    /// Length of the padding behind the body, its count included; octets.
     pub padding: u8,
 }
 
 impl Frame<'_> {
-    /// An error at an octet of the body.
+    /// Creates an error at an octet of the body.
     #[inline]
     pub(crate) fn error(&self, kind: ErrorKind, at: usize) -> ParseError {
         ParseError::new(kind, self.offset + HEADER + at)
     }
 }
 
-/// The packets of a compound, front to back. After an error there is nothing more.
+/// Iterator over the packets of a compound. Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     octets: &'a [u8],
     offset: usize,
 }
 
-/// The packets of the compound that `octets` are. The headers are checked (RFC 3550 appendix A.2): version, lengths that
-/// end exactly where the compound does, SR or RR first, padding nowhere but at the end.
+/// Iterates over the packets of the compound `octets`. Headers are checked (RFC 3550 appendix A.2): version, lengths
+/// that end exactly at the end of the compound, SR or RR first, padding only in the last packet.
 #[inline]
 pub fn frames(octets: &[u8]) -> Frames<'_> {
     Frames { octets, offset: 0 }
@@ -82,7 +82,7 @@ impl<'a> Frames<'a> {
 impl<'a> Iterator for Frames<'a> {
     type Item = Result<Frame<'a>, ParseError>;
 
-    // A router calls it four times a message, and its result is large.
+    // A router calls this four times for each message, and the result is large.
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.offset > 0 && self.offset >= self.octets.len() {

@@ -12,7 +12,7 @@ code_points! {
 }
 
 code_points! {
-    /// SDES item types (RFC 3550 section 12.2). 0 ends the items of a chunk and is none.
+    /// SDES item types (RFC 3550 section 12.2). 0 ends the items of a chunk and is not an item.
     pub enum ItemType: u8 {
         CanonicalName = 1 "CNAME",
         Name = 2 "NAME",

@@ -1,9 +1,9 @@
 //! RTCP, the control protocol of RTP (RFC 3550): compound packets of sender reports, receiver reports, source
-//! descriptions, goodbyes and what applications add.
+//! descriptions, goodbyes and application-defined packets.
 //!
-//! Two layers. [`frames`] walks the packets of a compound and looks at their headers only; that is what a router needs
-//! that reads one of them. [`Packet::parse`] says what a frame means, and [`Packet::emit`] is its inverse.
-//! [`Compound::parse`] checks all of a compound at once. Nothing is copied: lists stay on the wire.
+//! Two layers. [`frames`] iterates over the packets of a compound and parses their headers only, for routers that read
+//! one of them. [`Packet::parse`] parses a frame; [`Packet::emit`] is its inverse. [`Compound::parse`] checks a whole
+//! compound. Nothing is copied: lists stay on the wire.
 
 mod error;
 mod frame;
@@ -15,5 +15,5 @@ pub use frame::{Frame, Frames, HEADER, frames};
 pub use iana::{ItemType, PacketType};
 pub use packet::*;
 
-/// Length of an RTP header without contributing sources or extension, octets (RFC 3550 section 5.1).
+/// Length of an RTP header without contributing sources and extension, octets (RFC 3550 section 5.1).
 pub const RTP_HEADER: usize = 12;

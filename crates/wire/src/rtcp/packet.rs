@@ -1,5 +1,4 @@
-//! The packets of RFC 3550, each with what it means. What there may be several of stays on the wire and is read while it
-//! is iterated.
+//! The packets of RFC 3550 as values. Lists stay on the wire and are parsed during iteration.
 
 use super::error::{ErrorKind, ParseError};
 use super::frame::{Frame, Frames, HEADER, frames};
@@ -8,10 +7,10 @@ use crate::writer::{EmitError, Writer};
 
 /// Length of a report block, octets.
 const BLOCK: usize = 24;
-/// Room for a chunk with a canonical name of any length, octets.
+/// Length of a buffer for a chunk with a canonical name of any length, octets.
 pub const CNAME_LEN: usize = 4 + 2 + 255 + 4;
-/// Most that five bits of count can say.
-const MOST: usize = 31;
+/// Maximum of the five-bit count field.
+const MAX_COUNT: usize = 31;
 
 /// One packet of a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,75 +25,76 @@ pub enum Packet<'a> {
     Goodbye(Goodbye<'a>),
     /// APP (section 6.7).
     Application(Application<'a>),
-    /// One of another type, as it stands there.
+    /// A packet of another type.
     Unknown {
-        /// Its type.
+        /// Packet type.
         packet_type: u8,
-        /// Its count, below 32.
+        /// Count, below 32.
         count: u8,
-        /// What is behind its header.
+        /// Octets behind the header.
         body: &'a [u8],
     },
 }
 
-/// What a source says of its own stream in a sender report.
+/// Sender information of a sender report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderInfo {
-    /// Seconds since 1900 in the high 32 bits, fractions of a second in the low ones; not necessarily of a real clock.
+    /// NTP timestamp: seconds since 1900 in the high 32 bits, fractions of a second in the low ones; not necessarily
+    /// wall-clock time.
     pub ntp: u64,
-    /// The same time in the units of the media clock.
+    /// RTP timestamp of the same instant, in units of the media clock.
     pub rtp_timestamp: u32,
     /// Data packets sent since the beginning.
     pub packets: u32,
-    /// Octets of payload sent since the beginning, without headers and padding.
+    /// Payload octets sent since the beginning, without headers and padding.
     pub octets: u32,
 }
 
-/// SR: how much a source has sent, and what it receives from others.
+/// SR: sender report, with reception reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderReport<'a> {
-    /// Who says so.
+    /// SSRC of the reporting source.
     pub ssrc: u32,
-    /// Of its own stream.
+    /// Sender information.
     pub sender: SenderInfo,
-    /// Of the streams it receives.
+    /// Report blocks about received streams.
     pub blocks: &'a [[u8; BLOCK]],
-    /// What a profile adds, whole words.
+    /// Profile-specific extensions, whole words.
     pub extension: &'a [u8],
 }
 
-/// RR: what somebody receives who sends nothing.
+/// RR: reception reports of a participant that sends no data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverReport<'a> {
-    /// Who says so.
+    /// SSRC of the reporting participant.
     pub ssrc: u32,
-    /// Of the streams it receives.
+    /// Report blocks about received streams.
     pub blocks: &'a [[u8; BLOCK]],
-    /// What a profile adds, whole words.
+    /// Profile-specific extensions, whole words.
     pub extension: &'a [u8],
 }
 
-/// A report block: how one source is received (RFC 3550 section 6.4.1).
+/// A report block: reception statistics of one source (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// The source.
+    /// SSRC of the source.
     pub ssrc: u32,
-    /// Part of the packets that was lost since the last report, in 256ths.
+    /// Fraction of the packets lost since the last report, in 256ths.
     pub fraction_lost: u8,
-    /// Packets lost since the beginning; 24 bits, negative where duplicates came.
+    /// Packets lost since the beginning; 24 bits, negative if there were duplicates.
     pub lost: i32,
-    /// Highest sequence number received, with the count of its cycles above.
+    /// Extended highest sequence number received: count of cycles in the high half.
     pub highest_sequence: u32,
     /// Interarrival jitter, units of the media clock.
     pub jitter: u32,
     /// Middle 32 bits of the NTP timestamp of the last SR.
     pub last_sr: u32,
-    /// Since that SR, 65 536ths of a second.
+    /// Delay since that SR, 65 536ths of a second.
     pub delay_since_last_sr: u32,
 }
 
 impl ReportBlock {
-    /// Reads one.
+    /// Parses a report block.
     pub fn from_octets(octets: &[u8; BLOCK]) -> ReportBlock {
         let (words, _) = octets.as_chunks::<4>();
         let word = |i: usize| u32::from_be_bytes(words.get(i).copied().unwrap_or_default());
@@ -110,7 +110,7 @@ impl ReportBlock {
         }
     }
 
-    /// Writes it; of `lost` the low 24 bits.
+    /// Returns the octets of the block. The low 24 bits of `lost` are written.
     pub fn to_octets(&self) -> [u8; BLOCK] {
         let losses = u32::from(self.fraction_lost) << 24 | self.lost as u32 & 0x00ff_ffff;
         let words = [
@@ -129,23 +129,23 @@ impl ReportBlock {
     }
 }
 
-/// The chunks of an SDES packet, as they stand there.
+/// The chunks of an SDES packet, as received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chunks<'a> {
     count: u8,
     octets: &'a [u8],
 }
 
-/// What a source says of itself.
+/// Source description of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// Who.
+    /// SSRC of the source.
     pub ssrc: u32,
     items: &'a [u8],
 }
 
 impl<'a> Chunks<'a> {
-    /// One chunk that tells the canonical name of a source, written into `room`.
+    /// Writes one chunk with the canonical name of a source into `room`.
     ///
     /// # Errors
     /// The name is longer than 255 octets.
@@ -167,7 +167,7 @@ impl<'a> Chunks<'a> {
         Ok(Chunks { count: 1, octets: &room[..end] })
     }
 
-    /// One by one.
+    /// Iterates over the chunks.
     pub fn iter(&self) -> impl Iterator<Item = Chunk<'a>> {
         let mut rest = self.octets;
         (0..self.count).map_while(move |_| {
@@ -178,7 +178,7 @@ impl<'a> Chunks<'a> {
         })
     }
 
-    /// Checks what [`iter`](Chunks::iter) relies on.
+    /// Checks the chunks, so that [`iter`](Chunks::iter) cannot fail.
     fn parse(frame: &Frame<'a>) -> Result<Chunks<'a>, ParseError> {
         let mut at = 0;
         for _ in 0..frame.count {
@@ -191,7 +191,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Octets of the items in front of the one that ends them; `None` where there is no end.
+/// Length of the items in front of the terminating one, octets; `None` without a terminating one.
 fn items_len(octets: &[u8]) -> Option<usize> {
     let mut at = 0;
     while *octets.get(at)? != 0 {
@@ -201,7 +201,7 @@ fn items_len(octets: &[u8]) -> Option<usize> {
 }
 
 impl<'a> Chunk<'a> {
-    /// What is said: its type and text.
+    /// Iterates over the items: type and text.
     pub fn items(&self) -> impl Iterator<Item = (ItemType, &'a [u8])> {
         let mut rest = self.items;
         core::iter::from_fn(move || {
@@ -213,29 +213,29 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// BYE: sources that leave.
+/// BYE: sources that leave the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Goodbye<'a> {
-    /// Their SSRCs.
+    /// SSRCs of the sources.
     pub sources: &'a [[u8; 4]],
-    /// Why, if they say so.
+    /// Reason for leaving, if present.
     pub reason: Option<&'a [u8]>,
 }
 
-/// APP: what an application says; RTCP does not look into it.
+/// APP: an application-defined packet, unparsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Application<'a> {
-    /// Below 32, the application's to choose.
+    /// Subtype, below 32, defined by the application.
     pub subtype: u8,
-    /// Who says so.
+    /// SSRC of the sender.
     pub ssrc: u32,
-    /// Four ASCII letters that name the application.
+    /// Name of the application, four ASCII letters.
     pub name: [u8; 4],
-    /// Whole words.
+    /// Application-dependent data, whole words.
     pub data: &'a [u8],
 }
 
-/// A compound packet whose packets have all been checked.
+/// A compound packet with checked packets.
 #[derive(Clone, Debug)]
 pub struct Compound<'a> {
     frames: Frames<'a>,
@@ -245,7 +245,7 @@ impl<'a> Compound<'a> {
     /// Checks a whole compound packet.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first fault found.
     pub fn parse(octets: &'a [u8]) -> Result<Compound<'a>, ParseError> {
         for frame in frames(octets) {
             Packet::parse(&frame?)?;
@@ -253,17 +253,17 @@ impl<'a> Compound<'a> {
         Ok(Compound { frames: frames(octets) })
     }
 
-    /// Its packets.
+    /// Iterates over the packets.
     pub fn packets(&self) -> impl Iterator<Item = Packet<'a>> {
         self.frames.clone().flatten().filter_map(|frame| Packet::parse(&frame).ok())
     }
 }
 
 impl<'a> Packet<'a> {
-    /// What a frame means.
+    /// Parses a frame.
     ///
     /// # Errors
-    /// Its body is not what its type and count ask for.
+    /// The body does not fit type and count.
     #[inline]
     pub fn parse(frame: &Frame<'a>) -> Result<Packet<'a>, ParseError> {
         let Frame { count, body, .. } = *frame;
@@ -283,7 +283,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Octets of it on the wire.
+    /// Length of the packet, octets.
     pub fn buffer_len(&self) -> usize {
         HEADER
             + match self {
@@ -304,10 +304,10 @@ impl<'a> Packet<'a> {
             }
     }
 
-    /// Writes it: octets written.
+    /// Writes the packet; returns its length in octets.
     ///
     /// # Errors
-    /// The buffer is too short, or what it holds is more than its count or length can say, or no whole words.
+    /// The buffer is too short; the contents exceed count or length, or are not whole words.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut writer = Writer::new(buffer);
         let length = self.buffer_len();
@@ -316,7 +316,7 @@ impl<'a> Packet<'a> {
         }
         let words = u16::try_from(length / 4 - 1).map_err(|_| EmitError::TooLong)?;
         let (packet_type, count) = self.kind();
-        if count > MOST {
+        if count > MAX_COUNT {
             return Err(EmitError::TooLong);
         }
         let [l0, l1] = words.to_be_bytes();
@@ -389,7 +389,7 @@ impl<'a> SenderReport<'a> {
     }
 }
 
-/// The report blocks that the count names, and what a profile has added to them.
+/// Splits a body into the report blocks that the count names and the profile-specific extensions.
 #[inline]
 fn split_blocks<'a>(
     frame: &Frame<'a>,
@@ -437,15 +437,15 @@ impl<'a> Application<'a> {
     }
 }
 
-/// Octets of a compound packet of these.
+/// Length of a compound of these packets, octets.
 pub fn buffer_len(packets: &[Packet<'_>]) -> usize {
     packets.iter().map(Packet::buffer_len).sum()
 }
 
-/// Writes a compound packet: octets written.
+/// Writes a compound packet; returns its length in octets.
 ///
 /// # Errors
-/// Those of [`Packet::emit`]; [`EmitError::Contradiction`] where the first packet is neither SR nor RR.
+/// The errors of [`Packet::emit`]; [`EmitError::Contradiction`] if the first packet is neither SR nor RR.
 pub fn emit(packets: &[Packet<'_>], buffer: &mut [u8]) -> Result<usize, EmitError> {
     if !matches!(packets.first(), Some(Packet::SenderReport(_) | Packet::ReceiverReport(_))) {
         return Err(EmitError::Contradiction);

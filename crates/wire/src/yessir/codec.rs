@@ -1,9 +1,9 @@
-//! How much a stream in one of the fixed payload formats of RFC 3551 takes.
+//! Bandwidth of streams in the fixed payload formats of RFC 3551.
 
 use crate::rtcp::RTP_HEADER;
 use crate::udp;
 
-/// A stream of equal packets.
+/// A stream of packets of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStream {
     /// Length of an IP packet, octets.
@@ -13,25 +13,24 @@ pub struct PacketStream {
 }
 
 impl PacketStream {
-    /// Bits per second, rounded up.
+    /// Rate in bits per second, rounded up.
     pub const fn bits_per_second(&self) -> u64 {
         (self.packet as u64 * 8 * 1_000_000).div_ceil(self.interval_us as u64)
     }
 }
 
-/// A frame of a format, and what stands in front of the frames of a packet.
+/// A frame of a payload format, and the octets in front of the frames of a packet.
 struct Format {
     frame: u32,
     frame_us: u32,
     head: u32,
 }
 
-/// The stream of a static payload type (RFC 3551 section 6) with `frames` frames in a packet, IP, UDP and RTP headers
-/// included; 0 frames count as 1. A frame of a codec without frames (PCMU, PCMA, L16, G722, DVI4) is taken to be 20 ms long,
-/// which is the packet that section 4.2 recommends.
+/// Returns the stream of a static payload type (RFC 3551 section 6) with `frames` frames in each packet, with IP, UDP
+/// and RTP headers; 0 frames count as 1. A frame of a codec without frames (PCMU, PCMA, L16, G722, DVI4) is 20 ms long,
+/// the packet that section 4.2 recommends.
 ///
-/// `None` for dynamic and unassigned types, and for those whose rate the type does not tell: MPA, QCELP, CN and all
-/// video.
+/// `None` for dynamic and unassigned types, and for those that do not determine the rate: MPA, QCELP, CN and all video.
 pub fn packet_stream(payload_type: u8, frames: u8, ipv6: bool) -> Option<PacketStream> {
     let Format { frame, frame_us, head } = format(payload_type)?;
     let frames = u32::from(frames.max(1));
@@ -42,11 +41,11 @@ pub fn packet_stream(payload_type: u8, frames: u8, ipv6: bool) -> Option<PacketS
         .then_some(PacketStream { packet, interval_us: frame_us * frames })
 }
 
-/// RFC 3551 table 4 for what a number means, table 1 and the sections named for its frames.
+/// Returns the format of a payload type: RFC 3551 table 4, and table 1 and the named sections for frames.
 fn format(payload_type: u8) -> Option<Format> {
     const TWENTY_MS: u32 = 20_000;
     let sampled = |rate: u32, bits: u32, channels: u32, head: u32| Format {
-        // Rates that 20 ms do not divide (11025, 22050, 44100) have a packet of whole samples on average.
+        // Rates that are no multiple of 50 Hz (11025, 22050, 44100) have packets of whole samples on average.
         frame: (rate * channels * bits).div_ceil(8 * 50),
         frame_us: TWENTY_MS,
         head,
@@ -59,7 +58,7 @@ fn format(payload_type: u8) -> Option<Format> {
         5 => sampled(8_000, 4, 1, 4),     // DVI4 (4.5.1)
         6 => sampled(16_000, 4, 1, 4),
         7 => framed(14, TWENTY_MS),      // LPC (4.5.12)
-        9 => sampled(8_000, 8, 1, 0),    // G722: 64 kbit/s, whatever its clock rate says (4.5.2)
+        9 => sampled(8_000, 8, 1, 0),    // G722: 64 kbit/s at any clock rate (4.5.2)
         10 => sampled(44_100, 16, 2, 0), // L16 (4.5.11)
         11 => sampled(44_100, 16, 1, 0),
         15 => framed(5, 2_500), // G728 (4.5.5)
@@ -74,7 +73,7 @@ fn format(payload_type: u8) -> Option<Format> {
 mod tests {
     use super::*;
 
-    /// By hand: 160 octets of speech and 40 of headers, 50 times a second; and so on.
+    /// Computed by hand: 160 octets of speech and 40 of headers, 50 times a second; and so on.
     #[test]
     fn rates_are_those_of_whole_packets() {
         for (payload_type, frames, ipv6, packet, bits_per_second) in [
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_rate_have_none() {
+    fn payload_types_without_rate_have_no_stream() {
         for payload_type in [1, 12, 13, 14, 26, 31, 33, 72, 96, 127, 255] {
             assert_eq!(packet_stream(payload_type, 1, false), None);
         }

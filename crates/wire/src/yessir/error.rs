@@ -1,39 +1,39 @@
-//! Why an RTCP compound has no YESSIR message that can be acted on, and where.
+//! Errors of an RTCP compound without a usable YESSIR message, with their offsets.
 
 use core::fmt;
 
 use super::iana::FragmentType;
 use crate::rtcp;
 
-/// What is wrong.
+/// Faults of a compound or its YESSIR message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The compound itself.
+    /// The RTCP compound is malformed.
     Rtcp(rtcp::ErrorKind),
-    /// Two YESSIR packets in one compound.
+    /// The compound has two YESSIR packets.
     SecondMessage,
-    /// A version that is not known here.
+    /// The version is unknown.
     Version,
-    /// Another source's SSRC than that of the report.
+    /// The SSRC differs from that of the report.
     Source,
-    /// A fragment's length is no multiple of 4, below 4, leads past the end, or is not that of its type.
+    /// The length of a fragment is not a multiple of 4, below 4, leads past the end, or does not fit its type.
     FragmentLength,
-    /// A second fragment of a type that may occur once, or a second flowspec.
+    /// A fragment occurs twice whose type may occur once, or there are two flowspecs.
     DuplicateFragment,
-    /// No GENERIC.
+    /// The GENERIC fragment is missing.
     MissingGeneric,
-    /// A command that is not known here.
+    /// The command is unknown.
     Command,
-    /// A style that is not known here.
+    /// The style is unknown.
     Style,
-    /// A service that is neither controlled load nor guaranteed.
+    /// The service is neither controlled load nor guaranteed.
     Service,
-    /// The notes of a FAILURE are not as many as it says, or of no known address family.
+    /// The notes of a FAILURE do not match its count, or have an unknown address family.
     Notes,
 }
 
 impl ErrorKind {
-    /// A short fixed name for counters.
+    /// Returns a short fixed name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ErrorKind::Rtcp(kind) => kind.name(),
@@ -70,14 +70,14 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Why there is no message that can be acted on.
+/// A compound without a usable message: the fault and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ParseError {
-    /// What.
+    /// Kind of fault.
     pub kind: ErrorKind,
-    /// Of which fragment, where it is one's.
+    /// Fragment with the fault, if any.
     pub fragment: Option<FragmentType>,
-    /// Where, in octets from the start of the compound.
+    /// Offset of the fault, octets from the start of the compound.
     pub offset: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The fragments: each with its fields, and how they stand on the wire.
+//! The fragments with their fields and wire formats.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,10 +8,10 @@ use super::error::ErrorKind;
 use super::iana::{AddressFamily, Command, FailureReason, Style};
 use crate::intserv::{FlowSpec, Rspec, TokenBucket};
 
-/// Length of a fragment's header, octets: type, flags, length with the header.
+/// Length of a fragment's header, octets: type, flags, length including the header.
 pub const HEADER: usize = 4;
 
-/// A number of octets per second as it stands on the wire: an IEEE 754 single. Two are equal when their bits are.
+/// A rate in octets per second, an IEEE 754 single on the wire. Equality compares bits.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OctetRate(#[serde(with = "crate::intserv::exact")] pub f32);
@@ -24,69 +24,69 @@ impl PartialEq for OctetRate {
 
 impl Eq for OctetRate {}
 
-/// GENERIC: what a sender wants.
+/// GENERIC: the sender's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generic {
-    /// What is to be done.
+    /// Command.
     pub command: Command,
-    /// With whom bandwidth is shared.
+    /// Sharing of the reservation.
     pub style: Style,
-    /// Time between two reports, seconds; they come after 0.7 to 1.3 times that.
+    /// Interval between reports, seconds; the actual interval is 0.7 to 1.3 times that.
     pub interval: u16,
-    /// Names the reservation to its sender, who finds it in the answers.
+    /// Identifier of the reservation at its sender, repeated in answers.
     pub reservation: u32,
-    /// Data and reports use the same ports (rtcp-mux, RFC 5761). Otherwise those of the data are one less.
+    /// Whether data and reports use the same ports (rtcp-mux, RFC 5761). Otherwise the ports of the data are one less.
     pub multiplexed: bool,
 }
 
-/// One of the four flowspecs: how much.
+/// One of the four flowspecs: the requested bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flowspec {
-    /// As integrated services have it.
+    /// FlowSpec of integrated services.
     Intserv(FlowSpec),
-    /// As the payload format has it.
+    /// Bandwidth of a payload format.
     Codec {
         /// RTP payload type (RFC 3551 section 6).
         payload_type: u8,
-        /// Frames in one packet; 0 counts as 1. See [`super::codec::packet_stream`].
+        /// Frames in each packet; 0 counts as 1. See [`super::codec::packet_stream`].
         frames: u8,
     },
-    /// A rate for a class of packets.
+    /// Rate for a class of packets.
     Class {
         /// Differentiated services code point of the data.
         dscp: u8,
-        /// How much.
+        /// Requested rate.
         rate: OctetRate,
     },
-    /// As much as the reports show.
+    /// Rate measured from the reports.
     Measured {
-        /// Over how much time the largest rate counts, seconds.
+        /// Measurement window, of which the largest rate counts, seconds.
         window: u16,
-        /// What is added to it, percent.
+        /// Headroom added to the measured rate, percent.
         headroom: u16,
     },
 }
 
-/// LINK_INFO: what the way offers, as routers fill it in.
+/// LINK_INFO: properties of the path, updated by routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkInfo {
-    /// TTL with which the sender sent the report; 0 where it does not say.
+    /// TTL with which the sender sent the report; 0 if unknown.
     pub send_ttl: u8,
-    /// Routers so far that speak YESSIR.
+    /// Number of YESSIR routers so far.
     pub hops: u8,
-    /// There is one that does not.
+    /// Whether a router without YESSIR was seen.
     pub other_hops: bool,
     /// Smallest MTU of the links so far, octets.
     pub path_mtu: u16,
-    /// Least that is left on a link so far.
+    /// Minimum available rate of the links so far.
     pub available: OctetRate,
-    /// Sum of the smallest latencies of the links so far, microseconds.
+    /// Sum of the minimum latencies of the links so far, microseconds.
     pub latency_us: u32,
 }
 
 impl LinkInfo {
-    /// As a sender begins it: any link is less. Sent with this TTL.
+    /// Creates the LINK_INFO of a sender, without limits yet, for a report sent with this TTL.
     pub const fn unknown(send_ttl: u8) -> LinkInfo {
         LinkInfo {
             send_ttl,
@@ -99,36 +99,36 @@ impl LinkInfo {
     }
 }
 
-/// One entry of FAILURE: a hop that has not reserved.
+/// An entry of FAILURE: a hop without reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureNote {
-    /// Why.
+    /// Reason of the failure.
     pub reason: FailureReason,
-    /// Which on the way: 0 is the sender's own host, 1 the first router that speaks YESSIR; 65 535 where the message has no
-    /// LINK_INFO in which they are counted.
+    /// Position on the path: 0 is the sender's own host, 1 the first YESSIR router; 65 535 if the message has no
+    /// LINK_INFO to count them.
     pub hop: u16,
-    /// What could have been reserved.
+    /// Rate that could have been reserved.
     pub available: OctetRate,
-    /// Who says so: the address of the link that lacks it, or another one of the node.
+    /// Address of the reporting node: that of the link that lacks the bandwidth, or another one.
     pub node: IpAddr,
 }
 
-/// AUTH: who vouches for the message.
+/// AUTH: authentication of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// Names the key.
+    /// Key identifier.
     pub key: u32,
-    /// Larger in each message than in the one before.
+    /// Sequence number, which increases with each message.
     pub sequence: u64,
-    /// HMAC-SHA-256 of [`super::covered`], cut to 16 octets.
+    /// HMAC-SHA-256 of [`super::covered`], truncated to 16 octets.
     pub digest: [u8; 16],
 }
 
 /// Flag of GENERIC: rtcp-mux.
 const MULTIPLEXED: u8 = 0x01;
-/// Flag in the body of LINK_INFO: a hop that does not speak YESSIR was seen.
+/// Flag in the body of LINK_INFO: a hop without YESSIR was seen.
 const OTHER_HOPS: u8 = 0x01;
-/// Service numbers of FLOWSPEC_INTSERV, as RFC 2210 has them.
+/// Service numbers of FLOWSPEC_INTSERV, as in RFC 2210.
 const CONTROLLED_LOAD: u32 = 5;
 const GUARANTEED: u32 = 2;
 
@@ -147,7 +147,7 @@ impl Generic {
         }
     }
 
-    /// What of it is not known here, and at which octet of the body that is.
+    /// Returns an unknown field with its offset in the body.
     #[inline]
     pub(super) fn unknown(&self) -> Option<(ErrorKind, usize)> {
         match (self.command, self.style) {
@@ -168,10 +168,10 @@ impl Generic {
     }
 }
 
-/// Body of FLOWSPEC_INTSERV, octets.
+/// Length of the body of FLOWSPEC_INTSERV, octets.
 pub(super) const INTSERV: usize = 32;
 
-/// `None` where the service is not known.
+/// Parses the body; `None` if the service is unknown.
 #[inline]
 pub(super) fn read_intserv(body: &[u8; INTSERV]) -> Option<FlowSpec> {
     let (words, _) = body.as_chunks::<4>();
@@ -243,10 +243,10 @@ impl LinkInfo {
 }
 
 impl FailureNote {
-    /// Octets of the longest, with an IPv6 address.
-    pub const MOST: usize = 24;
+    /// Maximum length of a note, with an IPv6 address; octets.
+    pub const MAX_LEN: usize = 24;
 
-    /// Reads the one at the front of `octets`: it, and what is behind it.
+    /// Splits the first note off `octets`.
     pub(super) fn split(octets: &[u8]) -> Option<(FailureNote, &[u8])> {
         let (&[family, reason, h0, h1, a0, a1, a2, a3], behind) = octets.split_first_chunk()?;
         let (node, behind) = match AddressFamily::from_code(family) {
@@ -269,9 +269,9 @@ impl FailureNote {
         Some((note, behind))
     }
 
-    /// It as octets, and how many of them count.
-    pub fn to_octets(&self) -> ([u8; Self::MOST], usize) {
-        let mut octets = [0; Self::MOST];
+    /// Returns the octets of the note, and their number.
+    pub fn to_octets(&self) -> ([u8; Self::MAX_LEN], usize) {
+        let mut octets = [0; Self::MAX_LEN];
         let (family, length) = match self.node {
             IpAddr::V4(node) => {
                 octets[8..12].copy_from_slice(&node.octets());

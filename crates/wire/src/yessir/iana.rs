@@ -1,8 +1,8 @@
-//! Numbers of our encoding of YESSIR. No registry has them: no public document has YESSIR's packet layout, so these are our
-//! own, and nobody else's programs know them.
+//! Code points of our encoding of YESSIR. No registry exists: no public document has YESSIR's packet format, and no
+//! other program uses this one.
 
 code_points! {
-    /// What a fragment of the APP packet holds.
+    /// Types of the fragments in the APP packet.
     pub enum FragmentType: u8 {
         Generic = 1 "GENERIC",
         FlowspecIntserv = 2 "FLOWSPEC_INTSERV",
@@ -16,7 +16,7 @@ code_points! {
 }
 
 code_points! {
-    /// What a sender wants of the routers on the way.
+    /// Commands of a sender to the routers on the path.
     pub enum Command: u8 {
         Active = 1 "active: reserve",
         Passive = 2 "passive: tell what there is",
@@ -25,7 +25,7 @@ code_points! {
 }
 
 code_points! {
-    /// How the senders of an RTP session share.
+    /// Sharing among the senders of an RTP session.
     pub enum Style: u8 {
         Individual = 1 "individual: each sender for itself",
         Shared = 2 "shared: all senders of the session together",
@@ -33,7 +33,7 @@ code_points! {
 }
 
 code_points! {
-    /// Why a hop has not reserved.
+    /// Reasons why a hop has not reserved.
     pub enum FailureReason: u8 {
         Bandwidth = 1 "not enough bandwidth is left",
         PacketSize = 2 "packets are larger than the link takes",
@@ -46,7 +46,7 @@ code_points! {
 }
 
 code_points! {
-    /// Address families, as in <https://www.iana.org/assignments/address-family-numbers>.
+    /// Address families, from <https://www.iana.org/assignments/address-family-numbers>.
     pub enum AddressFamily: u8 {
         Ipv4 = 1 "IPv4",
         Ipv6 = 2 "IPv6",

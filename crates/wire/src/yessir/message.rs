@@ -1,4 +1,4 @@
-//! The message: an APP packet of fragments, and the report that it rides in.
+//! The message: an APP packet of fragments in a compound with a report.
 
 use super::error::{ErrorKind, ParseError};
 use super::fragment::{self, Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
@@ -8,25 +8,25 @@ use crate::writer::{EmitError, Writer};
 
 /// Name of the APP packet.
 pub const NAME: [u8; 4] = *b"YSSR";
-/// Its subtype: the version of the encoding.
+/// Subtype of the APP packet: version of the encoding.
 pub const VERSION: u8 = 1;
 
-/// What rides in a report.
+/// A YESSIR message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The source of the report.
+    /// SSRC of the report.
     pub ssrc: u32,
-    /// What is to be done.
+    /// GENERIC fragment: the request.
     pub generic: Generic,
-    /// How much; measured, where nothing is said.
+    /// Flowspec; the measured rate applies if there is none.
     pub flowspec: Option<Flowspec>,
-    /// What the way offers, if the sender wants to know.
+    /// LINK_INFO, if the sender requests properties of the path.
     pub link_info: Option<LinkInfo>,
-    /// Who has not reserved.
+    /// Entries of FAILURE.
     pub failures: Failures<'a>,
-    /// Who vouches for it.
+    /// AUTH, if present.
     pub auth: Option<Auth>,
-    /// Fragments of types that nobody here knows, as whole fragments; others among them do not count.
+    /// Unknown fragments, as whole fragments; known ones among them are skipped.
     pub others: &'a [u8],
 }
 
@@ -42,7 +42,7 @@ impl PartialEq for Message<'_> {
     }
 }
 
-/// The entries of FAILURE, as they stand on the wire: no more than 255.
+/// Entries of FAILURE as on the wire; at most 255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures<'a> {
     octets: &'a [u8],
@@ -50,8 +50,8 @@ pub struct Failures<'a> {
 }
 
 impl<'a> Failures<'a> {
-    /// Those that stand one behind the other in `octets`, as [`FailureNote::to_octets`] writes them. `None` where there
-    /// is something else, or more than a fragment can hold.
+    /// Creates the list of consecutive notes in `octets`, as [`FailureNote::to_octets`] writes them. `None` if there is
+    /// anything else, or more than a fragment can hold.
     pub fn of(octets: &'a [u8]) -> Option<Failures<'a>> {
         let (mut rest, mut count) = (octets, 0_u8);
         while !rest.is_empty() {
@@ -61,17 +61,17 @@ impl<'a> Failures<'a> {
         Some(Failures { octets, count })
     }
 
-    /// How many.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         usize::from(self.count)
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// One by one, the first that failed first.
+    /// Iterates over the entries, the first failure first.
     pub fn iter(&self) -> impl Iterator<Item = FailureNote> + use<'a> {
         let mut rest = self.octets;
         core::iter::from_fn(move || {
@@ -82,38 +82,38 @@ impl<'a> Failures<'a> {
     }
 }
 
-/// Where routers write in a message, octets from the start of the compound.
+/// Offsets in a message at which routers edit, octets from the start of the compound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places {
-    /// The APP packet.
+pub struct EditOffsets {
+    /// Offset of the APP packet.
     pub(super) app: usize,
-    /// End of its data, padding apart.
+    /// End of the APP packet's data, without padding.
     pub(super) end: usize,
-    /// LINK_INFO.
+    /// Offset of LINK_INFO.
     pub(super) link_info: Option<usize>,
-    /// FAILURE.
+    /// Offset of FAILURE.
     pub(super) failure: Option<usize>,
 }
 
-/// What a router reads of a compound packet.
+/// The parts of a compound packet that concern routers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Report<'a> {
-    /// Who reports.
+    /// SSRC of the reporting source.
     pub ssrc: u32,
-    /// What it has sent, if it is a sender that reports.
+    /// Sender information, if the report is a sender report.
     pub sender: Option<SenderInfo>,
-    /// It leaves.
+    /// Whether the source leaves.
     pub goodbye: bool,
-    /// What it wants, and where routers write.
-    pub message: Option<(Message<'a>, Places)>,
+    /// YESSIR message, and the offsets for edits.
+    pub message: Option<(Message<'a>, EditOffsets)>,
 }
 
 impl<'a> Report<'a> {
-    /// Reads a compound packet, as far as it concerns routers. Source descriptions and other applications' packets are
-    /// not looked into.
+    /// Parses a compound packet as far as it concerns routers. Source descriptions and other APP packets are not
+    /// parsed.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first fault found.
     #[inline]
     pub fn parse(compound: &'a [u8]) -> Result<Report<'a>, ParseError> {
         let mut report = Report { ssrc: 0, sender: None, goodbye: false, message: None };
@@ -121,14 +121,14 @@ impl<'a> Report<'a> {
             let frame = frame?;
             match frame.packet_type {
                 PacketType::SenderReport if frame.offset == 0 => {
-                    let said = SenderReport::parse(&frame)?;
-                    report.ssrc = said.ssrc;
-                    report.sender = Some(said.sender);
+                    let packet = SenderReport::parse(&frame)?;
+                    report.ssrc = packet.ssrc;
+                    report.sender = Some(packet.sender);
                 }
                 PacketType::ReceiverReport if frame.offset == 0 => {
-                    let said = rtcp::Packet::parse(&frame)?;
-                    if let rtcp::Packet::ReceiverReport(said) = said {
-                        report.ssrc = said.ssrc;
+                    let packet = rtcp::Packet::parse(&frame)?;
+                    if let rtcp::Packet::ReceiverReport(packet) = packet {
+                        report.ssrc = packet.ssrc;
                     }
                 }
                 PacketType::Goodbye => {
@@ -158,15 +158,16 @@ impl<'a> Report<'a> {
         if application.ssrc != self.ssrc {
             return error(ErrorKind::Source, 4);
         }
-        // It is large, so it is made where it is to be.
-        let (message, places) = self.message.insert((Message::empty(self.ssrc), Places::default()));
-        message.read(frame, &application, places)
+        // The message is large and is therefore constructed at its final place.
+        let (message, offsets) =
+            self.message.insert((Message::empty(self.ssrc), EditOffsets::default()));
+        message.read(frame, &application, offsets)
     }
 }
 
-/// Whether a compound carries a message, however broken: some packet that its length fields lead to is an APP packet of
-/// our name. That is what interception goes by, so what it takes off the wire is sent on by the same rule.
-pub fn is_carried(compound: &[u8]) -> bool {
+/// Whether a compound has a YESSIR message, well formed or not: one of the packets that its length fields delimit is an
+/// APP packet with our name. Interception uses this rule, and so does the forwarding of intercepted packets.
+pub fn has_message(compound: &[u8]) -> bool {
     let mut rest = compound;
     while let Some(&[_, packet_type, l0, l1]) = rest.first_chunk::<4>() {
         let name = rest.get(8..12);
@@ -179,7 +180,7 @@ pub fn is_carried(compound: &[u8]) -> bool {
     false
 }
 
-/// A fragment as it stands there.
+/// A fragment as received.
 #[derive(Clone, Copy)]
 struct Raw<'a> {
     offset: usize,
@@ -196,14 +197,14 @@ impl<'a> Raw<'a> {
         ParseError { kind, fragment, offset: self.offset + at }
     }
 
-    /// The body, if it is as long as its type says.
+    /// Returns the body, if its length fits the type.
     #[inline]
-    fn exactly<const N: usize>(&self) -> Result<&'a [u8; N], ParseError> {
+    fn fixed_body<const N: usize>(&self) -> Result<&'a [u8; N], ParseError> {
         self.body.try_into().map_err(|_| self.error(ErrorKind::FragmentLength, 2))
     }
 }
 
-/// The fragment at `at` of the data of an APP packet.
+/// Returns the fragment at `at` in the data of an APP packet.
 #[inline]
 fn fragment_at(data: &[u8], at: usize, offset: usize) -> Result<Raw<'_>, ParseError> {
     let error = |fragment| ParseError {
@@ -222,7 +223,7 @@ fn fragment_at(data: &[u8], at: usize, offset: usize) -> Result<Raw<'_>, ParseEr
     Ok(Raw { offset: offset + at, fragment_type, flags, body: &whole[HEADER..], whole })
 }
 
-/// The fragments that nobody here knows, of a row of whole fragments.
+/// Iterates over the unknown fragments among whole fragments.
 fn unknown(octets: &[u8]) -> impl Iterator<Item = &[u8]> {
     whole(octets)
         .filter(|raw| matches!(raw.fragment_type, FragmentType::Unknown(_)))
@@ -238,15 +239,14 @@ fn whole(octets: &[u8]) -> impl Iterator<Item = Raw<'_>> {
     })
 }
 
-/// The octets of a message's data that no router edits: the fragments GENERIC and FLOWSPEC as they stand there. AUTH
-/// covers them.
+/// Iterates over the fragments of a message's data that no router edits, GENERIC and FLOWSPEC. AUTH covers them.
 pub fn covered(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let last = FragmentType::FlowspecMeasured.code();
     whole(data).filter(move |raw| raw.fragment_type.code() <= last).map(|raw| raw.whole)
 }
 
 impl<'a> Message<'a> {
-    /// Before anything was read.
+    /// Creates a message without fragments.
     #[inline]
     fn empty(ssrc: u32) -> Message<'a> {
         Message {
@@ -266,23 +266,23 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Reads the fragments of an APP packet.
+    /// Parses the fragments of an APP packet.
     #[inline]
     fn read(
         &mut self,
         frame: &Frame<'a>,
         application: &Application<'a>,
-        places: &mut Places,
+        offsets: &mut EditOffsets,
     ) -> Result<(), ParseError> {
         let data = application.data;
         let start = frame.offset + rtcp::HEADER + 8;
-        (places.app, places.end) = (frame.offset, start + data.len());
+        (offsets.app, offsets.end) = (frame.offset, start + data.len());
         let mut seen = 0_u16;
         let mut at = 0;
         while at < data.len() {
             let raw = fragment_at(data, at, start)?;
             at += raw.whole.len();
-            let bit = once(raw.fragment_type);
+            let bit = unique_bit(raw.fragment_type);
             if seen & bit != 0 {
                 return Err(raw.error(ErrorKind::DuplicateFragment, 0));
             }
@@ -290,26 +290,26 @@ impl<'a> Message<'a> {
             match raw.fragment_type {
                 FragmentType::Generic => self.generic = read_generic(&raw)?,
                 FragmentType::LinkInfo => {
-                    places.link_info = Some(raw.offset);
-                    self.link_info = Some(LinkInfo::read(raw.flags, *raw.exactly()?));
+                    offsets.link_info = Some(raw.offset);
+                    self.link_info = Some(LinkInfo::read(raw.flags, *raw.fixed_body()?));
                 }
                 FragmentType::Failure => {
-                    places.failure = Some(raw.offset);
+                    offsets.failure = Some(raw.offset);
                     self.failures = read_failures(&raw)?;
                 }
-                FragmentType::Auth => self.auth = Some(Auth::read(raw.exactly()?)),
+                FragmentType::Auth => self.auth = Some(Auth::read(raw.fixed_body()?)),
                 FragmentType::Unknown(_) => self.others = data,
                 _ => self.flowspec = Some(read_flowspec(&raw)?),
             }
         }
-        if seen & once(FragmentType::Generic) == 0 {
+        if seen & unique_bit(FragmentType::Generic) == 0 {
             let (kind, fragment) = (ErrorKind::MissingGeneric, Some(FragmentType::Generic));
-            return Err(ParseError { kind, fragment, offset: places.end });
+            return Err(ParseError { kind, fragment, offset: offsets.end });
         }
         Ok(())
     }
 
-    /// Octets of the APP packet on the wire.
+    /// Length of the APP packet, octets.
     pub fn buffer_len(&self) -> usize {
         let flowspec = self.flowspec.map_or(0, |flowspec| match flowspec {
             Flowspec::Intserv(_) => HEADER + fragment::INTSERV,
@@ -324,10 +324,10 @@ impl<'a> Message<'a> {
         rtcp::HEADER + 8 + Generic::LEN + flowspec + link_info + failures + auth + others
     }
 
-    /// Writes the APP packet: octets written.
+    /// Writes the APP packet; returns its length in octets.
     ///
     /// # Errors
-    /// The buffer is too short, or there is more than a packet can hold.
+    /// The buffer is too short, or the contents are too long for a packet.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let length = self.buffer_len();
         let words = u16::try_from(length / 4 - 1).map_err(|_| EmitError::TooLong)?;
@@ -359,9 +359,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The bit by which a fragment of which there may be one is remembered. The flowspecs exclude each other.
+/// Returns the bit that marks a fragment type which may occur once. The flowspecs share one bit.
 #[inline]
-fn once(fragment_type: FragmentType) -> u16 {
+fn unique_bit(fragment_type: FragmentType) -> u16 {
     match fragment_type {
         FragmentType::FlowspecIntserv
         | FragmentType::FlowspecCodec
@@ -372,7 +372,7 @@ fn once(fragment_type: FragmentType) -> u16 {
     }
 }
 
-/// A flowspec by itself; `None` where something is wrong with it.
+/// Parses a single flowspec fragment; `None` if it is malformed.
 #[inline]
 pub(super) fn flowspec_of(fragment: &[u8]) -> Option<Flowspec> {
     read_flowspec(&fragment_at(fragment, 0, 0).ok()?).ok()
@@ -380,7 +380,7 @@ pub(super) fn flowspec_of(fragment: &[u8]) -> Option<Flowspec> {
 
 #[inline]
 fn read_generic(raw: &Raw<'_>) -> Result<Generic, ParseError> {
-    let generic = Generic::read(raw.flags, *raw.exactly()?);
+    let generic = Generic::read(raw.flags, *raw.fixed_body()?);
     match generic.unknown() {
         Some((kind, at)) => Err(raw.error(kind, HEADER + at)),
         None => Ok(generic),
@@ -391,20 +391,20 @@ fn read_generic(raw: &Raw<'_>) -> Result<Generic, ParseError> {
 fn read_flowspec(raw: &Raw<'_>) -> Result<Flowspec, ParseError> {
     Ok(match raw.fragment_type {
         FragmentType::FlowspecCodec => {
-            let &[payload_type, frames, _, _] = raw.exactly::<4>()?;
+            let &[payload_type, frames, _, _] = raw.fixed_body::<4>()?;
             Flowspec::Codec { payload_type, frames }
         }
         FragmentType::FlowspecClass => {
-            let &[dscp, _, _, _, r0, r1, r2, r3] = raw.exactly::<8>()?;
+            let &[dscp, _, _, _, r0, r1, r2, r3] = raw.fixed_body::<8>()?;
             Flowspec::Class { dscp, rate: OctetRate(f32::from_be_bytes([r0, r1, r2, r3])) }
         }
         FragmentType::FlowspecMeasured => {
-            let &[w0, w1, h0, h1] = raw.exactly::<4>()?;
+            let &[w0, w1, h0, h1] = raw.fixed_body::<4>()?;
             let (window, headroom) = (u16::from_be_bytes([w0, w1]), u16::from_be_bytes([h0, h1]));
             Flowspec::Measured { window, headroom }
         }
         _ => {
-            let flowspec = fragment::read_intserv(raw.exactly()?);
+            let flowspec = fragment::read_intserv(raw.fixed_body()?);
             Flowspec::Intserv(flowspec.ok_or(raw.error(ErrorKind::Service, HEADER + 20))?)
         }
     })
@@ -458,14 +458,14 @@ fn put_flowspec(writer: &mut Writer<'_>, flowspec: &Flowspec) -> Result<(), Emit
     }
 }
 
-impl Places {
-    /// LINK_INFO, if there is one.
+impl EditOffsets {
+    /// Offset of LINK_INFO, if present.
     #[inline]
     pub fn link_info(&self) -> Option<usize> {
         self.link_info
     }
 
-    /// The data of the APP packet in the compound that this was read of.
+    /// Returns the data of the APP packet in the parsed compound.
     pub fn data<'a>(&self, compound: &'a [u8]) -> &'a [u8] {
         compound.get(self.app + rtcp::HEADER + 8..self.end).unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! YESSIR: reservations that ride in RTCP sender reports, in our own encoding.
+//! YESSIR: reservations in RTCP sender reports, in our own encoding.
 //!
 //! Pan and Schulzrinne describe the protocol (*Lightweight Resource Reservation Signaling*), but no public document has
-//! its packet layout. What is here is therefore nobody else's: it does not work with the implementation of 1998.
+//! its packet format. This format is therefore our own and does not interoperate with the implementation of 1998.
 //!
-//! A compound RTCP packet begins with a report. Behind it stands, beside a source description, one APP packet with the name
-//! `YSSR` and subtype 1, whose data are *fragments*: type 8 bits, flags 8, length 16 (octets with this header, a multiple of
-//! 4), body.
+//! A compound RTCP packet begins with a report. A source description and one APP packet with the name `YSSR` and
+//! subtype 1 follow it. The data of the APP packet are *fragments*: type 8 bits, flags 8, length 16 (octets with this
+//! header, a multiple of 4), body.
 //!
 //! | type | fragment | body |
 //! |---|---|---|
@@ -18,26 +18,26 @@
 //! | 7 | FAILURE | count 8, reserved 24, then notes: address family 8, reason 8, hop 16, available single, address |
 //! | 8 | AUTH | key 32, sequence 64, digest 16 octets |
 //!
-//! Rates are octets per second as IEEE 754 singles. GENERIC must be there, of the flowspecs at most one; a sender writes
-//! them in this order, a reader takes any. Fragments of other types are left alone.
+//! Rates are octets per second as IEEE 754 singles. GENERIC is required; at most one flowspec is allowed. Senders write
+//! fragments in this order, receivers accept any order. Fragments of other types stay unchanged.
 //!
-//! - [`Report::parse`] reads a compound as a router does, [`Message::emit`] writes the APP packet.
-//! - [`Usual`] sees whether a report says what it said before.
-//! - [`Edit`] is what routers do to a message in transit: LINK_INFO and FAILURE, lengths and checksum, nothing else;
-//!   [`amend`] does it where it is LINK_INFO alone.
-//! - [`codec`] knows what the fixed payload formats of RFC 3551 take.
+//! - [`Report::parse`] parses a compound as far as it concerns routers; [`Message::emit`] writes the APP packet.
+//! - [`CommonForm`] recognizes a report that repeats an earlier request.
+//! - [`Edit`] is a router's change of a message in transit: LINK_INFO and FAILURE, lengths and checksum; [`update_link_info`]
+//!   changes LINK_INFO only.
+//! - [`codec`] has the bandwidth of the fixed payload formats of RFC 3551.
 
 pub mod codec;
+mod common_form;
 mod edit;
 mod error;
 mod fragment;
 pub mod iana;
 mod message;
-mod usual;
 
-pub use edit::{Edit, amend, complete_checksum};
+pub use common_form::CommonForm;
+pub use edit::{Edit, fill_partial_checksum, update_link_info};
 pub use error::{ErrorKind, ParseError};
 pub use fragment::{Auth, FailureNote, Flowspec, Generic, HEADER, LinkInfo, OctetRate};
 pub use iana::{Command, FailureReason, FragmentType, Style};
-pub use message::{Failures, Message, NAME, Places, Report, VERSION, covered, is_carried};
-pub use usual::Usual;
+pub use message::{EditOffsets, Failures, Message, NAME, Report, VERSION, covered, has_message};

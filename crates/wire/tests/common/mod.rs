@@ -1,4 +1,4 @@
-//! Messages of every kind, style and address family, for the tests of this crate.
+//! Sample messages of every type, style and address family for the tests of this crate.
 #![allow(dead_code)] // every test uses a part of it
 
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use earmark_wire::intserv::{
 };
 use earmark_wire::rsvp::*;
 
-/// Everything a message can be made of, owned; [`Parts::message`] borrows a message from it.
+/// Owned parts of any message; [`Parts::message`] borrows a message from them.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) kind: MessageType,
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
     pub(crate) filters: Vec<FilterSpec>,
 }
 
-/// [`Integrity`] with a digest of its own.
+/// An [`Integrity`] with an owned digest.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedIntegrity {
     pub(crate) flags: u8,
@@ -123,14 +123,14 @@ pub(crate) fn has_flows(kind: MessageType) -> bool {
     matches!(kind, Resv | ResvErr | ResvTear | ResvConf)
 }
 
-/// The message as octets, written into a buffer that was full of something else.
+/// Emits the message into a buffer with other contents.
 pub(crate) fn octets(message: &Message<'_>) -> Vec<u8> {
     let mut buffer = vec![0xa5; message.buffer_len()];
     assert_eq!(message.emit(&mut buffer), Ok(buffer.len()));
     buffer
 }
 
-/// Writes length and checksum anew after octets were changed by hand.
+/// Updates length and checksum after manual changes.
 pub(crate) fn seal(message: &mut [u8]) {
     let length = u16::try_from(message.len()).expect("test messages are short");
     message[6..8].copy_from_slice(&length.to_be_bytes());
@@ -156,7 +156,7 @@ pub(crate) const HOP: HopCharacteristics = HopCharacteristics {
     controlled_load: None,
 };
 
-/// One plain message of the kind, with the values that the foreign tools are asked for.
+/// Returns a common message of the type, with the values that the other tools must show.
 pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
     let address = |v4: &str, v6: &str| -> IpAddr {
         let text = if ipv6 { v6 } else { v4 };
@@ -213,7 +213,7 @@ pub(crate) fn sample(kind: MessageType, style: Style, ipv6: bool) -> Parts {
     }
 }
 
-/// Octets from hexadecimal digits with any white space between.
+/// Octets from hexadecimal digits; white space is ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
     (0..digits.len())
@@ -222,7 +222,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What a DREQ or DREP is made of, owned; [`DiagnosisParts::diagnosis`] borrows from it.
+/// Owned parts of a DREQ or DREP; [`DiagnosisParts::diagnosis`] borrows from them.
 pub(crate) struct DiagnosisParts {
     whole: Diagnosis<'static>,
     nodes: Vec<IpAddr>,
@@ -243,7 +243,7 @@ impl DiagnosisParts {
     }
 }
 
-/// A question that has been at two nodes.
+/// Returns a DREQ that two nodes have answered.
 pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
     const SELECT: [Selected; 3] = [
         Selected { class_num: 12, c_type: 0 },
@@ -296,7 +296,7 @@ pub(crate) fn diagnosis_parts(ipv6: bool) -> DiagnosisParts {
     }
 }
 
-/// Messages of every kind that came after RFC 2205, and one with everything in front that may stand there.
+/// Returns messages of every type newer than RFC 2205, and one with all leading objects.
 pub(crate) fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     let integrity = Integrity {
         flags: Integrity::HANDSHAKE,
@@ -320,10 +320,10 @@ pub(crate) fn extensions(ipv6: bool) -> Vec<Vec<u8>> {
     let (source, destination) = (path.hop.address, path.session.destination);
     let sources = [SourceRefresh { id: 5, source }];
     let multicast = [MulticastRefresh { id: 6, source, destination }];
-    let list = |names| [RefreshList { epoch: 0xab_cdef, names }];
-    let plain = list(RefreshNames::Messages(List::Items(&[5, 6, 7])));
-    let sources = list(RefreshNames::Sources(List::Items(&sources)));
-    let multicast = list(RefreshNames::Multicast(List::Items(&multicast)));
+    let list = |names| [RefreshList { epoch: 0xab_cdef, ids: names }];
+    let plain = list(RefreshIds::Messages(List::Items(&[5, 6, 7])));
+    let sources = list(RefreshIds::Sources(List::Items(&sources)));
+    let multicast = list(RefreshIds::Multicast(List::Items(&multicast)));
     let srefresh = |lists| Message::new(63, Body::Srefresh(Srefresh { lists: List::Items(lists) }));
     let hello =
         |kind| Body::Hello(Hello { kind, source_instance: 0x11, destination_instance: 0x22 });

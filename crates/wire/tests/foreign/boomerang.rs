@@ -1,4 +1,4 @@
-//! Our dissector for Wireshark, run by tshark over every layout of Boomerang's messages.
+//! Our Wireshark dissector in tshark, with every layout of Boomerang messages.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use earmark_wire::boomerang::{
     Aggregation, Family, Flags, Keys, OptionFlags, OptionItem, Options, Qos, Rates, Reservation,
     Shape, UserId, Vector,
 };
-use earmark_wire::icmp::{Echo, Ends, Kind};
+use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 use earmark_wire::{ipv4, ipv6};
 use libtest_mimic::Failed;
 
@@ -24,18 +24,18 @@ fn addresses(family: Family) -> [IpAddr; 3] {
     texts.map(|text| text.parse().expect("an address"))
 }
 
-/// An echo with a message in it, behind an IP header.
+/// Returns an echo with a message, behind an IP header.
 fn packet(family: Family, kind: Kind, message: &Reservation<'_>) -> Vec<u8> {
     let [near, far, _] = addresses(family);
     let (source, destination) = if kind == Kind::Request { (near, far) } else { (far, near) };
-    let ends = Ends::of(source, destination).expect("of one family");
+    let pseudo_header = PseudoHeader::of(source, destination).expect("of one family");
     let mut data = vec![0; message.buffer_len()];
     message.emit(&mut data).expect("it fits");
     let echo = Echo { kind, identifier: 7, sequence: 9, data: &data };
     let mut icmp = vec![0; echo.buffer_len()];
-    echo.emit(ends, &mut icmp).expect("it fits");
+    echo.emit(pseudo_header, &mut icmp).expect("it fits");
     let mut header = [0xa5; 64];
-    let (protocol, ttl) = (ends.protocol(), 63);
+    let (protocol, ttl) = (pseudo_header.protocol(), 63);
     let length = match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => ipv4::Repr {
             tos: 0,
@@ -60,12 +60,13 @@ fn packet(family: Family, kind: Kind, message: &Reservation<'_>) -> Vec<u8> {
             payload_len: icmp.len(),
         }
         .emit(&mut header),
-        _ => panic!("ends are of one family"),
+        _ => panic!("addresses are of one family"),
     };
     [&header[..length.expect("the header fits")], &icmp].concat()
 }
 
-/// Bitrates there and refused on the way back, then downgrades with both options: three packets a family.
+/// Returns bitrates in a request and refused in the reply, then downgrades with both options: three packets for each
+/// family.
 fn corpus() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for family in [Family::V4, Family::V6] {
@@ -115,7 +116,7 @@ fn corpus() -> Vec<Vec<u8>> {
     packets
 }
 
-/// By number of the packet: what it is, and what it says.
+/// Packets by number, with their expected fields.
 pub(crate) fn tshark_reads_boomerang() -> Result<(), Failed> {
     let packets = corpus();
     let capture = Capture::write("boomerang", &packets);
@@ -148,7 +149,7 @@ pub(crate) fn tshark_reads_boomerang() -> Result<(), Failed> {
             "" => "-".to_owned(),
             "False" => "0".to_owned(),
             "True" => "1".to_owned(),
-            // Some versions show the nibble where it stands, others as a number of its own.
+            // Some versions of tshark show the nibble at its place in the octet, others as a separate number.
             "0x01" | "0x1" => "0x10".to_owned(),
             "0x03" | "0x3" => "0x30".to_owned(),
             other => other.to_owned(),
@@ -161,7 +162,7 @@ pub(crate) fn tshark_reads_boomerang() -> Result<(), Failed> {
     if !text.is_empty() {
         return Err(text.into());
     }
-    // What is cut off is said to be, and other pings are left alone.
+    // Truncated messages are marked, and other pings are ignored.
     let mut short = packets[0].clone();
     short.truncate(24 + 8 + 60);
     short[3] = short.len() as u8;

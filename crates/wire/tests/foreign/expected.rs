@@ -1,4 +1,4 @@
-//! The fields that tshark must show of a message, by its names for them, each with all its values.
+//! Fields that tshark must show for a message, by tshark's names, each with all its values.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use earmark_wire::rsvp::*;
 
 use crate::common::{Parts, octets};
 
-/// From the name of a field to its values.
+/// Values by field name.
 pub(crate) type Fields = BTreeMap<&'static str, Vec<String>>;
 
-/// The fields that tshark is asked for, and what they must be.
+/// Returns the fields of a message, with the expected values.
 pub(crate) fn expected_fields(parts: &Parts) -> Fields {
     let wire = octets(&parts.message());
     let raw: Vec<_> = objects(&wire).filter_map(Result::ok).map(|object| object.raw).collect();
@@ -31,7 +31,7 @@ pub(crate) fn expected_fields(parts: &Parts) -> Fields {
     fields
 }
 
-/// What is about the hop, or about the message as a whole.
+/// Adds the fields about the hop, and about the whole message.
 fn expect_hop_by_hop(parts: &Parts, classes: &[u8], fields: &mut Fields) {
     let ipv6 = parts.session.destination.is_ipv6();
     if classes.contains(&3) {
@@ -63,7 +63,7 @@ fn expect_hop_by_hop(parts: &Parts, classes: &[u8], fields: &mut Fields) {
     }
 }
 
-/// Session and senders.
+/// Adds the fields about session and senders.
 fn expect_flows(parts: &Parts, classes: &[u8], fields: &mut Fields) {
     let ipv6 = parts.session.destination.is_ipv6();
     let [destination, source, port] = match ipv6 {
@@ -92,7 +92,7 @@ fn expect_flows(parts: &Parts, classes: &[u8], fields: &mut Fields) {
     }
 }
 
-/// What senders announce and receivers ask for.
+/// Adds the fields about offered and requested traffic.
 fn expect_traffic(classes: &[u8], fields: &mut Fields) {
     if classes.contains(&12) {
         fields.insert("rsvp.tspec.token_bucket_rate", vec!["250000".into()]);
@@ -105,7 +105,7 @@ fn expect_traffic(classes: &[u8], fields: &mut Fields) {
         fields.insert("rsvp.flowspec.token_bucket_size", vec!["3000".into(); flowspecs]);
     }
     if classes.contains(&13) {
-        // General parameters and the four error terms, which are zero at the sender.
+        // General parameters, and the four error terms, which are zero at the sender.
         let values = ["1", "50", "1500", "0", "0", "0", "0"].map(String::from);
         fields.insert("rsvp.adspec.uint", values.into());
         fields.insert("rsvp.adspec.float", vec!["1.25e+06".into()]);
@@ -117,7 +117,7 @@ fn one(number: u32) -> Vec<String> {
     vec![number.to_string()]
 }
 
-/// The fields that tshark is asked for in the objects of an extension, and what they must be.
+/// Returns the fields in the objects of an extension, with the expected values.
 pub(crate) fn expected_extension_fields(message: &[u8]) -> Fields {
     let mut fields = Fields::new();
     let mut expect = |field, value: String| fields.entry(field).or_default().push(value);
@@ -145,7 +145,7 @@ pub(crate) fn expected_extension_fields(message: &[u8]) -> Fields {
                 expect("rsvp.message_id_ack.epoch", epoch.to_string());
                 expect("rsvp.message_id_ack.message_id", id.to_string());
             }
-            Object::MessageIdList(RefreshList { epoch, names: RefreshNames::Messages(ids) }) => {
+            Object::MessageIdList(RefreshList { epoch, ids: RefreshIds::Messages(ids) }) => {
                 expect("rsvp.message_id_list.epoch", epoch.to_string());
                 for id in ids {
                     expect("rsvp.message_id_list.message_id", id.to_string());

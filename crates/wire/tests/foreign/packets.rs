@@ -1,4 +1,4 @@
-//! The packets that others are shown: every message, behind an IP header, in a capture file.
+//! Packets for the other tools: every message behind an IP header, in a capture file.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use earmark_wire::{ipv4, ipv6};
 
 use crate::common::{self, KINDS, Parts, STYLES, has_flows, octets, sample};
 
-/// Everything that is sent, one packet each.
+/// Returns all messages of RFC 2205, one for each packet.
 pub(crate) fn corpus() -> Vec<Parts> {
     let mut corpus = Vec::new();
     for ipv6 in [false, true] {
@@ -20,7 +20,7 @@ pub(crate) fn corpus() -> Vec<Parts> {
     corpus
 }
 
-/// The message behind an IP header as RFC 2205 section 3.3 wants it.
+/// Returns the message behind an IP header as in RFC 2205 section 3.3.
 pub(crate) fn packet(parts: &Parts) -> Vec<u8> {
     let message = octets(&parts.message());
     let alert =
@@ -29,8 +29,8 @@ pub(crate) fn packet(parts: &Parts) -> Vec<u8> {
     behind_ip(&message, source, parts.session.destination, alert)
 }
 
-/// The messages that came after RFC 2205, and those of RFC 2205 with what later ones add to them; one packet each, with the
-/// type of the message.
+/// Returns the messages newer than RFC 2205, and those of RFC 2205 with newer objects; one for each packet, with the
+/// message type.
 pub(crate) fn extensions() -> Vec<(MessageType, Vec<u8>)> {
     let mut packets = Vec::new();
     for ipv6 in [false, true] {
@@ -110,7 +110,7 @@ impl Drop for Capture {
     }
 }
 
-/// The packets of [`corpus`], and then those of [`extensions`].
+/// Returns the packets of [`corpus`], then those of [`extensions`].
 pub(crate) fn everything() -> Vec<Vec<u8>> {
     let plain = corpus();
     plain.iter().map(packet).chain(extensions().into_iter().map(|(_, packet)| packet)).collect()

@@ -1,4 +1,4 @@
-//! tshark with our dissector: what it reads in packets between two nodes.
+//! Runs tshark with our dissector on packets between two nodes.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use earmark_wire::ipv4;
 const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissectors/nsis.lua");
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
-/// TCP, as the protocol of an IPv4 packet.
+/// Protocol number of TCP.
 pub(crate) const TCP: u8 = 6;
 
-/// A segment of TCP whose octets begin with number `sequence`.
+/// Returns a TCP segment whose octets begin at sequence number `sequence`.
 pub(crate) fn segment(sequence: u32, payload: &[u8]) -> Vec<u8> {
     let mut octets = Vec::new();
     octets.extend(50_000_u16.to_be_bytes());
@@ -24,7 +24,7 @@ pub(crate) fn segment(sequence: u32, payload: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// A classic capture of IPv4 packets, link type RAW.
+/// Writes a classic capture of IPv4 packets, link type RAW.
 fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
     let mut file = Vec::new();
     file.extend(0xa1b2_c3d4_u32.to_be_bytes());
@@ -60,7 +60,7 @@ fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
     path
 }
 
-/// The values of these fields, one line for each packet.
+/// Returns the values of these fields, one line for each packet.
 pub(crate) fn tshark(
     name: &str,
     protocol: u8,

@@ -6,7 +6,7 @@ use earmark_wire::gist::{
     StackConfiguration, emit_magic, iana,
 };
 use earmark_wire::intserv::TokenBucket;
-use earmark_wire::ping_nslp::{self, Ping, STANDARD, Timestamp, Visit};
+use earmark_wire::ping_nslp::{self, NodeRecord, Ping, STANDARD, Timestamp};
 use earmark_wire::qos_nslp::{self, BoundSessions, Extra, GenericFlags, Reserve, Rsn};
 use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value as ParameterValue};
@@ -194,7 +194,7 @@ fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
     let mut octets = vec![0; 100];
     let length = ping.emit(&mut octets).expect("there is room");
     let time = Timestamp { seconds: 3, microseconds: 42 };
-    let visit = Visit { address: [10, 0, 1, 1].into(), time, available: None };
+    let visit = NodeRecord { address: [10, 0, 1, 1].into(), time, available: None };
     let length = ping_nslp::append(&mut octets, length, &visit).expect("it is a ping");
     let frames = [data(ping_nslp::iana::NSLPID, &octets[..length]), data(99, &[1, 2, 3, 4])];
     let (lines, _) = json_lines(&pcap(101, &frames));

@@ -4,7 +4,7 @@ use earmark_wire::boomerang::{
     Family, Flags, Keys, OptionFlags, OptionItem, Options, Qos, Rates, Reservation, Shape, UserId,
     Vector,
 };
-use earmark_wire::icmp::{Echo, Ends, Kind};
+use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
 use earmark_wire::rtcp::{self, Application, Goodbye, Packet, SenderInfo, SenderReport};
 use earmark_wire::yessir::{
     self, Command, FailureNote, FailureReason, Failures, Flowspec, Generic, LinkInfo, NAME,
@@ -66,7 +66,7 @@ fn echo(six: bool, kind: Kind, qos: Qos<'_>, nack: bool) -> Vec<u8> {
     let mut data = vec![0; reservation.buffer_len()];
     reservation.emit(&mut data).expect("it fits");
     let echo = Echo { kind, identifier: 7, sequence: 8, data: &data };
-    let ends = Ends::of(source, destination).expect("of one family");
+    let ends = PseudoHeader::of(source, destination).expect("of one family");
     let mut message = vec![0; echo.buffer_len()];
     echo.emit(ends, &mut message).expect("it fits");
     message

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use earmark_wire::boomerang::{Flags, Keys, Options, Qos, Rates, Reservation, Shape, Vector};
-use earmark_wire::icmp::{self, Ends, HEADER, Kind};
+use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader};
 use proptest::prelude::*;
 
 use super::{CAPACITY, FAR_END};
@@ -106,7 +106,7 @@ impl Message {
         let mut octets = vec![0; HEADER + reservation.buffer_len()];
         reservation.emit(&mut octets[HEADER..]).expect("it fits");
         let (source, destination) = self.ends();
-        let ends = Ends::of(source.into(), destination.into()).expect("of one family");
+        let ends = PseudoHeader::of(source.into(), destination.into()).expect("of one family");
         let kind = if self.is_reply { Kind::Reply } else { Kind::Request };
         icmp::seal(&mut octets, ends, kind, 0x1234, 1).expect("it fits");
         if self.kind == Form::Broken {

@@ -13,7 +13,7 @@ use earmark_core::{Effect, Effects, InterfaceId};
 use earmark_linux::inbox::Inbox;
 use earmark_linux::{Gist, InterfaceSignalling, SignallingSocket};
 use earmark_wire::boomerang::Reservation;
-use earmark_wire::icmp::{Ends, HEADER, Kind};
+use earmark_wire::icmp::{HEADER, Kind, PseudoHeader};
 use earmark_wire::rsvp::iana::MessageType;
 use socket2::{Domain, Socket, Type};
 
@@ -471,6 +471,6 @@ fn is_resv(message: &[u8]) -> bool {
 fn is_reply(packet: &[u8]) -> bool {
     let header = packet.first().map_or(0, |first| usize::from(first & 0xf) * 4);
     let message = packet.get(header..).unwrap_or_default();
-    message.first() == Some(&Ends::V4.code(Kind::Reply))
+    message.first() == Some(&PseudoHeader::V4.code(Kind::Reply))
         && message.get(HEADER..).is_some_and(|data| Reservation::parse(data).is_ok())
 }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use earmark_core::Outgoing;
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
-use earmark_wire::icmp::{self, Ends, HEADER, Kind, seal};
+use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rtcp::{
     self, Application, CNAME_LEN, Chunks, Goodbye, Packet, SenderInfo, SenderReport,
@@ -203,7 +203,8 @@ impl Speaker {
         reservation.emit(&mut octets[HEADER..]).expect("the buffer is long enough");
         // Identifier and sequence number of a ping are of 16 bits.
         let [identifier, sequence] = [number as u16, (number >> 16) as u16];
-        seal(octets, Ends::V4, Kind::Request, identifier, sequence).expect("it is long enough");
+        seal(octets, PseudoHeader::V4, Kind::Request, identifier, sequence)
+            .expect("it is long enough");
         self.out(icmp::PROTOCOL_V4, self.to, false)
     }
 

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use earmark_wire::boomerang::{Family, Flags, Keys, Options, Qos, Rates, Reservation, Shape};
-use earmark_wire::icmp::{self, Ends, HEADER, Kind, seal};
+use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
@@ -60,7 +60,7 @@ fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
     let mut octets = vec![0; HEADER + reservation.buffer_len()];
     reservation.emit(&mut octets[HEADER..]).expect("it fits");
     // Identifier and sequence number of a ping are of 16 bits.
-    seal(&mut octets, Ends::V4, pass, number as u16, round as u16).expect("it fits");
+    seal(&mut octets, PseudoHeader::V4, pass, number as u16, round as u16).expect("it fits");
     let (interface, source, destination) = match pass {
         Kind::Request => (NEAR, near, far),
         Kind::Reply => (FAR, far, near),

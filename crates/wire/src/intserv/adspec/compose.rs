@@ -1,63 +1,63 @@
-//! The work of one hop on an ADSPEC: what arrived, composed with what the hop has to offer (RFC 2215 sections 2 and 3,
-//! RFC 2210 section 3.3.5, RFC 2212 for the error terms).
+//! The update of an ADSPEC at one hop: received values composed with the hop's own (RFC 2215 sections 2 and 3, RFC 2210
+//! section 3.3.5, RFC 2212 for the error terms).
 
-use super::standard;
+use super::common_form;
 use super::{Adspec, ControlledLoad, Fragments, General, Guaranteed, GuaranteedTerms, Overrides};
 
-/// Latency that nobody knows (RFC 2215 section 3.4).
+/// Value of an unknown latency (RFC 2215 section 3.4).
 const INDETERMINATE: u32 = u32::MAX;
-/// What one element of the path has to offer on the link ahead.
+/// Properties of this element and the link ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HopCharacteristics {
-    /// Between the previous RSVP hop and this one there may be elements without integrated services (the IP TTL and
+    /// Whether elements without integrated services may be between the previous RSVP hop and this one (IP TTL and
     /// Send_TTL differ, RFC 2205 section 3.8).
     pub non_is_hop: bool,
-    /// Bandwidth available to packets, octets per second; 0 where it is not known.
+    /// Available bandwidth, octets per second; 0 if unknown.
     pub bandwidth: f32,
-    /// Latency of the link and this element, microseconds; all ones where it is not known.
+    /// Latency of the link and this element, microseconds; all ones if unknown.
     pub latency_us: u32,
     /// MTU of the link, octets.
     pub mtu: u32,
-    /// Guaranteed service, if it is offered.
+    /// Guaranteed service, if offered.
     pub guaranteed: Option<GuaranteedHop>,
-    /// Controlled load, if it is offered, with values of its own.
+    /// Controlled load, if offered, with its override values.
     pub controlled_load: Option<LocalOverrides>,
 }
 
-/// How far this element misses the fluid model (RFC 2212).
+/// Error terms of this element: deviation from the fluid model (RFC 2212).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GuaranteedHop {
     /// Rate-dependent error C, octets.
     pub c: u32,
     /// Rate-independent error D, microseconds.
     pub d: u32,
-    /// It reshapes traffic, so that the sums start anew with its own terms.
+    /// Whether the element reshapes traffic, so that the sums restart with its own terms.
     pub reshapes: bool,
-    /// Values that hold for this service only.
+    /// Override values of this service.
     pub overrides: LocalOverrides,
 }
 
-/// What an element offers to one service where that differs from what it offers to all.
+/// Values that an element offers to one service and that differ from those for all services.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LocalOverrides {
-    /// See [`HopCharacteristics::bandwidth`].
+    /// Override of [`HopCharacteristics::bandwidth`].
     pub bandwidth: Option<f32>,
-    /// See [`HopCharacteristics::latency_us`].
+    /// Override of [`HopCharacteristics::latency_us`].
     pub latency_us: Option<u32>,
-    /// See [`HopCharacteristics::mtu`].
+    /// Override of [`HopCharacteristics::mtu`].
     pub mtu: Option<u32>,
 }
 
 impl<'a> Adspec<'a> {
-    /// [`Adspec::advertise`] from octets to octets: writes into `buffer` what goes on to the next hop when `body` is what
-    /// arrived, and says how many octets. `None` where the ADSPEC is not of the shape that nearly all are of, general
-    /// parameters and both services without values of their own, or the buffer is too short.
+    /// Works as [`Adspec::advertise`] on octets: writes the ADSPEC for the next hop into `buffer` for the received
+    /// `body`, and returns the length in octets. `None` if the ADSPEC is not of the common form, general parameters and
+    /// both services without override values, or if the buffer is too short.
     #[inline]
     pub fn forward(body: &[u8], hop: &HopCharacteristics, buffer: &mut [u8]) -> Option<usize> {
-        standard::forward(body, hop, buffer)
+        common_form::forward(body, hop, buffer)
     }
 
-    /// What goes on to the next hop when this is what arrived (RFC 2210 section 3.3.5, RFC 2215 section 2).
+    /// Returns the ADSPEC for the next hop (RFC 2210 section 3.3.5, RFC 2215 section 2).
     #[must_use]
     pub fn advertise(&self, hop: &HopCharacteristics) -> Adspec<'a> {
         let arrived = &self.general;
@@ -86,7 +86,7 @@ impl<'a> Adspec<'a> {
 }
 
 impl<'a> General<'a> {
-    /// These and what the hop has to offer.
+    /// Composes the received values with those of the hop.
     #[inline]
     pub(super) fn compose(&self, hop: &HopCharacteristics) -> General<'a> {
         General {
@@ -100,19 +100,21 @@ impl<'a> General<'a> {
     }
 }
 
-/// The smaller one; 0, which stands for unknown, wins, and so does nonsense that arrived, lest it look sound.
+/// Returns the smaller bandwidth. 0, which stands for unknown, takes precedence; so does an invalid received value,
+/// which must not be replaced by a valid one.
 fn compose_bandwidth(arrived: f32, local: f32) -> f32 {
     if local < arrived { local } else { arrived }
 }
 
-/// The sum; all ones, which stands for unknown, wins and is the limit (RFC 2215 section 3.4).
+/// Returns the sum of the latencies, at most all ones, which stands for unknown and takes precedence (RFC 2215 section
+/// 3.4).
 fn compose_latency(arrived: u32, local: u32) -> u32 {
     const { assert!(INDETERMINATE == u32::MAX, "saturation is what makes it win") };
     arrived.saturating_add(local)
 }
 
 impl GuaranteedTerms {
-    /// These and the terms of one more element (RFC 2212: sums stop at all ones).
+    /// Adds the terms of one more element (RFC 2212: sums are limited to all ones).
     #[inline]
     pub(super) fn add(self, hop: &GuaranteedHop) -> GuaranteedTerms {
         let (c_sum, d_sum) = if hop.reshapes { (0, 0) } else { (self.c_sum, self.d_sum) };
@@ -126,15 +128,15 @@ impl GuaranteedTerms {
 }
 
 impl<'a> Overrides<'a> {
-    /// The rules for override values: own value before default value, on both sides.
+    /// Composes override values. On either side, an override takes precedence over the general value.
     fn compose(
         &self,
         arrived: &General<'_>,
         hop: &HopCharacteristics,
         local: &LocalOverrides,
     ) -> Overrides<'a> {
-        /// `None` where neither side has a value of its own.
-        fn either<T: Copy>(
+        /// Composes the values of both sides; `None` if neither side has an override.
+        fn override_value<T: Copy>(
             arrived: Option<T>,
             arrived_default: T,
             local: Option<T>,
@@ -147,21 +149,21 @@ impl<'a> Overrides<'a> {
         }
         Overrides {
             hops: self.hops.map(|hops| hops.saturating_add(1)),
-            bandwidth: either(
+            bandwidth: override_value(
                 self.bandwidth,
                 arrived.bandwidth,
                 local.bandwidth,
                 hop.bandwidth,
                 compose_bandwidth,
             ),
-            latency_us: either(
+            latency_us: override_value(
                 self.latency_us,
                 arrived.latency_us,
                 local.latency_us,
                 hop.latency_us,
                 compose_latency,
             ),
-            mtu: either(self.mtu, arrived.mtu, local.mtu, hop.mtu, u32::min),
+            mtu: override_value(self.mtu, arrived.mtu, local.mtu, hop.mtu, u32::min),
             extra: self.extra,
         }
     }

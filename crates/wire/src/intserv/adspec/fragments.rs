@@ -1,5 +1,5 @@
-//! The fragments of an ADSPEC, one a service, and the parameters in them: read and written one by one, whatever the order
-//! and whatever is not known.
+//! The fragments of an ADSPEC, one for each service, and their parameters: parsed and written one by one, in any order
+//! and with unknown parts.
 
 use super::{
     Fragments, General, Guaranteed, GuaranteedTerms, Overrides, Parameters, UnknownFragment,
@@ -28,7 +28,7 @@ impl<'a> General<'a> {
         Ok(General { break_bit: header.high_bit, hops, bandwidth, latency_us, mtu, extra })
     }
 
-    /// The same values in the form that a service's own have.
+    /// Returns the values in the form of override values.
     pub(super) fn as_overrides(&self) -> Overrides<'a> {
         Overrides {
             hops: Some(self.hops),
@@ -85,7 +85,7 @@ impl<'a> Guaranteed<'a> {
 }
 
 impl<'a> Overrides<'a> {
-    /// Reads the general parameters of a fragment, each at most once.
+    /// Parses the general parameters of a fragment, each at most once.
     pub(super) fn parse(mut data: Reader<'a>) -> Result<Overrides<'a>, FormatError> {
         let extra = Parameters { octets: data.rest() };
         let mut overrides = Overrides { extra, ..Overrides::default() };
@@ -113,7 +113,7 @@ impl<'a> Overrides<'a> {
         Ok(overrides)
     }
 
-    /// Whether there is nothing to write; what is not known may still be there when this says no.
+    /// Whether there is nothing to write. Unknown parameters may be present if this returns `false`.
     pub(super) fn is_empty(&self) -> bool {
         self.hops.is_none()
             && self.bandwidth.is_none()
@@ -152,7 +152,7 @@ impl<'a> Overrides<'a> {
     }
 }
 
-/// The value of a parameter that must be one word; `start` is where its header stands.
+/// Reads the value of a parameter of one word; `start` is the position of its header.
 fn word(start: &Reader<'_>, octets: usize, value: &mut Reader<'_>) -> Result<[u8; 4], FormatError> {
     if octets != 4 {
         return Err(start.error(FormatProblem::Length));
@@ -161,7 +161,7 @@ fn word(start: &Reader<'_>, octets: usize, value: &mut Reader<'_>) -> Result<[u8
 }
 
 impl<'a> Parameters<'a> {
-    /// Number and octets, header included, of each parameter that has no place of its own in [`Overrides`].
+    /// Iterates over the parameters without a place in [`Overrides`]: number and octets, header included.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
         let mut reader = Reader::new(self.octets);
         core::iter::from_fn(move || {
@@ -189,7 +189,7 @@ impl PartialEq for Parameters<'_> {
 }
 
 impl<'a> Fragments<'a> {
-    /// In ascending order of service numbers.
+    /// Iterates in ascending order of service numbers.
     pub fn iter(&self) -> impl Iterator<Item = UnknownFragment<'a>> + use<'a> {
         let mut reader = Reader::new(self.octets);
         let broken = self.broken;

@@ -1,4 +1,4 @@
-//! Writing what stands in front of a message's body, and the messages between neighbours.
+//! Emission of the leading objects and of the messages between neighbors.
 
 use core::net::IpAddr;
 
@@ -9,13 +9,13 @@ use crate::rsvp::iana::{ObjectClass, c_type};
 use crate::rsvp::integrity::{Challenge, Integrity};
 use crate::rsvp::list::Item;
 use crate::rsvp::message::{Body, List, Message};
-use crate::rsvp::reduction::*;
+use crate::rsvp::refresh_reduction::*;
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {
     /// Length of INTEGRITY, acknowledgements and MESSAGE_ID, octets.
     #[inline]
-    pub(super) fn front_len(&self) -> usize {
+    pub(super) fn leading_objects_len(&self) -> usize {
         self.integrity.map_or(0, |integrity| integrity.object_len())
             + self.acknowledgements.len() * MessageId::OBJECT_LEN
             + self.message_id.map_or(0, |_| MessageId::OBJECT_LEN)
@@ -23,7 +23,7 @@ impl Message<'_> {
 
     /// Writes INTEGRITY, acknowledgements and MESSAGE_ID.
     #[inline]
-    pub(super) fn put_front(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
+    pub(super) fn put_leading_objects(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
         if let Some(integrity) = &self.integrity {
             put_integrity(w, integrity)?;
         }
@@ -33,11 +33,11 @@ impl Message<'_> {
         self.message_id.as_ref().map_or(Ok(()), |id| put_message_id(w, id))
     }
 
-    /// Whether front and body go together; what does not would not be read by anybody.
+    /// Whether leading objects and body are consistent. Receivers would refuse the message otherwise.
     #[inline]
     pub(super) fn is_consistent(&self) -> bool {
         match self.body {
-            Body::Bundle(_) => self.front_len() == 0,
+            Body::Bundle(_) => self.leading_objects_len() == 0,
             Body::Ack => self.message_id.is_none() && !self.acknowledgements.is_empty(),
             Body::IntegrityChallenge(_) => self.integrity.is_none(),
             Body::IntegrityResponse(_) => self.integrity.is_some(),
@@ -61,7 +61,7 @@ pub(in crate::rsvp) fn put_integrity(
 
 #[inline]
 pub(super) fn put_message_id(w: &mut Writer<'_>, id: &MessageId) -> Result<(), EmitError> {
-    put_name(w, ObjectClass::MessageId, c_type::MESSAGE_ID, id.flags, id.epoch, id.id)
+    put_epoch_and_id(w, ObjectClass::MessageId, c_type::MESSAGE_ID, id.flags, id.epoch, id.id)
 }
 
 #[inline]
@@ -74,12 +74,12 @@ pub(super) fn put_acknowledgement(
         AcknowledgementKind::Ack => c_type::MESSAGE_ID_ACK,
         AcknowledgementKind::Nack => c_type::MESSAGE_ID_NACK,
     };
-    put_name(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)
+    put_epoch_and_id(w, ObjectClass::MessageIdAck, c_type, 0, epoch, id)
 }
 
-/// MESSAGE_ID, MESSAGE_ID_ACK and MESSAGE_ID_NACK.
+/// Writes MESSAGE_ID, MESSAGE_ID_ACK or MESSAGE_ID_NACK.
 #[inline]
-fn put_name(
+fn put_epoch_and_id(
     w: &mut Writer<'_>,
     class: ObjectClass,
     c_type: u8,
@@ -119,7 +119,7 @@ impl Srefresh<'_> {
     }
 
     pub(super) fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
-        let sources = |list: RefreshList<'_>| matches!(list.names, RefreshNames::Sources(_));
+        let sources = |list: RefreshList<'_>| matches!(list.ids, RefreshIds::Sources(_));
         let mut lists = self.lists.iter();
         let first = lists.next().ok_or(EmitError::Contradiction)?;
         if lists.any(|list| sources(list) != sources(first)) {
@@ -135,21 +135,21 @@ impl RefreshList<'_> {
         let address = if self.is_ipv4() { 4 } else { 16 };
         OBJECT_HEADER
             + 4
-            + match self.names {
-                RefreshNames::Messages(ids) => len(ids, 4),
-                RefreshNames::Sources(items) => len(items, 4 + address),
-                RefreshNames::Multicast(items) => len(items, 4 + 2 * address),
+            + match self.ids {
+                RefreshIds::Messages(ids) => len(ids, 4),
+                RefreshIds::Sources(items) => len(items, 4 + address),
+                RefreshIds::Multicast(items) => len(items, 4 + 2 * address),
             }
     }
 
-    /// Whether the addresses are of IPv4, by the first one.
+    /// Whether the addresses are IPv4, by the first one.
     fn is_ipv4(&self) -> bool {
-        match self.names {
-            RefreshNames::Messages(_) => true,
-            RefreshNames::Sources(items) => {
+        match self.ids {
+            RefreshIds::Messages(_) => true,
+            RefreshIds::Sources(items) => {
                 items.iter().next().is_none_or(|item| item.source.is_ipv4())
             }
-            RefreshNames::Multicast(items) => {
+            RefreshIds::Multicast(items) => {
                 items.iter().next().is_none_or(|item| item.source.is_ipv4())
             }
         }
@@ -157,12 +157,12 @@ impl RefreshList<'_> {
 
     fn put(&self, w: &mut Writer<'_>) -> Result<(), EmitError> {
         let ipv4 = self.is_ipv4();
-        let c_type = match (&self.names, ipv4) {
-            (RefreshNames::Messages(_), _) => c_type::MESSAGE_ID_LIST,
-            (RefreshNames::Sources(_), true) => c_type::SRC_LIST_IPV4,
-            (RefreshNames::Sources(_), false) => c_type::SRC_LIST_IPV6,
-            (RefreshNames::Multicast(_), true) => c_type::MCAST_LIST_IPV4,
-            (RefreshNames::Multicast(_), false) => c_type::MCAST_LIST_IPV6,
+        let c_type = match (&self.ids, ipv4) {
+            (RefreshIds::Messages(_), _) => c_type::MESSAGE_ID_LIST,
+            (RefreshIds::Sources(_), true) => c_type::SRC_LIST_IPV4,
+            (RefreshIds::Sources(_), false) => c_type::SRC_LIST_IPV6,
+            (RefreshIds::Multicast(_), true) => c_type::MCAST_LIST_IPV4,
+            (RefreshIds::Multicast(_), false) => c_type::MCAST_LIST_IPV6,
         };
         let body = self.object_len() - OBJECT_HEADER;
         if body == 4 {
@@ -170,14 +170,14 @@ impl RefreshList<'_> {
         }
         put_header(w, ObjectClass::MessageIdList, c_type, body)?;
         put_epoch(w, 0, self.epoch)?;
-        match self.names {
-            RefreshNames::Messages(List::Wire(octets)) => w.put_slice(octets),
-            RefreshNames::Messages(ids) => ids.iter().try_for_each(|id| w.put(id.to_be_bytes())),
-            RefreshNames::Sources(items) => items.iter().try_for_each(|item| {
+        match self.ids {
+            RefreshIds::Messages(List::Wire(octets)) => w.put_slice(octets),
+            RefreshIds::Messages(ids) => ids.iter().try_for_each(|id| w.put(id.to_be_bytes())),
+            RefreshIds::Sources(items) => items.iter().try_for_each(|item| {
                 w.put(item.id.to_be_bytes())?;
                 put_of_family(w, item.source, ipv4)
             }),
-            RefreshNames::Multicast(items) => items.iter().try_for_each(|item| {
+            RefreshIds::Multicast(items) => items.iter().try_for_each(|item| {
                 w.put(item.id.to_be_bytes())?;
                 put_of_family(w, item.source, ipv4)?;
                 put_of_family(w, item.destination, ipv4)
@@ -193,7 +193,7 @@ pub(super) fn put_refresh_list(
     list.put(w)
 }
 
-/// Length of a list of items of `item` octets, octets.
+/// Length of a list of items of `item` octets each, octets.
 fn len<'a, T: Item<'a>>(list: List<'a, T>, item: usize) -> usize {
     list.len() * item
 }

@@ -1,4 +1,4 @@
-//! Writing one object by itself, for whoever puts rows of objects together: what a node reports in a DIAG_RESPONSE, or carries.
+//! Emission of single objects, for rows of objects such as those in a DIAG_RESPONSE.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -11,12 +11,12 @@ use crate::rsvp::diagnostics::put_select;
 use crate::rsvp::view::Object;
 
 impl Object<'_> {
-    /// Writes the object, header included, to the start of `buffer`; says how many octets it takes. A SCOPE or ROUTE
+    /// Writes the object with its header to the start of `buffer`; returns its length in octets. A SCOPE or ROUTE
     /// without addresses is written as one of IPv4.
     ///
     /// # Errors
-    /// The buffer is too short, the object too long, its parts do not go together, or it is one of those that are only
-    /// known as octets ([`Object::Unknown`] and the like), whose header nobody knows.
+    /// The buffer is too short; the object is too long; its parts contradict each other; or it is one of those kept as
+    /// octets ([`Object::Unknown`] and the like), whose header is unknown.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         if let Object::Adspec(adspec) = self {
             let body = adspec.buffer_len();
@@ -59,7 +59,7 @@ impl Object<'_> {
             Object::DiagResponse(response) => response.put(w),
             Object::DiagSelect(selected) => put_select(w, *selected),
             Object::DClass(code_points) => put_dclass(w, *code_points),
-            // An ADSPEC writes itself into the buffer.
+            // An ADSPEC is emitted directly into the buffer.
             Object::Adspec(_) | Object::UnknownPolicyData(_) | Object::Unknown(_) => {
                 Err(EmitError::Contradiction)
             }

@@ -1,9 +1,9 @@
-//! How an object looks in text: one flat map (see [`super::DecodedObject`]).
+//! Serialization of objects as flat maps (see [`super::DecodedObject`]).
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::{DecodedObject, Object, objects_of};
+use super::{DecodedObject, Object, objects_in};
 use crate::intserv::{Adspec, FlowSpec, GuaranteedTerms, Overrides, TokenBucket, exact};
 use crate::rsvp::*;
 
@@ -119,10 +119,10 @@ fn refresh_list_fields<M: SerializeMap>(
     map: &mut M,
 ) -> Result<(), M::Error> {
     map.serialize_entry("epoch", &list.epoch)?;
-    match list.names {
-        RefreshNames::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
-        RefreshNames::Sources(items) => map.serialize_entry("sources", &Each(items)),
-        RefreshNames::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
+    match list.ids {
+        RefreshIds::Messages(ids) => map.serialize_entry("ids", &Each(ids)),
+        RefreshIds::Sources(items) => map.serialize_entry("sources", &Each(items)),
+        RefreshIds::Multicast(items) => map.serialize_entry("multicast", &Each(items)),
     }
 }
 
@@ -154,7 +154,7 @@ fn response_fields<M: SerializeMap>(
     map.serialize_entry("error", &response.error)?;
     map.serialize_entry("refresh_multiple", &response.refresh_multiple)?;
     map.serialize_entry("refresh_s", &response.refresh_s)?;
-    map.serialize_entry("objects", &Row(response.objects))
+    map.serialize_entry("objects", &NestedObjects(response.objects))
 }
 
 /// A FILTER_SPEC or SENDER_TEMPLATE within another object.
@@ -168,10 +168,10 @@ impl Serialize for Filter {
     }
 }
 
-/// Objects within another object; one that cannot be read is an error's text.
-struct Row<'a>(&'a [u8]);
+/// Objects within another object. An object that cannot be decoded is shown as the text of its error.
+struct NestedObjects<'a>(&'a [u8]);
 
-impl Serialize for Row<'_> {
+impl Serialize for NestedObjects<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(untagged)]
@@ -179,7 +179,7 @@ impl Serialize for Row<'_> {
             Object(DecodedObject<'a>),
             Error(Text<ParseError>),
         }
-        serializer.collect_seq(objects_of(self.0).map(|object| match object {
+        serializer.collect_seq(objects_in(self.0).map(|object| match object {
             Ok(object) => Entry::Object(object),
             Err(error) => Entry::Error(Text(error)),
         }))
@@ -241,7 +241,7 @@ impl Serialize for PolicyElement<'_> {
     }
 }
 
-/// With its value as text if that is readable, otherwise as octets.
+/// Serialized with the value as text if readable, otherwise as octets.
 impl Serialize for Attribute<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -306,7 +306,7 @@ fn adspec_fields<M: SerializeMap>(adspec: &Adspec<'_>, map: &mut M) -> Result<()
     Ok(())
 }
 
-/// One service's fragment of an ADSPEC; values that are not there are left out.
+/// Fragment of one service in an ADSPEC; absent values are left out.
 struct Service<'a> {
     break_bit: bool,
     terms: Option<GuaranteedTerms>,
@@ -336,7 +336,7 @@ impl Serialize for Service<'_> {
     }
 }
 
-/// A number that survives text formats; see [`exact`].
+/// A number without loss in text formats; see [`exact`].
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Exact(#[serde(with = "exact")] f32);

@@ -1,15 +1,16 @@
-//! The shape that nearly every ADSPEC has (RFC 2210 section 3.3.6), recognized by its header words: general parameters
-//! and both services, none of them with override values or anything unknown.
+//! Fast parsing of the common form of an ADSPEC (RFC 2210 section 3.3.6), recognized by its header words: general
+//! parameters and both services, without override values or unknown parts.
 //!
-//! Every Path carries one and is refreshed for as long as its session lives, so this is worth a shortcut, both ways.
+//! Every Path carries an ADSPEC and is refreshed throughout the lifetime of its session, so that fast parsing and
+//! emission pay off.
 
 use super::{Adspec, ControlledLoad, Fragments, General, Guaranteed, GuaranteedTerms};
 use super::{HopCharacteristics, LocalOverrides, Overrides, Parameters};
 
-/// Length, words.
+/// Length of the body, words.
 const WORDS: usize = 20;
 
-/// Header words by place, in the order of the picture: message, three services, eight parameters.
+/// Header words by position, in the order of RFC 2210: message, three services, eight parameters.
 const HEADERS: [(usize, u32); 12] = [
     (0, 0x0000_0013),
     (1, 0x0100_0008),
@@ -24,14 +25,15 @@ const HEADERS: [(usize, u32); 12] = [
     (15, 0x8700_0001),
     (17, 0x8800_0001),
 ];
-/// Number and length count; the break bit is looked at later, reserved bits and flags never.
+/// Bits of a header that are compared: number and length. The break bit is read later; reserved bits and flags are
+/// ignored.
 const NUMBER_AND_LENGTH: u32 = 0xff00_ffff;
-/// Of the message header: the version is only half an octet.
+/// Bits of the message header that are compared: the version has only four bits.
 const VERSION_AND_LENGTH: u32 = 0xf000_ffff;
 /// The break bit of a service header.
 const BREAK_BIT: u32 = 0x0080_0000;
 
-/// The words, if they are of the standard shape.
+/// Returns the words of a body of the common form.
 #[inline]
 pub(super) fn words(body: &[u8]) -> Option<&[[u8; 4]; WORDS]> {
     let (words, []) = body.as_chunks::<4>() else {
@@ -46,7 +48,7 @@ pub(super) fn words(body: &[u8]) -> Option<&[[u8; 4]; WORDS]> {
     (difference == 0).then_some(words)
 }
 
-/// All that an ADSPEC of the standard shape says.
+/// All values of an ADSPEC of the common form.
 struct Values {
     general: General<'static>,
     guaranteed_break: bool,
@@ -54,7 +56,7 @@ struct Values {
     load_break: bool,
 }
 
-/// The octets that all ADSPECs of the standard shape have, with zeros for the values.
+/// The octets shared by all ADSPECs of the common form, with zeros in place of the values.
 const FRAME: [[u8; 4]; WORDS] = {
     let mut frame = [[0; 4]; WORDS];
     let mut rest: &[(usize, u32)] = &HEADERS;
@@ -90,7 +92,7 @@ impl Values {
         }
     }
 
-    /// Writes the body, if the buffer is long enough; says how many octets.
+    /// Writes the body, if the buffer is long enough; returns the length in octets.
     #[inline]
     fn write(&self, buffer: &mut [u8]) -> Option<usize> {
         let words: &mut [[u8; 4]; WORDS] = buffer.as_chunks_mut().0.first_chunk_mut()?;
@@ -117,7 +119,7 @@ impl Values {
     }
 }
 
-/// The ADSPEC, if it is of the standard shape.
+/// Parses an ADSPEC of the common form.
 #[inline]
 pub(super) fn parse(body: &[u8]) -> Option<Adspec<'_>> {
     let Values { general, guaranteed_break, terms, load_break } = Values::read(words(body)?);
@@ -131,7 +133,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Adspec<'_>> {
     })
 }
 
-/// Length of the body, if the ADSPEC is of the standard shape, octets.
+/// Length of the body of an ADSPEC of the common form, octets.
 #[inline]
 pub(super) fn length(adspec: &Adspec<'_>) -> Option<usize> {
     let (guaranteed, load) = (adspec.guaranteed.as_ref()?, adspec.controlled_load.as_ref()?);
@@ -143,7 +145,7 @@ pub(super) fn length(adspec: &Adspec<'_>) -> Option<usize> {
     plain.then_some(4 * WORDS)
 }
 
-/// Writes the body, if the ADSPEC is of the standard shape and the buffer long enough; says how many octets.
+/// Writes the body of an ADSPEC of the common form, if the buffer is long enough; returns the length in octets.
 #[inline]
 pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
     length(adspec)?;
@@ -159,8 +161,8 @@ pub(super) fn emit(adspec: &Adspec<'_>, buffer: &mut [u8]) -> Option<usize> {
     values.write(buffer)
 }
 
-/// What goes on to the next hop when a body of the standard shape arrived, and the hop offers the same to all services:
-/// it is of the standard shape again.
+/// Writes the ADSPEC for the next hop for a received body of the common form, if the hop offers the same values to all
+/// services: the result has the common form again.
 #[inline]
 pub(super) fn forward(body: &[u8], hop: &HopCharacteristics, buffer: &mut [u8]) -> Option<usize> {
     let guaranteed = hop.guaranteed.as_ref()?;

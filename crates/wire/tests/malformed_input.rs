@@ -1,14 +1,14 @@
-//! A valid message of each kind, cut off at every octet and with each of its bits changed: whoever reads it says what it is, or
-//! what is wrong with it and where.
+//! A valid message of each type, truncated at every octet and with each of its bits changed: every parser returns a
+//! value, or an error with its offset.
 //!
-//! Properties with random octets stand beside the layouts of each protocol; here nothing is left to chance.
+//! Each protocol's own tests have properties with random octets; these tests are exhaustive.
 
 mod common;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use common::{diagnosis_parts, extensions, sample};
-use earmark_wire::icmp::{Ends, Kind};
+use earmark_wire::icmp::{Kind, PseudoHeader};
 use earmark_wire::intserv::{Adspec, FlowSpec, Rspec, SenderTspec};
 use earmark_wire::qspec::{Parameter, QosObject, Qspec, Value};
 use earmark_wire::rsvp::{Body, MessageType, Style};
@@ -20,11 +20,11 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
 const ROOM: usize = 1_024;
 
-/// Reads octets; what is wrong with them, and at which of them where the error says that by itself.
+/// Parser of octets; returns the error's text, and its offset if the error has one.
 type Reader = fn(&[u8]) -> Result<(), (String, Option<usize>)>;
 
-/// Reads with a parser whose errors have an offset.
-macro_rules! located {
+/// Wraps a parser whose errors have an offset.
+macro_rules! with_offset {
     ($parse:expr) => {
         |octets: &[u8]| match $parse(octets) {
             Ok(read) => {
@@ -36,8 +36,8 @@ macro_rules! located {
     };
 }
 
-/// Reads with one whose errors say it in their text.
-macro_rules! told {
+/// Wraps a parser whose errors have the offset in their text.
+macro_rules! with_offset_in_text {
     ($parse:expr) => {
         |octets: &[u8]| match $parse(octets) {
             Ok(read) => {
@@ -50,92 +50,96 @@ macro_rules! told {
 }
 
 const READERS: [(&str, Reader); 17] = [
-    ("RSVP", located!(rsvp::Message::parse)),
-    ("ADSPEC", located!(Adspec::parse)),
-    ("FLOWSPEC", located!(FlowSpec::parse)),
-    ("SENDER_TSPEC", located!(SenderTspec::parse)),
-    ("Boomerang", located!(boomerang::Reservation::parse)),
-    ("Boomerang, in place", located!(boomerang::View::parse)),
-    ("GIST in datagrams", located!(|octets| gist::Message::parse(octets, gist::Mode::D))),
-    ("GIST in streams", located!(|octets| gist::Message::parse(octets, gist::Mode::C))),
-    ("the length of a GIST message", located!(gist::message_len)),
-    ("QoS NSLP", located!(qos_nslp::Message::parse)),
-    ("QSPEC", located!(Qspec::parse)),
-    ("Ping NSLP", located!(ping_nslp::Ping::parse)),
-    ("RTCP", located!(|octets| rtcp::Compound::parse(octets).map(|it| it.packets().count()))),
-    ("YESSIR", located!(yessir::Report::parse)),
-    ("UDP", told!(udp::Packet::parse)),
-    ("IPv4", told!(ipv4::Packet::parse)),
-    ("IPv6", told!(ipv6::Packet::parse)),
+    ("RSVP", with_offset!(rsvp::Message::parse)),
+    ("ADSPEC", with_offset!(Adspec::parse)),
+    ("FLOWSPEC", with_offset!(FlowSpec::parse)),
+    ("SENDER_TSPEC", with_offset!(SenderTspec::parse)),
+    ("Boomerang", with_offset!(boomerang::Reservation::parse)),
+    ("Boomerang, in place", with_offset!(boomerang::View::parse)),
+    ("GIST in datagrams", with_offset!(|octets| gist::Message::parse(octets, gist::Mode::D))),
+    ("GIST in streams", with_offset!(|octets| gist::Message::parse(octets, gist::Mode::C))),
+    ("the length of a GIST message", with_offset!(gist::message_len)),
+    ("QoS NSLP", with_offset!(qos_nslp::Message::parse)),
+    ("QSPEC", with_offset!(Qspec::parse)),
+    ("Ping NSLP", with_offset!(ping_nslp::Ping::parse)),
+    ("RTCP", with_offset!(|octets| rtcp::Compound::parse(octets).map(|it| it.packets().count()))),
+    ("YESSIR", with_offset!(yessir::Report::parse)),
+    ("UDP", with_offset_in_text!(udp::Packet::parse)),
+    ("IPv4", with_offset_in_text!(ipv4::Packet::parse)),
+    ("IPv6", with_offset_in_text!(ipv6::Packet::parse)),
 ];
 
-/// What is asked of octets that need not be right.
-fn looked_through(octets: &[u8]) {
-    let _ = (rsvp::Salvage::scan(octets), rsvp::objects(octets).count());
+/// Reads octets with all functions that accept malformed input.
+fn parse_malformed(octets: &[u8]) {
+    let _ = (rsvp::PartialMessage::scan(octets), rsvp::objects(octets).count());
     let _ =
-        (rsvp::objects_of(octets).count(), rsvp::Integrity::covered(octets).map(Iterator::count));
+        (rsvp::objects_in(octets).count(), rsvp::Integrity::covered(octets).map(Iterator::count));
     let _ = (Adspec::check(octets), rsvp::Bundle::new(octets).map(|bundle| bundle.iter().count()));
-    let _ = (boomerang::is_boomerang(octets), boomerang::Plain::read(octets).map(|it| it.rates()));
+    let _ =
+        (boomerang::is_boomerang(octets), boomerang::CommonForm::read(octets).map(|it| it.rates()));
     let _ = (boomerang::Keys::from_octets(octets), ipv6::router_alert(octets));
     let _ = (gist::datagram(octets), gist::find_sender(octets));
     let _ = gist::find_object(octets, gist::ObjectType::NslpData);
-    let _ =
-        (qos_nslp::Request::of(octets), yessir::is_carried(octets), yessir::Usual::read(octets));
+    let _ = (
+        qos_nslp::RequestIds::find(octets),
+        yessir::has_message(octets),
+        yessir::CommonForm::read(octets),
+    );
     let _ = yessir::Failures::of(octets).map(|notes| notes.iter().count());
     let _ = (rtcp::frames(octets).count(), yessir::covered(octets).count());
-    let _ =
-        icmp::Echo::parse(octets, Ends::V4).map_err(|error| assert!(!error.to_string().is_empty()));
+    let _ = icmp::Echo::parse(octets, PseudoHeader::V4)
+        .map_err(|error| assert!(!error.to_string().is_empty()));
     let mut changed = octets.to_vec();
     let _ = (ping_nslp::count_hop(&mut changed), qspec::Editor::new(&mut changed).map(drop));
     changed.resize(octets.len() + ROOM, 0);
     let time = ping_nslp::Timestamp { seconds: 1, microseconds: 2 };
-    let visit = ping_nslp::Visit { address: SOURCE.into(), time, available: Some(3) };
-    let _ = ping_nslp::append(&mut changed, octets.len(), &visit);
+    let record = ping_nslp::NodeRecord { address: SOURCE.into(), time, available: Some(3) };
+    let _ = ping_nslp::append(&mut changed, octets.len(), &record);
     let mut room = vec![0; octets.len() + ROOM];
-    let _ = (gist::forward(octets, &mut room), gist::forward_with(octets, b"data", &mut room));
+    let _ = (gist::forward(octets, &mut room), gist::forward_with_data(octets, b"data", &mut room));
     let _ = Adspec::forward(octets, &common::HOP, &mut room);
     for mode in [gist::Mode::D, gist::Mode::C] {
         if let Err(error) = gist::Message::parse(octets, mode) {
-            let _ = error.answer(octets, mode);
+            let _ = error.error_data(octets, mode);
         }
     }
 }
 
-/// Whoever reads the octets has an answer; an error says where, and that is in them or right behind.
-fn all_read(what: &str, octets: &[u8]) {
+/// Runs all parsers on the octets. An error has an offset within the octets or directly behind them.
+fn run_all_parsers(what: &str, octets: &[u8]) {
     for (reader, read) in READERS {
         let Err((text, offset)) = read(octets) else { continue };
         assert!(text.contains("octet"), "{what} as {reader}: {text}");
         let Some(offset) = offset else { continue };
         assert!(text.contains(&offset.to_string()), "{what} as {reader}, {offset}: {text}");
-        // An RSVP object that is missing would stand behind the header of one.
+        // A missing RSVP object has the offset at which its header would begin.
         assert!(offset <= octets.len() + 4, "{what} as {reader}, of {}: {text}", octets.len());
     }
-    looked_through(octets);
+    parse_malformed(octets);
 }
 
-fn tried(what: &str, octets: &[u8]) {
+fn damage_bit_by_bit(what: &str, octets: &[u8]) {
     for end in 0..=octets.len() {
-        all_read(what, &octets[..end]);
+        run_all_parsers(what, &octets[..end]);
     }
     let mut changed = octets.to_vec();
     for at in 0..octets.len() {
         for bit in 0..8 {
             changed[at] ^= 1 << bit;
-            all_read(what, &changed);
+            run_all_parsers(what, &changed);
             changed[at] ^= 1 << bit;
         }
     }
 }
 
-/// Without a checksum, so that damage gets through.
-fn unsealed(mut message: Vec<u8>) -> Vec<u8> {
+/// Removes the checksum, so that damage reaches the parser.
+fn without_checksum(mut message: Vec<u8>) -> Vec<u8> {
     message[2..4].fill(0);
     message
 }
 
 #[test]
-fn messages_of_rsvp() {
+fn rsvp_messages_damaged_bit_by_bit() {
     for (kind, style) in [
         (MessageType::Path, Style::FixedFilter),
         (MessageType::Resv, Style::SharedExplicit),
@@ -143,37 +147,37 @@ fn messages_of_rsvp() {
         (MessageType::Resv, Style::Wildcard),
     ] {
         let parts = sample(kind, style, false);
-        let message = unsealed(common::octets(&parts.message()));
-        tried(kind.name(), &message);
+        let message = without_checksum(common::octets(&parts.message()));
+        damage_bit_by_bit(kind.name(), &message);
     }
 }
 
 #[test]
-fn messages_of_rsvp_that_came_later() {
+fn rsvp_extensions_damaged_bit_by_bit() {
     for message in extensions(false) {
-        tried("an extension", &unsealed(message));
+        damage_bit_by_bit("an extension", &without_checksum(message));
     }
     let parts = diagnosis_parts(false);
     let message = rsvp::Message::new(63, Body::Dreq(parts.diagnosis()));
-    tried("DREQ", &unsealed(common::octets(&message)));
+    damage_bit_by_bit("DREQ", &without_checksum(common::octets(&message)));
 }
 
 #[test]
-fn bodies_of_integrated_services() {
+fn intserv_bodies_damaged_bit_by_bit() {
     let mut buffer = [0; ROOM];
     let adspec = Adspec::for_sender().advertise(&common::HOP);
     let length = adspec.emit(&mut buffer).expect("it fits");
-    tried("ADSPEC", &buffer[..length]);
+    damage_bit_by_bit("ADSPEC", &buffer[..length]);
     let flowspec = FlowSpec::Guaranteed(common::BUCKET, Rspec { rate: 1.0, slack_us: 2 });
     let length = flowspec.emit(&mut buffer).expect("it fits");
-    tried("FLOWSPEC", &buffer[..length]);
+    damage_bit_by_bit("FLOWSPEC", &buffer[..length]);
     let tspec: SenderTspec = common::BUCKET;
     let length = tspec.emit(&mut buffer).expect("it fits");
-    tried("SENDER_TSPEC", &buffer[..length]);
+    damage_bit_by_bit("SENDER_TSPEC", &buffer[..length]);
 }
 
 #[test]
-fn messages_of_boomerang() {
+fn boomerang_messages_damaged_bit_by_bit() {
     for family in [boomerang::Family::V4, boomerang::Family::V6] {
         let (source, destination) = match family {
             boomerang::Family::V4 => (SOURCE.into(), DESTINATION.into()),
@@ -206,10 +210,10 @@ fn messages_of_boomerang() {
         };
         let mut octets = vec![0; message.buffer_len()];
         message.emit(&mut octets).expect("it fits");
-        tried("Boomerang", &octets);
+        damage_bit_by_bit("Boomerang", &octets);
         let mut echo = [&[0; icmp::HEADER][..], &octets].concat();
-        icmp::seal(&mut echo, Ends::V4, Kind::Request, 1, 2).expect("it has a header");
-        tried("an echo", &echo);
+        icmp::seal(&mut echo, PseudoHeader::V4, Kind::Request, 1, 2).expect("it has a header");
+        damage_bit_by_bit("an echo", &echo);
     }
 }
 
@@ -254,23 +258,23 @@ fn reserve() -> Vec<u8> {
 }
 
 #[test]
-fn messages_of_nsis_applications() {
-    tried("QSPEC", &qspec_octets());
-    tried("QoS NSLP", &reserve());
+fn nslp_messages_damaged_bit_by_bit() {
+    damage_bit_by_bit("QSPEC", &qspec_octets());
+    damage_bit_by_bit("QoS NSLP", &reserve());
     for version in [ping_nslp::Version::V1, ping_nslp::Version::V2] {
         let objects = &ping_nslp::WITH_BANDWIDTH;
         let ping = ping_nslp::Ping { version, hops: 1, sequence: 5, objects, data: &[] };
         let mut octets = vec![0; ROOM];
         let length = ping.emit(&mut octets).expect("it fits");
         let time = ping_nslp::Timestamp { seconds: 1, microseconds: 2 };
-        let visit = ping_nslp::Visit { address: SOURCE.into(), time, available: Some(3) };
-        let length = ping_nslp::append(&mut octets, length, &visit).expect("it fits");
-        tried("Ping NSLP", &octets[..length]);
+        let record = ping_nslp::NodeRecord { address: SOURCE.into(), time, available: Some(3) };
+        let length = ping_nslp::append(&mut octets, length, &record).expect("it fits");
+        damage_bit_by_bit("Ping NSLP", &octets[..length]);
     }
 }
 
 #[test]
-fn messages_of_gist() {
+fn gist_messages_damaged_bit_by_bit() {
     let mri = gist::Mri::PathCoupled(gist::PathCoupled {
         source: SOURCE.into(),
         destination: DESTINATION.into(),
@@ -314,11 +318,11 @@ fn messages_of_gist() {
         gist::Message { hops: 8, nslpid: 1, source_is_peer: true, body: query, extensions };
     let mut octets = vec![0; message.buffer_len()];
     message.emit(&mut octets).expect("it fits");
-    tried("a Query", &octets);
+    damage_bit_by_bit("a Query", &octets);
 }
 
 #[test]
-fn reports_with_yessir() {
+fn yessir_reports_damaged_bit_by_bit() {
     let sender = rtcp::SenderInfo { ntp: 1 << 32, rtp_timestamp: 2, packets: 3, octets: 4 };
     let report = rtcp::SenderReport { ssrc: 7, sender, blocks: &[], extension: &[] };
     let mut compound = vec![0; 28];
@@ -331,17 +335,17 @@ fn reports_with_yessir() {
     compound.extend([0x81, 203, 0, 1, 0, 0, 0, 7]);
     let report = yessir::Report::parse(&compound).expect("it is right");
     assert!(report.goodbye && report.message.is_some());
-    tried("YESSIR", &compound);
+    damage_bit_by_bit("YESSIR", &compound);
 }
 
 #[test]
-fn packets() {
+fn ip_and_udp_packets_damaged_bit_by_bit() {
     let payload = [7; 12];
     let mut datagram = [&[0; udp::HEADER][..], &payload].concat();
     let (source, destination) = (SOURCE.into(), DESTINATION.into());
     let ports = udp::Repr { source, destination, source_port: 1, destination_port: 2 };
     ports.emit(&mut datagram).expect("it is short");
-    tried("UDP", &datagram);
+    damage_bit_by_bit("UDP", &datagram);
     let mut packet = vec![0; 128];
     let header = ipv4::Repr {
         tos: 0xc0,
@@ -356,7 +360,7 @@ fn packets() {
     };
     let length = header.emit(&mut packet).expect("it fits");
     packet.truncate(length + payload.len());
-    tried("IPv4", &packet);
+    damage_bit_by_bit("IPv4", &packet);
     let mut packet = vec![0; 128];
     let header = ipv6::Repr {
         traffic_class: 0xc0,
@@ -370,6 +374,6 @@ fn packets() {
     };
     let length = header.emit(&mut packet).expect("it fits");
     packet.truncate(length + payload.len());
-    tried("IPv6", &packet);
-    tried("hop-by-hop options", &packet[40..48]);
+    damage_bit_by_bit("IPv6", &packet);
+    damage_bit_by_bit("hop-by-hop options", &packet[40..48]);
 }

@@ -1,4 +1,4 @@
-//! How messages are written: the objects in the order of the grammar (RFC 5974 section 5.1.2), unknown ones at the end.
+//! Emission of messages: objects in the order of the grammar (RFC 5974 section 5.1.2), unknown ones at the end.
 
 use super::extra::Extra;
 use super::header::{GenericFlags, HEADER};
@@ -10,7 +10,7 @@ use crate::nsis::object::{Treatment, WORD, emit_object, object_len, put_header};
 use crate::writer::{EmitError, Writer};
 
 impl Message<'_> {
-    /// Octets that [`emit`](Message::emit) writes.
+    /// Length of the emitted message, octets; see [`emit`](Message::emit).
     pub fn buffer_len(&self) -> usize {
         let word = |present: bool| if present { object_len(WORD) } else { 0 };
         let qspec = |qspec: Option<&[u8]>| qspec.map_or(0, |qspec| object_len(qspec.len()));
@@ -56,11 +56,11 @@ impl Message<'_> {
             }
     }
 
-    /// Writes the message to the start of `buffer` and gives its length.
+    /// Writes the message to the start of `buffer`; returns its length.
     ///
     /// # Errors
-    /// The buffer is too short; an object or a source is too long; objects or flags do not go together, so that the
-    /// message would not be read, or not as it was meant.
+    /// The buffer is too short; an object or a source is too long; objects or flags contradict each other, so that
+    /// receivers would refuse or misread the message.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         let mut objects = ObjectWriter { writer: Writer::new(buffer) };
         match self {
@@ -152,7 +152,7 @@ fn write_notify(notify: &Notify<'_>, to: &mut ObjectWriter<'_>) -> Result<(), Em
     to.extra(notify.extra)
 }
 
-/// Writes objects one behind the other.
+/// Writer of consecutive objects.
 struct ObjectWriter<'b> {
     writer: Writer<'b>,
 }
@@ -168,7 +168,8 @@ impl ObjectWriter<'_> {
         self.writer.put([message_type.code(), flags, high, low])
     }
 
-    /// An object with this value, whole words. All that the standard defines must be understood (RFC 5974 section 5.1.3).
+    /// Writes an object whose value is whole words. All objects of the standard must be understood (RFC 5974 section
+    /// 5.1.3).
     fn object(&mut self, object_type: ObjectType, value: &[u8]) -> Result<(), EmitError> {
         put_header(&mut self.writer, Treatment::Mandatory, object_type.code(), value.len())?;
         self.writer.put_slice(value)

@@ -1,8 +1,8 @@
-//! What can be saved of a message that did not parse, so that its sender can be told.
+//! The readable parts of a malformed message, from which the error message to its sender is built.
 //!
-//! A Resv with an object of unknown class is rejected as a whole (RFC 2205 section 3.10), yet the ResvErr that says so
-//! must name the session, the hop, the style and a flow descriptor. [`Salvage::scan`] walks the message once more and
-//! keeps the first readable object of each kind.
+//! A Resv with an object of unknown class is rejected as a whole (RFC 2205 section 3.10), but the ResvErr must contain
+//! session, hop, style and a flow descriptor. [`PartialMessage::scan`] reads the message once more and keeps the first
+//! readable object of each kind.
 
 use super::decode;
 use super::emit::{
@@ -15,37 +15,37 @@ use super::objects::{ErrorSpec, FilterSpec, RsvpHop, SenderTemplate, Session, St
 use crate::intserv::{FlowSpec, SenderTspec};
 use crate::writer::{EmitError, Writer};
 
-/// The readable parts of a message, each the first of its kind.
+/// Readable parts of a message, the first of each kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Salvage<'a> {
-    /// Type of the message; `Unknown(0)` if there is no common header.
+pub struct PartialMessage<'a> {
+    /// Message type; `Unknown(0)` without a common header.
     pub message_type: MessageType,
     /// SESSION.
     pub session: Option<Session>,
-    /// RSVP_HOP: whom to tell.
+    /// RSVP_HOP: addressee of the error message.
     pub hop: Option<RsvpHop>,
     /// SENDER_TEMPLATE.
     pub sender_template: Option<SenderTemplate>,
     /// SENDER_TSPEC.
     pub sender_tspec: Option<SenderTspec>,
-    /// The option vector of STYLE, 24 bits, known or not.
+    /// Option vector of STYLE, 24 bits, known or unknown.
     pub option_vector: Option<u32>,
     /// The first FLOWSPEC.
     pub flowspec: Option<FlowSpec>,
     /// The first FILTER_SPEC.
     pub filter: Option<FilterSpec>,
-    /// A known style with the first flow descriptor, as a ResvErr wants it: whole or empty (RFC 2205 section 3.1.8).
+    /// Known style with the first flow descriptor for a ResvErr: complete or empty (RFC 2205 section 3.1.8).
     pub flows: Option<FlowDescriptors<'a>>,
 }
 
-impl<'a> Salvage<'a> {
-    /// Longest answer that [`Salvage::emit_resv_err`] writes, octets.
+impl<'a> PartialMessage<'a> {
+    /// Maximum length of a ResvErr by [`PartialMessage::emit_resv_err`], octets.
     pub const MAX_ANSWER: usize = 8 + 24 + 24 + 24 + 8 + 48 + 24;
 
-    /// Walks over the message as far as its objects are framed rightly. Neither the fields of the common header matter
-    /// nor the order of the objects.
-    pub fn scan(bytes: &'a [u8]) -> Salvage<'a> {
-        let mut salvage = Salvage {
+    /// Scans the message as far as its objects are framed correctly. The fields of the common header and the order of
+    /// the objects are ignored.
+    pub fn scan(bytes: &'a [u8]) -> PartialMessage<'a> {
+        let mut salvage = PartialMessage {
             message_type: MessageType::Unknown(0),
             session: None,
             hop: None,
@@ -60,7 +60,7 @@ impl<'a> Salvage<'a> {
             return salvage;
         };
         salvage.message_type = MessageType::from_code(header.message_type);
-        // The octets of the first FLOWSPEC and FILTER_SPEC that can be read.
+        // The octets of the first readable FLOWSPEC and FILTER_SPEC.
         let (mut flowspec, mut filter) = (None, None);
         for object in Frames::new(objects, COMMON_HEADER).map_while(Result::ok) {
             match ObjectClass::from_code(object.class_num()) {
@@ -90,12 +90,12 @@ impl<'a> Salvage<'a> {
         salvage
     }
 
-    /// The style, if there is one and it is known.
+    /// Returns the style, if it is present and known.
     pub fn style(&self) -> Option<Style> {
         self.option_vector.and_then(Style::from_option_vector)
     }
 
-    /// Puts style and first flow descriptor together, without copying.
+    /// Combines style and first flow descriptor, without copying.
     fn flow_descriptors(
         &self,
         bytes: &'a [u8],
@@ -106,7 +106,7 @@ impl<'a> Salvage<'a> {
         Some(match self.style()? {
             Style::Wildcard => FlowDescriptors::Wildcard(self.flowspec),
             Style::FixedFilter => {
-                // Both objects in one piece, if they are neighbours; otherwise the filter names the flow well enough.
+                // Adjacent objects are taken as one slice; otherwise the filter alone identifies the flow.
                 let pair = flowspec.zip(filter).and_then(|(first, second)| {
                     let behind = first.offset + first.bytes.len();
                     let end = second.offset + second.bytes.len();
@@ -121,12 +121,12 @@ impl<'a> Salvage<'a> {
         })
     }
 
-    /// Writes the ResvErr that answers this Resv, sent through `hop`, with the style as it came: this is how to answer a
-    /// style that nobody here knows, for which [`Salvage::flows`] is `None`. Says the length in octets, or `None` if
-    /// too little was salvaged.
+    /// Writes the ResvErr that answers this Resv, sent through `hop`, with the style as received. This answers unknown
+    /// styles, for which [`PartialMessage::flows`] is `None`. Returns the length in octets, or `None` if too little is
+    /// readable.
     ///
     /// # Errors
-    /// The buffer is shorter than the answer; [`Salvage::MAX_ANSWER`] octets always suffice.
+    /// The buffer is shorter than the answer; [`PartialMessage::MAX_ANSWER`] octets always suffice.
     pub fn emit_resv_err(
         &self,
         hop: &RsvpHop,
@@ -151,7 +151,7 @@ impl<'a> Salvage<'a> {
     }
 }
 
-/// Keeps the first value that could be read.
+/// Keeps the first readable value.
 fn keep<T, E>(slot: &mut Option<T>, value: Result<T, E>) {
     if slot.is_none() {
         *slot = value.ok();

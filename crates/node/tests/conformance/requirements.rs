@@ -1,4 +1,4 @@
-//! The lists of requirements, `docs/conformance/*.md`, against the cases that there are.
+//! The lists of requirements, `docs/conformance/*.md`, checked against the existing cases.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::words::Fault;
 
-/// Every case that the documents name must exist, and every case must be named in one of them. A case is named as
-/// `[name](../../conformance/rsvp/name)`. Tests are named by their paths, which must exist too.
+/// Checks that every case in the documents exists, and that every case is in a document. A case appears as
+/// `[name](../../conformance/rsvp/name)`. Tests appear with their paths, which must exist too.
 pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
     let text = documents(&root.join("docs/conformance"))?;
     let named: BTreeSet<&str> = text
@@ -29,7 +29,7 @@ pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
     ))
 }
 
-/// All of them, one behind the other.
+/// Returns the text of all documents.
 fn documents(folder: &Path) -> Result<String, Fault> {
     let fault = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut text = String::new();

@@ -1,45 +1,45 @@
-//! The shortcut: a report as senders write it, read no further than it takes to see that it says what it said before.
+//! Fast parsing of the common form of a report, as far as necessary to recognize a repeated request.
 
 use super::fragment::{Generic, HEADER, LinkInfo};
 use super::iana::FragmentType;
-use super::message::{Failures, Message, NAME, Places, Report, VERSION, flowspec_of};
+use super::message::{EditOffsets, Failures, Message, NAME, Report, VERSION, flowspec_of};
 use crate::rtcp::{PacketType, SenderInfo};
 
-/// A sender report without report blocks, a source description, and an APP packet of GENERIC, a flowspec and, if the
-/// sender wants to know, LINK_INFO; nothing behind but, from a sender that leaves, its BYE.
+/// A report of the common form: a sender report without report blocks, a source description, and an APP packet of
+/// GENERIC, a flowspec and, if the sender requests it, LINK_INFO; a leaving sender's BYE may follow.
 ///
-/// What it says is not judged: it is worth something only where the same octets were read by [`super::Report`] before.
+/// Values are not checked: the report is usable only if [`super::Report`] has parsed the same octets before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usual<'a> {
-    /// Who reports.
+pub struct CommonForm<'a> {
+    /// SSRC of the reporting source.
     pub ssrc: u32,
-    /// The sender report, as octets.
+    /// Octets of the sender report.
     report: &'a [u8; BEHIND_REPORT],
-    /// The fragments GENERIC and FLOWSPEC.
-    said: &'a [u8],
+    /// Octets of the fragments GENERIC and FLOWSPEC.
+    request: &'a [u8],
     link_info: Option<&'a [u8; LINK_INFO]>,
     goodbye: bool,
-    places: Places,
+    offsets: EditOffsets,
 }
 
-/// First word of each packet, without its length: version 2, no padding, count, type.
+/// First word of each packet without its length: version 2, no padding, count, type.
 const REPORT: [u8; 4] = [0x80, PacketType::SenderReport.code(), 0, 6];
 const DESCRIPTION: [u8; 2] = [0x81, PacketType::SourceDescription.code()];
 const APPLICATION: [u8; 2] = [0x80 | VERSION, PacketType::Application.code()];
-/// All of its first word, for a BYE of one source that does not say why.
+/// Whole first word of a BYE of one source without a reason.
 const GOODBYE: [u8; 4] = [0x81, PacketType::Goodbye.code(), 0, 1];
-/// Where the source description begins.
+/// Offset of the source description.
 const BEHIND_REPORT: usize = 28;
-/// Length of an APP packet in front of its data.
+/// Length of an APP packet's header, octets.
 const APP_HEADER: usize = 12;
-/// Length of GENERIC, and of LINK_INFO.
+/// Length of GENERIC, and of LINK_INFO; octets.
 const GENERIC: usize = 12;
 const LINK_INFO: usize = LinkInfo::LEN;
 
-impl<'a> Usual<'a> {
-    /// Reads a compound; `None` where it is not of that form.
+impl<'a> CommonForm<'a> {
+    /// Parses a compound; `None` if it has another form.
     #[inline]
-    pub fn read(compound: &'a [u8]) -> Option<Usual<'a>> {
+    pub fn read(compound: &'a [u8]) -> Option<CommonForm<'a>> {
         let report = compound.first_chunk::<BEHIND_REPORT>()?;
         let description = compound.get(BEHIND_REPORT..)?.first_chunk::<4>()?;
         let [version, kind, l0, l1] = *description;
@@ -71,9 +71,9 @@ impl<'a> Usual<'a> {
             return None;
         }
         let end = GENERIC + usize::from(u16::from_be_bytes([f0, f1]));
-        let (said, rest) = data.split_at_checked(end)?;
+        let (request, rest) = data.split_at_checked(end)?;
         let start = app + APP_HEADER;
-        let mut places = Places { app, end: start + data.len(), ..Places::default() };
+        let mut offsets = EditOffsets { app, end: start + data.len(), ..EditOffsets::default() };
         let link_info = match rest {
             [] => None,
             _ => {
@@ -82,11 +82,18 @@ impl<'a> Usual<'a> {
                 if number != FragmentType::LinkInfo.code() || [l0, l1] != [0, LINK_INFO as u8] {
                     return None;
                 }
-                places.link_info = Some(start + end);
+                offsets.link_info = Some(start + end);
                 Some(whole)
             }
         };
-        Some(Usual { ssrc: u32::from_be_bytes(ssrc), report, said, link_info, goodbye, places })
+        Some(CommonForm {
+            ssrc: u32::from_be_bytes(ssrc),
+            report,
+            request,
+            link_info,
+            goodbye,
+            offsets,
+        })
     }
 
     /// Whether the sender leaves.
@@ -98,13 +105,13 @@ impl<'a> Usual<'a> {
     /// Whether data and reports use the same ports.
     #[inline]
     pub fn multiplexed(&self) -> bool {
-        self.said.get(1).is_some_and(|flags| flags & 1 != 0)
+        self.request.get(1).is_some_and(|flags| flags & 1 != 0)
     }
 
-    /// What [`Report::parse`] makes of it, with less work; `None` where that would find something wrong.
+    /// Returns the result of [`Report::parse`] with less work; `None` if that would find a fault.
     #[inline]
     pub fn report(&self) -> Option<Report<'a>> {
-        let (generic, flowspec) = self.said.split_first_chunk::<GENERIC>()?;
+        let (generic, flowspec) = self.request.split_first_chunk::<GENERIC>()?;
         let &[_, flags, _, _, ref body @ ..] = generic;
         let generic = Generic::read(flags, *body);
         if generic.unknown().is_some() {
@@ -127,36 +134,36 @@ impl<'a> Usual<'a> {
             packets: word(5),
             octets: word(6),
         };
-        let message = Some((message, self.places));
+        let message = Some((message, self.offsets));
         let goodbye = self.goodbye;
         Some(Report { ssrc: self.ssrc, sender: Some(sender), goodbye, message })
     }
 
-    /// What the way offers so far.
+    /// LINK_INFO so far.
     #[inline]
     pub fn link_info(&self) -> Option<LinkInfo> {
         let &[_, send_ttl, _, _, ref body @ ..] = self.link_info?;
         Some(LinkInfo::read(send_ttl, *body))
     }
 
-    /// Where routers write.
+    /// Returns the offsets for edits.
     #[inline]
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn edit_offsets(&self) -> &EditOffsets {
+        &self.offsets
     }
 
-    /// A number for what is asked for: the same for the same octets, and another one, but for accidents, for others. It is
-    /// no secret, and whoever makes two requests with one number gains that the second one is not heeded. Never zero.
+    /// Returns a hash of the request: equal for equal octets, and almost certainly different for different ones. It is
+    /// not secret: a sender who makes two requests with the same value only has the second one ignored. Never zero.
     #[inline]
     pub fn fingerprint(&self) -> u64 {
-        // Digits of the golden ratio and of pi: without pattern.
+        // Digits of the golden ratio and of pi, as numbers without pattern.
         const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x243f_6a88_85a3_08d3];
-        let mut sum = self.said.len() as u64;
+        let mut sum = self.request.len() as u64;
         let mut add = |a: u64, b: u64| {
             let product = u128::from(sum ^ a ^ FACTORS[0]) * u128::from(b ^ FACTORS[1]);
             sum = (product >> 64) as u64 ^ product as u64;
         };
-        let (pairs, tail) = self.said.as_chunks::<16>();
+        let (pairs, tail) = self.request.as_chunks::<16>();
         for pair in pairs {
             let pair = u128::from_le_bytes(*pair);
             add(pair as u64, (pair >> 64) as u64);

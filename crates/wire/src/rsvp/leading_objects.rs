@@ -1,41 +1,45 @@
-//! The objects that come before all others, in this order: INTEGRITY, acknowledgements, MESSAGE_ID (RFC 2961 section
-//! 4.1). They speak of the hop from neighbour to neighbour, not of what the message is about.
+//! Leading objects, in this order: INTEGRITY, acknowledgements, MESSAGE_ID (RFC 2961 section 4.1). They concern the hop
+//! between neighbors, not the subject of the message.
 
 use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, CommonHeader, Frames, UnknownClass};
 use super::iana::ObjectClass;
 use super::integrity::Integrity;
 use super::message::{Body, List, Message, RawObject};
-use super::reduction::{self, Acknowledgement, MessageId};
+use super::refresh_reduction::{self, Acknowledgement, MessageId};
 
-/// What was found of them.
+/// The leading objects of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Front<'a> {
+pub(super) struct LeadingObjects<'a> {
     pub(super) integrity: Option<Integrity<'a>>,
     pub(super) acknowledgements: List<'a, Acknowledgement>,
     pub(super) message_id: Option<MessageId>,
 }
 
-impl<'a> Front<'a> {
-    pub(super) const NONE: Front<'a> =
-        Front { integrity: None, acknowledgements: List::EMPTY, message_id: None };
+impl<'a> LeadingObjects<'a> {
+    pub(super) const NONE: LeadingObjects<'a> =
+        LeadingObjects { integrity: None, acknowledgements: List::EMPTY, message_id: None };
 
-    /// Takes them off `frames`, which stand at the first object of `objects`, and what must be ignored with them.
+    /// Takes the leading objects from `frames`, which is at the first object of `objects`, and the ignored objects
+    /// among them.
     #[inline]
     pub(super) fn take(
         frames: &mut Frames<'a>,
         objects: &'a [u8],
-    ) -> Result<Front<'a>, ParseError> {
+    ) -> Result<LeadingObjects<'a>, ParseError> {
         const SESSION: u8 = ObjectClass::Session.code();
-        // Most messages have nothing of it.
+        // Most messages have no leading objects.
         match objects {
-            [_, _, SESSION, ..] => Ok(Front::NONE),
-            _ => Front::take_some(frames, objects),
+            [_, _, SESSION, ..] => Ok(LeadingObjects::NONE),
+            _ => LeadingObjects::take_some(frames, objects),
         }
     }
 
-    fn take_some(frames: &mut Frames<'a>, objects: &'a [u8]) -> Result<Front<'a>, ParseError> {
-        let mut front = Front::NONE;
+    fn take_some(
+        frames: &mut Frames<'a>,
+        objects: &'a [u8],
+    ) -> Result<LeadingObjects<'a>, ParseError> {
+        let mut front = LeadingObjects::NONE;
         let mut acknowledgements = None;
         let mut ahead = *frames;
         while let Some(Ok(object)) = ahead.next() {
@@ -50,7 +54,7 @@ impl<'a> Front<'a> {
                     front.integrity = Some(Integrity::parse(&object)?);
                 }
                 ObjectClass::MessageIdAck if front.message_id.is_none() => {
-                    reduction::acknowledgement(&object)?;
+                    refresh_reduction::acknowledgement(&object)?;
                     let first = acknowledgements.get_or_insert(object.offset);
                     let end = object.offset + object.bytes.len();
                     front.acknowledgements = List::Wire(between(objects, *first, end));
@@ -59,7 +63,7 @@ impl<'a> Front<'a> {
                     if front.message_id.is_some() {
                         return Err(object.error(ErrorKind::DuplicateObject));
                     }
-                    front.message_id = Some(reduction::message_id(&object)?);
+                    front.message_id = Some(refresh_reduction::message_id(&object)?);
                 }
                 ObjectClass::Null => {}
                 ObjectClass::Unknown(class) if UnknownClass::of(class) == UnknownClass::Ignore => {}
@@ -70,23 +74,23 @@ impl<'a> Front<'a> {
         Ok(front)
     }
 
-    /// The message of which this is the front.
+    /// Returns the message of these leading objects and the body.
     #[inline]
-    pub(super) fn before(self, header: CommonHeader, body: Body<'a>) -> Message<'a> {
+    pub(super) fn with_body(self, header: CommonHeader, body: Body<'a>) -> Message<'a> {
         let CommonHeader { flags, send_ttl, .. } = header;
-        let Front { integrity, acknowledgements, message_id } = self;
+        let LeadingObjects { integrity, acknowledgements, message_id } = self;
         Message { flags, send_ttl, integrity, acknowledgements, message_id, body }
     }
 }
 
-/// The objects from one offset to another, which count from the start of the message.
+/// Returns the octets between two offsets, which count from the start of the message.
 #[inline]
 fn between(objects: &[u8], start: usize, end: usize) -> &[u8] {
     objects.get(start - COMMON_HEADER..end - COMMON_HEADER).unwrap_or_default()
 }
 
-/// What to say of an object that belongs in front, but came later.
+/// Returns the error about a leading object behind other objects.
 #[cold]
-pub(super) fn too_late(object: &RawObject<'_>) -> ParseError {
+pub(super) fn out_of_order(object: &RawObject<'_>) -> ParseError {
     object.error(ErrorKind::ObjectOrder)
 }

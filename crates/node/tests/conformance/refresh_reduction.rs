@@ -1,16 +1,16 @@
-//! Objects of RFC 2961 and the HELLO of RFC 3209 between text and octets.
+//! Text form of the objects of RFC 2961 and of the HELLO of RFC 3209.
 //!
-//! `MESSAGE_ID epoch=5 id=7 ack-desired`, `MESSAGE_ID_ACK epoch=5 id=7`, with `nack` where it is one,
-//! `MESSAGE_ID_LIST epoch=5 7 8 9`, and `HELLO request source=1 destination=0`, or `ack`.
+//! `MESSAGE_ID epoch=5 id=7 ack-desired`, `MESSAGE_ID_ACK epoch=5 id=7`, with `nack` for a NACK, `MESSAGE_ID_LIST
+//! epoch=5 7 8 9`, and `HELLO request source=1 destination=0`, or `ack`.
 
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Hello, HelloKind, MessageId, Object, ObjectClass,
-    RefreshList, RefreshNames,
+    RefreshIds, RefreshList,
 };
 
 use crate::words::{Fault, Words};
 
-/// C-Type and body.
+/// Reads C-Type and body.
 pub(crate) fn read(class: ObjectClass, words: &mut Words<'_>) -> Result<(u8, Vec<u8>), Fault> {
     if class == ObjectClass::Hello {
         let c_type = match words.next("request or ack")? {
@@ -36,7 +36,7 @@ pub(crate) fn read(class: ObjectClass, words: &mut Words<'_>) -> Result<(u8, Vec
     Ok((c_type, body))
 }
 
-/// The line of an object of these classes; `None` for others, and for lists of groups.
+/// Returns the line of an object of these classes; `None` for others, and for multicast lists.
 pub(crate) fn show(object: &Object<'_>) -> Option<String> {
     Some(match *object {
         Object::Hello(Hello { kind, source_instance, destination_instance }) => {
@@ -51,7 +51,7 @@ pub(crate) fn show(object: &Object<'_>) -> Option<String> {
             let nack = if kind == AcknowledgementKind::Nack { " nack" } else { "" };
             format!("MESSAGE_ID_ACK{nack} epoch={epoch} id={id}")
         }
-        Object::MessageIdList(RefreshList { epoch, names: RefreshNames::Messages(ids) }) => {
+        Object::MessageIdList(RefreshList { epoch, ids: RefreshIds::Messages(ids) }) => {
             let ids: String = ids.iter().map(|id| format!(" {id}")).collect();
             format!("MESSAGE_ID_LIST epoch={epoch}{ids}")
         }

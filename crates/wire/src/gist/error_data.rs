@@ -1,4 +1,4 @@
-//! GIST-Error-Data: which error, in answer to what (RFC 5971 A.4).
+//! GIST-Error-Data: the error, and the message that it answers (RFC 5971 A.4).
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use super::reader::Reader;
 use crate::nsis::{SessionId, WORD, object::pad};
 use crate::writer::{EmitError, Writer};
 
-/// Bits of the second word.
+/// Flags in the second word.
 mod flag {
     pub(super) const SESSION: u8 = 0x80;
     pub(super) const MRI: u8 = 0x40;
@@ -19,72 +19,72 @@ mod flag {
     pub(super) const Q_MODE: u8 = 0x08;
 }
 
-/// The longest object that an Object Value Info can say the length of, octets.
+/// Longest object whose length an Object Value Info can state, octets.
 const MAXIMUM_SHOWN: usize = 0xfff * WORD;
 
-/// As much of an object as is shown of it, octets: an Error that shows two of them stays within the MTU that every IPv6
-/// link has, 1280 octets.
-pub const SHOWN: usize = 512;
+/// Octets of an object that an error shows at most: an Error with two objects stays within 1280 octets, the MTU of
+/// every IPv6 link.
+pub const MAX_OBJECT_SHOWN: usize = 512;
 
-/// What an Error message reports.
+/// GIST-Error-Data of an Error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorObject<'a> {
-    /// How bad it is.
+pub struct ErrorData<'a> {
+    /// Error class.
     pub class: ErrorClass,
-    /// Which error.
+    /// Error code.
     pub code: ErrorCode,
-    /// Which error of the code; see [`subcode`](super::iana::subcode).
+    /// Error subcode; see [`subcode`](super::iana::subcode).
     pub subcode: u8,
-    /// The message came in D-mode.
+    /// D-flag: the message came in D-mode.
     pub d_mode: bool,
-    /// It came in Q-mode, which is D-mode too.
+    /// Q-flag: the message came in Q-mode, which implies D-mode.
     pub q_mode: bool,
-    /// The common header of the message, whatever its version.
+    /// Common header of the message, of any version.
     pub original: [u8; HEADER],
-    /// Its session, if it could be read.
+    /// Session identifier of the message, if readable.
     pub session: Option<SessionId>,
-    /// Its MRI, if it could be read.
+    /// MRI of the message, if readable.
     pub mri: Option<Mri>,
-    /// What else there is to say; at most 255.
+    /// Additional information, at most 255 fields.
     pub infos: Infos<'a>,
-    /// For people; without NUL.
+    /// Comment for human readers, without NUL.
     pub comment: Option<&'a str>,
 }
 
-/// What else there is to say of an error (RFC 5971 A.4.2).
+/// Additional information about an error (RFC 5971 A.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Info<'a> {
-    /// The length that the objects of the message add up to, 32-bit words.
+    /// Message Length Info: total length of the message's objects, 32-bit words.
     MessageLength(u16),
-    /// The MTU that the message is too large for, octets.
+    /// MTU Info: the MTU that the message exceeds, octets.
     Mtu(u16),
-    /// The type of the object at fault.
+    /// Object Type Info: type of the object at fault.
     ObjectType(u16),
-    /// An object at fault.
+    /// Object Value Info: the object at fault.
     ObjectValue {
-        /// Where in it, octets from its header.
+        /// Offset of the fault, octets from the object's header.
         offset: u16,
-        /// The object with its header: whole words, at most 4095.
+        /// The object with its header; whole words, at most 4095.
         object: &'a [u8],
     },
-    /// Something else, whole words.
+    /// Information of another type; whole words.
     Unknown {
-        /// What.
+        /// Type of the information.
         info_type: u16,
-        /// Its value.
+        /// Value of the field.
         value: &'a [u8],
     },
 }
 
 impl<'a> Info<'a> {
-    /// An object at fault and where in it; of a long one the first [`SHOWN`] octets.
+    /// Creates an Object Value Info; of a long object only the first [`MAX_OBJECT_SHOWN`] octets.
     pub fn object_value(object: &'a [u8], offset: usize) -> Info<'a> {
         let offset = u16::try_from(offset).unwrap_or(u16::MAX);
-        let shown = object.len().min(SHOWN);
+        let shown = object.len().min(MAX_OBJECT_SHOWN);
         Info::ObjectValue { offset, object: object.get(..shown).unwrap_or_default() }
     }
 
-    /// Octets of the field, its header included.
+    /// Length of the field, header included; octets.
     pub fn buffer_len(&self) -> usize {
         4 + match self {
             Info::MessageLength(_) | Info::Mtu(_) | Info::ObjectType(_) => 4,
@@ -157,18 +157,18 @@ impl<'a> Info<'a> {
     }
 }
 
-/// The fields of additional information.
+/// Fields of additional information.
 #[derive(Clone, Copy)]
 pub enum Infos<'a> {
-    /// As they came; read while they are iterated.
+    /// Fields as received, parsed during iteration.
     Wire(WireInfos<'a>),
-    /// To be written.
+    /// Fields to be emitted.
     Items(&'a [Info<'a>]),
-    /// To be written: as many as the catalogue asks for (RFC 5971 A.4.4).
+    /// Fields to be emitted, as many as the error catalogue demands (RFC 5971 A.4.4).
     Few([Option<Info<'a>>; 2]),
 }
 
-/// Fields that have been checked.
+/// Received fields that have been checked.
 #[derive(Clone, Copy)]
 pub struct WireInfos<'a> {
     count: u8,
@@ -176,10 +176,10 @@ pub struct WireInfos<'a> {
 }
 
 impl<'a> Infos<'a> {
-    /// None.
+    /// No additional information.
     pub const NONE: Infos<'static> = Infos::Items(&[]);
 
-    /// The fields in order.
+    /// Iterates over the fields in order.
     pub fn iter(self) -> impl Iterator<Item = Info<'a>> + Clone + 'a {
         let (wire, items, few): (Option<WireInfos<'a>>, &'a [Info<'a>], [Option<Info<'a>>; 2]) =
             match self {
@@ -218,13 +218,13 @@ impl fmt::Debug for Infos<'_> {
     }
 }
 
-impl<'a> ErrorObject<'a> {
-    /// The common header of the message that this answers; none where that was of another version.
+impl<'a> ErrorData<'a> {
+    /// Returns the common header of the answered message; `None` if it had another version.
     pub fn original_header(&self) -> Option<Header> {
         Header::parse(&self.original).ok()
     }
 
-    /// Octets of the value.
+    /// Length of the value, octets.
     pub fn value_len(&self) -> usize {
         8 + HEADER
             + self.session.map_or(0, |_| SessionId::LEN)
@@ -233,7 +233,7 @@ impl<'a> ErrorObject<'a> {
             + self.comment.map_or(0, |comment| (comment.len() + 1).next_multiple_of(WORD))
     }
 
-    pub(super) fn parse(mut reader: Reader<'a>) -> Result<ErrorObject<'a>, ParseError> {
+    pub(super) fn parse(mut reader: Reader<'a>) -> Result<ErrorData<'a>, ParseError> {
         let [class, c0, c1, subcode] = reader.take()?;
         let flags_at = reader.offset();
         let [flags, _, mri_words, infos] = reader.take()?;
@@ -256,7 +256,7 @@ impl<'a> ErrorObject<'a> {
         let infos = Infos::parse(&mut reader, infos)?;
         let comment = if has(flag::COMMENT) { Some(comment(&mut reader)?) } else { None };
         reader.finish()?;
-        Ok(ErrorObject {
+        Ok(ErrorData {
             class: ErrorClass::from_code(class),
             code: ErrorCode::from_code(u16::from_be_bytes([c0, c1])),
             subcode,
@@ -303,7 +303,7 @@ impl<'a> ErrorObject<'a> {
     }
 }
 
-/// The comment that the rest is: UTF-8, a NUL, and NULs until the end of the word.
+/// Parses the rest as a comment: UTF-8, a NUL, and NULs until the end of the word.
 fn comment<'a>(reader: &mut Reader<'a>) -> Result<&'a str, ParseError> {
     let at = reader.offset();
     let rest = reader.rest();

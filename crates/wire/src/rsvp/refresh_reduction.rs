@@ -1,8 +1,9 @@
-//! What refresh reduction adds to the objects (RFC 2961): names for messages, their acknowledgement, and lists of names
-//! that stand for whole refreshes.
+//! Objects of refresh reduction (RFC 2961): message identifiers, acknowledgements, and lists of identifiers that
+//! replace refreshes.
 //!
-//! A message's name is an epoch, which its maker draws when it starts, and a number that it counts up. Names are the
-//! maker's own: the address of the node that made one belongs to it, but is not in it (section 4.5).
+//! An identifier is an epoch, which a node chooses when it starts, and a number that the node increments. Identifiers
+//! are unique per node: the address of the node is part of the identifier's context but not of the object (section
+//! 4.5).
 
 use core::net::IpAddr;
 
@@ -15,97 +16,97 @@ use super::iana::{ObjectClass, c_type};
 use super::list::{Item, next_object};
 use super::message::{List, RawObject};
 
-/// MESSAGE_ID (class 23, C-Type 1; RFC 2961 section 4.2): the name of the message that it stands in.
+/// MESSAGE_ID (class 23, C-Type 1; RFC 2961 section 4.2): identifier of the message that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MessageId {
     /// Flag bits; [`MessageId::ACK_DESIRED`] is the only one defined.
     pub flags: u8,
-    /// When the numbers began anew, 24 bits; higher ones are not written.
+    /// Epoch, which changes when the numbers restart, 24 bits; higher bits are not written.
     pub epoch: u32,
-    /// Message_Identifier, counted up by its maker.
+    /// Message_Identifier, incremented by the sender.
     pub id: u32,
 }
 
 impl MessageId {
-    /// Flag ACK_Desired: the receiver shall acknowledge the message.
+    /// Flag ACK_Desired: the sender requests an acknowledgement.
     pub const ACK_DESIRED: u8 = 0x01;
 
     /// Length of the object, octets.
     pub(super) const OBJECT_LEN: usize = OBJECT_HEADER + 8;
 }
 
-/// Whether a message was received, or was not understood.
+/// Kind of acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AcknowledgementKind {
-    /// MESSAGE_ID_ACK (C-Type 1): it was received.
+    /// MESSAGE_ID_ACK (C-Type 1): the message was received.
     Ack,
-    /// MESSAGE_ID_NACK (C-Type 2): nothing here answers to the name that an Srefresh listed.
+    /// MESSAGE_ID_NACK (C-Type 2): no state matches an identifier listed in an Srefresh.
     Nack,
 }
 
-/// MESSAGE_ID_ACK or MESSAGE_ID_NACK (class 24; RFC 2961 section 4.3). Its flags, of which none is defined, are ignored
-/// and written as zero.
+/// MESSAGE_ID_ACK or MESSAGE_ID_NACK (class 24; RFC 2961 section 4.3). No flags are defined: they are ignored and
+/// written as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Acknowledgement {
-    /// Which of the two.
+    /// Kind: ACK or NACK.
     pub kind: AcknowledgementKind,
-    /// Epoch of the message, 24 bits; higher ones are not written.
+    /// Epoch of the message, 24 bits; higher bits are not written.
     pub epoch: u32,
     /// Message_Identifier of the message.
     pub id: u32,
 }
 
-/// Srefresh: refreshes all state whose names it lists (RFC 2961 section 5.2).
+/// Srefresh: refreshes the state of all listed message identifiers (RFC 2961 section 5.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Srefresh<'a> {
-    /// One list or several. Either all or none are [`RefreshNames::Sources`].
+    /// Lists, at least one. Either all or none are [`RefreshIds::Sources`].
     pub lists: List<'a, RefreshList<'a>>,
 }
 
-/// One object of class 25 (RFC 2961 section 5.1): names of one epoch. Its flags, of which none is defined, are ignored and
-/// written as zero.
+/// An object of class 25 (RFC 2961 section 5.1): message identifiers of one epoch. No flags are defined: they are
+/// ignored and written as zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefreshList<'a> {
-    /// Epoch of all names, 24 bits; higher ones are not written.
+    /// Epoch of all identifiers, 24 bits; higher bits are not written.
     pub epoch: u32,
-    /// One name or several.
-    pub names: RefreshNames<'a>,
+    /// Identifiers, at least one.
+    pub ids: RefreshIds<'a>,
 }
 
-/// The names that a [`RefreshList`] lists, with what the kind of state needs beside them.
+/// Message identifiers of a [`RefreshList`], with the addresses that the kind of state requires.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RefreshNames<'a> {
+pub enum RefreshIds<'a> {
     /// MESSAGE_ID LIST (C-Type 1): Path state of unicast sessions, and any Resv state.
     Messages(List<'a, u32>),
     /// MESSAGE_ID SRC_LIST (C-Types 2 and 3): Path state of the multicast session that the message is addressed to.
     Sources(List<'a, SourceRefresh>),
-    /// MESSAGE_ID MCAST_LIST (C-Types 4 and 5): Path state of multicast sessions, told to one neighbour.
+    /// MESSAGE_ID MCAST_LIST (C-Types 4 and 5): Path state of multicast sessions, refreshed at one neighbor.
     Multicast(List<'a, MulticastRefresh>),
 }
 
-/// One item of a MESSAGE_ID SRC_LIST. All of one list are of one address family.
+/// An item of a MESSAGE_ID SRC_LIST. All items of a list have the same address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceRefresh {
     /// Message_Identifier.
     pub id: u32,
-    /// Address of the sender that the state is about.
+    /// Address of the sender.
     pub source: IpAddr,
 }
 
-/// One item of a MESSAGE_ID MCAST_LIST. Both addresses, and all of one list, are of one family.
+/// An item of a MESSAGE_ID MCAST_LIST. Both addresses, and all items of a list, have the same address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MulticastRefresh {
     /// Message_Identifier.
     pub id: u32,
-    /// Address of the sender that the state is about.
+    /// Address of the sender.
     pub source: IpAddr,
-    /// Address of its session.
+    /// Destination address of the session.
     pub destination: IpAddr,
 }
 
-/// Flags, epoch and one number: the body of classes 23 and 24.
+/// Returns flags, epoch and number: the body of classes 23 and 24.
 #[inline]
-fn name(object: &RawObject<'_>) -> Result<(u8, u32, u32), ParseError> {
+fn flags_epoch_id(object: &RawObject<'_>) -> Result<(u8, u32, u32), ParseError> {
     match <[u8; 8]>::try_from(object.body()) {
         Ok([flags, e0, e1, e2, i0, i1, i2, i3]) => {
             let epoch = u32::from_be_bytes([0, e0, e1, e2]);
@@ -120,7 +121,7 @@ pub(super) fn message_id(object: &RawObject<'_>) -> Result<MessageId, ParseError
     if object.c_type() != c_type::MESSAGE_ID {
         return Err(object.error(ErrorKind::UnknownCType));
     }
-    let (flags, epoch, id) = name(object)?;
+    let (flags, epoch, id) = flags_epoch_id(object)?;
     Ok(MessageId { flags, epoch, id })
 }
 
@@ -131,11 +132,11 @@ pub(super) fn acknowledgement(object: &RawObject<'_>) -> Result<Acknowledgement,
         c_type::MESSAGE_ID_NACK => AcknowledgementKind::Nack,
         _ => return Err(object.error(ErrorKind::UnknownCType)),
     };
-    let (_, epoch, id) = name(object)?;
+    let (_, epoch, id) = flags_epoch_id(object)?;
     Ok(Acknowledgement { kind, epoch, id })
 }
 
-/// Length of one name of the list and of what goes with it, octets.
+/// Length of an identifier of the list with its addresses, octets.
 #[inline]
 fn item_len(c_type: u8) -> Option<usize> {
     Some(match c_type {
@@ -148,30 +149,30 @@ fn item_len(c_type: u8) -> Option<usize> {
     })
 }
 
-/// A list of names; that its octets are whole names is all there is to check, so none of them is looked at.
+/// Parses a list of identifiers. Only its length must be checked: whole items. The items are not read.
 #[inline]
 pub(super) fn refresh_list<'a>(object: &RawObject<'a>) -> Result<RefreshList<'a>, ParseError> {
     let c_type = object.c_type();
     let item_len = item_len(c_type).ok_or_else(|| object.error(ErrorKind::UnknownCType))?;
-    let names = object.body().split_first_chunk::<4>();
-    let Some(([_, e0, e1, e2], names)) =
-        names.filter(|(_, names)| !names.is_empty() && names.len().is_multiple_of(item_len))
+    let ids = object.body().split_first_chunk::<4>();
+    let Some(([_, e0, e1, e2], ids)) =
+        ids.filter(|(_, ids)| !ids.is_empty() && ids.len().is_multiple_of(item_len))
     else {
         return Err(object.error(ErrorKind::ObjectSize));
     };
-    let names = match c_type {
-        c_type::MESSAGE_ID_LIST => RefreshNames::Messages(List::Wire(names)),
+    let ids = match c_type {
+        c_type::MESSAGE_ID_LIST => RefreshIds::Messages(List::Wire(ids)),
         c_type::SRC_LIST_IPV4 | c_type::SRC_LIST_IPV6 => {
-            RefreshNames::Sources(List::Wire(object.bytes))
+            RefreshIds::Sources(List::Wire(object.bytes))
         }
-        _ => RefreshNames::Multicast(List::Wire(object.bytes)),
+        _ => RefreshIds::Multicast(List::Wire(object.bytes)),
     };
-    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), names })
+    Ok(RefreshList { epoch: u32::from_be_bytes([0, *e0, *e1, *e2]), ids })
 }
 
-/// On the wire: objects of class 24, with others between that mean nothing there.
+/// Wire format: objects of class 24, with ignored objects between them.
 impl<'a> Item<'a> for Acknowledgement {
-    type Memory = ();
+    type State = ();
 
     #[inline]
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<Acknowledgement> {
@@ -184,9 +185,9 @@ impl<'a> Item<'a> for Acknowledgement {
     }
 }
 
-/// On the wire: all objects of an Srefresh.
+/// Wire format: all objects of an Srefresh.
 impl<'a> Item<'a> for RefreshList<'a> {
-    type Memory = ();
+    type State = ();
 
     #[inline]
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<RefreshList<'a>> {
@@ -199,9 +200,9 @@ impl<'a> Item<'a> for RefreshList<'a> {
     }
 }
 
-/// On the wire: the numbers alone.
+/// Wire format: the numbers only.
 impl<'a> Item<'a> for u32 {
-    type Memory = ();
+    type State = ();
 
     #[inline]
     fn next(rest: &mut &'a [u8], (): &mut ()) -> Option<u32> {
@@ -209,9 +210,9 @@ impl<'a> Item<'a> for u32 {
     }
 }
 
-/// On the wire: the object, header included. What is remembered is its C-Type.
+/// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for SourceRefresh {
-    type Memory = u8;
+    type State = u8;
 
     #[inline]
     fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<SourceRefresh> {
@@ -221,9 +222,9 @@ impl<'a> Item<'a> for SourceRefresh {
     }
 }
 
-/// On the wire: the object, header included. What is remembered is its C-Type.
+/// Wire format: the object with its header. The state is its C-Type.
 impl<'a> Item<'a> for MulticastRefresh {
-    type Memory = u8;
+    type State = u8;
 
     #[inline]
     fn next(rest: &mut &'a [u8], memory: &mut u8) -> Option<MulticastRefresh> {
@@ -234,7 +235,7 @@ impl<'a> Item<'a> for MulticastRefresh {
     }
 }
 
-/// Whether the addresses of a list are of IPv4. The header, which says so, is taken off when it is met.
+/// Returns whether the addresses of a list are IPv4. The header, which has the C-Type, is removed at the first call.
 #[inline]
 fn family(rest: &mut &[u8], memory: &mut u8, ipv4: u8, ipv6: u8) -> Option<bool> {
     if *memory == 0 {

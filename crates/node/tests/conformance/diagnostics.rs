@@ -1,4 +1,4 @@
-//! The objects of diagnostics (RFC 2745) between text and octets; by the pictures of its section 3, like the others.
+//! Text form of the diagnostic objects (RFC 2745), encoded by the figures of its section 3.
 //!
 //! ```text
 //! DIAGNOSTIC max=0 count=1 id=7 mtu=1452 offset=0 last_hop=10.0.9.9 sender 10.0.0.1 port=4000 requester 10.0.9.9 port=0
@@ -9,12 +9,12 @@
 
 use std::net::IpAddr;
 
-use earmark_wire::rsvp::{DiagResponse, Diagnostic, Object, ObjectClass, objects_of};
+use earmark_wire::rsvp::{DiagResponse, Diagnostic, Object, ObjectClass, objects_in};
 
 use crate::object::{self, Handles, addressed, filter, filter_text, frame, template};
 use crate::words::{Fault, Words};
 
-/// C-Type and body of such an object.
+/// Reads C-Type and body of such an object.
 pub(crate) fn read(
     class: ObjectClass,
     words: &mut Words<'_>,
@@ -94,7 +94,7 @@ fn response(words: &mut Words<'_>, handles: &Handles) -> Result<(u8, Vec<u8>), F
     Ok((c_type, body))
 }
 
-/// The line of such an object.
+/// Returns the line of such an object.
 pub(crate) fn show(object: &Object<'_>, handles: &Handles) -> Option<String> {
     Some(match object {
         Object::Diagnostic(asked) => {
@@ -129,7 +129,7 @@ pub(crate) fn show(object: &Object<'_>, handles: &Handles) -> Option<String> {
                 response.refresh_multiple, response.refresh_s
             );
             let mut text = head;
-            for object in objects_of(response.objects) {
+            for object in objects_in(response.objects) {
                 text = format!("{text} holds {}", object::show(&object.ok()?, handles));
             }
             text

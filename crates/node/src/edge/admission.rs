@@ -1,4 +1,4 @@
-//! What messages of RSVP want of an aggregate, before RSVP sees them: those for which there is no room wait.
+//! Admission of RSVP requests to an aggregate, before RSVP processes them: requests that do not fit wait.
 
 use earmark_core::admission::Demand;
 use earmark_core::{Datagram, Effects, Input as EngineInput, InterfaceId, Prefix, Rate, Time};
@@ -9,7 +9,7 @@ use crate::api::Event;
 use crate::node::Node;
 
 impl Node {
-    /// A message of RSVP, or one that was hidden from a core, at a node that faces one.
+    /// Processes a message of RSVP or RSVP-E2E-IGNORE at a node with borders.
     pub(crate) fn rsvp_at_edge(
         &mut self,
         now: Time,
@@ -17,57 +17,61 @@ impl Node {
         datagram: Datagram<'_>,
         out: &mut Effects<Event>,
     ) {
-        let Some(datagram) = self.reveal(protocol, datagram) else { return };
-        if !self.waits(now, &datagram) {
+        let Some(datagram) = self.restore_rsvp(protocol, datagram) else { return };
+        if !self.hold_back(now, &datagram) {
             self.rsvp(now, EngineInput::Datagram(datagram), out);
         }
     }
 
-    /// Lets a request wait that an aggregate has no room for, but may have soon.
-    fn waits(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
-        if !self.edges.facing.contains_key(&datagram.interface) {
+    /// Holds a request back if the aggregate lacks bandwidth and may grow; returns whether it waits.
+    fn hold_back(&mut self, now: Time, datagram: &Datagram<'_>) -> bool {
+        if !self.edge.core_interfaces.contains_key(&datagram.interface) {
             return false;
         }
         let Ok(message) = Message::parse(datagram.payload) else { return false };
         match message.body {
-            Body::Resv(resv) => self.resv_waits(now, datagram, &resv),
+            Body::Resv(resv) => self.hold_back_resv(now, datagram, &resv),
             Body::ResvTear(tear) => {
-                for lane in &mut self.edges.lanes {
-                    lane.forget(&tear.session, datagram.source);
+                for aggregate in &mut self.edge.aggregates {
+                    aggregate.remove_waiting(&tear.session, datagram.source);
                 }
                 false
             }
-            // All of a Bundle waits for the first request in it that has to.
+            // The whole Bundle waits if a request in it has to.
             Body::Bundle(bundle) => bundle.iter().any(|octets| match Message::parse(octets) {
-                Ok(Message { body: Body::Resv(resv), .. }) => self.resv_waits(now, datagram, &resv),
+                Ok(Message { body: Body::Resv(resv), .. }) => {
+                    self.hold_back_resv(now, datagram, &resv)
+                }
                 _ => false,
             }),
             _ => false,
         }
     }
 
-    fn resv_waits(&mut self, now: Time, datagram: &Datagram<'_>, resv: &Resv<'_>) -> bool {
+    fn hold_back_resv(&mut self, now: Time, datagram: &Datagram<'_>, resv: &Resv<'_>) -> bool {
         let destination = Prefix::host(resv.session.destination);
         let Some(link) = self.ledger.lane_to(datagram.interface, destination) else {
             return false;
         };
-        let extra = self.extra(&resv.session, &resv.flows, datagram.interface);
+        let extra = self.additional_demand(&resv.session, &resv.flows, datagram.interface);
         if extra == Rate::ZERO || extra <= self.ledger.left(link) {
             return false;
         }
         let held = self.ledger.link(link).map_or(Rate::ZERO, |status| status.held);
-        let Some(lane) = self.edges.lanes.iter_mut().find(|lane| lane.link == link) else {
+        let Some(aggregate) =
+            self.edge.aggregates.iter_mut().find(|aggregate| aggregate.link == link)
+        else {
             return false;
         };
-        let waits = lane.may_wait(now, held, extra);
-        if waits {
-            lane.park(now, resv.session, datagram, extra);
+        let may_wait = aggregate.may_wait(now, held, extra);
+        if may_wait {
+            aggregate.add_waiting(now, resv.session, datagram, extra);
         }
-        waits
+        may_wait
     }
 
-    /// What a request wants beside what is held for it already; nothing where nobody announced what it is for.
-    fn extra(
+    /// Returns the demand of a request beyond its present claim; zero if no Path exists for it.
+    fn additional_demand(
         &self,
         session: &Session,
         flows: &FlowDescriptors<'_>,

@@ -1,10 +1,9 @@
-//! The shapes that nearly every Path, Resv, PathTear and ResvTear has, recognized by the object headers at their places:
-//! IPv4, objects in the order that RFC 2205 section 3.1 recommends, nothing carried, nothing in front but maybe a
-//! MESSAGE_ID. An ADSPEC, if there is one, is of its own usual shape; a Resv or ResvTear is for one flow of the
-//! fixed-filter style, with its flowspec.
+//! Fast parsing of the common form of Path, Resv, PathTear and ResvTear, recognized by object headers at fixed
+//! positions: IPv4, objects in the order that RFC 2205 section 3.1 recommends, no carried objects, and no leading
+//! objects except a MESSAGE_ID. An ADSPEC, if present, has its own common form; a Resv or ResvTear is for one flow of
+//! the fixed-filter style, with its flowspec.
 //!
-//! Of all messages these are the bulk. Whatever is not quite like this, or is wrong, goes the long way, which is also the
-//! one to say what is wrong.
+//! Nearly all messages have this form. The general parser handles all other ones, and reports all faults.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -13,7 +12,7 @@ use super::message::{
     SenderDescriptor,
 };
 use super::objects::{FilterSpec, RsvpHop, Session, SourceSelector};
-use super::reduction::MessageId;
+use super::refresh_reduction::MessageId;
 use crate::intserv::{Adspec, FlowSpec, SenderTspec};
 
 const MESSAGE_ID: u32 = 0x000c_1701;
@@ -21,7 +20,7 @@ const SESSION: u32 = 0x000c_0101;
 const RSVP_HOP: u32 = 0x000c_0301;
 const TIME_VALUES: u32 = 0x0008_0501;
 const STYLE: u32 = 0x0008_0801;
-/// The option vector of the fixed-filter style, and no flags.
+/// Option vector of the fixed-filter style, without flags.
 const FIXED_FILTER: u32 = 0b01010;
 const FILTER_SPEC: u32 = 0x000c_0a01;
 const SENDER_TEMPLATE: u32 = 0x000c_0b01;
@@ -32,7 +31,7 @@ const FLOWSPEC: u32 = 0x0902;
 /// Class and C-Type of ADSPEC.
 const ADSPEC: u32 = 0x0d02;
 
-/// The MESSAGE_ID that `objects`, which are everything behind the common header, begin with, and what is behind it.
+/// Splits off a MESSAGE_ID at the start of `objects`, the octets behind the common header.
 #[inline]
 pub(super) fn message_id(objects: &[u8]) -> (Option<MessageId>, &[u8]) {
     match objects.split_first_chunk::<12>() {
@@ -47,7 +46,7 @@ pub(super) fn message_id(objects: &[u8]) -> (Option<MessageId>, &[u8]) {
     }
 }
 
-/// The body of the Path in `objects`, with nothing in front of it, if it is of the usual shape.
+/// Parses the body of a Path of the common form in `objects`, without leading objects.
 #[inline]
 pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
     let (head, rest) = words::<12>(objects)?;
@@ -67,7 +66,7 @@ pub(super) fn path(objects: &[u8]) -> Option<Body<'_>> {
     }))
 }
 
-/// The body of the Resv in `objects`, with nothing in front of it, if it is of the usual shape.
+/// Parses the body of a Resv of the common form in `objects`, without leading objects.
 #[inline]
 pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
     let (head, mut rest) = words::<8>(objects)?;
@@ -95,7 +94,7 @@ pub(super) fn resv(objects: &[u8]) -> Option<Body<'_>> {
     }))
 }
 
-/// The body of the ResvTear in `objects`, with nothing in front of it, if it is of the usual shape.
+/// Parses the body of a ResvTear of the common form in `objects`, without leading objects.
 #[inline]
 pub(super) fn resv_tear(objects: &[u8]) -> Option<Body<'_>> {
     let (head, rest) = words::<6>(objects)?;
@@ -104,7 +103,7 @@ pub(super) fn resv_tear(objects: &[u8]) -> Option<Body<'_>> {
     Some(Body::ResvTear(ResvTear { session, hop, scope: None, carried: Carried::NONE, flows }))
 }
 
-/// The body of the PathTear in `objects`, with nothing in front of it, if it is of the usual shape.
+/// Parses the body of a PathTear of the common form in `objects`, without leading objects.
 #[inline]
 pub(super) fn path_tear(objects: &[u8]) -> Option<Body<'_>> {
     let (head, rest) = words::<9>(objects)?;
@@ -122,7 +121,7 @@ pub(super) fn path_tear(objects: &[u8]) -> Option<Body<'_>> {
     Some(Body::PathTear(PathTear { session, hop, carried: Carried::NONE, template, tspec }))
 }
 
-/// The first `N` words of `octets`, and what is behind them.
+/// Splits off the first `N` words of `octets`.
 #[inline]
 fn words<const N: usize>(octets: &[u8]) -> Option<(&[[u8; 4]; N], &[u8])> {
     let words = octets.as_chunks::<4>().0.first_chunk::<N>()?;
@@ -134,7 +133,7 @@ fn word(octets: [u8; 4]) -> u32 {
     u32::from_be_bytes(octets)
 }
 
-/// The SESSION and the RSVP_HOP that the message begins with.
+/// Reads SESSION and RSVP_HOP at the start of the message.
 #[inline]
 fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
     let [class, destination, [protocol, flags, p0, p1], hop_class, hop, lih] = *head;
@@ -152,7 +151,7 @@ fn session_and_hop(head: &[[u8; 4]; 6]) -> Option<(Session, RsvpHop)> {
     Some((session, RsvpHop { address: IpAddr::V4(hop), lih: word(lih) }))
 }
 
-/// STYLE with the one flow descriptor of the fixed-filter style that is all of `rest`.
+/// Parses `rest` as STYLE with one flow descriptor of the fixed-filter style.
 #[inline]
 fn one_flow<'a>(session: &Session, rest: &'a [u8]) -> Option<FlowDescriptors<'a>> {
     let ([header, style], flows) = words(rest)?;
@@ -165,8 +164,8 @@ fn one_flow<'a>(session: &Session, rest: &'a [u8]) -> Option<FlowDescriptors<'a>
     (!wrong).then_some(FlowDescriptors::FixedFilter(List::Wire(flows)))
 }
 
-/// The flow descriptor of the fixed-filter style that `rest` begins with, if it is of the usual shape, and what is behind
-/// it. Whether the filter makes sense is not judged.
+/// Splits a flow descriptor of the fixed-filter style and the common form off `rest`. The filter's values are not
+/// checked.
 #[inline]
 pub(super) fn flow(rest: &[u8]) -> Option<(FixedFilterFlow, &[u8])> {
     let ([header], rest) = words(rest)?;
@@ -185,7 +184,7 @@ pub(super) fn flow(rest: &[u8]) -> Option<(FixedFilterFlow, &[u8])> {
     Some((FixedFilterFlow { flowspec: Some(flowspec), filter }, rest))
 }
 
-/// The SENDER_TEMPLATE.
+/// Parses the SENDER_TEMPLATE.
 #[inline]
 fn sender(session: &Session, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
     let [header, source, [_, _, p0, p1]] = object;
@@ -200,7 +199,7 @@ fn sender(session: &Session, object: [[u8; 4]; 3]) -> Option<FilterSpec> {
     Some(FilterSpec { source: IpAddr::V4(source), selector: SourceSelector::Port(port) })
 }
 
-/// The body of the ADSPEC that is all of `rest`, or `Some(None)` if there is no more.
+/// Parses `rest` as an ADSPEC; returns its body, or `Some(None)` if `rest` is empty.
 #[inline]
 fn adspec(rest: &[u8]) -> Option<Option<&[u8]>> {
     let Some((header, body)) = rest.split_first_chunk::<4>() else {

@@ -1,0 +1,352 @@
+//! An aggregate: its growth and shrinking, the requests that wait for it, and its Boomerang session.
+//!
+//! ```text
+//!   need        what the flows hold, and what waiting requests demand
+//!   granted     what the core has granted
+//!
+//!   grows       when need + margin > granted, to the next whole step that has room for both
+//!   shrinks     when need + margin + step <= granted has held for `shrink_after`, likewise; to `lowest`, or nothing
+//! ```
+//!
+//! Between growth and shrinking there is therefore at least one step, and some time. One request to the core is
+//! outstanding at a time; later demand is part of the next one. A shrinking aggregate reduces its rate before the core
+//! knows, so that no flow is admitted without bandwidth in the core.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use earmark_boomerang as boomerang;
+use earmark_boomerang::{Application, Command, OnRefusal, Request, ReservationRequest, Selector};
+use earmark_core::{Datagram, Flow, InterfaceId, Rate, Time};
+use earmark_wire::rsvp::Session;
+
+use super::{Across, AggregateChange};
+
+/// An aggregate with its waiting requests.
+#[derive(Debug)]
+pub(super) struct Aggregate {
+    pub(super) number: u32,
+    /// Name of the border's interface.
+    pub(super) border: String,
+    pub(super) interface: InterfaceId,
+    /// Link of the aggregate in the ledger, with a number that no interface has.
+    pub(super) link: InterfaceId,
+    pub(super) across: Across,
+    /// Rate available to the flows.
+    pub(super) granted: Rate,
+    /// Rate of the outstanding request to Boomerang.
+    requested: Option<Rate>,
+    session: SessionState,
+    /// Requests in the order of arrival.
+    waiting_requests: VecDeque<WaitingRequest>,
+    /// Time since which a lower rate has been sufficient.
+    spare_since: Option<Time>,
+    /// Time since which the core does not provide the granted rate.
+    failing_since: Option<Time>,
+    /// Time before which nothing is requested, after a refusal by the core.
+    pause_until: Time,
+}
+
+/// State of the aggregate's Boomerang session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SessionState {
+    None,
+    Open,
+    /// The session is being released.
+    Ending,
+}
+
+/// A request that waits for room.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingRequest {
+    pub(super) session: Session,
+    interface: InterfaceId,
+    source: IpAddr,
+    destination: IpAddr,
+    ttl: u8,
+    router_alert: bool,
+    encapsulated: bool,
+    payload: Vec<u8>,
+    /// Demand beyond the present claim.
+    extra: Rate,
+    until: Time,
+}
+
+impl WaitingRequest {
+    pub(super) fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            interface: self.interface,
+            source: self.source,
+            destination: self.destination,
+            ttl: self.ttl,
+            router_alert: self.router_alert,
+            encapsulated: self.encapsulated,
+            payload: &self.payload,
+        }
+    }
+}
+
+/// An action for an aggregate.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Pass a command to Boomerang.
+    Command(Command),
+    /// Set the rate of an aggregate's link in the ledger.
+    SetRate(InterfaceId, Rate),
+    /// Pass a waiting message to RSVP.
+    Deliver(WaitingRequest),
+    /// Notify a change of the aggregate.
+    Notify(u32, AggregateChange),
+    /// End the reservations of the aggregate's flows.
+    LoseReservations(u32),
+}
+
+impl Aggregate {
+    pub(super) fn new(
+        number: u32,
+        border: &str,
+        interface: InterfaceId,
+        across: Across,
+    ) -> Aggregate {
+        Aggregate {
+            number,
+            border: border.to_string(),
+            interface,
+            link: InterfaceId(u32::MAX - number),
+            across,
+            granted: Rate::ZERO,
+            requested: None,
+            session: SessionState::None,
+            waiting_requests: VecDeque::new(),
+            spare_since: None,
+            failing_since: None,
+            pause_until: Time::ZERO,
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting_requests.len()
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing_since.is_some()
+    }
+
+    /// Time at which [`Aggregate::next_actions`] has actions without any event before.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let timeout = self.waiting_requests.iter().map(|request| request.until).min();
+        let shrinks = self.spare_since.map(|since| since + self.across.shrink_after);
+        let lost = self.failing_since.map(|since| since + self.across.recover);
+        let waits = self.requested.is_none() && self.session != SessionState::Ending;
+        let wants = self.is_failing() || self.granted < self.across.lowest;
+        let retry = (waits && wants && self.pause_until > Time::ZERO).then_some(self.pause_until);
+        [timeout, shrinks, lost, retry].into_iter().flatten().min()
+    }
+
+    /// Whether a request for `extra` may wait for the aggregate to grow.
+    pub(super) fn may_wait(&self, now: Time, held: Rate, extra: Rate) -> bool {
+        let all = held + self.waiting_demand() + extra;
+        all <= self.across.highest
+            && self.waiting_requests.len() < self.across.waiting as usize
+            && now >= self.pause_until
+    }
+
+    /// Adds a waiting request.
+    pub(super) fn add_waiting(
+        &mut self,
+        now: Time,
+        session: Session,
+        datagram: &Datagram<'_>,
+        extra: Rate,
+    ) {
+        let Datagram { interface, source, destination, ttl, router_alert, encapsulated, payload } =
+            *datagram;
+        let (payload, until) = (payload.to_vec(), now + self.across.patience);
+        self.waiting_requests.push_back(WaitingRequest {
+            session,
+            interface,
+            source,
+            destination,
+            ttl,
+            router_alert,
+            encapsulated,
+            payload,
+            extra,
+            until,
+        });
+    }
+
+    /// Removes the waiting requests for a session from this source, which has torn the reservation down.
+    pub(super) fn remove_waiting(&mut self, session: &Session, source: IpAddr) {
+        self.waiting_requests
+            .retain(|request| request.session != *session || request.source != source);
+    }
+
+    /// Total demand of the waiting requests.
+    fn waiting_demand(&self) -> Rate {
+        self.waiting_requests.iter().fold(Rate::ZERO, |sum, request| sum + request.extra)
+    }
+
+    /// Adds the actions that follow from the flows' reserved rate `held`.
+    pub(super) fn next_actions(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
+        self.deliver_waiting(now, held, actions);
+        if now >= self.pause_until {
+            self.pause_until = Time::ZERO; // removes the deadline
+        }
+        if self.failing_since.is_some_and(|since| now >= since + self.across.recover) {
+            self.failing_since = None;
+            self.granted = Rate::ZERO;
+            self.pause_until = now + self.across.pause;
+            actions.push(Action::LoseReservations(self.number));
+            if self.session == SessionState::Open {
+                self.session = SessionState::Ending;
+                self.requested = None;
+                actions.push(Action::Command(Command::Release { application: self.application() }));
+            }
+            return;
+        }
+        if self.requested.is_some() || self.session == SessionState::Ending {
+            return;
+        }
+        let need = held + self.waiting_demand();
+        let is_unused = need == Rate::ZERO;
+        if is_unused && self.is_failing() && self.session == SessionState::None {
+            // No flow needs the aggregate.
+            self.failing_since = None;
+            self.granted = Rate::ZERO;
+            actions.push(Action::SetRate(self.link, Rate::ZERO));
+        }
+        let floor = if is_unused { self.across.lowest } else { self.rate_in_steps(need) };
+        let too_little =
+            need + self.margin(need) > self.granted || self.granted < floor.min(self.across.lowest);
+        if self.is_failing() && self.session == SessionState::None
+            || too_little && floor > self.granted
+        {
+            self.spare_since = None;
+            if now >= self.pause_until && floor > Rate::ZERO {
+                self.request_rate(floor, actions);
+            }
+        } else if floor < self.granted
+            && (is_unused || need + self.margin(need) + self.across.step <= self.granted)
+        {
+            let since = *self.spare_since.get_or_insert(now);
+            if now >= since + self.across.shrink_after {
+                self.shrink(floor, actions);
+            }
+        } else {
+            self.spare_since = None;
+        }
+    }
+
+    /// Delivers waiting requests that fit, and those that need not wait any longer.
+    fn deliver_waiting(&mut self, now: Time, held: Rate, actions: &mut Vec<Action>) {
+        let mut left = self.granted.saturating_sub(held);
+        let is_paused = now < self.pause_until;
+        self.waiting_requests.retain(|request| {
+            let fits = request.extra <= left;
+            if fits {
+                left = left - request.extra;
+            }
+            let is_done = fits || is_paused || now >= request.until;
+            if is_done {
+                actions.push(Action::Deliver(request.clone()));
+            }
+            !is_done
+        });
+    }
+
+    /// Returns the margin for a demand; zero for no demand.
+    fn margin(&self, need: Rate) -> Rate {
+        if need == Rate::ZERO { Rate::ZERO } else { self.across.margin }
+    }
+
+    /// Returns the whole steps for a demand, with the margin if the highest rate permits.
+    fn rate_in_steps(&self, need: Rate) -> Rate {
+        let step = self.across.step.as_bps().max(1);
+        let wanted = (need + self.margin(need)).as_bps().div_ceil(step).saturating_mul(step);
+        let most = self.across.highest.as_bps().min(u32::MAX.into());
+        Rate::from_bps(wanted.max(self.across.lowest.as_bps()).min(most))
+    }
+
+    fn request_rate(&mut self, rate: Rate, actions: &mut Vec<Action>) {
+        let (application, reservation) =
+            (self.application(), ReservationRequest { forward: rate, reverse: Rate::ZERO });
+        self.requested = Some(rate);
+        actions.push(Action::Command(match self.session {
+            SessionState::Open => Command::Modify { application, wishes: [reservation].into() },
+            _ => {
+                self.session = SessionState::Open;
+                let selector = Selector::of_flow(&Flow::to_range(self.across.range));
+                let request = Request::new(self.across.to, selector, reservation);
+                let request = Request { on_refusal: OnRefusal::Release, ..request };
+                Command::Reserve { application, request }
+            }
+        }));
+    }
+
+    fn shrink(&mut self, floor: Rate, actions: &mut Vec<Action>) {
+        self.spare_since = None;
+        self.granted = floor;
+        actions.push(Action::SetRate(self.link, floor));
+        if floor == Rate::ZERO {
+            self.session = SessionState::Ending;
+            actions.push(Action::Command(Command::Release { application: self.application() }));
+            actions.push(Action::Notify(self.number, AggregateChange::Released));
+        } else {
+            self.request_rate(floor, actions);
+            actions.push(Action::Notify(self.number, AggregateChange::Shrunk));
+        }
+    }
+
+    /// Processes an event of Boomerang; returns the change of the aggregate.
+    pub(super) fn handle_event(
+        &mut self,
+        now: Time,
+        event: &boomerang::Event,
+    ) -> Option<AggregateChange> {
+        use boomerang::Event::*;
+        match event {
+            Established { rates, .. } | Changed { rates, .. } => {
+                let before = self.granted;
+                self.granted = Rate::from_bps(rates.forward.into());
+                self.requested = None;
+                self.failing_since = None;
+                self.pause_until = Time::ZERO;
+                (self.granted > before).then_some(AggregateChange::Grown)
+            }
+            Refused { .. } if self.requested.is_some() => {
+                self.requested = None;
+                self.pause_until = now + self.across.pause;
+                Some(AggregateChange::Refused)
+            }
+            Refused { .. } | Lost { .. } => self.set_failing(now),
+            Released { .. } => {
+                let wanted = self.session == SessionState::Ending;
+                self.session = SessionState::None;
+                self.requested = None;
+                if wanted || self.granted == Rate::ZERO { None } else { self.set_failing(now) }
+            }
+            Rejected { .. } => {
+                self.session = SessionState::None;
+                self.requested = None;
+                self.pause_until = now + self.across.pause;
+                if self.granted == Rate::ZERO { None } else { self.set_failing(now) }
+            }
+            _ => None,
+        }
+    }
+
+    /// Marks that the core no longer provides the granted rate; returns the change if this is new.
+    fn set_failing(&mut self, now: Time) -> Option<AggregateChange> {
+        let is_new = self.failing_since.is_none();
+        self.failing_since.get_or_insert(now);
+        is_new.then_some(AggregateChange::Failing)
+    }
+
+    /// Application number of the aggregate. Users' applications have low numbers.
+    fn application(&self) -> Application {
+        Application(u64::MAX - u64::from(self.number))
+    }
+}
