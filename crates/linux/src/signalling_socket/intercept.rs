@@ -152,7 +152,7 @@ impl Interceptor {
     /// Attaches the programs that an interface needs, and detaches the others.
     ///
     /// # Errors
-    /// That of the first program that cannot be attached; the others are attached.
+    /// The error of the first program that cannot be attached; the others are attached.
     pub(super) fn attach(
         &mut self,
         interface: InterfaceId,

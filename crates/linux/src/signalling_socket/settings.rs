@@ -15,7 +15,7 @@ pub enum Access {
 /// RSVP messages that are intercepted among the packets that arrive through an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Intercept {
-    /// Those with router alert, those for this host, and those to groups.
+    /// Messages with router alert, messages for this host, and messages to groups.
     #[default]
     RouterAlert,
     /// All of protocol 46, for neighbours that never set router alert.
@@ -29,7 +29,7 @@ pub enum Yessir {
     /// None.
     #[default]
     Off,
-    /// Those with router alert.
+    /// Messages with router alert.
     RouterAlert,
     /// All UDP packets with an RTCP compound that holds an APP packet named YSSR, for networks that remove options.
     Always,
@@ -42,7 +42,7 @@ pub enum Gist {
     /// None, also not those for this host.
     #[default]
     Off,
-    /// Those with router alert of any value (RFC 5971 section 5.3.2.1).
+    /// Messages with router alert of any value (RFC 5971 section 5.3.2.1).
     RouterAlert,
     /// All Queries to the GIST port, for neighbours that never set router alert.
     Port,

@@ -126,7 +126,7 @@ pub struct Statistics {
 
 /// Traffic control on the planned links of one network namespace.
 ///
-/// Its netlink socket belongs to the namespace in which it was opened; the BPF classifier is attached in the namespace
+/// The netlink socket belongs to the namespace in which it was opened; the BPF classifier is attached in the namespace
 /// of the calling thread. So all calls come from threads of one namespace.
 #[derive(Debug)]
 pub struct TrafficControl {
