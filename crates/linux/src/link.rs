@@ -238,7 +238,7 @@ fn route_message(kind: u16, flags: u16, destination: Prefix) -> Message {
     let header = [family, length, 0, 0, table, protocol, scope, route_type, 0, 0, 0, 0];
     let message = Message::new(kind, flags).fixed(&header);
     match length {
-        0 => message, // the default route names no destination
+        0 => message, // the default route has no destination attribute
         _ => message.attribute(libc::RTA_DST, &octets_of(destination.address())),
     }
 }

@@ -94,7 +94,7 @@ impl MulticastRouter {
         let mut octets = number.to_ne_bytes().to_vec();
         if self.is_ipv4 {
             octets.extend([BY_INDEX, 1]);
-            octets.extend([0; 4]); // no limit of rate
+            octets.extend([0; 4]); // no rate limit
             octets.extend(id.0.to_ne_bytes());
             octets.extend([0; 4]); // no tunnel
         } else {
@@ -133,7 +133,7 @@ impl MulticastRouter {
                 octets.extend([0; 2]);
                 let set = outgoing.iter().fold(0_u32, |set, number| set | 1 << number);
                 octets.extend(set.to_ne_bytes());
-                octets.resize(92, 0); // of 256 possible interfaces
+                octets.resize(92, 0); // bit set of 256 interfaces
             }
             _ => return Err(wrong()),
         }

@@ -139,7 +139,7 @@ fn path_of(name: &str) -> io::Result<PathBuf> {
 /// mount would hide the names in the other.
 fn make_shared(directory: &Path) -> io::Result<()> {
     let lock = File::open(directory)?;
-    lock.lock()?; // until it is closed
+    lock.lock()?; // released when the file is closed
     let flags = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
     match mount_change(directory, flags) {
         // Not a mount yet: bind it to itself.

@@ -53,7 +53,7 @@ impl<T> Agenda<T> {
     /// Enters an event, after all earlier ones for the same time. An event before the time of the last removed entry is
     /// due now.
     pub(crate) fn enter(&mut self, at: Time, entry: T) {
-        let place = self.entries.insert(entry) as u32; // four thousand million at once fit no memory
+        let place = self.entries.insert(entry) as u32; // memory limits entries to fewer than 2^32
         self.put(at.as_nanos().max(self.now), place);
     }
 
@@ -96,7 +96,7 @@ impl<T> Agenda<T> {
         for (at, place) in bucket.drain(..) {
             self.put(at, place);
         }
-        self.buckets[number] = bucket; // with its room
+        self.buckets[number] = bucket; // keeps its capacity
         Some(())
     }
 }

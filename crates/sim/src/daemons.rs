@@ -55,7 +55,7 @@ impl Network {
     pub(crate) fn expire(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         if host.expire_at != Some(self.now) {
-            return; // a sooner one was entered, or the daemon died
+            return; // an earlier one was entered, or the daemon died
         }
         host.expire_at = None;
         self.drive(node, Input::Expire);

@@ -10,7 +10,7 @@ use earmark_core::random::Stream;
 /// Returns an exponentially distributed time with this mean.
 pub fn exponential(dice: &mut Stream, mean: Duration) -> Duration {
     let drawn = -libm::log(1.0 - fraction(dice)) * mean.as_nanos() as f64;
-    Duration::from_nanos(drawn as u64) // too much is the most there is
+    Duration::from_nanos(drawn as u64) // saturates
 }
 
 /// Returns the time when an on-off source with these mean times is on for the first time. The source starts in its

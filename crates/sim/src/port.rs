@@ -37,7 +37,7 @@ pub(crate) struct Ports {
 impl Ports {
     /// Returns the interface that the port after `more` others will have.
     pub(crate) fn next(&self, more: u32) -> InterfaceId {
-        InterfaceId(self.ports.len() as u32 + 1 + more) // as many as a topology has links, at most
+        InterfaceId(self.ports.len() as u32 + 1 + more) // at most the number of links
     }
 
     /// Adds the port of the next interface.

@@ -40,16 +40,16 @@ const APPLICATION: u8 = 204;
 /// Filter that accepts IPv4 packets with options, UDP to the GIST port, and UDP whose data begin as RTCP: version 2, a
 /// report.
 const UDP4: [libc::sock_filter; 13] = [
-    step(0xb1, 0, 0, 0),                // the index: octets of the IPv4 header
-    step(0x87, 0, 0, 0),                // are they
-    step(0x25, 8, 0, 20),               // more than 20? take it
-    step(0x48, 0, 0, 2),                // the destination port
-    step(0x15, 6, 0, GIST_PORT as u32), // GIST's? take it
-    step(0x50, 0, 0, 8),                // the first octet of data
+    step(0xb1, 0, 0, 0),                // index: octets of the IPv4 header
+    step(0x87, 0, 0, 0),                // accumulator: the same
+    step(0x25, 8, 0, 20),               // more than 20: accept
+    step(0x48, 0, 0, 2),                // destination port
+    step(0x15, 6, 0, GIST_PORT as u32), // port of GIST: accept
+    step(0x50, 0, 0, 8),                // first octet of data
     step(0x54, 0, 0, 0xc0),
-    step(0x15, 0, 4, 0x80), // not version 2? leave it
-    step(0x50, 0, 0, 9),    // the second
-    step(0x54, 0, 0, 0xfe), // is it 200 or 201?
+    step(0x15, 0, 4, 0x80), // not version 2: drop
+    step(0x50, 0, 0, 9),    // second octet
+    step(0x54, 0, 0, 0xfe), // packet type 200 or 201
     step(0x15, 0, 1, SENDER_REPORT as u32),
     step(0x06, 0, 0, u32::MAX),
     step(0x06, 0, 0, 0),

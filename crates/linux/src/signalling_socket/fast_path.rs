@@ -317,7 +317,7 @@ impl FastPath {
 
     fn epoch(&self) -> io::Result<u32> {
         let epoch = self.node.get(&NODE_EPOCH)?.map_or(0, u64::from_ne_bytes);
-        Ok(epoch as u32) // never written as more
+        Ok(epoch as u32) // no larger value is ever written
     }
 }
 

@@ -64,7 +64,7 @@ impl Header {
         let header = match (out.source, out.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Header::V4(ipv4::Repr {
                 tos: TYPE_OF_SERVICE,
-                identification: 0, // the kernel's to choose
+                identification: 0, // the kernel assigns it
                 dont_fragment: false,
                 ttl: out.ttl,
                 protocol: out.protocol,
@@ -107,7 +107,7 @@ impl Header {
         let Place { identification, offset, more } = place;
         match *self {
             Header::V4(header) => {
-                let identification = identification as u16; // as many bits as there are
+                let identification = identification as u16; // IPv4 has 16 bits
                 let header =
                     Header::V4(ipv4::Repr { identification, payload_len: length, ..header });
                 let mut emitted = header.emit();

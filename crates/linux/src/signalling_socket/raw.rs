@@ -64,7 +64,7 @@ impl RawSockets {
             Err(error) if error.is_missing_family() => None,
             opened => Some(opened?),
         };
-        let next_identification = std::process::id(); // any start will do
+        let next_identification = std::process::id(); // any start value is valid
         Ok(RawSockets { receiver4, sender4, six, next_identification })
     }
 
@@ -265,7 +265,7 @@ fn target(destination: IpAddr, interface: Option<u32>) -> Target {
 
 /// Sets the signalling class for everything that a socket sends.
 fn choose_class(socket: &OwnedFd) -> Result<(), OpenError> {
-    let class = SIGNALLING_CLASS as i32; // the kernel takes the bits
+    let class = SIGNALLING_CLASS as i32; // the kernel interprets it as unsigned
     set(socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
 }
 

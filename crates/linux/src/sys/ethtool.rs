@@ -24,7 +24,7 @@ fn ask<const LENGTH: usize>(
 ) -> io::Result<()> {
     // SAFETY: all octets zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let last = request.ifr_name.len() - 1; // which stays zero
+    let last = request.ifr_name.len() - 1; // the last octet stays zero
     if name.len() > last {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }

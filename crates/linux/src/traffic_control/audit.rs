@@ -185,7 +185,7 @@ impl TrafficControl {
         }
     }
 
-    /// Records the claims whose packets a wrong entry of a flow affected.
+    /// Records a wrong entry of a flow, with the best claim on it, and the outcome of its repair.
     pub(super) fn note_flow(
         &mut self,
         interface: InterfaceId,

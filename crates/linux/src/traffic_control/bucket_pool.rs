@@ -37,7 +37,7 @@ impl BucketPool {
         let mut pool = BucketPool { interface, buckets: Vec::new(), free: VecDeque::new() };
         for (number, guarantee, flows) in adopted {
             while pool.buckets.len() < number as usize {
-                pool.free.push_back(pool.buckets.len() as u32); // less than a number
+                pool.free.push_back(pool.buckets.len() as u32); // below `number`, so it fits
                 pool.buckets.push(PoolBucket::default());
             }
             let usage = Usage { claim: None, adopted: flows };

@@ -106,7 +106,7 @@ pub(super) fn set_class(
         options.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
     }
     let (buffer, ceiling) = (parameters.buffer, parameters.ceiling_buffer);
-    let level = 0; // the kernel knows it
+    let level = 0; // the kernel computes it
     for word in [buffer, ceiling, parameters.quantum, level, parameters.priority] {
         options.extend(word.to_ne_bytes());
     }

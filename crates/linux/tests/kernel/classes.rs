@@ -20,7 +20,7 @@ fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
 /// Returns the rate of one of our classes in the kernel, octets per second: less than 2^32.
 fn rate_of(line: &Line, minor: u32) -> u32 {
     let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
-    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS with NLM_F_ECHO
     let ask = || Connection::open()?.ask("read a class", request);
     let answers = line.router.run_in(ask).expect("inside").expect("is there");
     let message = answers.iter().next().expect("one").expect("well-formed");
@@ -38,7 +38,7 @@ fn named(attributes: Attributes<'_>, kind: u16) -> Attribute<'_> {
 /// Returns the number of packets that one of our classes has sent.
 fn packets_of(line: &Line, minor: u32) -> u32 {
     let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
-    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS with NLM_F_ECHO
     let ask = || Connection::open()?.ask("read a class", request);
     let answers = line.router.run_in(ask).expect("inside").expect("is there");
     let message = answers.iter().next().expect("one").expect("well-formed");

@@ -102,7 +102,7 @@ impl Fork {
         ip(&self.router, &words(command));
     }
 
-    /// Compares the routes that the kernel reports for flows with the paths of their packets, one for each flow.
+    /// Asserts that one packet of each flow takes the route that the kernel reports; returns the flows per link.
     fn compare(&mut self, what: &str, flows: &[Flow], asker: &mut FlowRoutes) -> [usize; 2] {
         let answers: Vec<InterfaceId> = flows
             .iter()

@@ -178,7 +178,7 @@ pub(crate) fn burst() {
     let add = |n: u32| {
         let destination = (0x0b00_0000 + n).to_be_bytes();
         let header = [2, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
-        Message::new(24, 0x600) // RTM_NEWROUTE, to be created
+        Message::new(24, 0x600) // RTM_NEWROUTE with create flags
             .fixed(&header)
             .attribute(1, &destination)
             .attribute(5, &[10, 77, 2, 1])

@@ -100,10 +100,10 @@ pub(crate) fn many_at_once() {
     let [sender, router] = &mut sockets;
     let mut messages: Vec<(Outgoing, Vec<u8>)> =
         (0..100_u8).map(|n| (path(true), vec![n; 100])).collect();
-    messages[7].1 = vec![7; 9_001]; // wider than the link
+    messages[7].1 = vec![7; 9_001]; // longer than the MTU
     messages[50].1 = vec![50; 65_535]; // longer than a packet
     messages[51].0.destination = "2001:db8::1".parse().expect("an address");
-    messages[70].0.interface = Some(InterfaceId(9_999)); // not there
+    messages[70].0.interface = Some(InterfaceId(9_999)); // no such interface
     let mut failed = Vec::new();
     sender.send_all(messages.iter().map(|(how, octets)| (how, &octets[..])), |how, error| {
         failed.push((how.destination, error));

@@ -343,7 +343,7 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
     }
     let raw = line.sender.run_in(|| {
         let (family, raw) = (socket2::Domain::IPV6, socket2::Type::RAW);
-        socket2::Socket::new(family, raw, Some(255.into())) // the header is ours to write
+        socket2::Socket::new(family, raw, Some(255.into())) // the sender writes the header
     });
     let raw = raw.expect("inside").expect("a socket");
     let sink = line.receiver.run_in(|| UdpSocket::bind("[2001:db8:2::1]:5000"));
@@ -359,7 +359,7 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
         (0x7_0000, 6_001, 1, 2),
     ] {
         if options > 0 && choice == ClassifierChoice::U32 {
-            continue; // it cannot see through them
+            continue; // u32 filters do not skip extension headers
         }
         raw.send_to(&udp_packet(label, port, options), &to.into()).expect("sent");
         sink.recv(&mut [0; 200]).expect("received");

@@ -83,7 +83,7 @@ pub(crate) fn others_pass() {
     let mut router = open_on(&line.router, &interfaces, how(Yessir::Always, false));
     let ours = compound(NAME);
     let mut lies = ours.clone();
-    lies[2] = 1; // the first packet is longer than all
+    lies[2] = 1; // length of the first packet beyond the compound
     let mut older = ours.clone();
     older[0] = 0x40; // version 1
     let mut endless = report();

@@ -40,7 +40,7 @@ impl Meter {
         while self.at < now && self.arrives != Flux::ZERO {
             let second = self.at.as_nanos() / SECOND;
             let ends = Time::from_nanos((second + 1).saturating_mul(SECOND)).min(now);
-            let second = second as usize; // as many as a run has
+            let second = second as usize; // seconds of a run fit in memory
             if self.seconds.len() <= second {
                 self.seconds.resize(second + 1, Volume::default());
             }

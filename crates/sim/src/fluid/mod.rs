@@ -87,7 +87,7 @@ struct Stream {
 impl Network {
     /// Adds a fluid stream. Its source address is determined now, its path when it starts.
     pub fn add_fluid(&mut self, source: &Source) -> FluidId {
-        let number = self.fluids.streams.len() as u32; // four thousand million streams fit no memory
+        let number = self.fluids.streams.len() as u32; // memory limits streams to fewer than 2^32
         let dice = self.random.stream(&self.next_stream_name());
         let starts = source.from.max(self.now);
         let turns = Turns::new(source, starts, dice);

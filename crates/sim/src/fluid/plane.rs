@@ -317,7 +317,7 @@ impl Plane {
             self.channels[channel as usize].changed = false;
             self.pass(channel, self.outflow(channel));
         }
-        self.links[number as usize].changed = changed; // with its room; no channel leads to its own link
+        self.links[number as usize].changed = changed; // keeps its capacity; no channel leads to its own link
     }
 
     /// Returns the current output of a channel.

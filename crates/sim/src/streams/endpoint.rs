@@ -242,7 +242,7 @@ impl Endpoint {
             sequence,
             acknowledgement: if flags & flag::ACK == 0 { 0 } else { self.expected },
             flags,
-            window: self.room() as u16, // it is at most WINDOW
+            window: self.room() as u16, // at most WINDOW
             payload,
         }
     }

@@ -230,7 +230,7 @@ fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     let mut channel = Channel::bad(seed, transport);
     channel.run(|channel| !channel.told[0].is_empty());
     if channel.told[0] != [Told::Open(transport)] {
-        return; // the call itself was lost seven times
+        return; // the SYN was lost seven times
     }
     let mut written = [vec![], vec![]];
     for &(side, length) in chunks {
@@ -252,7 +252,7 @@ fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     channel.close(0);
     channel.run(|_| false);
     if channel.gave_up {
-        return; // the farewell was: who has nothing to say does not find out
+        return; // the FIN was: an endpoint with nothing to send cannot detect it
     }
     assert!(channel.ends.iter().all(Option::is_none), "both ends are done");
     if channel.told[1].len() > 1 {
