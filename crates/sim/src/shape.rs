@@ -123,11 +123,12 @@ fn full_bucket(bits: u64, depth: u32) -> u64 {
 #[derive(Debug, Default)]
 struct Slots {
     at: Time,
-    /// Interval in nanoseconds, and its remainder, in parts of the rate.
+    /// Whole nanoseconds of the interval.
     step: u64,
+    /// Remainder of the interval, nanoseconds in parts of the rate.
     rest: u64,
     rate: u64,
-    /// Sum of the remainders so far.
+    /// Accumulated remainders, always below the rate.
     left: u64,
 }
 

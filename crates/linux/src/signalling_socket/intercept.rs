@@ -56,7 +56,7 @@ enum Program {
     Reports,
     /// GIST with router alert.
     Gist,
-    /// GIST: all Queries as well.
+    /// GIST with router alert, and all Queries.
     GistPort,
 }
 

@@ -8,7 +8,7 @@
 //!      +- ea4d:5    control traffic of others: 1 % and no more                            priority 0
 //!      +- ea4d:6..  services by DSCP, in their order: their rates, may borrow up to the link   priority 2..
 //!      +- ea4d:10.. the pool: one class per reservation, its rate and no more             priority 1
-//!      +- ea4d:4    or, where they are not kept apart: all reservations together          priority 1
+//!      +- ea4d:4    or, if they share a class: all reservations together                  priority 1
 //! ```
 //!
 //! A class for each reservation limits each to its rate whatever the others do, by queueing early packets; but the time
