@@ -125,7 +125,7 @@ pub(super) enum Decoded {
     /// A route to these destinations, in that table, that matters under policy rules only, or that leads to no single
     /// interface (`unreachable` and similar types).
     Other(Prefix, u32),
-    /// A route for no unicast packets, or a cached one.
+    /// A route that is not for unicast packets, or a cached one.
     Ignored,
 }
 
