@@ -1,16 +1,16 @@
 //! Compiled BPF programs: ELF objects, of which the loader needs one section and its references to maps.
 //!
-//! Compilers for BPF write 64-bit little-endian ELF. A reference to a map is a 16-octet load instruction with a
-//! relocation; the kernel wants the map's descriptor in it, and a mark that it is one.
+//! BPF compilers write 64-bit little-endian ELF. A reference to a map is a 16-octet load instruction with a relocation;
+//! the kernel expects the map's descriptor in the instruction, and a mark that it is a map descriptor.
 
-/// The object that `bpf/build.sh` makes of `bpf/classifier.c`.
+/// Classifier object that `bpf/build.sh` compiles from `bpf/classifier.c`.
 pub(crate) const CLASSIFIER: &[u8] = include_bytes!("../bpf/classifier.o");
-/// The objects that it makes of the interceptors' sources beside it.
+/// Interceptor object of RSVP, compiled from the sources beside the classifier.
 pub(crate) const RSVP: &[u8] = include_bytes!("../bpf/rsvp.o");
 pub(crate) const BOOMERANG: &[u8] = include_bytes!("../bpf/boomerang.o");
 pub(crate) const YESSIR: &[u8] = include_bytes!("../bpf/yessir.o");
 pub(crate) const NSIS: &[u8] = include_bytes!("../bpf/nsis.o");
-/// The object that it makes of the source and the sink of packets.
+/// Object with the packet source and the packet sink.
 pub(crate) const PACKETS: &[u8] = include_bytes!("../bpf/packets.o");
 
 const SECTION_HEADER: usize = 64;
@@ -20,7 +20,7 @@ const SYMBOL: usize = 24;
 const LOAD: u64 = 1;
 /// Load instruction of 64 bits (`BPF_LD | BPF_IMM | BPF_DW`).
 const LOAD_INSTRUCTION: u8 = 0x18;
-/// `BPF_PSEUDO_MAP_FD`: what is loaded is a map, named by a descriptor.
+/// `BPF_PSEUDO_MAP_FD`: the loaded value is a map, given by its descriptor.
 const IS_MAP: u8 = 1;
 
 /// Why an object cannot be used.
@@ -35,11 +35,12 @@ pub(crate) struct ObjectError {
 struct Section<'a> {
     name: &'a str,
     octets: &'a [u8],
-    /// The section that this one refers to: of symbols, for relocations; of names, for symbols.
+    /// The section that this one refers to: the symbols of a relocation section, or the names of a symbol section.
     linked: usize,
 }
 
-/// The instructions of the program in a section, using maps: the symbol of each, and its descriptor.
+/// Returns the instructions of the program in a section, with map references resolved. `maps`: the symbol of each map
+/// and its descriptor.
 pub(crate) fn link(
     object: &[u8],
     section: &str,
@@ -73,7 +74,7 @@ pub(crate) fn link(
         load[1] = load[1] & 0x0f | IS_MAP << 4;
         load[4..8].copy_from_slice(&map.to_le_bytes());
     }
-    // The bytes are little-endian so far, like the machines that this object is for.
+    // The bytes are still little-endian, like the machines that this object is for.
     Ok(instructions)
 }
 
@@ -93,7 +94,7 @@ fn sections(object: &[u8]) -> Result<Vec<Section<'_>>, ObjectError> {
         let start = number::<8>(object, header(n).saturating_add(24))? as usize;
         let length = number::<8>(object, header(n).saturating_add(32))? as usize;
         let octets = object.get(start..start.saturating_add(length));
-        // A section without octets in the file (of zeros) says where it would be.
+        // A section without octets in the file (all zeros, `SHT_NOBITS`) has a location all the same.
         Ok(octets.unwrap_or_default())
     };
     let all_names = octets(names)?;
@@ -106,14 +107,14 @@ fn sections(object: &[u8]) -> Result<Vec<Section<'_>>, ObjectError> {
         .collect()
 }
 
-/// The little-endian number of `N` octets at an offset.
+/// Reads a little-endian number of `N` octets at an offset.
 fn number<const N: usize>(octets: &[u8], at: usize) -> Result<u64, ObjectError> {
     let cut_short = ObjectError { field: "number", offset: at };
     let found = octets.get(at..).and_then(|o| o.first_chunk::<N>()).ok_or(cut_short)?;
     Ok(found.iter().rev().fold(0, |value, &octet| value << 8 | u64::from(octet)))
 }
 
-/// The text at an offset, up to its zero.
+/// Reads the zero-terminated text at an offset.
 fn text(octets: &[u8], at: usize) -> Result<&str, ObjectError> {
     let wrong = ObjectError { field: "name", offset: at };
     let rest = octets.get(at..).ok_or(wrong)?;
@@ -146,9 +147,9 @@ mod tests {
         code.chunks_exact(8).filter(is_load).count()
     }
 
-    /// Every reference to the map carries the descriptor, and nothing else has changed.
+    /// Every reference to the map carries the descriptor; nothing else has changed.
     #[test]
-    fn the_map_is_linked_into_the_program() {
+    fn map_descriptor_is_linked_into_the_program() {
         let one = classifier(CLASSIFIER, 0x1234).expect("fine");
         let other = classifier(CLASSIFIER, 5).expect("fine");
         assert_eq!(one.len() % 8, 0);
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_map_goes_where_its_symbol_is() {
+    fn each_map_is_linked_at_its_symbol() {
         for (object, section) in [
             (RSVP, "groups"),
             (RSVP, "all"),
@@ -185,9 +186,9 @@ mod tests {
         assert!(link(RSVP, "nothing", &[]).is_err());
     }
 
-    /// However the object is cut or altered, there is an answer and no panic.
+    /// A cut or altered object gives a result and never a panic.
     #[test]
-    fn a_broken_object_is_refused() {
+    fn malformed_object_is_refused() {
         for length in 0..CLASSIFIER.len() {
             let _ = classifier(&CLASSIFIER[..length], 5);
         }

@@ -1,4 +1,4 @@
-//! The two capabilities that Earmark needs, and giving up all others.
+//! The two capabilities that Earmark needs, and dropping all others.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use rustix::thread::{
 
 use crate::signalling_socket::Access;
 
-/// What the daemon keeps: netlink and flow maps, and raw sockets.
+/// Capabilities that the daemon keeps: CAP_NET_ADMIN for netlink and flow maps, CAP_NET_RAW for raw sockets.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
-/// Names of the capabilities that this thread lacks of those that it needs to run; empty when it can. Signalling inside
-/// UDP only needs no raw sockets, and reservations that are only kept account of need no traffic control.
+/// Returns the names of the required capabilities that this thread lacks; empty if it has all. Signalling inside UDP
+/// alone needs no raw sockets, and reservations without enforcement need no traffic control.
 ///
-/// Loading the classifier and the interceptor takes CAP_BPF besides, and finding the classifier of an earlier daemon
+/// Loading the classifier and the interceptor takes CAP_BPF as well, and finding the classifier of an earlier daemon
 /// CAP_SYS_ADMIN, so [`crate::TrafficControl::open`] and [`crate::SignallingSocket::open`] come before
 /// [`drop_to_network_capabilities`].
 pub fn missing(access: Access, traffic_control: bool) -> io::Result<Vec<&'static str>> {
@@ -29,8 +29,8 @@ pub fn missing(access: Access, traffic_control: bool) -> io::Result<Vec<&'static
     Ok(lacking.map(|(_, _, name)| name).collect())
 }
 
-/// Names of the capabilities that this thread lacks of those that [`crate::traffic_control::clear`] needs; empty when it has
-/// them.
+/// Returns the names of the capabilities for [`crate::traffic_control::clear`] that this thread lacks; empty if it has
+/// all.
 pub fn missing_to_clear() -> io::Result<Vec<&'static str>> {
     let effective = capabilities(None)?.effective;
     let needed = [
@@ -41,17 +41,17 @@ pub fn missing_to_clear() -> io::Result<Vec<&'static str>> {
     Ok(needed.into_iter().filter(|(c, _)| !effective.contains(*c)).map(|(_, name)| name).collect())
 }
 
-/// Gives up everything but CAP_NET_ADMIN and CAP_NET_RAW, for good: effective, permitted, inheritable, ambient and
-/// bounding sets, and no new privileges by execution. For the calling thread; call it before there are others.
+/// Drops every capability except CAP_NET_ADMIN and CAP_NET_RAW permanently: from the effective, permitted, inheritable,
+/// ambient and bounding sets, and sets "no new privileges". Applies to the calling thread: call it before others start.
 pub fn drop_to_network_capabilities() -> io::Result<()> {
     set_no_new_privs(true)?;
     let before = capabilities(None)?;
-    // The bounding set can only be cut with CAP_SETPCAP. Who starts without it has no more to give up by execution,
-    // since nothing is inheritable below.
+    // Only CAP_SETPCAP allows a smaller bounding set. A thread without it can gain nothing by execution, since nothing
+    // is inheritable below.
     if before.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(KEPT).iter() {
             match remove_capability_from_bounding_set(capability) {
-                // A capability that this kernel does not know.
+                // This kernel does not know the capability.
                 Ok(()) | Err(rustix::io::Errno::INVAL) => {}
                 Err(e) => return Err(e.into()),
             }

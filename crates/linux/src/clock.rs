@@ -1,10 +1,10 @@
-//! The monotonic clock as [`Time`]: where wall time enters.
+//! The monotonic clock as [`Time`]: the source of the daemon's current time.
 
 use std::time::Instant;
 
 use earmark_core::Time;
 
-/// A clock whose origin is the moment of its creation. It never goes back; it stands still while the host sleeps.
+/// A clock whose origin is the moment of its creation. Monotonic; does not advance while the host sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
@@ -16,7 +16,7 @@ impl Clock {
         Clock { origin: Instant::now() }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }

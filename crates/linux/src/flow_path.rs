@@ -1,11 +1,11 @@
-//! Where the packets of a flow go, and by which policy rule, table and route: for people who ask, not for engines.
+//! The path of a flow's packets, and the policy rule, table and route that select it: for operators, not for engines.
 //!
-//! [`FlowRoutes`](crate::FlowRoutes) asks for the next hop alone and its answers are kept. Here one flow costs several
-//! questions (`RTM_GETROUTE` with and without `RTM_F_FIB_MATCH`, a dump of the rules), on a socket that is opened for
-//! them and closed again; nothing is kept, and what engines were told stays as it is.
+//! [`FlowRoutes`](crate::FlowRoutes) queries only the next hop, and its callers cache the answers. Here one flow costs
+//! several queries (`RTM_GETROUTE` with and without `RTM_F_FIB_MATCH`, a dump of the rules) on a socket that is opened
+//! for them and closed again; nothing is cached, and the state of the engines does not change.
 //!
-//! The kernel names the table of its answer, and no rule. The rule is found by a walk over all rules as the kernel
-//! walks them ([`rules`]): the first one that fits the question and leads to that table.
+//! The kernel's answer names the table but not the rule. The rule is found by a walk over all rules in the kernel's
+//! order ([`rules`]): the first one that matches the query and leads to that table.
 
 mod group;
 mod rules;
@@ -23,43 +23,43 @@ pub use rules::table_name;
 use rules::{Packet, Rule, RuleList};
 use whole_route::{Answer, WholeRoute};
 
-/// How often the kernel is asked again where its two answers are of different moments.
+/// Attempts before giving up if the kernel's two answers disagree because routes changed between them.
 const ATTEMPTS: u32 = 3;
-/// Flags of a question (Linux: `rtnetlink.h`).
+/// Flags of a route query (Linux: `rtnetlink.h`).
 const RTM_F_LOOKUP_TABLE: u32 = 0x1000;
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 
-/// A flow whose path is asked for.
+/// A query for the path of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathQuestion {
-    /// Whose packets. Without a source: those that this host sends.
+    /// The flow. Without a source: packets that this host sends.
     pub flow: Flow,
-    /// Where they come in; `None`: where the routes to their source lead, if that is another host.
+    /// Incoming interface; `None`: the one that the routes to the source use, if the source is another host.
     pub incoming: Option<InterfaceId>,
-    /// The mark of the packets; `None`: as the settings say.
+    /// Mark of the packets; `None`: as the settings say.
     pub mark: Option<u32>,
 }
 
-/// What becomes of the packets of a flow here.
+/// What the kernel does with the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Packets leave.
+    /// Packets leave by this hop.
     Forwarded(Hop),
-    /// Packets are for this host.
+    /// Packets are delivered to this host.
     Local,
-    /// Packets go to all hosts of a link.
+    /// Packets are broadcast on a link.
     Broadcast(InterfaceId),
-    /// Nothing says where to.
+    /// No route matches.
     NoRoute,
-    /// A route or rule of the type `unreachable`.
+    /// A route or rule of type `unreachable` matches.
     Unreachable,
-    /// A route or rule of the type `prohibit`.
+    /// A route or rule of type `prohibit` matches.
     Prohibited,
-    /// A route or rule of the type `blackhole`, or a source or destination that no packet may have.
+    /// A route or rule of type `blackhole` matches, or the source or destination is invalid for any packet.
     Blackhole,
-    /// Packets come in where packets of their source must not (reverse path filter).
+    /// The reverse path filter drops the packets: their source must not use this incoming interface.
     WrongInterface,
-    /// Packets come in where this host forwards nothing.
+    /// Forwarding is off on the incoming interface.
     NotForwarded,
 }
 
@@ -68,28 +68,28 @@ pub enum Verdict {
 pub struct NextHop {
     /// Outgoing interface.
     pub interface: InterfaceId,
-    /// The router on the link; `None` where the destination itself is on the link.
+    /// The router on the link; `None` if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
-    /// Share of the flows.
+    /// Share of the flows, relative to the weights of the other next hops.
     pub weight: u32,
-    /// Whether packets can leave by it now.
+    /// Whether packets can currently leave by it.
     pub usable: bool,
 }
 
-/// The route that decides.
+/// The route that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedRoute {
-    /// To which destinations.
+    /// Destination prefix.
     pub prefix: Prefix,
     /// Metric.
     pub metric: u32,
-    /// All its next hops; none of a route to this host.
+    /// All next hops; empty for a route to this host.
     pub next_hops: Vec<NextHop>,
-    /// The nexthop object that the route names.
+    /// ID of the nexthop object that the route refers to.
     pub nexthop_object: Option<u32>,
-    /// What that object is, if it is a group.
+    /// Kind of that object, if it is a group.
     pub group: Option<NextHopGroup>,
-    /// How the kernel spreads flows where there are several next hops (`fib_multipath_hash_policy`).
+    /// How the kernel spreads flows over several next hops (`fib_multipath_hash_policy`).
     pub hash_policy: Option<u8>,
 }
 
@@ -98,43 +98,43 @@ pub struct MatchedRoute {
 pub struct MatchedRule {
     /// Priority.
     pub priority: u32,
-    /// What it looks at, as `ip rule` shows it: `from 10.0.1.0/24 iif eth0`.
+    /// Selector, in the format of `ip rule`: `from 10.0.1.0/24 iif eth0`.
     pub selector: String,
-    /// What it does: `lookup 200`, `unreachable`.
+    /// Action: `lookup 200`, `unreachable`.
     pub action: String,
-    /// Whether no other rule can have been it: `false` where one looks at something that cannot be seen from here.
+    /// `false` if another rule may have matched, because its selector cannot be evaluated here.
     pub is_certain: bool,
 }
 
-/// Where a flow goes, and why.
+/// The path of a flow, with the rule, table and route that select it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPath {
-    /// The flow, with the source that this host gives it where none was named.
+    /// The flow; if the query had no source, with the source address that this host selects.
     pub flow: Flow,
-    /// Where its packets come in; `None`: they are this host's own.
+    /// Incoming interface; `None`: packets of this host.
     pub incoming: Option<InterfaceId>,
-    /// The mark that was asked with.
+    /// Mark that was used in the query.
     pub mark: Option<u32>,
-    /// Whether that is of the settings.
+    /// Whether the mark comes from the settings.
     pub is_mark_of_settings: bool,
-    /// What becomes of the packets.
+    /// What the kernel does with the packets.
     pub verdict: Verdict,
-    /// By which rule. `None` where no rule is known to have led there.
+    /// The matching rule; `None` if no known rule leads there.
     pub rule: Option<MatchedRule>,
-    /// Whether some rule looks at IP protocols or ports, so that packets of others may go elsewhere.
+    /// Whether some rule matches on IP protocols or ports, so that packets of others may take another path.
     pub rules_look_at_ports: bool,
-    /// Of which table; `None` where none answered.
+    /// The routing table; `None` if no table answered.
     pub table: Option<u32>,
-    /// By which route; `None` where there is none that the kernel tells.
+    /// The matching route; `None` if the kernel reports none.
     pub route: Option<MatchedRoute>,
 }
 
 impl FlowPath {
-    /// Asks the kernel of the calling thread's network namespace; the first of `marks` that fits tells the mark that the
-    /// question leaves open.
+    /// Queries the kernel in the network namespace of the calling thread. If the query has no mark, the first matching
+    /// rule of `marks` gives it.
     ///
     /// # Errors
-    /// The kernel cannot be asked, or its answer cannot be read.
+    /// The query fails, or the answer is malformed.
     pub fn find(asked: &PathQuestion, marks: &[MarkRule]) -> Result<FlowPath, FlowRouteError> {
         let mut netlink = Connection::open()?;
         let incoming = incoming_of(&mut netlink, asked)?;
@@ -158,13 +158,14 @@ impl FlowPath {
             }
         }
         path.find_rule(&mut netlink)?;
-        // Only now: the kernel has looked at rules and hash without it.
+        // Set only now: the kernel evaluated rules and hash without it.
         path.flow.source = path.flow.source.or(own_source);
         path.check_forwarding(&netlink);
         Ok(path)
     }
 
-    /// The kernel says *unreachable* (IPv4) or names the route (IPv6) of packets that it would not forward.
+    /// Corrects the verdict for packets that the kernel would not forward: for them it answers *unreachable* (IPv4) or
+    /// names the route (IPv6).
     fn check_forwarding(&mut self, netlink: &Connection) {
         let is_through = matches!(self.verdict, Verdict::Forwarded(_) | Verdict::Unreachable);
         let Some(incoming) = self.incoming.filter(|_| is_through) else { return };
@@ -177,13 +178,13 @@ impl FlowPath {
     }
 
     fn question(&self, flags: u32) -> Message {
-        // IPv6 always tells the table, and refuses the flag.
+        // IPv6 always reports the table, and refuses the flag.
         let table = if self.flow.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
         question(&self.flow, self.incoming, self.mark, flags | table)
     }
 
-    /// Asks for the next hop and for the whole route, and for the source that this host gives its packets; whether both
-    /// answers are of one moment.
+    /// Queries the next hop, the whole route, and the source address that this host selects. Returns whether both
+    /// answers are consistent.
     fn ask(
         &mut self,
         netlink: &mut Connection,
@@ -205,7 +206,7 @@ impl FlowPath {
         self.table = Some(answer.table);
         let whole = match netlink.ask("find the whole route", self.question(RTM_F_FIB_MATCH)) {
             Ok(answers) => WholeRoute::decode(answers.iter())?,
-            // It went between the questions.
+            // The route disappeared between the queries.
             Err(error) if is_no_route(&error) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
@@ -216,7 +217,7 @@ impl FlowPath {
         Ok(is_same)
     }
 
-    /// Whether the reverse path filter discards the packets: since Linux 6.13 the kernel's error is that of a blackhole.
+    /// Whether the reverse path filter drops the packets: since Linux 6.13 the kernel's error is that of a blackhole.
     fn fails_reverse_path(&self, netlink: &mut Connection) -> Result<bool, FlowRouteError> {
         let (Some(incoming), Some(source)) = (self.incoming, self.flow.source) else {
             return Ok(false);
@@ -238,7 +239,7 @@ impl FlowPath {
 
     fn find_rule(&mut self, netlink: &mut Connection) -> Result<(), NetlinkError> {
         let rules = RuleList::read(netlink, self.flow.destination.is_ipv6())?;
-        // Until the first rule of somebody's is added, IPv4 has both tables in one, which it calls main.
+        // Before the first custom rule is added, IPv4 keeps both tables in one, which it calls main.
         if self.table == Some(libc::RT_TABLE_MAIN.into())
             && matches!(self.verdict, Verdict::Local | Verdict::Broadcast(_))
             && rules.are_plain()
@@ -251,7 +252,7 @@ impl FlowPath {
         };
         let packet = Packet {
             flow: &self.flow,
-            // The kernel has the loopback interface for what it sends itself.
+            // The kernel uses the loopback interface as incoming interface of its own packets.
             incoming: self.incoming.map_or_else(|| Some("lo".to_owned()), name),
             is_own: self.incoming.is_none(),
             mark: self.mark.unwrap_or(0),
@@ -266,7 +267,8 @@ impl FlowPath {
     }
 }
 
-/// Where the packets come in: as the question says, or where the routes to their source lead; `None`: they are our own.
+/// Returns the incoming interface: as given in the query, or the one that the routes to the source use; `None`: packets
+/// of this host.
 fn incoming_of(
     netlink: &mut Connection,
     asked: &PathQuestion,
@@ -277,7 +279,7 @@ fn incoming_of(
     route_back(netlink, source)
 }
 
-/// The interface that packets to `source` leave by; `None` where it is this host, or nowhere.
+/// Returns the outgoing interface of packets to `source`; `None` if it is this host, or unreachable.
 fn route_back(
     netlink: &mut Connection,
     source: IpAddr,
@@ -293,14 +295,14 @@ fn route_back(
     }
 }
 
-/// A setting of an interface, or of `all`, in the network namespace of the calling thread.
+/// Reads a setting of an interface, or of `all`, in the network namespace of the calling thread.
 fn setting(ipv6: bool, interface: &str, name: &str) -> Option<String> {
     let family = if ipv6 { "ipv6" } else { "ipv4" };
     let path = format!("/proc/sys/net/{family}/conf/{interface}/{name}");
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// What the kernel's error means for the packets; `None` where something is wrong with the question.
+/// Returns the verdict that the kernel's error means for the packets; `None` if the query itself is wrong.
 fn refusal(error: &NetlinkError) -> Option<Verdict> {
     let NetlinkError::Refused { source, .. } = error else { return None };
     if !is_no_route(error) {
@@ -316,7 +318,7 @@ fn refusal(error: &NetlinkError) -> Option<Verdict> {
 }
 
 impl WholeRoute {
-    /// What is shown of it, with what its nexthop object is.
+    /// Returns the displayed part of the route, with the kind of its nexthop object.
     fn matched(self, netlink: &mut Connection, ipv6: bool) -> Result<MatchedRoute, NetlinkError> {
         let WholeRoute { prefix, metric, next_hops, nexthop_object, .. } = self;
         let group = match nexthop_object {

@@ -1,12 +1,12 @@
-//! The route of a flow, as the kernel takes it: one question on a netlink socket (`RTM_GETROUTE`).
+//! Route of a flow as the kernel selects it: one query on a netlink socket (`RTM_GETROUTE`).
 //!
-//! The question has what the kernel's choice can depend on: addresses, protocol, ports, the interface that the packets
-//! come in through, and the mark that rules of `nftables` give them, as far as the settings tell it ([`MarkRule`]). The
-//! answer is the next hop that forwarded packets of the flow take, for each `fib_multipath_hash_policy`. It costs some
-//! microseconds, so that whoever asks keeps the answer.
+//! The query has everything that the kernel's choice can depend on: addresses, protocol, ports, the incoming interface,
+//! and the mark that rules of `nftables` give the packets, as far as the settings know it ([`MarkRule`]). The answer is
+//! the next hop of forwarded packets of the flow, for each `fib_multipath_hash_policy`. A query costs some
+//! microseconds, so callers cache the answer.
 //!
-//! The kernel can be asked for TCP, UDP and ICMP. Packets of other protocols are asked for as UDP without ports: the
-//! answer is right unless the kernel looks at protocols or ports, and is counted.
+//! The kernel accepts queries for TCP, UDP and ICMP. Packets of other protocols are queried as UDP without ports: the
+//! answer is right unless the kernel's choice depends on protocols or ports. Such answers are counted.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Prefix, Resolution};
 use crate::mirror::route_answer;
 use crate::netlink::{Connection, Message, Messages, NetlinkError};
 
-/// Attributes of routes (Linux 4.19, and 6.14 for the flow label).
+/// Route attributes (Linux 4.19, and 6.14 for the flow label).
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
@@ -25,17 +25,17 @@ const RTA_FLOWLABEL: u16 = 31;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 
-/// The mark of some packets, as the firewall of this host gives it before they are routed. What is not named is not
-/// looked at.
+/// The mark of some packets, as the firewall of this host sets it before routing. Fields that are `None` match
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkRule {
     /// The mark.
     pub mark: u32,
-    /// Where the packets come in, by the name of the interface: its number is another one when it comes back.
+    /// Name of the incoming interface (by name, because the index changes if the interface is created again).
     pub incoming: Option<String>,
-    /// Where they come from.
+    /// Source prefix.
     pub source: Option<Prefix>,
-    /// Where they go.
+    /// Destination prefix.
     pub destination: Option<Prefix>,
     /// IP protocol number of the packets.
     pub protocol: Option<u8>,
@@ -65,44 +65,44 @@ impl MarkRule {
     }
 }
 
-/// What was asked, and how it was answered.
+/// Counters of queries and their results.
 #[derive(Debug, Default)]
 pub struct FlowRouteCounters {
-    /// Questions.
+    /// Queries.
     pub asked: AtomicU64,
-    /// Flows that the kernel has no route for.
+    /// Flows without a route in the kernel.
     pub no_route: AtomicU64,
-    /// Flows of protocols that the kernel cannot be asked for: their answers may not hold.
+    /// Flows of protocols that the kernel accepts no query for: their answers may be wrong.
     pub other_protocol: AtomicU64,
-    /// Answers that could not be read, or did not fit the question; the route of the destination had to do.
+    /// Answers that were malformed or did not match the query; the route of the destination is used instead.
     pub malformed: AtomicU64,
-    /// Questions that the kernel refused; likewise.
+    /// Queries that the kernel refused; the route of the destination is used instead.
     pub refused: AtomicU64,
 }
 
-/// Why the kernel's answer is of no use.
+/// Why the kernel's answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowRouteError {
-    /// The kernel refused, or its answer cannot be read.
+    /// The kernel refused, or its answer is malformed.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// The kernel's answer is about something else.
+    /// The kernel's answer is for another destination.
     #[error("the kernel's answer for a flow to {destination} is about {about}")]
     OtherDestination {
-        /// What was asked for.
+        /// Destination of the query.
         destination: IpAddr,
-        /// What the answer is about.
+        /// Destination of the answer.
         about: Prefix,
     },
-    /// The kernel's answer names no interface, or there is none.
+    /// The kernel's answer names no interface, or an unknown one.
     #[error("the kernel's answer for a flow to {destination} names no interface")]
     NoInterface {
-        /// What was asked for.
+        /// Destination of the query.
         destination: IpAddr,
     },
 }
 
-/// Asks the kernel of one network namespace.
+/// Route queries in one network namespace.
 #[derive(Debug)]
 pub struct FlowRoutes {
     connection: Connection,
@@ -111,25 +111,26 @@ pub struct FlowRoutes {
 }
 
 impl FlowRoutes {
-    /// Asks in the network namespace of the calling thread; the first rule that fits a flow tells its mark.
+    /// Opens a socket in the network namespace of the calling thread. The first rule that matches a flow gives its
+    /// mark.
     ///
     /// # Errors
-    /// No netlink socket can be opened.
+    /// The netlink socket cannot be opened.
     pub fn open(marks: Vec<MarkRule>) -> Result<FlowRoutes, NetlinkError> {
         let counters = Arc::default();
         Ok(FlowRoutes { connection: Connection::open()?, marks, counters })
     }
 
-    /// What it counts, for whoever shows it.
+    /// Returns the counters, for display.
     pub fn counters(&self) -> Arc<FlowRouteCounters> {
         self.counters.clone()
     }
 
-    /// The hop of a flow; `None` where it has no route. A flow of another host for which nobody knows where it comes in is
-    /// taken to come in where the routes to its source lead.
+    /// Returns the hop of a flow; `None` if it has no route. If the incoming interface of another host's flow is
+    /// unknown, the interface that the routes to its source use is assumed.
     ///
     /// # Errors
-    /// [`FlowRouteError`]: it is not known where the flow goes.
+    /// [`FlowRouteError`]: the route of the flow is unknown.
     pub fn find(
         &mut self,
         flow: &Flow,
@@ -137,7 +138,7 @@ impl FlowRoutes {
     ) -> Result<Option<Hop>, FlowRouteError> {
         let found = self.find_from(flow, incoming)?;
         let (None, None, Some(source)) = (found, incoming, flow.source) else { return Ok(found) };
-        // The kernel sends from its own addresses only, so that it has no route for a foreign source.
+        // The kernel sends from its own addresses only, so it finds no route for a foreign source.
         let back = Flow { source: None, ..Flow::to_range(Prefix::host(source)) };
         match self.find_from(&back, None)? {
             Some(back) => self.find_from(flow, Some(back.interface)),
@@ -151,7 +152,7 @@ impl FlowRoutes {
         incoming: Option<InterfaceId>,
     ) -> Result<Option<Hop>, FlowRouteError> {
         let rule = self.marks.iter().find(|rule| rule.fits(flow, incoming, &self.connection));
-        // Without `RTM_F_FIB_MATCH`, with which the kernel tells the whole route.
+        // Without `RTM_F_FIB_MATCH`, which makes the kernel report the whole route.
         let message = question(flow, incoming, rule.map(|rule| rule.mark), 0);
         match self.connection.ask("find the route of a flow", message) {
             Ok(answers) => hop_of(flow, answers.iter()).map(Some),
@@ -161,8 +162,8 @@ impl FlowRoutes {
     }
 }
 
-/// Whether the kernel says that packets would find no route either: there is none, or one that says so; or they come in
-/// where they should not. What is wrong with a question the kernel explains.
+/// Whether the error means that packets would find no route either: there is none, or a route of type `unreachable` or
+/// similar, or the incoming interface is wrong. The kernel explains an error of the query itself.
 pub(crate) fn is_no_route(error: &NetlinkError) -> bool {
     let NetlinkError::Refused { source, explanation, .. } = error else { return false };
     let no_route = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EXDEV];
@@ -196,7 +197,7 @@ impl FlowResolver for FlowRoutes {
     }
 }
 
-/// Asks for the route of a flow, with these flags (`RTM_F_...`).
+/// Builds a route query with these flags (`RTM_F_...`).
 pub(crate) fn question(
     flow: &Flow,
     incoming: Option<InterfaceId>,
@@ -217,7 +218,7 @@ pub(crate) fn question(
         Message::new(libc::RTM_GETROUTE, 0).fixed(&header).attribute(libc::RTA_DST, &destination);
     if let Some(source) = flow.source {
         message = message.attribute(libc::RTA_SRC, &octets(source));
-        // A packet that comes in has a source, or is none that would be sent on.
+        // A forwarded packet always has a source.
         if let Some(interface) = incoming {
             message = message.u32(libc::RTA_IIF, interface.0);
         }
@@ -237,7 +238,7 @@ pub(crate) fn question(
     message
 }
 
-/// The hop in the kernel's answer, if it fits the question.
+/// Returns the hop in the kernel's answer, if the answer matches the query.
 fn hop_of(flow: &Flow, answers: Messages<'_>) -> Result<Hop, FlowRouteError> {
     let destination = flow.destination;
     for message in answers {

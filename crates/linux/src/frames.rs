@@ -1,5 +1,5 @@
-//! Frames as they pass: what arrives at and leaves the interfaces of a network namespace, each with the kernel's own time of
-//! that moment, so that two frames can be told apart by microseconds however late somebody looks.
+//! Capture of frames: everything that arrives at and leaves the interfaces of a network namespace, with the kernel's
+//! time stamps, so that times are exact to microseconds even if the frames are read late.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,14 +11,14 @@ use crate::sys::socket::{Batch, receive_drops, set_option};
 
 /// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
 const ALL_PROTOCOLS: u16 = 3;
-/// Octets of the longest frame that is kept whole.
+/// Octets of a frame that are kept; longer frames are cut.
 const LONGEST: usize = 2_048;
-/// Frames that are taken in one call.
+/// Frames received in one call.
 const BATCH: usize = 64;
-/// Frames may wait in so many octets of kernel memory.
+/// Octets of kernel memory for frames that wait.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// A packet socket that sees every frame of the namespace that it was opened in.
+/// A packet socket that receives every frame of the namespace that it was opened in.
 #[derive(Debug)]
 pub struct Frames {
     socket: Socket,
@@ -26,14 +26,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Begins to see the frames of the network namespace of the calling thread.
+    /// Starts to capture in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// It takes CAP_NET_RAW.
+    /// CAP_NET_RAW is missing.
     pub fn open() -> io::Result<Frames> {
         let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
-        // What the settings of the kernel allow is less, mostly; whoever may open a packet socket may have more.
+        // The kernel's default limit is usually lower; a process that may open a packet socket may exceed it.
         if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER as i32)
             .is_err()
         {
@@ -43,8 +43,8 @@ impl Frames {
         Ok(Frames { socket, batch: Batch::new(LONGEST) })
     }
 
-    /// Hands over the frames that are waiting, up to a batch: when each passed, since the epoch of the system's clock, and its
-    /// octets from the Ethernet header on. Gives how many; never blocks.
+    /// Passes the waiting frames, up to a batch, to `each`: the time since the epoch of the system's clock, and the
+    /// octets from the Ethernet header on. Returns their number; never blocks.
     ///
     /// # Errors
     /// The socket has failed.
@@ -56,10 +56,10 @@ impl Frames {
         Ok(count)
     }
 
-    /// Frames that were not seen because too many waited.
+    /// Returns the number of frames that were lost because the receive buffer was full.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report the number.
     pub fn lost(&self) -> io::Result<u64> {
         receive_drops(self.socket.as_fd())
     }

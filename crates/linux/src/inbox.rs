@@ -1,5 +1,4 @@
-//! A socket whose datagrams are taken many at a time: for a host that counts or answers more of them than it could ask for one by
-//! one.
+//! A socket that receives datagrams in batches: for a host whose rate is too high for one system call per datagram.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,10 +7,10 @@ use socket2::Socket;
 
 use crate::sys::socket::{Batch, set_option};
 
-/// Datagrams that are taken in one call.
+/// Datagrams received in one call.
 const BATCH: usize = 32;
 
-/// See the module's text.
+/// A socket with a buffer for a batch of datagrams.
 #[derive(Debug)]
 pub struct Inbox {
     socket: Socket,
@@ -19,8 +18,8 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Of a socket whose datagrams have at most `longest` octets; what is longer is cut. `waiting` octets of kernel memory may be
-    /// taken by those that wait: less where the settings of the kernel allow less, and this process may not have more.
+    /// Wraps a socket. Datagrams of more than `longest` octets are truncated. `waiting`: octets of kernel memory for
+    /// waiting datagrams; the kernel's limit applies unless this process may exceed it.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -30,7 +29,7 @@ impl Inbox {
         Ok(Inbox { socket, batch: Batch::new(longest) })
     }
 
-    /// Hands over what is waiting, up to a batch. Gives how many; never blocks.
+    /// Passes the waiting datagrams, up to a batch, to `each`. Returns their number; never blocks.
     ///
     /// # Errors
     /// The socket has failed.
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_waits_comes_in_order_and_long_ones_are_cut() {
+    fn waiting_datagrams_come_in_order_and_long_ones_are_truncated() {
         let here = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let to = here.local_addr().unwrap();
         let mut inbox = Inbox::new(here.into(), 3, 1 << 20).unwrap();

@@ -1,6 +1,6 @@
-//! What the kernel tells of one interface besides its state: its name, the speed of its link, segmentation offload.
+//! Properties of an interface besides its state: name, link speed, segmentation offload.
 //!
-//! All of it is asked for in the network namespace of the calling thread, by a socket of its own.
+//! All queries apply to the network namespace of the calling thread and open their own socket.
 
 use std::fmt;
 use std::io;
@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with
 
 use crate::sys::ethtool::{self, Feature};
 
-/// Displays an interface by the name that it has at this moment, for messages to people.
+/// Displays an interface by its current name, for messages to operators.
 ///
-/// One that is gone has no name any more; then its index is displayed, and that it is gone.
+/// A deleted interface has no name any more; its index is displayed, with a note that it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceName(pub InterfaceId);
 
@@ -28,25 +28,25 @@ impl fmt::Display for InterfaceName {
     }
 }
 
-/// The main name of the interface that has this name, be that the main one or an alternative (`ip link property`); `None` if
-/// there is none.
+/// Returns the main name of the interface with this main or alternative name (`ip link property`); `None` if there is
+/// none.
 ///
 /// # Errors
-/// The kernel lends no socket.
+/// The kernel refuses a socket.
 pub fn main_name(name: &str) -> io::Result<Option<String>> {
     let socket = any_socket()?;
     let index = netdevice::name_to_index(&socket, name);
     Ok(index.and_then(|index| netdevice::index_to_name(&socket, index)).ok())
 }
 
-/// The speed of an interface's link as its driver tells it; `None` where it tells none: without a carrier as a rule, and
-/// from drivers of links that have no speed of their own (dummy, WireGuard, PPP, loopback).
+/// Returns the speed of an interface's link as its driver reports it; `None` if it reports none: usually without a
+/// carrier, and from drivers of links that have no speed of their own (dummy, WireGuard, PPP, loopback).
 ///
 /// # Errors
-/// There is no such interface, or the kernel lends no socket.
+/// There is no such interface, or the kernel refuses a socket.
 pub fn speed(name: &str) -> io::Result<Option<Rate>> {
     match ethtool::link_speed(any_socket()?.as_fd(), name) {
-        // SPEED_UNKNOWN, and what drivers say that do not know.
+        // SPEED_UNKNOWN, and the value of drivers that do not know the speed.
         Ok(0 | u32::MAX) => Ok(None),
         Ok(speed) => Ok(Some(Rate::from_mbps(speed.into()))),
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
@@ -54,11 +54,11 @@ pub fn speed(name: &str) -> io::Result<Option<Rate>> {
     }
 }
 
-/// Whether packets of more than the MTU, up to 64 KiB, may reach an interface's queues, which it or the kernel cuts into
-/// segments after them.
+/// Whether packets longer than the MTU, up to 64 KiB, may reach an interface's queues, to be cut into segments after
+/// them by the interface or the kernel.
 ///
 /// # Errors
-/// There is no such interface, or the kernel lends no socket.
+/// There is no such interface, or the kernel refuses a socket.
 pub fn has_segmentation_offload(name: &str) -> io::Result<bool> {
     let socket = any_socket()?;
     for feature in [Feature::TcpSegmentation, Feature::GenericSegmentation] {

@@ -1,16 +1,16 @@
 //! The Linux kernel, as Earmark uses it: signalling sockets, the mirror of routes and interfaces, and traffic control.
 //!
-//! Everything here is synchronous and non-blocking where it waits for the world: [`SignallingSocket`] and [`Mirror`] are
-//! file descriptors for the caller's one epoll loop, and [`TrafficControl`] answers before it returns. The kernel is
-//! asked, never believed: what it lost, kept or refused is found by dumping its state and comparing
+//! All calls are synchronous, and non-blocking where they wait for input: [`SignallingSocket`] and [`Mirror`] are file
+//! descriptors for the caller's one epoll loop, and [`TrafficControl`] answers before it returns. The state of the
+//! kernel is never assumed: what it lost, kept or refused is found by dumping its state and comparing
 //! ([`Mirror::resync`], [`TrafficControl::reconcile`]).
 //!
-//! What must outlive the daemon does: queues, classes, the classifier and its flow map stay in the kernel when the
-//! process is killed, and the next [`TrafficControl::open`] adopts them without touching a packet. What must fail open
-//! does too: signalling is caught by raw sockets, which vanish with the process, so that messages simply flow on.
+//! Enforcement outlives the daemon: queues, classes, the classifier and its flow map stay in the kernel when the
+//! process is killed, and the next [`TrafficControl::open`] adopts them without touching a packet. Signalling fails
+//! open: raw sockets intercept it, which vanish with the process, so that messages are forwarded as by any router.
 //!
-//! Sockets and netlink work in the network namespace of the thread that opens them; [`netns`] runs code in another.
-//! This is the only crate with `unsafe`, all of it in the private module `sys`.
+//! Sockets and netlink work in the network namespace of the thread that opens them; [`netns`] runs code in another. No
+//! other crate has `unsafe` code; here all of it is in the private module `sys`.
 
 mod bpf_object;
 pub mod capabilities;

@@ -1,7 +1,7 @@
 //! Interfaces, addresses and routes of a namespace, for testbeds.
 //!
-//! What `ip link`, `ip address`, `ip route` and `sysctl` would do, through our own netlink and without a process each.
-//! Every function enters the namespace on a thread of its own for as long as it takes.
+//! The equivalent of `ip link`, `ip address`, `ip route` and `sysctl`, through this crate's netlink and without a
+//! process each. Every function enters the namespace on a thread of its own for the duration of the call.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -14,10 +14,11 @@ use crate::netns::Namespace;
 use crate::sys::ethtool::{self, Switch};
 use crate::sys::namespace::mount_own_sysfs;
 
-/// Type of a veth pair's other end in its link data (`include/uapi/linux/veth.h`).
+/// Attribute type of the other end in the link data of a veth pair (`include/uapi/linux/veth.h`).
 const VETH_INFO_PEER: u16 = 1;
 
-/// The fixed part of messages about interfaces (`struct ifinfomsg`): any family, an index, flags and which to change.
+/// Returns the fixed part of messages about interfaces (`struct ifinfomsg`): any family, an index, flags, and the flags
+/// to change.
 pub(crate) fn interface_header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -26,7 +27,7 @@ pub(crate) fn interface_header(index: u32, flags: u32, change: u32) -> [u8; 16] 
     header
 }
 
-/// Joins two namespaces by a pair of virtual Ethernet interfaces; both ends are down.
+/// Connects two namespaces by a veth pair; both ends are down.
 pub fn create_veth(
     a: &Namespace,
     a_name: &str,
@@ -51,7 +52,7 @@ pub fn create_veth(
     Ok((existing(a, a_name)?, existing(b, b_name)?))
 }
 
-/// Gives an interface an address with the prefix length of its subnet.
+/// Adds an address, with the prefix length of its subnet, to an interface.
 pub fn add_address(
     namespace: &Namespace,
     name: &str,
@@ -60,7 +61,7 @@ pub fn add_address(
 ) -> Result<(), NetlinkError> {
     let interface = existing(namespace, name)?;
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    // IPv6: usable at once, since a testbed has no duplicates to detect.
+    // IPv6: usable at once, since a testbed has no duplicate addresses.
     let no_detection = if address.is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
     let [a, b, c, d] = interface.0.to_ne_bytes();
     let octets = octets_of(address);
@@ -71,7 +72,7 @@ pub fn add_address(
     inside(namespace, |netlink| netlink.request("add an address", message))
 }
 
-/// Sets an interface up, or down.
+/// Sets an interface up or down.
 pub fn set_up(namespace: &Namespace, name: &str, up: bool) -> Result<(), NetlinkError> {
     let index = existing(namespace, name)?.0;
     let flag = libc::IFF_UP as u32;
@@ -80,7 +81,7 @@ pub fn set_up(namespace: &Namespace, name: &str, up: bool) -> Result<(), Netlink
     inside(namespace, |netlink| netlink.request("set an interface up or down", message))
 }
 
-/// Sets the largest IP packet, octets.
+/// Sets the MTU, octets of the largest IP packet.
 pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> Result<(), NetlinkError> {
     let index = existing(namespace, name)?.0;
     let message = Message::new(libc::RTM_NEWLINK, 0)
@@ -89,13 +90,13 @@ pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> Result<(), Netlin
     inside(namespace, |netlink| netlink.request("set an MTU", message))
 }
 
-/// Something that a driver does by itself, as ethtool(8) shows it.
+/// A feature of a driver, as ethtool(8) shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Packets that come in are joined (`gro`). An end of a veth pair receives by NAPI, as a network card does, only with it or
-    /// with an XDP program.
+    /// Generic receive offload (`gro`): incoming packets are joined. An end of a veth pair receives by NAPI, as a
+    /// network card does, only with it or with an XDP program.
     ReceiveJoining,
-    /// TCP is cut into packets by the driver (`tso`).
+    /// TCP segmentation offload (`tso`): the driver cuts TCP into packets.
     Segmentation,
 }
 
@@ -116,15 +117,15 @@ pub fn set_feature(
     namespace.run_in(set).map_err(failed)?.map_err(failed)
 }
 
-/// Has a thread of the kernel's own receive what comes in by an interface (`threaded` in its directory of sysfs); gives the
-/// thread's number, so that it can be put on another processor than the sender's.
+/// Makes the kernel receive from an interface on a separate kernel thread (`threaded` in its sysfs directory). Returns
+/// the thread's ID, so that it can be moved to another processor than the sender's.
 ///
 /// # Errors
-/// The interface receives without NAPI, or its threads cannot be told apart: another namespace has one of that name.
+/// The interface receives without NAPI, or its threads are ambiguous: another namespace has an interface of that name.
 pub fn receive_by_thread(namespace: &Namespace, name: &str) -> io::Result<u32> {
     let path = format!("/sys/class/net/{name}/threaded");
     namespace.run_in(|| {
-        // What /sys shows belongs to the namespace that it was mounted in.
+        // `/sys` shows the namespace that it was mounted in.
         mount_own_sysfs()?;
         fs::write(path, "1")
     })??;
@@ -132,7 +133,7 @@ pub fn receive_by_thread(namespace: &Namespace, name: &str) -> io::Result<u32> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc")? {
         let process = process?;
-        // One that has ended meanwhile has no name.
+        // A process that has ended meanwhile has no name.
         let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
         if command.starts_with(&prefix) {
             found
@@ -145,7 +146,7 @@ pub fn receive_by_thread(namespace: &Namespace, name: &str) -> io::Result<u32> {
     }
 }
 
-/// The Ethernet address of an interface.
+/// Returns the Ethernet address of an interface.
 pub fn hardware_address(namespace: &Namespace, name: &str) -> Result<[u8; 6], NetlinkError> {
     let message = Message::new(libc::RTM_GETLINK, 0)
         .fixed(&interface_header(0, 0, 0))
@@ -182,14 +183,14 @@ pub fn remove_route(namespace: &Namespace, destination: Prefix) -> Result<(), Ne
     inside(namespace, |netlink| netlink.request("remove a route", message))
 }
 
-/// Deletes an interface; the other end of a veth pair goes with it.
+/// Deletes an interface, and with it the other end of a veth pair.
 pub fn delete(namespace: &Namespace, name: &str) -> Result<(), NetlinkError> {
     let index = existing(namespace, name)?.0;
     let message = Message::new(libc::RTM_DELLINK, 0).fixed(&interface_header(index, 0, 0));
     inside(namespace, |netlink| netlink.request("delete an interface", message))
 }
 
-/// The index of an interface; `None` where there is none of that name.
+/// Returns the index of an interface; `None` if there is none of that name.
 pub fn index(namespace: &Namespace, name: &str) -> Result<Option<InterfaceId>, NetlinkError> {
     match existing(namespace, name) {
         Ok(found) => Ok(Some(found)),
@@ -198,8 +199,8 @@ pub fn index(namespace: &Namespace, name: &str) -> Result<Option<InterfaceId>, N
     }
 }
 
-/// Writes a setting such as `net.ipv4.ip_forward`. Where a component has a dot of its own (an interface `eth0.5`), the
-/// components are separated by slashes instead: `net/ipv4/conf/eth0.5/rp_filter`.
+/// Writes a setting such as `net.ipv4.ip_forward`. If a component has a dot of its own (an interface `eth0.5`), slashes
+/// separate the components instead: `net/ipv4/conf/eth0.5/rp_filter`.
 pub fn sysctl(namespace: &Namespace, key: &str, value: &str) -> io::Result<()> {
     let path = if key.contains('/') { key.to_owned() } else { key.replace('.', "/") };
     if path.split('/').any(|component| component.is_empty() || component == "..") {
@@ -208,7 +209,7 @@ pub fn sysctl(namespace: &Namespace, key: &str, value: &str) -> io::Result<()> {
     namespace.run_in(|| std::fs::write(format!("/proc/sys/{path}"), value))?
 }
 
-/// The index of an interface that has to be there.
+/// Returns the index of an interface that must exist.
 fn existing(namespace: &Namespace, name: &str) -> Result<InterfaceId, NetlinkError> {
     let message = Message::new(libc::RTM_GETLINK, 0)
         .fixed(&interface_header(0, 0, 0))
@@ -225,9 +226,9 @@ fn existing(namespace: &Namespace, name: &str) -> Result<InterfaceId, NetlinkErr
     })
 }
 
-/// A message about a route of the main table: its fixed part (`struct rtmsg`) and its destination.
+/// Returns a message about a route of the main table: its fixed part (`struct rtmsg`) and its destination.
 fn route_message(kind: u16, flags: u16, destination: Prefix) -> Message {
-    // A deletion matches any protocol, scope and type; an addition is made as from the command line.
+    // A deletion matches any protocol, scope and type; an addition has the values of the command line.
     let (protocol, scope, route_type) = match kind {
         libc::RTM_DELROUTE => (libc::RTPROT_UNSPEC, libc::RT_SCOPE_NOWHERE, libc::RTN_UNSPEC),
         _ => (libc::RTPROT_BOOT, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST),
@@ -237,7 +238,7 @@ fn route_message(kind: u16, flags: u16, destination: Prefix) -> Message {
     let header = [family, length, 0, 0, table, protocol, scope, route_type, 0, 0, 0, 0];
     let message = Message::new(kind, flags).fixed(&header);
     match length {
-        0 => message, // the default route names no destination
+        0 => message, // the default route has no destination attribute
         _ => message.attribute(libc::RTA_DST, &octets_of(destination.address())),
     }
 }

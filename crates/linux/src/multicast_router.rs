@@ -1,8 +1,8 @@
-//! A static multicast router, for testbeds: the kernel forwards groups as it is told, for as long as this lives.
+//! A static multicast router, for testbeds: the kernel forwards groups by the given routes while the value exists.
 //!
-//! Linux forwards multicast only for a process that has opened its multicast forwarding cache (`MRT_INIT`), numbered the
-//! interfaces that take part, and entered who may send what to where. Usually that is a routing daemon that speaks PIM;
-//! here it is whoever builds a test network. When the value is dropped, the kernel forgets all of it.
+//! Linux forwards multicast only for a process that has opened its multicast forwarding cache (`MRT_INIT`), numbered
+//! the interfaces that take part, and entered the routes of sources and groups. Usually that is a routing daemon that
+//! speaks PIM; here it is the builder of a test network. When the value is dropped, the kernel removes all of it.
 //! (Linux: `mroute.h`, `mroute6.h`.)
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ const INIT: i32 = 200;
 const ADD_INTERFACE: i32 = 202;
 const ADD_ENTRY: i32 = 204;
 const REMOVE_ENTRY: i32 = 205;
-/// An interface is named by its index (`VIFF_USE_IFINDEX`).
+/// Flag: an interface is given by its index (`VIFF_USE_IFINDEX`).
 const BY_INDEX: u8 = 8;
-/// Most interfaces of a router (`MAXVIFS`, `MAXMIFS`).
+/// Maximum number of interfaces of a router (`MAXVIFS`, `MAXMIFS`).
 const MOST: usize = 32;
 
 /// One family's multicast forwarding in one namespace.
@@ -30,7 +30,7 @@ const MOST: usize = 32;
 pub struct MulticastRouter {
     socket: OwnedFd,
     is_ipv4: bool,
-    /// What the kernel calls them.
+    /// The kernel's numbers of the interfaces.
     numbers: BTreeMap<InterfaceId, u16>,
 }
 
@@ -38,7 +38,7 @@ impl MulticastRouter {
     /// Becomes the multicast router for IPv4 or IPv6 between these interfaces of a namespace.
     ///
     /// # Errors
-    /// `AddrInUse` where there is one already; `InvalidInput` for more than 32 interfaces.
+    /// `AddrInUse` if there is one already; `InvalidInput` for more than 32 interfaces.
     pub fn start(
         namespace: &Namespace,
         is_ipv4: bool,
@@ -65,18 +65,18 @@ impl MulticastRouter {
         Ok(router)
     }
 
-    /// Enters where the packets of a source to a group go, in place of what there was.
+    /// Sets the outgoing interfaces for the packets of a source to a group; replaces an existing entry.
     ///
     /// # Errors
-    /// `InvalidInput` where an interface takes no part, no incoming one is named, or an address is of the other family.
+    /// `InvalidInput` if an interface takes no part, the incoming one is missing, or an address is of the other family.
     pub fn set_route(&self, route: &MulticastRoute) -> io::Result<()> {
         self.set(ADD_ENTRY, &self.entry(route)?)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     ///
     /// # Errors
-    /// As of [`MulticastRouter::set_route`]; `NotFound` where there is none.
+    /// As for [`MulticastRouter::set_route`]; `NotFound` if there is none.
     pub fn remove_route(&self, route: &MulticastRoute) -> io::Result<()> {
         self.set(REMOVE_ENTRY, &self.entry(route)?)
     }
@@ -89,12 +89,12 @@ impl MulticastRouter {
         if self.is_ipv4 { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 }
     }
 
-    /// `struct vifctl` or `struct mif6ctl`: every packet may leave that has hops left.
+    /// Returns `struct vifctl` or `struct mif6ctl`: the TTL threshold lets every packet with hops left pass.
     fn interface(&self, id: InterfaceId, number: u16) -> Vec<u8> {
         let mut octets = number.to_ne_bytes().to_vec();
         if self.is_ipv4 {
             octets.extend([BY_INDEX, 1]);
-            octets.extend([0; 4]); // no limit of rate
+            octets.extend([0; 4]); // no rate limit
             octets.extend(id.0.to_ne_bytes());
             octets.extend([0; 4]); // no tunnel
         } else {
@@ -105,7 +105,7 @@ impl MulticastRouter {
         octets
     }
 
-    /// `struct mfcctl` or `struct mf6cctl`.
+    /// Returns `struct mfcctl` or `struct mf6cctl`.
     fn entry(&self, route: &MulticastRoute) -> io::Result<Vec<u8>> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
         let number = |id: &InterfaceId| self.numbers.get(id).copied().ok_or_else(wrong);
@@ -133,7 +133,7 @@ impl MulticastRouter {
                 octets.extend([0; 2]);
                 let set = outgoing.iter().fold(0_u32, |set, number| set | 1 << number);
                 octets.extend(set.to_ne_bytes());
-                octets.resize(92, 0); // of 256 possible interfaces
+                octets.resize(92, 0); // bit set of 256 interfaces
             }
             _ => return Err(wrong()),
         }

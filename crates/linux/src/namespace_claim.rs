@@ -1,7 +1,7 @@
 //! The claim on a network namespace: one daemon serves it at a time.
 //!
-//! The claim is an abstract Unix socket name. These are per network namespace, and free themselves when the process dies in
-//! any way.
+//! The claim is an abstract Unix socket name. Such names are per network namespace, and the kernel frees them when the
+//! process ends for any reason.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::signalling_socket::OpenError;
 
-/// Holds the network namespace in which it was taken, for as long as it lives: no daemon can start there meanwhile.
+/// Holds the network namespace in which it was taken: no other daemon can start there while the value exists.
 #[derive(Debug)]
 pub struct NamespaceClaim {
     _name: UnixDatagram,
@@ -19,7 +19,7 @@ impl NamespaceClaim {
     /// Claims the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`OpenError::AlreadyRunning`] where another process, or another value of this type, has claimed it.
+    /// [`OpenError::AlreadyRunning`] if another process, or another value of this type, has claimed it.
     pub fn take() -> Result<NamespaceClaim, OpenError> {
         let bound = name().and_then(|name| UnixDatagram::bind_addr(&name));
         bound.map(|name| NamespaceClaim { _name: name }).map_err(|source| match source.kind() {
@@ -28,10 +28,10 @@ impl NamespaceClaim {
         })
     }
 
-    /// Whether the network namespace of the calling thread is claimed, without claiming it.
+    /// Whether the network namespace of the calling thread is claimed; does not claim it.
     ///
     /// # Errors
-    /// The kernel lends no socket.
+    /// The kernel refuses a socket.
     pub fn is_taken() -> io::Result<bool> {
         match UnixDatagram::unbound()?.connect_addr(&name()?) {
             Ok(()) => Ok(true),

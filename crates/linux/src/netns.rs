@@ -1,9 +1,9 @@
 //! Named network namespaces, interchangeable with those of `ip netns`.
 //!
-//! A namespace gets its name by a bind mount of `/proc/<thread>/ns/net` over an empty file in `/run/netns`; it lives
-//! as long as that mount, a process or a socket in it does. One [without a name](Namespace::unnamed) has no mount: it is
-//! gone with its processes and sockets, whatever ends them. A thread enters one for good: so work that belongs into a
-//! namespace is given to a thread of its own, which ends with it.
+//! A namespace gets its name by a bind mount of `/proc/<thread>/ns/net` over an empty file in `/run/netns`; it exists
+//! as long as that mount, or a process or socket in it. A namespace [without a name](Namespace::unnamed) has no mount:
+//! the kernel deletes it with its processes and sockets, however they end. A thread enters a namespace permanently, so
+//! work inside a namespace runs on a thread of its own, which ends afterwards.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,24 +19,24 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::sys::namespace;
 
-/// Where `ip netns` keeps its names.
+/// Directory in which `ip netns` keeps its names.
 const DIRECTORY: &str = "/run/netns";
 
 /// A network namespace. One that this process created is deleted on drop.
 #[derive(Debug)]
 pub struct Namespace {
-    /// Its name in `/run/netns`, if it has one.
+    /// Name in `/run/netns`, if it has one.
     name: Option<String>,
     file: File,
     delete_on_drop: bool,
 }
 
 impl Namespace {
-    /// Creates a namespace, as `ip netns add` does, with its loopback interface up. It outlives this process where that
-    /// is killed.
+    /// Creates a namespace, as `ip netns add` does, with its loopback interface up. It remains if this process is
+    /// killed.
     ///
     /// # Errors
-    /// `AlreadyExists` where the name is taken; `InvalidInput` where it is not the name of a file.
+    /// `AlreadyExists` if the name is taken; `InvalidInput` if it is not a valid file name.
     pub fn create(name: &str) -> io::Result<Namespace> {
         let path = path_of(name)?;
         fs::create_dir_all(DIRECTORY)?;
@@ -53,8 +53,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Creates one that nothing of this process outlives, with its loopback interface up: no other program finds it by
-    /// a name, and there is nothing to delete.
+    /// Creates a namespace without a name, with its loopback interface up: other programs cannot find it by name, and
+    /// the kernel deletes it when this process ends.
     pub fn unnamed() -> io::Result<Namespace> {
         let file = in_a_new_one(|own| File::open(own))?;
         let namespace = Namespace { name: None, file, delete_on_drop: false };
@@ -62,18 +62,18 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Opens one that exists; it stays when the value is dropped.
+    /// Opens an existing namespace; dropping the value does not delete it.
     pub fn open(name: &str) -> io::Result<Namespace> {
         let file = File::open(path_of(name)?)?;
         Ok(Namespace { name: Some(name.to_owned()), file, delete_on_drop: false })
     }
 
-    /// Its name, if it has one.
+    /// Returns the name, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Lets the namespace outlive this value.
+    /// Keeps the namespace when this value is dropped.
     pub fn keep(&mut self) {
         self.delete_on_drop = false;
     }
@@ -81,7 +81,7 @@ impl Namespace {
     /// Runs `f` on a thread of its own inside the namespace. Sockets that `f` opens and returns stay in it.
     ///
     /// # Errors
-    /// That of entering the namespace. A panic of `f` goes on in the caller.
+    /// The namespace cannot be entered. A panic of `f` continues in the caller.
     pub fn run_in<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -89,14 +89,15 @@ impl Namespace {
         })?
     }
 
-    /// A command that will run inside the namespace.
+    /// Returns a command that will run inside the namespace.
     pub fn command(&self, program: impl AsRef<OsStr>) -> io::Result<Command> {
         let mut command = Command::new(program);
         namespace::enter_before_exec(&mut command, self.file.try_clone()?.into());
         Ok(command)
     }
 
-    /// Deletes the namespace's name now, whoever created it. Its interfaces go when its last process and socket have gone.
+    /// Deletes the namespace's name now, whoever created it. The interfaces are deleted with its last process and
+    /// socket.
     pub fn delete(mut self) -> io::Result<()> {
         self.delete_on_drop = false;
         self.name.as_deref().map_or(Ok(()), remove)
@@ -133,12 +134,12 @@ fn path_of(name: &str) -> io::Result<PathBuf> {
     Ok(Path::new(DIRECTORY).join(name))
 }
 
-/// Makes the directory a mount that other mount namespaces share, so that a deletion here is one everywhere and does
-/// not leave the namespace alive in theirs. Locked, as `ip netns` does it: two at a time would mount it twice, one hiding
-/// the names in the other.
+/// Makes the directory a mount that other mount namespaces share, so that a deletion here takes effect in them and does
+/// not leave the namespace in use there. Locked, as in `ip netns`: two processes at once would mount it twice, and one
+/// mount would hide the names in the other.
 fn make_shared(directory: &Path) -> io::Result<()> {
     let lock = File::open(directory)?;
-    lock.lock()?; // until it is closed
+    lock.lock()?; // released when the file is closed
     let flags = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
     match mount_change(directory, flags) {
         // Not a mount yet: bind it to itself.
@@ -150,11 +151,11 @@ fn make_shared(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Runs `f` on a thread in a new namespace, with the file that stands for it there.
+/// Runs `f` on a thread in a new namespace, with the path of the file that represents it.
 fn in_a_new_one<T: Send>(f: impl FnOnce(&Path) -> io::Result<T> + Send) -> io::Result<T> {
     on_a_thread(|| {
         namespace::enter_new_network()?;
-        // This thread's, not the process's: the others stayed where they were.
+        // The file of this thread, not of the process: the other threads stayed in the old namespace.
         f(Path::new("/proc/thread-self/ns/net"))
     })?
 }

@@ -1,11 +1,11 @@
-//! A source of packets and a sink, to measure what a router between them forwards.
+//! A source and a sink of packets, to measure the forwarding rate of a router between them.
 //!
-//! The [`Source`] is an XDP program that the kernel runs on live frames (Linux 5.18 and later), in the time of the thread that
-//! asks for them: it writes the headers of a packet, and the frame leaves through an interface as if it had been sent there,
-//! at 100 to 150 ns a packet. The [`Sink`] is one that drops what comes in by an interface. Both are for veth pairs, whose driver runs
-//! XDP programs: what leaves is received by the other end's NAPI, as from a network card.
+//! The [`Source`] is an XDP program that the kernel runs on live frames (Linux 5.18 and later), in the time of the
+//! calling thread: it writes the headers of a packet, and the frame leaves through an interface as if it had been sent
+//! there, at 100 to 150 ns a packet. The [`Sink`] is an XDP program that drops what arrives at an interface. Both are
+//! for veth pairs, whose driver runs XDP programs: the other end's NAPI receives the packets, as from a network card.
 //!
-//! Packets are UDP over IPv4, from one host to another, of flows that are told apart by their ports ([`ports`]).
+//! Packets are UDP over IPv4, from one host to another, of flows with different ports ([`ports`]).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -25,58 +25,58 @@ const LINK_HEADER: usize = 14;
 /// Octets of `struct source` and `struct sink`.
 const SOURCE: usize = 76;
 const SINK: usize = 8;
-/// Most flows that ports tell apart.
+/// Maximum number of flows that ports distinguish.
 pub const MOST_FLOWS: u32 = 1 << 24;
-/// As in the programs.
+/// First port; the same as in the programs.
 const FIRST_PORT: u16 = 1_024;
 const FLOW_BITS: u32 = 10;
-/// One of those that the source names.
+/// License of the programs: one of those that the source names.
 const LICENSE: &str = "MIT";
-/// The nice value that has most of a processor, and the shortest slice.
+/// The nice value with the largest share of a processor, and the shortest slice.
 const FIRST: i32 = -20;
 const SLICE: Duration = Duration::from_micros(100);
-/// Hops that a packet may still take.
+/// TTL of a packet.
 const HOPS: u8 = 64;
 const UDP: u8 = 17;
 
-/// Source port and destination port of a flow, by its number below [`MOST_FLOWS`].
+/// Returns source port and destination port of a flow, by its number below [`MOST_FLOWS`].
 pub fn ports(flow: u32) -> (u16, u16) {
     let low = flow & ((1 << FLOW_BITS) - 1);
     (FIRST_PORT + low as u16, FIRST_PORT + (flow >> FLOW_BITS) as u16)
 }
 
-/// Where packets go, and how long they are.
+/// Destination and length of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Ethernet address of the next interface.
+    /// Ethernet address of the next hop's interface.
     pub next_hop: [u8; 6],
-    /// Who sends them.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Whom they go to.
+    /// Destination address.
     pub destination: Ipv4Addr,
     /// Octets of a packet, from the IP header on: 32 to 1 500.
     pub length: u16,
 }
 
-/// Whose packets are sent.
+/// The flows of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Each packet belongs to one of so many flows, drawn at random,
+    /// Number of flows; the flow of each packet is drawn at random.
     pub flows: u32,
-    /// from this one on.
+    /// Number of the first flow.
     pub first: u32,
-    /// But some belong to a flow that is watched.
+    /// A flow that is measured by itself, with a share of the packets.
     pub watched: Option<Watched>,
 }
 
 /// A flow whose packets are numbered, in the first four octets of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// One packet in so many belongs to it.
+    /// One packet in this many belongs to it.
     pub every: u32,
-    /// Number of the object.
+    /// Number of the flow.
     pub flow: u32,
-    /// The type of service in its packets' headers; that of all others is 0.
+    /// Type of service in the headers of its packets; all others have 0.
     pub service: u8,
 }
 
@@ -87,15 +87,15 @@ pub struct Source {
     settings: Map<4, SOURCE>,
     interface: InterfaceId,
     route: Route,
-    /// What lets frames leave as if they had come from there.
+    /// Link of an XDP program on the interface, which the kernel requires for live frames.
     _receiver: OwnedFd,
 }
 
 impl Source {
-    /// Makes a source on an end of a veth pair. Needs CAP_BPF and CAP_NET_ADMIN.
+    /// Creates a source on an end of a veth pair. Needs CAP_BPF and CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// The interface knows no XDP, or the kernel refuses.
+    /// The interface does not support XDP, or the kernel refuses.
     pub fn open(interface: InterfaceId, route: Route) -> io::Result<Source> {
         if !(32..=1_500).contains(&route.length) {
             let reason = "a packet of the source has 32 to 1500 octets";
@@ -108,11 +108,10 @@ impl Source {
         Ok(Source { program, settings, interface, route, _receiver: receiver })
     }
 
-    /// Sends so many packets, in the time of the calling thread; what the interface's other end does with them in its NAPI is
-    /// most of it.
+    /// Sends this many packets, in the time of the calling thread; most of it is the work of the other end's NAPI.
     ///
     /// # Errors
-    /// This kernel has no live frames, or the sending was interrupted.
+    /// This kernel does not support live frames, or the call was interrupted.
     pub fn send(&self, packets: u32, mix: &Mix) -> io::Result<()> {
         self.send_from(0, packets, mix)
     }
@@ -120,11 +119,11 @@ impl Source {
     /// Sends a mix, with this number in the first packet of the watched flow.
     ///
     /// # Errors
-    /// As of [`Source::send`].
+    /// As for [`Source::send`].
     pub fn send_from(&self, number: u32, packets: u32, mix: &Mix) -> io::Result<()> {
         let Watched { every, flow, service } = mix.watched.unwrap_or_default();
         let mut settings = [0; SOURCE];
-        // The generator of random numbers starts alike each time: runs are comparable.
+        // The random number generator has the same seed each time: runs are comparable.
         for (word, value) in [mix.flows, mix.first, every, flow, 0, 1].into_iter().enumerate() {
             settings[word * 4..word * 4 + 4].copy_from_slice(&value.to_ne_bytes());
         }
@@ -142,7 +141,7 @@ impl Route {
     fn headers(&self, service: u8) -> [u8; HEADERS] {
         let mut headers = [0; HEADERS];
         headers[..6].copy_from_slice(&self.next_hop);
-        // A locally administered address that nobody has.
+        // A locally administered address that is not in use.
         headers[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
         headers[12..14].copy_from_slice(&[8, 0]);
         let ip = &mut headers[LINK_HEADER..];
@@ -153,25 +152,25 @@ impl Route {
         ip[16..20].copy_from_slice(&self.destination.octets());
         let sum = checksum::checksum(&ip[..20]);
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        // No checksum of UDP (RFC 768): the ports differ.
+        // Without UDP checksum (RFC 768): the ports differ.
         ip[24..26].copy_from_slice(&(self.length - 20).to_be_bytes());
         headers
     }
 }
 
-/// Drops what comes in by an interface, for as long as the value lives.
+/// Drops what arrives at an interface while the value exists.
 #[derive(Debug)]
 pub struct Sink {
     _attached: OwnedFd,
 }
 
 impl Sink {
-    /// Drops the IPv4 packets that come in by an end of a veth pair, each after so much time of the receiving processor (at most
-    /// 80 us), but lets pass those of a flow that is watched. Called in the interface's network namespace; needs CAP_BPF and
+    /// Drops the IPv4 packets that arrive at an end of a veth pair, each after a delay of the receiving processor (at
+    /// most 80 us), but passes those of a watched flow. Called in the interface's network namespace; needs CAP_BPF and
     /// CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// The interface knows no XDP, or the kernel refuses.
+    /// The interface does not support XDP, or the kernel refuses.
     pub fn open(interface: InterfaceId, time: Duration, watched: Option<u32>) -> io::Result<Sink> {
         let settings: Map<4, SINK> = Map::create_array("packet_sink", 1)?;
         let mut value = [0; SINK];
@@ -185,8 +184,8 @@ impl Sink {
     }
 }
 
-/// Lets a thread run before those of other programs on its processor, and at once; 0: the calling thread. It takes
-/// CAP_SYS_NICE.
+/// Gives a thread the highest priority among ordinary threads on its processor, with short slices; 0: the calling
+/// thread. Needs CAP_SYS_NICE.
 ///
 /// # Errors
 /// There is no such thread, or the kernel refuses.
@@ -201,14 +200,14 @@ fn load(section: &str, maps: &[(&str, i32)]) -> io::Result<OwnedFd> {
     bpf::load_xdp(section, &code, LICENSE)
 }
 
-/// Has the kernel count the time that BPF programs take, all of this machine, for as long as the value lives.
+/// Makes the kernel measure the run time of all BPF programs of this machine while the value exists.
 #[derive(Debug)]
 pub struct ProgramTimes {
     _counting: OwnedFd,
 }
 
 impl ProgramTimes {
-    /// Begins to count. Needs CAP_SYS_ADMIN.
+    /// Starts to measure. Needs CAP_SYS_ADMIN.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -216,11 +215,11 @@ impl ProgramTimes {
         Ok(ProgramTimes { _counting: bpf_run::count_run_times()? })
     }
 
-    /// How often the programs in an interface's way out have run so far, and how long in all. Called in the interface's
-    /// network namespace.
+    /// Returns the number of runs and the total run time of the programs on an interface's egress so far. Called in the
+    /// interface's network namespace.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report them.
     pub fn of(&self, interface: InterfaceId) -> io::Result<(u64, Duration)> {
         let mut all = (0, Duration::ZERO);
         for number in bpf::attached(interface.0)? {
@@ -237,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_have_ports_of_their_own() {
+    fn flows_have_different_ports() {
         assert_eq!(ports(0), (1_024, 1_024));
         assert_eq!(ports(1_023), (2_047, 1_024));
         assert_eq!(ports(1_024), (1_024, 1_025));

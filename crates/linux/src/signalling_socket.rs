@@ -1,20 +1,20 @@
-//! The signalling socket: messages of all protocols and both families, however they come and leave.
+//! The signalling socket: messages of all protocols and both address families, on every way in and out.
 //!
-//! RSVP's come through raw sockets (addressed to this host, or caught in transit by router alert), through a ring buffer
-//! that BPF programs fill (to groups; and without router alert where an interface is set so), and inside UDP packets
-//! (from hosts without raw sockets). Those of Boomerang are pings and those of YESSIR are RTCP packets: they come through
-//! the ring buffer, from the interfaces that are set so, and where BPF is not to be had, through raw sockets as far as
-//! these can see them. Those of GIST are UDP packets to port 270: they come the same ways, whether in transit or for this
-//! host.
+//! RSVP messages arrive through raw sockets (addressed to this host, or intercepted in transit by router alert),
+//! through a ring buffer that BPF programs fill (to groups; and without router alert on interfaces with that setting),
+//! and inside UDP packets (from hosts without raw sockets). Those of Boomerang are pings and those of YESSIR are RTCP
+//! packets: they arrive through the ring buffer, from the interfaces with that setting; if BPF is unavailable, through
+//! raw sockets as far as these receive them. Those of GIST are UDP packets to port 270: they arrive in the same ways,
+//! whether in transit or for this host.
 //!
-//! What was in transit is consumed, unless it is marked as a copy: whoever reads it must send it on (RFC 2205 section
-//! 3.11.3). The TTL of a packet in transit has not been decremented yet. All of it fails open: when the process dies,
-//! messages flow on as through a router that knows none of these protocols.
+//! A message in transit is consumed, unless it is marked as a copy: the reader must forward it (RFC 2205 section
+//! 3.11.3). The TTL of a packet in transit has not been decremented yet. Interception fails open: when the process
+//! ends, messages are forwarded as by a router that does not know these protocols.
 //!
-//! A second raw socket with router alert means one of the two daemons is deaf, without an error. So the namespace is
-//! claimed first ([`NamespaceClaim`]).
+//! With a second raw socket with router alert, one of the two daemons would receive nothing, without an error. So the
+//! namespace is claimed first ([`NamespaceClaim`]).
 //!
-//! How interfaces are to be used is told after opening ([`SignallingSocket::set_interface`]), also of new ones at any time.
+//! The use of each interface is set after opening ([`SignallingSocket::set_interface`]), also of new ones at any time.
 
 mod alerted;
 mod checksum;
@@ -54,10 +54,10 @@ use udp::UdpSockets;
 
 /// IP protocol number of RSVP (RFC 2205 section 3.11.1).
 const RSVP: i32 = 46;
-/// Packets taken out of the kernel at once, of each socket; and handed to it.
+/// Packets received from each socket in one call, and sent in one call.
 const BATCH: usize = 32;
-/// Receive buffer, octets, of which only what waits is used: some 80 000 messages of 200 octets, each charged about 800 by
-/// the kernel. So many set-ups may come at once without a loss; a loss is made up for only by the next refresh.
+/// Receive buffer, octets; only waiting packets use memory: some 80 000 messages of 200 octets, each charged about 800
+/// by the kernel. That many setups may arrive at once without a loss; only the next refresh repairs a loss.
 const RECEIVE_BUFFER: i32 = 64 << 20;
 
 /// The signalling socket of one network namespace.
@@ -66,39 +66,39 @@ const RECEIVE_BUFFER: i32 = 64 << 20;
 #[derive(Debug)]
 pub struct SignallingSocket {
     ready: ReadySet,
-    /// `None` where signalling is by UDP only.
+    /// `None` if signalling is by UDP only.
     raw: Option<RawSockets>,
     /// Opened when the first interface needs it.
     udp: Option<UdpSockets>,
-    /// `None` where BPF is not to be had; then why.
+    /// The reason if BPF is unavailable.
     interceptor: Result<Interceptor, io::ErrorKind>,
-    /// What stands in for it.
+    /// Raw sockets that replace the interceptor if BPF is unavailable.
     alerted: AlertedSockets,
     batch: Batch<BATCH>,
     counters: SocketCounters,
-    /// Held from when the first interface needs it.
+    /// Opened when the first interface needs it.
     sink: Option<Sink>,
-    /// Groups, with the interfaces on which they are joined and how often that was asked for.
+    /// Groups, with the interfaces on which they are joined and the number of joins.
     groups: BTreeMap<(IpAddr, InterfaceId), u32>,
-    /// Holds the claim on the namespace.
+    /// Claim on the namespace.
     _claim: NamespaceClaim,
 }
 
 impl SignallingSocket {
-    /// How many sources of messages there are at most.
+    /// Maximum number of message sources.
     pub const SOURCES: u64 = MOST;
 
     /// Opens the sockets in the network namespace of the calling thread, and claims that namespace for this process.
     ///
-    /// Needs CAP_NET_RAW; and CAP_BPF for interception, which is done without where there is none.
+    /// Needs CAP_NET_RAW; and CAP_BPF for interception, which is off without it.
     ///
     /// # Errors
-    /// [`OpenError::AlreadyRunning`] where another process (or another value of this type) has claimed it.
+    /// [`OpenError::AlreadyRunning`] if another process (or another value of this type) has claimed it.
     pub fn open() -> Result<SignallingSocket, OpenError> {
         SignallingSocket::open_with(Access::Raw)
     }
 
-    /// The same, by raw sockets or without.
+    /// Opens the sockets as [`SignallingSocket::open`] does, with or without raw sockets.
     pub fn open_with(access: Access) -> Result<SignallingSocket, OpenError> {
         let claim = NamespaceClaim::take()?;
         let ready = ReadySet::new()?;
@@ -136,10 +136,11 @@ impl SignallingSocket {
         Ok(socket)
     }
 
-    /// Says how an interface is to be used, for the first time or anew.
+    /// Sets the use of an interface, for the first time or again.
     ///
     /// # Errors
-    /// It cannot be used so: interception without router alert needs BPF with TCX; the UDP ports may be taken.
+    /// The interface does not support it: interception without router alert needs BPF with TCX; the UDP ports may be
+    /// taken.
     pub fn set_interface(
         &mut self,
         interface: InterfaceId,
@@ -164,12 +165,13 @@ impl SignallingSocket {
         }
     }
 
-    /// Puts the sockets into a set of the caller's, who has to take them from there: those that are open, and all that will
-    /// be. From then on [`SignallingSocket::receive`] asks only those that [`SignallingSocket::note`] was told of, and the
-    /// ring. In the set, which is level-triggered, they have numbers from `first` on, [`SignallingSocket::SOURCES`] at most.
+    /// Adds the sockets, those that are open and all that will be, to an epoll set of the caller, who has to poll them
+    /// there. From then on [`SignallingSocket::receive`] reads only those that [`SignallingSocket::note`] named, and
+    /// the ring. In the set, which is level-triggered, they have numbers from `first` on, at most
+    /// [`SignallingSocket::SOURCES`].
     ///
     /// # Errors
-    /// The set does not take them.
+    /// The set refuses them.
     pub fn wait_in(&mut self, set: OwnedFd, first: u64) -> io::Result<()> {
         let ready = ReadySet::inside(set, first);
         for source in (0..MOST).map(Source::from_number) {
@@ -181,12 +183,12 @@ impl SignallingSocket {
         Ok(())
     }
 
-    /// Takes note that the set says that the source with this number can be read.
+    /// Records that the source with this number is readable.
     pub fn note(&mut self, number: u64) {
         self.ready.note(number);
     }
 
-    /// Forgets an interface that has gone, or takes no part any more.
+    /// Removes an interface that is gone or takes no part any more.
     pub fn forget_interface(&mut self, interface: InterfaceId) {
         if let Ok(interceptor) = &mut self.interceptor {
             interceptor.detach(interface);
@@ -195,15 +197,15 @@ impl SignallingSocket {
         if let Some(Err(error)) = self.udp.as_mut().map(|udp| udp.serve(interface, false)) {
             tracing::debug!(%error, interface = %InterfaceName(interface), "leaving a group");
         }
-        // The kernel ends memberships with their interface.
+        // The kernel ends memberships together with their interface.
         self.groups.retain(|(_, on), _| *on != interface);
     }
 
-    /// Hears what is sent to a group through an interface, as a receiver's host must; as often as it is asked for, until
-    /// it was left as often.
+    /// Receives what is sent to a group through an interface, as a receiver's host must. Joins are counted: the group
+    /// is left after as many calls of [`SignallingSocket::leave`].
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel refuses.
     pub fn join(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
         let count = self.groups.get(&(group, interface)).copied().unwrap_or(0);
         if count == 0 {
@@ -213,7 +215,7 @@ impl SignallingSocket {
         Ok(())
     }
 
-    /// Undoes one [`SignallingSocket::join`]. No error where there was none.
+    /// Reverts one [`SignallingSocket::join`]. No error if there was none.
     pub fn leave(&mut self, group: IpAddr, interface: InterfaceId) -> io::Result<()> {
         match self.groups.get_mut(&(group, interface)) {
             None => Ok(()),
@@ -228,11 +230,11 @@ impl SignallingSocket {
         }
     }
 
-    /// Sends `payload` as `out` says, with the precedence of network control (RFC 791) and in the signalling class of
-    /// [`crate::TrafficControl`]. Never blocks.
+    /// Sends `payload` as `out` specifies, with the precedence of network control (RFC 791) and in the signalling class
+    /// of [`crate::TrafficControl`]. Never blocks.
     ///
-    /// A message that follows the data (one with router alert) leaves raw, and inside UDP as well where the interface is
-    /// set so. The others leave by the way that [`Outgoing::encapsulated`] names.
+    /// A message that follows the data (one with router alert) leaves raw, and inside UDP as well on interfaces with
+    /// that setting. The others leave as [`Outgoing::encapsulated`] specifies.
     pub fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
         let outcome = self.send_either_way(out, payload);
         match outcome {
@@ -250,8 +252,8 @@ impl SignallingSocket {
         }
     }
 
-    /// Sends messages in their order, each as [`SignallingSocket::send`] does, but with fewer calls of the kernel. `failed` hears
-    /// of those that were not sent.
+    /// Sends messages in order, each as [`SignallingSocket::send`] does, but with fewer system calls. `failed` is
+    /// called for those that were not sent.
     pub fn send_all<'a>(
         &mut self,
         messages: impl IntoIterator<Item = (&'a Outgoing, &'a [u8])>,
@@ -281,21 +283,21 @@ impl SignallingSocket {
         }
     }
 
-    /// The sessions of Boomerang that the kernel refreshes by itself at the interfaces that are set to take its messages;
-    /// `None` where BPF is not to be had.
+    /// Returns the Boomerang sessions that the kernel refreshes by itself, at the interfaces that are set to receive
+    /// its messages; `None` if BPF is unavailable.
     pub fn fast_path(&self) -> Option<&FastPath> {
         let fast_path = self.interceptor.as_ref().ok().map(|interceptor| &interceptor.fast_path);
         fast_path.filter(|fast_path| fast_path.is_loaded())
     }
 
-    /// The same, to lend it something.
+    /// Mutable access to those sessions, to start the kernel's refreshes.
     pub fn fast_path_mut(&mut self) -> Option<&mut FastPath> {
         let fast_path =
             self.interceptor.as_mut().ok().map(|interceptor| &mut interceptor.fast_path);
         fast_path.filter(|fast_path| fast_path.is_loaded())
     }
 
-    /// Whether messages for destinations of this family can be sent.
+    /// Whether messages to a destination of this address family can be sent.
     pub fn can_signal(&self, destination: IpAddr) -> bool {
         match &self.raw {
             Some(raw) => destination.is_ipv4() || raw.six.is_some(),
@@ -303,7 +305,7 @@ impl SignallingSocket {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     pub fn counters(&self) -> SocketCounters {
         let drops = |socket: &OwnedFd| receive_drops(socket.as_fd()).unwrap_or_default();
         let mut overflowed = 0;
@@ -319,7 +321,7 @@ impl SignallingSocket {
         SocketCounters { overflowed, ..self.counters }
     }
 
-    /// Sees to it that the messages of an interface that are wanted are taken, by BPF as far as it is to be had.
+    /// Arranges that the signalling messages of an interface are received, by BPF if it is available.
     fn intercept(
         &mut self,
         interface: InterfaceId,
@@ -341,7 +343,7 @@ impl SignallingSocket {
             {
                 return Err(InterfaceError::Intercept(error));
             }
-            // What goes to groups, and answers to pings, are then seen as far as raw sockets see them.
+            // Messages to groups and answers to pings are then received only as far as raw sockets see them.
             tracing::debug!(%error, interface = %InterfaceName(interface), "not intercepted");
             by_sockets = match &self.interceptor {
                 Ok(interceptor) => interceptor.missing(interface, how),
@@ -356,7 +358,8 @@ impl SignallingSocket {
         Ok(())
     }
 
-    /// Holds the port of GIST. A process that has given up the right to does without, as long as BPF takes what comes.
+    /// Opens a socket on the GIST port. A process without the privilege continues without it if BPF receives the
+    /// messages.
     fn open_sink(&mut self) -> Result<(), OpenError> {
         match Sink::open() {
             Ok(sink) => self.sink = Some(sink),
@@ -379,7 +382,7 @@ impl SignallingSocket {
         Ok(())
     }
 
-    /// The socket that is a member of groups.
+    /// Returns the socket that is a member of groups.
     fn group_socket(&self, group: IpAddr) -> io::Result<BorrowedFd<'_>> {
         let socket = match (&self.raw, group) {
             (Some(raw), IpAddr::V4(_)) => Some(&raw.receiver4),
@@ -390,7 +393,8 @@ impl SignallingSocket {
         Ok(socket.as_fd())
     }
 
-    /// Sends the first of these messages in one call, as far as they leave raw and not inside UDP; gives how many.
+    /// Sends the first of these messages in one call, as long as they leave raw and not inside UDP; returns their
+    /// number.
     fn send_together(&self, messages: &[(&Outgoing, &[u8])]) -> usize {
         let Some(raw) = &self.raw else { return 0 };
         let bare =
@@ -398,7 +402,7 @@ impl SignallingSocket {
         raw.send_together(&messages[..messages.iter().take_while(bare).count()])
     }
 
-    /// Whether a message that can leave raw has to leave inside UDP as well.
+    /// Whether a message that can leave raw must leave inside UDP as well.
     fn leaves_both_ways(&self, out: &Outgoing) -> bool {
         let serves = |udp: &UdpSockets| out.interface.is_some_and(|on| udp.serves(on));
         is_rsvp(out) && out.router_alert && self.udp.as_ref().is_some_and(serves)
@@ -421,7 +425,8 @@ impl SignallingSocket {
 }
 
 impl AsFd for SignallingSocket {
-    /// The descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if they are in one.
+    /// Returns the descriptor that becomes readable when messages wait: the set of [`SignallingSocket::wait_in`], if it
+    /// is used.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
     }
@@ -450,7 +455,7 @@ fn set(
         .map_err(|source| OpenError::System { doing, source })
 }
 
-/// Past the system's limit where we may; else as much as it allows.
+/// Sets the size of the receive buffer, above the system's limit if permitted, else at the limit.
 fn size_receive_buffer(socket: &OwnedFd) -> Result<(), OpenError> {
     let (level, doing) = (libc::SOL_SOCKET, "size the receive buffer");
     set(socket, doing, level, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)

@@ -1,7 +1,7 @@
-//! Earmark against the running kernel, in network namespaces of its own.
+//! Tests against the running kernel, in network namespaces of their own.
 //!
-//! Each test makes the namespaces that it needs and takes them away again, also when it fails or hangs: a test that is
-//! not done within its time fails, and what it leaves behind is swept away. Without root all are shown as ignored.
+//! Each test creates the namespaces that it needs and removes them again, also when it fails or hangs: a test that
+//! exceeds its time limit fails, and its namespaces are deleted. Without root all tests are reported as ignored.
 
 #[path = "kernel/aggregate.rs"]
 mod aggregate;
@@ -63,7 +63,7 @@ use rustix::thread::CapabilitySet;
 fn main() -> ExitCode {
     flood::be_the_daemon_if_asked();
     let mut arguments = Arguments::from_args();
-    // The floods measure time: side by side they would measure each other.
+    // The floods measure time: in parallel they would disturb each other.
     arguments.test_threads = arguments.test_threads.or(Some(1));
     let mut trials = vec![
         object::trial(),
@@ -176,19 +176,19 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A test of traffic control, with either classifier.
+/// Returns a test of traffic control for each classifier.
 fn with_both(name: &str, test: fn(ClassifierChoice)) -> [Trial; 2] {
     [ClassifierChoice::Bpf, ClassifierChoice::U32]
         .map(|choice| trial(&format!("{name} ({choice:?})"), move || test(choice)))
 }
 
-/// The trial, ignored where a program that it runs is not installed.
+/// Returns the trial, ignored if a program that it runs is not installed.
 fn with_tool(tool: &str, trial: Trial) -> Trial {
     let is_there = std::process::Command::new(tool).arg("--version").output().is_ok();
     if is_there { trial } else { trial.with_kind(format!("needs {tool}")).with_ignored_flag(true) }
 }
 
-/// A test that needs iproute2.
+/// Returns a test that needs iproute2.
 fn with_ip(name: &str, test: fn()) -> Trial {
     let there = std::process::Command::new("ip").arg("-V").output().is_ok();
     let name = if there { name.to_owned() } else { format!("{name} (needs iproute2)") };

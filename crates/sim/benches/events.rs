@@ -1,5 +1,5 @@
-//! How many events a second one core works off, at packet level, in a network like that of the retry study: five routers in
-//! a row, 85 reserved flows of 100 kbit/s in 125-octet packets, and 27 best-effort flows that fill what is left.
+//! Events per second on one core, at packet level, in a network like that of the retry study: five routers in a row, 85
+//! reserved flows of 100 kbit/s in 125-octet packets, and 27 best-effort flows that fill the rest.
 //!
 //! Prints the events, their rate in each of several runs of one seed, and virtual seconds per second.
 
@@ -16,7 +16,7 @@ use earmark_yessir as yessir;
 const SECONDS: u64 = 60;
 const RUNS: usize = 5;
 
-/// Hosts by the router that each is at; sources before sinks.
+/// Hosts with the index of their router; sources before sinks.
 const HOSTS: [(&str, usize); 10] = [
     ("h0", 0),
     ("h7", 0),

@@ -1,13 +1,14 @@
-//! What is going to happen: a list in total order, by time and, within one instant, by the order of entering.
+//! Event list: a total order by time and, within one instant, by the order of entry.
 //!
 //! # Description
 //! A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, *Faster Algorithms for the Shortest Path Problem*, section 4), with
-//! digits of six bits: nothing is entered for a time that has passed, so an entry is put where its time first differs
-//! from the present one, by that digit and its value. Those that differ in the lowest digit alone are in order; when there
-//! are none, the first bucket of the next digit is spread over the lower ones. So entries move a few times, in rows, and
-//! are never compared. Entries of one time share their bucket as long as they live, and keep their order in it.
+//! digits of six bits: no event is entered for a past time, so an entry is stored by the first digit in which its time
+//! differs from the present one, and the value of that digit. Entries that differ in the lowest digit alone are in
+//! order; when there are none, the first bucket of the next digit is spread over the lower ones. So entries move a few
+//! times, in sequence, and are never compared. Entries of one time always share their bucket, and keep their order in
+//! it.
 //!
-//! What happens stays where it was put, in a slab; what moves is its time and its place.
+//! The events stay in a slab; only their times and slab indexes move.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,16 +23,16 @@ const VALUES: usize = 1 << BITS;
 /// Digits of a time.
 const DIGITS: usize = u64::BITS.div_ceil(BITS) as usize;
 
-/// See the module's text.
+/// A radix heap of events.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
-    /// The present: the time of the entry that was taken last, nanoseconds.
+    /// The present: time of the last removed entry, nanoseconds.
     now: u64,
-    /// For each digit the values that differ from the present one and have entries, as bits.
+    /// Bit mask for each digit: the values that differ from the present one and have entries.
     occupied: [u64; DIGITS],
-    /// Time and place of entries, by the highest digit in which they differ from the present, and its value.
+    /// Time and slab index of entries, by the highest digit in which they differ from the present, and its value.
     buckets: Vec<Vec<(u64, u32)>>,
-    /// Places of what happens now, in order.
+    /// Slab indexes of the current events, in order.
     due: VecDeque<u32>,
     entries: Slab<T>,
 }
@@ -49,10 +50,10 @@ impl<T> Default for Agenda<T> {
 }
 
 impl<T> Agenda<T> {
-    /// Enters something that happens at a time, after all that was entered before for the same time. What should have
-    /// happened before the entry that was taken last happens now.
+    /// Enters an event, after all earlier ones for the same time. An event before the time of the last removed entry is
+    /// due now.
     pub(crate) fn enter(&mut self, at: Time, entry: T) {
-        let place = self.entries.insert(entry) as u32; // four thousand million at once fit no memory
+        let place = self.entries.insert(entry) as u32; // memory limits entries to fewer than 2^32
         self.put(at.as_nanos().max(self.now), place);
     }
 
@@ -66,7 +67,7 @@ impl<T> Agenda<T> {
         self.buckets[digit * VALUES + value].push((at, place));
     }
 
-    /// Takes the next one out, with its time, if that is not after `until`.
+    /// Removes the next event and returns it with its time, if that is not after `until`.
     pub(crate) fn next(&mut self, until: Time) -> Option<(Time, T)> {
         let until = until.as_nanos();
         loop {
@@ -80,7 +81,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// Makes the time of the next entry the present; `None` where that would be after `until`.
+    /// Makes the time of the next entry the present; `None` if that would be after `until`.
     fn advance(&mut self, until: u64) -> Option<()> {
         let digit = self.occupied.iter().position(|values| *values != 0)?;
         let value = self.occupied[digit].trailing_zeros() as usize;
@@ -95,12 +96,12 @@ impl<T> Agenda<T> {
         for (at, place) in bucket.drain(..) {
             self.put(at, place);
         }
-        self.buckets[number] = bucket; // with its room
+        self.buckets[number] = bucket; // keeps its capacity
         Some(())
     }
 }
 
-/// A digit of a time.
+/// Returns a digit of a time.
 fn value(at: u64, digit: usize) -> usize {
     (at >> (digit as u32 * BITS)) as usize % VALUES
 }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_time_and_then_by_the_order_of_entering() {
+    fn events_are_ordered_by_time_then_by_entry() {
         let mut agenda = Agenda::default();
         for (at, name) in [(3, "d"), (1, "a"), (2, "c"), (1, "b"), (9, "f")] {
             agenda.enter(Time::from_secs(at), name);
@@ -132,9 +133,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is entered, and however far it is looked ahead: it is the order of a sorted map.
+        /// For any entries, and any `until`, the order is that of a sorted map.
         #[test]
-        fn it_is_a_sorted_map(
+        fn order_equals_that_of_a_sorted_map(
             steps in prop::collection::vec(
                 (prop::collection::vec((0..64_u32, any::<u64>()), 0..6), 0..64_u32, any::<u64>(), 0..8_usize),
                 1..60,

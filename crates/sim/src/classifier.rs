@@ -1,7 +1,7 @@
-//! The classifier of an egress: which classes the packets of a flow, or of a range of flows, may go into.
+//! The classifier of an egress: the classes that the packets of a flow, or of a range of flows, may use.
 //!
-//! A flow can be claimed several times, and a packet can match several flows. All of that is found, the narrowest first; the
-//! egress chooses.
+//! A flow can be claimed several times, and a packet can match several flows. The classifier returns all of them, the
+//! narrowest first; the egress selects one.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -10,13 +10,13 @@ use earmark_core::Flow;
 use earmark_core::admission::Protocol;
 use hashbrown::HashTable;
 
-/// A claim on a flow: where its packets may go.
+/// A claim on a flow: the class that its packets may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) class: u32,
-    /// Whether the living daemon has asked for it.
+    /// Whether the running daemon has requested it.
     pub(crate) named: bool,
-    /// Who asked for it, if that is known.
+    /// Protocol of the claim, if it is known.
     pub(crate) protocol: Option<Protocol>,
 }
 
@@ -24,21 +24,21 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Classifier {
     places: BTreeMap<Flow, Vec<Place>>,
-    /// Those that are ranges, the narrowest first. A few.
+    /// The ranges among the flows, the narrowest first. Few.
     ranges: BTreeSet<(u32, Flow)>,
-    /// The flows that lead to each class.
+    /// Flows that lead to each class.
     members: BTreeMap<u32, BTreeSet<Flow>>,
-    /// What was found for streams since something was changed, by their numbers, which are ours.
+    /// Cached lookups of streams since the last change, by our stream numbers.
     found: HashTable<(usize, Vec<u32>)>,
 }
 
 impl Classifier {
-    /// The claims on a flow.
+    /// Returns the claims on a flow.
     pub(crate) fn get(&self, flow: &Flow) -> &[Place] {
         self.places.get(flow).map_or(&[], Vec::as_slice)
     }
 
-    /// Enters a claim on a flow, or changes what is known of it.
+    /// Enters or changes a claim on a flow.
     pub(crate) fn set(&mut self, flow: Flow, place: Place) {
         if flow.is_range() {
             self.ranges.insert((flow.openness(), flow));
@@ -54,7 +54,7 @@ impl Classifier {
         self.found.clear();
     }
 
-    /// Takes a claim on a flow out, if it is there.
+    /// Removes a claim on a flow, if it is present.
     pub(crate) fn remove(&mut self, flow: &Flow, class: u32) -> Option<Place> {
         let places = self.places.get_mut(flow)?;
         let at = places.iter().position(|place| place.class == class)?;
@@ -73,13 +73,13 @@ impl Classifier {
         Some(gone)
     }
 
-    /// Takes out all claims of a class, by flow in ascending order.
+    /// Removes all claims of a class; returns them by flow in ascending order.
     pub(crate) fn remove_class(&mut self, class: u32) -> Vec<(Flow, Place)> {
         let flows = self.members.get(&class).cloned().unwrap_or_default();
         flows.into_iter().filter_map(|flow| Some((flow, self.remove(&flow, class)?))).collect()
     }
 
-    /// Takes out the claims that `unwanted` names, by flow in ascending order. Walks all of them.
+    /// Removes the claims that `unwanted` selects; returns them by flow in ascending order. Visits all claims.
     pub(crate) fn extract(
         &mut self,
         mut unwanted: impl FnMut(&Flow, &Place) -> bool,
@@ -92,12 +92,12 @@ impl Classifier {
         gone
     }
 
-    /// All claims, by flow in ascending order.
+    /// Returns all claims, by flow in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &Place)> {
         self.places.iter().flat_map(|(flow, places)| places.iter().map(move |place| (flow, place)))
     }
 
-    /// All claims, by flow in ascending order; classes must stay as they are.
+    /// Returns all claims, by flow in ascending order; classes must not be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Flow, &mut Place)> {
         let places = self.places.iter_mut();
         places.flat_map(|(flow, places)| places.iter_mut().map(move |place| (flow, place)))
@@ -113,7 +113,7 @@ impl Classifier {
         self.members.get(&class).is_some_and(|flows| flows.len() > 1)
     }
 
-    /// The best claim of its own and the best shared one, of a flow that is named so; `better` compares classes.
+    /// Returns the best claim of this flow alone and the best shared one; `better` compares classes.
     pub(crate) fn best(&self, flow: &Flow, better: &impl Fn(u32, u32) -> bool) -> [Option<u32>; 2] {
         let mut best = [None::<u32>; 2];
         for place in self.get(flow) {
@@ -125,7 +125,8 @@ impl Classifier {
         best
     }
 
-    /// The classes that a packet of a stream, all of which are of the same flow, may go into, the narrowest claim first.
+    /// Returns the classes that a packet of a stream may use, the narrowest claim first. All packets of a stream are of
+    /// one flow.
     pub(crate) fn classes_of(
         &mut self,
         stream: usize,
@@ -141,9 +142,9 @@ impl Classifier {
         found.map_or(&[], |(_, classes)| classes.as_slice())
     }
 
-    /// The classes of a packet, given as the flow that only its like are in, looked for as the kernel's classifier does: for
-    /// its source, then for any; each by both ports, the destination port, the source port, no port; then by ranges, the
-    /// narrowest first.
+    /// Returns the classes of a packet, given as its exact flow, in the order of the kernel's classifier: flows with
+    /// its source, then with any; each with both ports, the destination port, the source port, no port; then ranges,
+    /// the narrowest first.
     pub(crate) fn look_up(&self, packet: &Flow, better: &impl Fn(u32, u32) -> bool) -> Vec<u32> {
         let any_source = Flow { source: None, ..*packet };
         let kinds = [*packet, any_source].into_iter().flat_map(|flow| {
@@ -159,7 +160,7 @@ impl Classifier {
     }
 }
 
-/// Numbers in a row spread over all bits (Knuth's multiplicative hashing).
+/// Spreads consecutive numbers over all bits (Knuth's multiplicative hashing).
 fn hash(stream: usize) -> u64 {
     (stream as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

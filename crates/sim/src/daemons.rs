@@ -1,4 +1,4 @@
-//! The daemons of the network: their birth and death, what they are told, and what becomes of what they want done.
+//! The daemons of the network: start and death, their inputs, and the execution of their effects.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,11 +10,11 @@ use crate::log::{Loss, What};
 use crate::network::{Happening, Network, NodeId};
 use crate::packet::Packet;
 
-/// `ENODEV`: what traffic control says to an installation on an interface that is not there.
+/// `ENODEV`: error number of an installation on a missing interface.
 const NO_SUCH_DEVICE: u16 = 19;
 
 impl Network {
-    /// The daemon of a node dies at once, as by SIGKILL: its state is gone, traffic control stays as it is.
+    /// Kills the daemon of a node at once, as by SIGKILL: its state is lost, traffic control stays unchanged.
     pub fn kill(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         host.node = None;
@@ -23,8 +23,8 @@ impl Network {
         self.note(node, What::Killed);
     }
 
-    /// A new daemon starts on a node. It is told what traffic control still holds, and after `grace` what of that
-    /// nobody has claimed is taken out.
+    /// Starts a new daemon on a node. It adopts the state of traffic control; what no one has claimed of that after
+    /// `grace` is removed.
     pub fn restart(&mut self, node: NodeId, grace: Duration) {
         let generation = self.hosts[node.0].generation + 1;
         let seed = self.node_seed(&self.hosts[node.0].name().clone(), generation);
@@ -55,7 +55,7 @@ impl Network {
     pub(crate) fn expire(&mut self, node: NodeId) {
         let host = &mut self.hosts[node.0];
         if host.expire_at != Some(self.now) {
-            return; // a sooner one was entered, or the daemon died
+            return; // an earlier one was entered, or the daemon died
         }
         host.expire_at = None;
         self.drive(node, Input::Expire);
@@ -84,7 +84,7 @@ impl Network {
         self.drive(node, Input::Host(update));
     }
 
-    /// One input for a node; carries out all effects.
+    /// Passes one input to a node; executes all effects.
     pub(crate) fn drive(&mut self, node: NodeId, input: Input<'_>) {
         let Some(engine) = &mut self.hosts[node.0].node else {
             return;
@@ -154,7 +154,7 @@ impl Network {
                 match (host.refuse, port) {
                     (Some(errno), port) => {
                         refused.push((*installation, errno));
-                        // What a dead daemon left for the flow nobody asks for again: its bandwidth is free now.
+                        // No one claims a dead daemon's reservation for the flow again: its bandwidth is free now.
                         if port.is_some_and(|port| port.egress.reject(&installation.flow, protocol))
                         {
                             self.note(

@@ -1,4 +1,4 @@
-//! Random numbers of other distributions than those that [`Stream`] has itself.
+//! Random numbers of distributions other than those of [`Stream`] itself.
 //!
 //! Logarithms are computed in software, so that they are the same on all machines.
 
@@ -7,14 +7,14 @@ use core::time::Duration;
 use earmark_core::Time;
 use earmark_core::random::Stream;
 
-/// A time that is distributed exponentially, with this mean.
+/// Returns an exponentially distributed time with this mean.
 pub fn exponential(dice: &mut Stream, mean: Duration) -> Duration {
     let drawn = -libm::log(1.0 - fraction(dice)) * mean.as_nanos() as f64;
-    Duration::from_nanos(drawn as u64) // too much is the most there is
+    Duration::from_nanos(drawn as u64) // saturates
 }
 
-/// When a source that is on and off by turns, for times with these means, is on for the first time. As likely as at any
-/// other time it is off at its start; how long it has been does not matter.
+/// Returns the time when an on-off source with these mean times is on for the first time. The source starts in its
+/// steady state: it is off with the usual probability, and the elapsed part of a period does not matter.
 pub(crate) fn first_burst(
     dice: &mut Stream,
     starts: Time,
@@ -28,17 +28,17 @@ pub(crate) fn first_burst(
     }
 }
 
-/// A number from 0 up to and without 1, of 53 bits, which are what a float can tell apart.
+/// Returns a number from 0 up to and without 1, of 53 bits, the precision of a float.
 pub fn fraction(dice: &mut Stream) -> f64 {
     (dice.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A whole number below `limit`, each as likely as the other to within `limit` / 2^64; 0 where that is 0.
+/// Returns an integer below `limit`, uniform to within `limit` / 2^64; 0 if `limit` is 0.
 pub fn below(dice: &mut Stream, limit: u64) -> u64 {
     ((u128::from(dice.next_u64()) * u128::from(limit)) >> 64) as u64
 }
 
-/// Whether something happens that does so with this probability.
+/// Returns `true` with this probability.
 pub fn happens(dice: &mut Stream, probability: f64) -> bool {
     fraction(dice) < probability
 }
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Mean 2 s; of 100 000 the mean has a standard deviation of 0.32 %. A share of 1/e is longer than the mean.
+    /// Mean 2 s; the mean of 100 000 has a standard deviation of 0.32 %. A share of 1/e is longer than the mean.
     #[test]
     fn exponential_times_have_their_mean_and_their_tail() {
         let mut dice = RandomStreams::new(4).stream("dice");

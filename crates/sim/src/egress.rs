@@ -1,10 +1,10 @@
-//! One direction of a link as traffic control serves it: reserved classes, then signalling, then best effort.
+//! One direction of a link, as traffic control serves it: reserved classes, then signalling, then best effort.
 //!
-//! The model of what `earmark-linux` builds from HTB classes. A packet that several claims match goes into the first of their
-//! classes that has room for it, the narrowest claim asked first, and else into the one of the largest rate. A reserved class is a queue behind a token bucket; its
-//! packets go before all others as long as the bucket holds their length, and wait otherwise, so that a class never
-//! gets more than its rate. Among classes that may send it is taken turns. Buckets count IP octets; the time on the
-//! link counts the framing too.
+//! A model of the HTB classes of `earmark-linux`. A packet that matches several claims goes into the first of their
+//! classes that has room for it, from the narrowest claim on, and otherwise into the class of the largest rate. A
+//! reserved class is a queue behind a token bucket; its packets precede all others as long as the bucket holds their
+//! length, and wait otherwise, so that a class never gets more than its rate. Classes that may send take turns. Buckets
+//! count IP octets; the time on the link includes the framing.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use crate::class::Class;
 use crate::classifier::{Classifier, Place};
 use crate::packet::{Body, Packet};
 
-/// Ethernet header, octets of each packet that an IP length does not count.
+/// Octets of an Ethernet header, which an IP length does not include.
 pub(crate) const FRAMING: u32 = 14;
 /// Limit of the queue of a reserved class, packets.
 const RESERVED_QUEUE: usize = 200;
@@ -31,36 +31,36 @@ pub(crate) struct Egress {
     best_effort_limit: usize,
     best_effort: VecDeque<Packet>,
     signalling: VecDeque<Packet>,
-    /// By number; a class outlives the daemon that made it.
+    /// Classes by number; a class outlives the daemon that created it.
     classes: BTreeMap<u32, Class>,
     /// Classes with packets waiting, in the order of their turns.
     waiting: VecDeque<u32>,
     next_class: u32,
-    /// The classifier: which class a flow has.
+    /// The classifier: the class of each flow.
     flows: Classifier,
-    /// Flows of a dead daemon that went with a class which the living one took over and then took out.
+    /// Flows of a dead daemon that were removed with a class that the new daemon had taken over.
     gone: Vec<Flow>,
-    /// What the living daemon calls its classes.
+    /// Classes by the claim IDs of the running daemon.
     claims: BTreeMap<ClaimId, u32>,
 }
 
-/// A reservation that traffic control holds.
+/// A reservation in traffic control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserved {
-    /// Whose packets it is for, in ascending order.
+    /// Flows of the reservation, in ascending order.
     pub flows: Vec<Flow>,
-    /// What they get.
+    /// Reserved rate and burst.
     pub demand: Demand,
 }
 
-/// What an egress does next.
+/// Next action of an egress.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// This packet goes out, and occupies the link for so long.
+    /// Transmits this packet, which occupies the link for this time.
     Transmit(Packet, Duration),
-    /// Nothing may go before this time.
+    /// No packet may be sent before this time.
     Wait(Time),
-    /// Nothing waits.
+    /// No packet waits.
     Idle,
 }
 
@@ -88,7 +88,7 @@ impl Egress {
         self.bandwidth
     }
 
-    /// A packet joins its queue; `false` where that is full.
+    /// Appends a packet to its queue; `false` if the queue is full.
     pub(crate) fn enqueue(&mut self, now: Time, packet: Packet) -> bool {
         let number = self.classify(now, &packet);
         let (queue, limit) = match number.and_then(|number| self.classes.get_mut(&number)) {
@@ -113,7 +113,7 @@ impl Egress {
         !(self.waiting.is_empty() && self.signalling.is_empty() && self.best_effort.is_empty())
     }
 
-    /// The packet that goes now, if one may. The link must be free.
+    /// Returns the next packet, if one may be sent. The link must be free.
     pub(crate) fn next(&mut self, now: Time) -> Next {
         let mut earliest = Time::MAX;
         for turn in 0..self.waiting.len() {
@@ -123,7 +123,7 @@ impl Egress {
             };
             match class.take(now) {
                 Ok(packet) => {
-                    // Those that were passed over have waited for tokens, and are the first to be asked again.
+                    // Classes that were skipped have waited for tokens, and are the first of the next turn.
                     self.waiting.remove(turn);
                     if !class.queue.is_empty() {
                         self.waiting.push_back(number);
@@ -140,8 +140,8 @@ impl Egress {
         }
     }
 
-    /// Puts a reservation in place, or changes it. A class that a dead daemon made for the flow is taken over as it is, if it
-    /// was of the same protocol or is no more than this.
+    /// Installs or changes a reservation. A class that a dead daemon created for the flow is taken over with its state,
+    /// if it was of the same protocol or is not larger than this reservation.
     pub(crate) fn install(
         &mut self,
         now: Time,
@@ -164,7 +164,7 @@ impl Egress {
         self.classes.entry(number).or_insert_with(|| Class::new(now, demand)).set(now, demand);
     }
 
-    /// The class of a dead daemon that a claim on a flow takes over.
+    /// Returns the dead daemon's class that a claim on a flow takes over.
     fn yielding(&self, flow: &Flow, protocol: Option<Protocol>, rate: Rate) -> Option<u32> {
         let left = self.flows.get(flow).iter().find(|place| !place.named)?;
         let yields = match left.protocol {
@@ -174,7 +174,7 @@ impl Egress {
         yields.then_some(left.class)
     }
 
-    /// A claim on a flow. What a dead daemon left of it ends, if it yields.
+    /// Enters a claim on a flow. A dead daemon's claim on it ends, if it yields.
     fn enter(&mut self, flow: Flow, class: u32, protocol: Option<Protocol>, rate: Rate) {
         if let Some(left) = self.yielding(&flow, protocol, rate).filter(|&left| left != class) {
             self.flows.remove(&flow, left);
@@ -182,7 +182,7 @@ impl Egress {
         self.flows.set(flow, Place { class, named: true, protocol });
     }
 
-    /// Lets another flow use a reservation.
+    /// Adds a flow to a reservation.
     pub(crate) fn add_flow(&mut self, claim: ClaimId, protocol: Option<Protocol>, flow: Flow) {
         if let Some(&class) = self.claims.get(&claim) {
             let rate = self.classes.get(&class).map_or(Rate::ZERO, |class| class.demand.rate);
@@ -190,29 +190,29 @@ impl Egress {
         }
     }
 
-    /// Stops a flow from using a reservation.
+    /// Removes a flow from a reservation.
     pub(crate) fn remove_flow(&mut self, claim: ClaimId, flow: &Flow) {
         if let Some(&class) = self.claims.get(&claim) {
             self.flows.remove(flow, class);
         }
     }
 
-    /// Takes a reservation out: the class that it had; `None` where there is none of this name. What waits in it joins best
-    /// effort.
+    /// Removes a reservation and returns its class; `None` if there is none with this ID. Packets waiting in it move to
+    /// best effort.
     pub(crate) fn remove(&mut self, claim: ClaimId) -> Option<u32> {
         let number = self.claims.remove(&claim)?;
         self.remove_class(number);
         Some(number)
     }
 
-    /// The class of the largest rate that the packets of a flow may go into, and that rate.
+    /// Returns the class of the largest rate that the packets of a flow may use, and that rate.
     pub(crate) fn class_for(&self, flow: &Flow) -> Option<(u32, Rate)> {
         let classes = self.flows.look_up(flow, &better(&self.classes));
         let rated = classes.iter().filter_map(|n| Some((*n, self.classes.get(n)?.demand.rate)));
         rated.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
-    /// All reservations, those without a living daemon too.
+    /// Returns all reservations, including those without a running daemon.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = Reserved> {
         self.classes.iter().map(|(&number, class)| {
             let flows = self.flows.iter().filter(|(_, place)| place.class == number);
@@ -220,8 +220,8 @@ impl Egress {
         })
     }
 
-    /// The daemon died: its names for the classes mean nothing any more. Every flow that stays, with the rate of its
-    /// class; of flows that share a class only the first has it, since there it is but once.
+    /// Handles the death of the daemon: its claim IDs become invalid. Returns every remaining flow with the rate of its
+    /// class; of flows that share a class only the first has the rate, since it exists only once.
     pub(crate) fn orphan(&mut self) -> Vec<(Flow, Rate, Option<Protocol>)> {
         self.claims.clear();
         self.gone.clear();
@@ -237,7 +237,7 @@ impl Egress {
         orphans
     }
 
-    /// Of several claims on one flow the best alone is found in the kernel by the next daemon.
+    /// Removes all but the best of several claims on one flow: the next daemon finds only that one in the kernel.
     fn forget_standby(&mut self) {
         let is_better = better(&self.classes);
         let flows: BTreeSet<Flow> = self.flows.iter().map(|(flow, _)| *flow).collect();
@@ -248,7 +248,7 @@ impl Egress {
         self.flows.extract(|flow, place| kept.get(flow) != Some(&Some(place.class)));
     }
 
-    /// Takes out the classes that no living daemon has a name for, and the flows that none has asked for; returns these.
+    /// Removes the classes and flows that the running daemon has not claimed; returns the flows.
     pub(crate) fn reap(&mut self) -> Vec<Flow> {
         let unnamed = self.flows.extract(|_, place| !place.named);
         let mut orphans: Vec<Flow> = unnamed.into_iter().map(|(flow, _)| flow).collect();
@@ -261,8 +261,8 @@ impl Egress {
         orphans
     }
 
-    /// Takes out a flow that the living daemon cannot keep, unless it has asked for it after all, and its class with the
-    /// last one; whether it did. Of a protocol only what was of this protocol, or of an unknown one.
+    /// Removes a flow that the running daemon cannot keep, unless it has claimed it meanwhile, and its class with its
+    /// last flow; returns whether it did. With a protocol, only flows of this protocol or of an unknown one.
     pub(crate) fn reject(&mut self, flow: &Flow, protocol: Option<Protocol>) -> bool {
         let left = self.flows.get(flow).iter().find(|place| !place.named).copied();
         let is_meant = |place: &Place| {
@@ -291,7 +291,7 @@ impl Egress {
         }
     }
 
-    /// The class of a packet: the first that has room, the narrowest claim asked first, else the one of the largest rate.
+    /// Returns the class of a packet: the first with room, from the narrowest claim on, else that of the largest rate.
     fn classify(&mut self, now: Time, packet: &Packet) -> Option<u32> {
         let Body::Data { source_port, destination_port, stream, .. } = packet.body else {
             return None;
@@ -330,7 +330,7 @@ impl Egress {
     }
 }
 
-/// Whether the first of two classes is the better claim: by rate, then by age.
+/// Returns a comparison of two classes: whether the first is the better claim, by rate, then by age.
 fn better(classes: &BTreeMap<u32, Class>) -> impl Fn(u32, u32) -> bool {
     let rank = |number: u32| classes.get(&number).map(|class| class.demand.rate);
     move |one, other| (rank(one), other) > (rank(other), one)
@@ -385,7 +385,7 @@ mod tests {
         Installation { claim, interface: InterfaceId(1), flow, demand }
     }
 
-    /// Runs an egress until `end` with both ports always backlogged: packets sent by port 1 and by port 2.
+    /// Runs an egress until `end` with both ports always backlogged; returns the packets sent by port 1 and by port 2.
     fn serve(egress: &mut Egress, from: Time, end: Time) -> [u64; 2] {
         let (mut now, mut sent) = (from, [0; 2]);
         while now < end {
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_takes_effect_in_place() {
+    fn changed_reservation_takes_effect_in_place() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         egress.install(Time::ZERO, None, &installation(0, 1, Rate::from_bps(78_880)));
         let [before, _] = serve(&mut egress, Time::ZERO, Time::from_secs(10));
@@ -436,14 +436,14 @@ mod tests {
         egress.install(Time::ZERO, None, &installation(1, 2, second));
         let adopted = egress.orphan();
         assert_eq!(adopted.iter().map(|(_, rate, _)| *rate).collect::<Vec<_>>(), [first, second]);
-        // The new daemon numbers its claims anew, and claims the second flow only.
+        // The new daemon numbers its claims from the start, and claims the second flow only.
         egress.install(Time::from_secs(1), None, &installation(0, 2, second));
         assert_eq!(egress.reap(), [installation(0, 1, first).flow]);
         assert_eq!(egress.reap(), []);
         assert_eq!(egress.classes.len(), 1);
     }
 
-    /// Flows that share a class share its rate, which counts once, and leave it one by one.
+    /// Flows that share a class share its rate, which counts once, and are removed one by one.
     #[test]
     fn flows_share_a_class() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
@@ -461,16 +461,16 @@ mod tests {
             orphans,
             [(shared.flow, Rate::from_bps(394_400), None), (other, Rate::ZERO, None)]
         );
-        // The next daemon asks for the second flow alone.
+        // The next daemon claims the second flow alone.
         egress.install(Time::from_secs(10), None, &Installation { flow: other, ..shared });
         assert_eq!(egress.reap(), [shared.flow]);
         egress.remove_flow(shared.claim, &other);
         assert_eq!(egress.reserved().map(|reserved| reserved.flows.len()).collect::<Vec<_>>(), [0]);
     }
 
-    /// What goes with a class that was taken over is reported as gone too, lest somebody wait for it.
+    /// Flows that are removed with an adopted class are reported as well, so that no one waits for them.
     #[test]
-    fn flows_of_an_adopted_class_go_with_it() {
+    fn flows_of_removed_adopted_class_are_reported() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let shared = installation(0, 1, Rate::from_bps(100_000));
         let other = installation(0, 2, Rate::ZERO).flow;
@@ -483,9 +483,9 @@ mod tests {
         assert_eq!(egress.reap(), []);
     }
 
-    /// A wildcard filter takes every source, but a filter of a source's own comes first.
+    /// A wildcard filter matches every source, but a filter with a source takes precedence.
     #[test]
-    fn wildcards_take_what_no_other_filter_does() {
+    fn wildcard_matches_after_all_other_filters() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let wildcard = Installation {
             flow: Flow { source: None, source_port: 0, ..installation(0, 1, Rate::ZERO).flow },
@@ -499,9 +499,9 @@ mod tests {
         assert_ne!(class_of(&mut egress, 1), wild);
     }
 
-    /// Of the ranges that a packet is in the narrowest takes it, after every flow that names its addresses.
+    /// Among the ranges that contain a packet the narrowest applies, after every flow that names its addresses.
     #[test]
-    fn ranges_take_what_no_flow_does_the_narrowest_first() {
+    fn ranges_match_after_flows_narrowest_first() {
         let mut egress = Egress::new(Rate::from_mbps(1), 10);
         let range = |text: &str| Flow::to_range(text.parse().expect("a prefix"));
         let (wide, narrow) = (range("10.0.0.0/8"), range("10.0.0.0/30"));
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn full_queues_refuse() {
+    fn packet_for_full_queue_is_refused() {
         let mut egress = Egress::new(Rate::from_mbps(1), 2);
         assert!(egress.enqueue(Time::ZERO, packet(1, 0)));
         assert!(egress.enqueue(Time::ZERO, packet(1, 1)));

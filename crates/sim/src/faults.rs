@@ -1,7 +1,7 @@
-//! Faults: what a bad link does to signalling.
+//! Faults of a link, which affect signalling.
 //!
-//! Data is spared, because its losses are what reservations are measured by. The dice of each direction of each link are
-//! a stream of their own, so that a link that is made worse changes nothing elsewhere but by what it loses.
+//! Data is exempt, because its losses measure the reservations. Each direction of each link has a random stream of its
+//! own, so that more faults on one link change nothing elsewhere except by the lost messages.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,23 +13,23 @@ use crate::dice::happens;
 use crate::network::{Network, NodeId};
 use crate::packet::{Body, Packet};
 
-/// What happens to the signalling messages on a link. The default is a link without faults.
+/// Faults of the signalling messages on a link. The default is a link without faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Share of the messages that are lost, 0 to 1.
     pub loss: f64,
-    /// Share of the messages that arrive twice, 0 to 1.
+    /// Share of the messages that are duplicated, 0 to 1.
     pub duplication: f64,
-    /// Share of the messages in which one bit is turned over, 0 to 1. It happens to a message once at most, however many
-    /// links it crosses unread: the checksums of the protocols find any one such bit, but not any two.
+    /// Share of the messages in which one bit is flipped, 0 to 1. At most once per message, however many links it
+    /// crosses unread: the checksums of the protocols detect any one such bit, but not any two.
     pub corruption: f64,
-    /// Largest additional delay; each copy takes its own, evenly spread, so that messages overtake one another.
+    /// Largest additional delay; each copy has its own, uniformly distributed, so that messages overtake one another.
     pub jitter: Duration,
 }
 
 impl Network {
-    /// From now on both directions of the link behind an interface have these faults. What is on its way already keeps
-    /// its fate.
+    /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not
+    /// affected.
     pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
         let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
             return;
@@ -43,12 +43,12 @@ impl Network {
 }
 
 impl Faults {
-    /// Whether something can happen to a packet.
+    /// Whether the faults can affect a packet.
     pub(crate) fn concern(&self, packet: &Packet) -> bool {
         matches!(packet.body, Body::Signalling(_)) && *self != Faults::default()
     }
 
-    /// What arrives of a packet that they concern: its copies, each with the delay it takes in addition.
+    /// Returns the copies of a packet that arrive, each with its additional delay.
     pub(crate) fn afflict(&self, dice: &mut Stream, packet: &Packet) -> Vec<(Duration, Packet)> {
         let copies = match (happens(dice, self.loss), happens(dice, self.duplication)) {
             (true, _) => 0,
@@ -105,7 +105,7 @@ mod tests {
 
     /// Of 10 000 messages, by a quarter, a tenth and a fifth; standard deviations are 43, 26 and 37.
     #[test]
-    fn faults_happen_as_often_as_they_should() {
+    fn fault_rates_equal_the_settings() {
         let faults = Faults {
             loss: 0.25,
             duplication: 0.1,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn data_and_good_links_are_spared() {
+    fn data_and_links_without_faults_are_unaffected() {
         let all = Faults { loss: 1.0, ..Faults::default() };
         let mut dice = RandomStreams::new(1).stream("faults");
         assert!(all.concern(&message()));

@@ -1,10 +1,10 @@
-//! Multicast: who is a member of which group, and the trees along which packets to groups travel.
+//! Multicast: the members of groups, and the trees of packets to groups.
 //!
-//! A host joins a group and leaves it, as with IGMP or MLD. The first packet that a router sees of a source makes that
-//! source's tree: the shortest paths from the source to all members, cut back to the branches that lead to one. Each
-//! router on it gets a forwarding entry, and its daemon is told. From then on the tree follows when members come and go
-//! and when links fail. A group may be given a shared tree instead: then all its sources use the links of one tree, the
-//! shortest paths from its root.
+//! A host joins a group and leaves it, as with IGMP or MLD. The first packet of a source at a router creates the tree
+//! of that source: the shortest paths from the source to all members, pruned to the branches that lead to one. Each
+//! router on it gets a forwarding entry, which is reported to its daemon. From then on the tree follows changes of
+//! membership and failures of links. A group may have a shared tree instead: then all its sources use the links of one
+//! tree, the shortest paths from its root.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -22,13 +22,13 @@ use crate::packet::{Body, MessageKind, Packet};
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     members: BTreeMap<IpAddr, BTreeSet<NodeId>>,
-    /// Group and source of all that was ever sent to a group.
+    /// Group and source of everything that was ever sent to a group.
     sources: BTreeSet<(IpAddr, IpAddr)>,
     /// Roots of shared trees.
     shared: BTreeMap<IpAddr, NodeId>,
 }
 
-/// How packets reach a node: from which neighbour, through which of its interfaces and of the node's own.
+/// Last hop to a node: the neighbour, its interface, and the node's own.
 #[derive(Clone, Copy)]
 struct Reached {
     from: NodeId,
@@ -46,14 +46,14 @@ impl Groups {
 }
 
 impl Network {
-    /// From now on packets to `group` are delivered at a node.
+    /// Delivers packets to `group` at a node from now on.
     pub fn join(&mut self, node: NodeId, group: IpAddr) {
         if self.groups.members.entry(group).or_default().insert(node) {
             self.grow_trees();
         }
     }
 
-    /// Packets to `group` are not delivered at a node any more.
+    /// Stops the delivery of packets to `group` at a node.
     pub fn leave(&mut self, node: NodeId, group: IpAddr) {
         let members = self.groups.members.get_mut(&group);
         if members.is_some_and(|members| members.remove(&node)) {
@@ -61,14 +61,14 @@ impl Network {
         }
     }
 
-    /// From now on all sources of a group share the tree of shortest paths from `root`, as with core-based trees or
-    /// bidirectional PIM, instead of having one each.
+    /// Makes all sources of a group share the tree of shortest paths from `root` from now on, as with core-based trees
+    /// or bidirectional PIM, instead of one tree each.
     pub fn share_tree(&mut self, group: IpAddr, root: NodeId) {
         self.groups.shared.insert(group, root);
         self.grow_trees();
     }
 
-    /// A packet to a group came in.
+    /// Handles an arriving packet to a group.
     pub(crate) fn arrive_for_group(
         &mut self,
         node: NodeId,
@@ -83,7 +83,7 @@ impl Network {
         let member = self.groups.has(node, group);
         let signalling = matches!(packet.body, Body::Signalling(_));
         let taken_up = match host.intercept(packet, member && !host.forwards) {
-            // A router that takes a message sends it on, to its own members too.
+            // A router that intercepts a message forwards it, to its own members too.
             Interception::Left if member && packet.kind() == MessageKind::Rsvp => {
                 host.node.is_some()
             }
@@ -121,7 +121,7 @@ impl Network {
         }
     }
 
-    /// Computes all trees anew, and tells the nodes whose entries change.
+    /// Computes all trees again, and informs the nodes whose entries change.
     pub(crate) fn grow_trees(&mut self) {
         let mut wanted: BTreeMap<NodeId, BTreeMap<(IpAddr, IpAddr), MulticastRoute>> =
             BTreeMap::new();
@@ -152,7 +152,7 @@ impl Network {
         }
     }
 
-    /// The forwarding entries of the routers on a source's tree.
+    /// Returns the forwarding entries of the routers on a source's tree.
     fn tree(&self, source: IpAddr, group: IpAddr) -> BTreeMap<NodeId, MulticastRoute> {
         let mut entries = BTreeMap::new();
         let owner = self.hosts.iter().position(|host| host.interfaces.is_local(source));
@@ -176,7 +176,7 @@ impl Network {
                 at = from;
             }
         }
-        // Hosts have no forwarding entries: they send where their unicast routes lead to the group.
+        // Hosts have no forwarding entries: they send by their unicast route to the group.
         entries.retain(|node, _| self.hosts[node.0].forwards);
         for entry in entries.values_mut() {
             entry.outgoing.sort_unstable();
@@ -185,7 +185,7 @@ impl Network {
         entries
     }
 
-    /// Both ends of each link that leads from `root` to the others on the shortest way.
+    /// Returns both ends of each link on the shortest paths from `root` to the others.
     fn links_of_tree(&self, root: NodeId) -> BTreeSet<End> {
         let reached = self.shortest_paths(root, |_| true);
         let ends = reached
@@ -194,9 +194,9 @@ impl Network {
         ends.flatten().collect()
     }
 
-    /// How each node but `root` is reached from there over the fewest links that are up and whose leaving end is
-    /// `usable`; among ways of the same length the one through the node that is reached first, in the order of nodes and
-    /// interfaces. Only routers are passed through.
+    /// Returns the last hop to each node but `root` from there over the fewest links that are up and whose sending end
+    /// is `usable`; among paths of equal length the one through the node that is reached first, in the order of nodes
+    /// and interfaces. Only routers forward.
     fn shortest_paths(
         &self,
         root: NodeId,

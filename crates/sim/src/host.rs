@@ -1,4 +1,4 @@
-//! One node of the network: its daemon while it lives, its forwarding plane, and its ports.
+//! One node of the network: its daemon while it runs, its forwarding plane, and its ports.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -19,60 +19,60 @@ pub(crate) struct Host {
     pub(crate) config: NodeConfig,
     /// The engines; `None` while the daemon is dead.
     pub(crate) node: Option<Node>,
-    /// How many daemons there were before, so that each has dice of its own.
+    /// Number of earlier daemons, so that each has random numbers of its own.
     pub(crate) generation: u32,
     /// Whether it forwards packets of others.
     pub(crate) forwards: bool,
     pub(crate) interfaces: Interfaces,
-    /// What a new daemon is told of the routes; the table that forwards is `routes`.
+    /// Routes that a new daemon receives; the forwarding table is `routes`.
     pub(crate) route_list: Vec<Route>,
     pub(crate) routes: RouteTable,
     pub(crate) ports: Ports,
     /// Connections of the daemon.
     pub(crate) streams: Streams,
-    /// When an `Expire` is due in the list of events already.
+    /// Time of the next `Expire` in the event list, if any.
     pub(crate) expire_at: Option<Time>,
-    /// The error number that traffic control answers every installation with, if it is to.
+    /// Error number with which traffic control refuses every installation, if any.
     pub(crate) refuse: Option<u16>,
 }
 
-/// What a node does with a packet that came in.
+/// Treatment of a packet that has arrived.
 pub(crate) enum Verdict {
-    /// Hand it to the engines; it goes no further by itself.
+    /// The engines receive it; it is not forwarded.
     Signalling(Packet),
-    /// It is of a connection of this host.
+    /// The packet belongs to a connection of this host.
     Segment(Packet),
-    /// Show it to the engines; this becomes of it all the same.
+    /// The engines receive a copy; the packet has this treatment.
     Copied(Packet, Box<Verdict>),
-    /// It is answered.
+    /// A reply is sent.
     Answered(Packet),
-    /// It has arrived.
+    /// The packet has reached its destination.
     Delivered(Packet),
-    /// Send it on through this interface.
+    /// The packet is forwarded through this interface.
     Forward(InterfaceId, Packet),
-    /// It ends here.
+    /// The packet is lost.
     Lost(Packet, Loss),
 }
 
-/// What interception does with a packet.
+/// Result of interception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interception {
-    /// It goes to the engines, and no further by itself.
+    /// The engines receive the packet; it is not forwarded.
     Taken,
-    /// The engines see it, and it goes on.
+    /// The engines receive a copy; the packet is forwarded.
     Copied,
-    /// It goes on.
+    /// The packet is forwarded.
     Left,
 }
 
 impl Host {
-    /// The protocol that a claim is of.
+    /// Returns the protocol of a claim.
     pub(crate) fn protocol_of(&self, claim: ClaimId) -> Option<Protocol> {
         let owner = self.node.as_ref()?.ledger().owner(claim)?;
         Some(owner.protocol)
     }
 
-    /// With a daemon, or without one.
+    /// Creates a host with or without a daemon.
     pub(crate) fn new(config: NodeConfig, forwards: bool, daemon: bool) -> Host {
         Host {
             node: daemon.then(|| Node::new(config.clone())),
@@ -89,7 +89,7 @@ impl Host {
         }
     }
 
-    /// Name of the node.
+    /// Returns the name of the node.
     pub(crate) fn name(&self) -> &String {
         &self.config.name
     }
@@ -104,7 +104,7 @@ impl Host {
         self.routes.remove(route);
     }
 
-    /// What interception does with a packet, by the rules of `earmark-linux`: `here` says that it is for this host.
+    /// Returns the result of interception, by the rules of `earmark-linux`. `here`: the packet is for this host.
     pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
         if self.node.is_none() {
             return Interception::Left;
@@ -123,7 +123,7 @@ impl Host {
             MessageKind::Gist if here || (packet.router_alert && self.forwards) => {
                 Interception::Taken
             }
-            // The application that it is for is to have its report, too.
+            // The destination application must receive its report, too.
             MessageKind::Yessir if here => Interception::Copied,
             MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
             MessageKind::SenderReport if !self.config.yessir.measured.is_empty() => {
@@ -133,7 +133,7 @@ impl Host {
         }
     }
 
-    /// What becomes of a unicast packet that arrived at this node.
+    /// Returns the treatment of a unicast packet that has arrived at this node.
     pub(crate) fn receive(&self, packet: Packet) -> Verdict {
         let here = self.interfaces.is_local(packet.destination);
         if here && packet.protocol == TCP {
@@ -163,7 +163,7 @@ impl Host {
             return Verdict::Lost(packet, Loss::TimeToLive);
         }
         packet.ttl -= 1;
-        // A queue of their own is for what the daemon sends; and RSVP has it by its IP protocol.
+        // The signalling queue is for packets of the daemon; RSVP uses it by its IP protocol.
         packet.urgent &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
@@ -171,23 +171,23 @@ impl Host {
         }
     }
 
-    /// The interface that a message of this node leaves through.
+    /// Returns the outgoing interface of a message of this node.
     pub(crate) fn outgoing(&self, out: &Outgoing) -> Option<InterfaceId> {
         out.interface.or_else(|| self.routes_to(out.destination))
     }
 
-    /// The interface towards `destination`.
+    /// Returns the interface towards `destination`.
     pub(crate) fn routes_to(&self, destination: IpAddr) -> Option<InterfaceId> {
         self.routes.lookup(destination).map(|hop| hop.interface)
     }
 
-    /// The source address for packets to `destination`.
+    /// Returns the source address for packets to `destination`.
     pub(crate) fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         let hop = self.routes.lookup(destination)?;
         self.interfaces.by_id(hop.interface)?.address_like(destination)
     }
 
-    /// Everything that a daemon is told when it starts: interfaces, then routes.
+    /// Returns the initial updates for a daemon: interfaces, then routes.
     pub(crate) fn greeting(&self) -> Vec<HostUpdate> {
         let interfaces = self.interfaces.iter().cloned().map(HostUpdate::Interface);
         let unicast = self.route_list.iter().copied().map(HostUpdate::Route);

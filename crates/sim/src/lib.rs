@@ -2,39 +2,39 @@
 //! socket.
 //!
 //! # Description
-//! A [`Network`] holds nodes, each an [`earmark_node::Node`] with the very engines that the daemon runs, joined by
-//! point-to-point links. It is a list of events, ordered by time and, within one instant, by the order in which they
-//! were entered; nothing else decides what happens next. All dice come from named streams of one seed, so that the
-//! same calls give the same [log](Network::log), entry by entry, and a source that is added shifts nobody's dice.
+//! A [`Network`] holds nodes, each an [`earmark_node::Node`] with the engines that the daemon runs, connected by
+//! point-to-point links. Its event list is ordered by time and, within one instant, by the order of entry; nothing else
+//! decides what happens next. All random numbers come from named streams of one seed, so that the same calls give the
+//! same [log](Network::log), entry by entry, and an added source does not change the random numbers of others.
 //!
-//! - **Links** have a bandwidth and a delay. Each direction has an egress that models what Earmark's traffic control
-//!   does in Linux: reserved classes first, each held to its token bucket; then signalling; then best effort from one
-//!   queue of limited length. A packet takes its IP length plus 14 octets of framing on the link.
-//! - **Forwarding** is by longest prefix, with TTL. A router takes RSVP messages with router alert off the wire and
-//!   hands them to its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
-//! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree that
-//!   all sources share; the trees follow members that come and go, and links that fail ([`Network::join`]).
-//! - **Faults** are rules for the signalling on a link: loss, duplication, damage, and delays by which messages overtake
-//!   one another ([`Network::set_faults`]); besides, links go down and daemons die.
-//! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, on and off by turns, or at given
-//!   times ([`Shape`]); a [`Trace`] keeps when each packet left and when it arrived.
-//! - **Fluid**: where packets are not asked for, streams have rates instead, and links share them out
-//!   ([`Network::add_fluid`]).
-//! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS costs
-//!   what its handshake does, and hides nothing. Nodes can refuse them, or stop reading ([`Network::welcome`],
-//!   [`Network::set_reading`]).
-//! - **Taps** ([`Network::tap`]) keep the signalling that passes a node as whole IP packets, for other tools to read.
+//! - **Links** have a bandwidth and a delay. Each direction has an egress that models Earmark's traffic control in
+//!   Linux:   reserved classes first, each limited by its token bucket; then signalling; then best effort from one
+//!   queue of limited   length. A packet takes its IP length plus 14 octets of framing on the link.
+//! - **Forwarding** is by longest prefix, with TTL. A router intercepts RSVP messages with router alert and passes them
+//!   to   its node, as a Linux router does with its raw socket; while its daemon is dead it forwards them.
+//! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree
+//!   that   all sources share; the trees follow changes of membership and failures of links ([`Network::join`]).
+//! - **Faults** are rules for the signalling on a link: loss, duplication, corruption, and delays by which messages
+//!   overtake   one another ([`Network::set_faults`]); besides, links go down and daemons die.
+//! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, alternating on and off, or at
+//!   given   times ([`Shape`]); a [`Trace`] records when each packet was sent and received.
+//! - **Fluid**: without packets, streams have rates instead, and links share them ([`Network::add_fluid`]).
+//! - **Connections** between daemons run over packets of these links, in TCP's octets, without congestion control; TLS
+//!   takes   the round trips of its handshake, without encryption. Nodes can refuse them, or stop reading
+//!   ([`Network::welcome`],   [`Network::set_reading`]).
+//! - **Taps** ([`Network::tap`]) record the signalling of a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
-//! Links join exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes no
-//! time. Multicast trees change everywhere at once, as no protocol for them runs. Packets bear no IPv6 flow label, and
-//! messages travel in IP only, never in UDP. Traffic control never fails unless told to ([`Network::refuse_installations`]).
+//! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes
+//! no time. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
+//! and messages are sent in IP only, never in UDP. Traffic control fails only on request
+//! ([`Network::refuse_installations`]).
 //!
 //! # Validation
 //! The figures of the demo (loss without, none with a reservation) are asserted here and in network namespaces by the
-//! same script; see `earmark-lab`. Signalling with losses, duplicates, overtaking and restarts is compared with a plain
-//! model of RFC 2205's merging in `tests/merging`. Claims on one flow by all four protocols are compared with a plain model of
-//! what each packet gets in `tests/claims`.
+//! same script; see `earmark-lab`. Signalling with losses, duplicates, reordering and restarts is compared with a
+//! simple model of RFC 2205's merging in `tests/merging`. Claims on one flow by all four protocols are compared with a
+//! simple model of each packet's service in `tests/claims`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What happened in a network, in order.
+//! Log of a network, in order.
 
 use core::net::IpAddr;
 
@@ -9,50 +9,50 @@ use serde::Serialize;
 
 use crate::NodeId;
 
-/// One thing that happened at one node. The fate of data packets is in [`crate::Trace`] instead.
+/// One event at one node. The fate of data packets is in [`crate::Trace`] instead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Entry {
-    /// When.
+    /// Time of the event.
     pub at: Time,
-    /// Where.
+    /// Node of the event.
     pub node: NodeId,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What can happen.
+/// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// A user asked for something.
+    /// A user gave a command.
     Command(Command),
     /// The node sent a message.
     Sent {
-        /// Through which interface.
+        /// Outgoing interface.
         interface: InterfaceId,
-        /// From whom, as the IP header has it.
+        /// Source address in the IP header.
         source: IpAddr,
-        /// To whom.
+        /// Destination address.
         destination: IpAddr,
         /// Octets of the IP packet.
         octets: u32,
     },
-    /// A signalling message got lost here.
+    /// A signalling message was lost here.
     Lost(Loss),
-    /// The node put a reservation into traffic control, or changed it there.
+    /// The node installed a reservation in traffic control, or changed it there.
     Installed(Installation),
     /// Traffic control refused an installation, with this error number.
     Refused(Installation, u16),
-    /// The node took a reservation out of traffic control.
+    /// The node removed a reservation from traffic control.
     Removed(ClaimId),
-    /// What an earlier daemon had reserved for a flow was taken out, since nobody has claimed it.
+    /// An earlier daemon's reservation for a flow was removed, since no one has claimed it.
     Reaped(InterfaceId, Flow),
-    /// Somebody asked a link of the node for a reservation; only where that is wanted
+    /// An attempt to reserve bandwidth of a link of the node; only if that is enabled
     /// ([`Network::watch_attempts`](crate::Network::watch_attempts)).
     Attempt(Attempt),
-    /// A connection of the node stands, or is no more.
+    /// A connection of the node was opened or closed.
     Connection(ConnectionId, Result<Transport, CloseReason>),
-    /// The node reported something.
+    /// The node reported an event.
     Event(Event),
     /// The daemon of the node died.
     Killed,
@@ -60,22 +60,22 @@ pub enum What {
     Restarted,
 }
 
-/// Why a signalling message got lost.
+/// Why a signalling message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loss {
     /// There is no route to its destination.
     NoRoute,
-    /// Its TTL ran out.
+    /// The TTL expired.
     TimeToLive,
-    /// It came to a host that it is not for.
+    /// The message reached a host that is not its destination.
     NotForwarding,
-    /// It came in where the tree of its source and group does not lead.
+    /// The message arrived at an interface that is not on the tree of its source and group.
     WrongInterface,
     /// A fault of the link.
     Fault,
     /// A queue was full.
     QueueFull,
-    /// Nobody listens here for its protocol.
+    /// No process receives its protocol here.
     NobodyListens,
 }

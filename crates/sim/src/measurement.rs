@@ -1,6 +1,6 @@
-//! What became of a stream: when each packet left, when it arrived, and the figures of any span of it.
+//! Record of a stream: the send and receive time of each packet, and the figures of any interval.
 //!
-//! The simulator and the traffic tools of the lab fill the same [`Trace`], so that their figures mean the same.
+//! The simulator and the traffic tools of the lab fill the same [`Trace`], so that their figures are comparable.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,36 +9,36 @@ use core::time::Duration;
 use earmark_core::Time;
 use serde::{Deserialize, Serialize};
 
-/// One stream of packets of equal length, numbered from 0 in the order they left.
+/// One stream of packets of equal length, numbered from 0 in sending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     packet_octets: u32,
-    /// When each left, by number; never goes back.
+    /// Send times, by number; never decreasing.
     sent: Vec<Time>,
-    /// When each arrived first, by number.
+    /// Time of first arrival, by number.
     arrived: Vec<Option<Time>>,
 }
 
-/// The figures of a span of time.
+/// The figures of an interval.
 ///
 /// Rates count IP packet octets: IP header, UDP header and payload, without link framing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Packets that left in the span.
+    /// Packets sent in the interval.
     pub packets: u64,
-    /// Rate at which they left, bits per second.
+    /// Rate at which they were sent, bits per second.
     pub offered_bps: u64,
-    /// Rate of those of them that arrived, whenever they did, bits per second.
+    /// Rate of those of them that arrived at any time, bits per second.
     pub received_bps: u64,
-    /// Share of them that never arrived, 0 to 1; 0 where none left.
+    /// Share of them that never arrived, 0 to 1; 0 if none was sent.
     pub loss: f64,
-    /// Median of their one-way delays, milliseconds; `None` where none arrived.
+    /// Median of their one-way delays, milliseconds; `None` if none arrived.
     pub delay_p50_ms: Option<f64>,
-    /// 99th percentile of their one-way delays (nearest rank), milliseconds; `None` where none arrived.
+    /// 99th percentile of their one-way delays (nearest rank), milliseconds; `None` if none arrived.
     pub delay_p99_ms: Option<f64>,
 }
 
-/// By what a stage of an experiment reserves.
+/// Protocol that reserves in a stage of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -52,12 +52,12 @@ pub enum Protocol {
     Yessir,
     /// QoS NSLP over GIST.
     Nsis,
-    /// Several of them at once, each a part.
+    /// Several of them at once, each for a part.
     Shared,
 }
 
 impl Protocol {
-    /// As it is written in results.
+    /// Returns the name that is used in results.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::None => "none",
@@ -73,13 +73,13 @@ impl Protocol {
 /// One stage of an experiment. Rates count IP packet octets, in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageResult {
-    /// By what was reserved.
+    /// Reserving protocol.
     pub protocol: Protocol,
-    /// How much was reserved for the stream.
+    /// Reserved rate of the stream.
     pub reserved_bps: u64,
-    /// What the stream offered.
+    /// Offered rate of the stream.
     pub offered_bps: u64,
-    /// What of it arrived.
+    /// Received rate of the stream.
     pub received_bps: u64,
     /// Share of its packets that did not arrive, 0 to 1.
     pub loss: f64,
@@ -87,12 +87,13 @@ pub struct StageResult {
     pub delay_p50_ms: Option<f64>,
     /// 99th percentile of the one-way delay, milliseconds.
     pub delay_p99_ms: Option<f64>,
-    /// From the sender's call until the reservation stood on the whole path, milliseconds; `None` where nothing was reserved.
+    /// Time from the sender's request until the reservation was complete on the whole path, milliseconds; `None`
+    /// without reservation.
     pub setup_ms: Option<f64>,
 }
 
 impl StageResult {
-    /// A stage with these figures of its stream.
+    /// Returns a stage with these figures of its stream.
     pub fn new(
         protocol: Protocol,
         reserved_bps: u64,
@@ -113,23 +114,23 @@ impl StageResult {
 }
 
 impl Trace {
-    /// A stream of packets of `packet_octets` IP octets each, none sent so far.
+    /// Creates the trace of a stream of packets of `packet_octets` IP octets each, none sent so far.
     pub fn new(packet_octets: u32) -> Trace {
         Trace { packet_octets, ..Trace::default() }
     }
 
-    /// The next packet left.
+    /// Records that the next packet was sent.
     pub fn leave(&mut self, at: Time) {
         self.sent.push(at);
         self.arrived.push(None);
     }
 
-    /// The same stream, of which nothing has arrived.
+    /// Returns the trace of the same stream without arrivals.
     pub(crate) fn unheard(&self) -> Trace {
         Trace { arrived: vec![None; self.sent.len()], ..self.clone() }
     }
 
-    /// Packet `sequence` arrived. One that never left, or that arrived before, changes nothing.
+    /// Records the arrival of packet `sequence`. Ignores one that was not sent, or has arrived before.
     pub fn arrive(&mut self, sequence: u64, at: Time) {
         let slot = usize::try_from(sequence).ok().and_then(|number| self.arrived.get_mut(number));
         if let Some(slot @ None) = slot {
@@ -137,17 +138,17 @@ impl Trace {
         }
     }
 
-    /// How many packets left.
+    /// Returns the number of sent packets.
     pub fn sent(&self) -> u64 {
         self.sent.len() as u64
     }
 
-    /// How many packets arrived.
+    /// Returns the number of received packets.
     pub fn received(&self) -> u64 {
         self.arrived.iter().flatten().count() as u64
     }
 
-    /// The figures of the packets that left in `from..until`.
+    /// Returns the figures of the packets sent in `from..until`.
     pub fn figures(&self, from: Time, until: Time) -> Figures {
         let first = self.sent.partition_point(|&at| at < from);
         let end = self.sent.partition_point(|&at| at < until).max(first);
@@ -170,7 +171,7 @@ impl Trace {
         }
     }
 
-    /// The rate of arrivals in each `width` of `from..until`, bits per second; at most 100 000 values.
+    /// Returns the rate of arrivals in each `width` of `from..until`, bits per second; at most 100 000 values.
     pub fn arrival_rates(&self, from: Time, until: Time, width: Duration) -> Vec<u64> {
         let width_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).max(1);
         let span_ns = until.as_nanos().saturating_sub(from.as_nanos());
@@ -186,14 +187,14 @@ impl Trace {
     }
 }
 
-/// `packets` of `octets` each in `span`, bits per second, rounded.
+/// Returns the rate of `packets` of `octets` each in `span`, bits per second, rounded.
 fn rate_bps(packets: u64, octets: u32, span: Duration) -> u64 {
     let bits = u128::from(packets) * u128::from(octets) * 8;
     let span = span.as_nanos().max(1);
     u64::try_from((bits * 1_000_000_000 + span / 2) / span).unwrap_or(u64::MAX)
 }
 
-/// The nearest-rank percentile of sorted delays, milliseconds.
+/// Returns the nearest-rank percentile of sorted delays, milliseconds.
 fn percentile(sorted: &[Duration], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).map(|delay| delay.as_secs_f64() * 1e3)

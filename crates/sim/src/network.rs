@@ -1,4 +1,4 @@
-//! The network: its parts, and the list of events that moves it.
+//! The network: its parts, and the event list that drives it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -32,32 +32,32 @@ use crate::traffic::{Running, StreamId};
 /// Largest IP packet of a link, octets.
 pub(crate) const MTU: u32 = 1_500;
 
-/// A node of the network that gave it.
+/// A node of the network that returned this ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NodeId(pub(crate) usize);
 
-/// One end of a link that is to be.
+/// One end of a new link.
 #[derive(Clone, Debug)]
 pub struct LinkEnd {
-    /// Which node.
+    /// Node at this end.
     pub node: NodeId,
-    /// Name of the interface, `eth0`.
+    /// Name of the interface, for example `eth0`.
     pub interface: String,
-    /// Its address.
+    /// Address of the interface.
     pub address: IpAddr,
 }
 
-/// A link that is to be; both directions are alike.
+/// A new link; both directions have the same properties.
 #[derive(Clone, Debug)]
 pub struct LinkSpec {
-    /// Its ends.
+    /// Both ends.
     pub ends: [LinkEnd; 2],
     /// Address range of the link.
     pub prefix: Prefix,
     /// Bandwidth.
     pub bandwidth: Rate,
-    /// What may be reserved.
+    /// Reservable bandwidth.
     pub reservable: Rate,
     /// Propagation delay.
     pub delay: Duration,
@@ -65,30 +65,30 @@ pub struct LinkSpec {
     pub queue_packets: u32,
 }
 
-/// What is going to happen.
+/// A future event.
 pub(crate) enum Happening {
-    /// Boxed: rare, and larger than all others.
+    /// A user's command. Boxed: rare, and larger than all others.
     Command(NodeId, Box<Command>),
     Arrive(NodeId, InterfaceId, Packet),
     /// A link may be free, or a bucket full enough.
     Port(NodeId, InterfaceId),
     Expire(NodeId),
     Leave(StreamId),
-    /// A source of fluid turns on, off, or ends.
+    /// A fluid source turns on or off, or ends.
     Turn(FluidId),
-    /// Fluid looks for its ways, since routes have changed.
+    /// Fluid streams are routed again after a change of routes.
     FindFluids,
-    /// The grace time of what a dead daemon left is over, if still the daemon of this generation runs.
+    /// The grace period for a dead daemon's state ends, if the daemon of this generation still runs.
     Reap(NodeId, u32),
-    /// A timer of a connection may have run out.
+    /// A timer of a connection may have expired.
     Repeat(NodeId, Pair),
-    /// The daemon is told of a connection,
+    /// An event of a connection is reported to the daemon.
     Told(NodeId, Box<(Pair, ConnectionId, Told)>),
-    /// and of one that could not even be tried.
+    /// A connection that could not be attempted is reported to the daemon.
     Closed(NodeId, ConnectionId, CloseReason),
 }
 
-/// Nodes, links and streams, and what is going to happen to them. See the crate's text.
+/// Nodes, links and streams, and their future events. The crate's documentation describes the model.
 pub struct Network {
     pub(crate) now: Time,
     agenda: Agenda<Happening>,
@@ -99,15 +99,15 @@ pub struct Network {
     pub(crate) fluids: Fluids,
     pub(crate) groups: Groups,
     log: Vec<Entry>,
-    /// Whether attempts to reserve go into the log.
+    /// Whether attempts to reserve are logged.
     pub(crate) attempts: bool,
-    /// What passed the nodes that have a tap.
+    /// Packets of the nodes that have a tap.
     pub(crate) tapped: BTreeMap<NodeId, Vec<Tapped>>,
     pub(crate) effects: Effects<Event>,
 }
 
 impl Network {
-    /// An empty network whose dice all come from `seed`.
+    /// Creates an empty network whose random numbers all derive from `seed`.
     pub fn new(seed: u64) -> Network {
         Network {
             now: Time::ZERO,
@@ -125,12 +125,13 @@ impl Network {
         }
     }
 
-    /// Adds a node with a running daemon. `forwards` makes it a router. Name and seed of the configuration are set here.
+    /// Adds a node with a running daemon. `forwards` makes it a router. Name and seed of the configuration are set
+    /// here.
     pub fn add_node(&mut self, name: &str, forwards: bool, config: NodeConfig) -> NodeId {
         self.add_host(name, forwards, config, true)
     }
 
-    /// Adds a node that runs nothing of Earmark. It forwards, if it is a router, and answers pings.
+    /// Adds a node without Earmark. It forwards, if it is a router, and answers pings.
     pub fn add_plain_node(&mut self, name: &str, forwards: bool) -> NodeId {
         self.add_host(name, forwards, NodeConfig::default(), false)
     }
@@ -145,8 +146,7 @@ impl Network {
         NodeId(self.hosts.len() - 1)
     }
 
-    /// An application of a node, one that knows nothing of Earmark, sends a datagram now: `payload` is what follows the IP
-    /// header.
+    /// Sends a datagram now, from an application without Earmark on a node: `payload` follows the IP header.
     pub fn send_datagram(&mut self, node: NodeId, how: &Outgoing, payload: &[u8]) {
         let packet = Packet { urgent: false, ..Packet::signalling(how, payload) };
         if let Some(interface) = self.hosts[node.0].outgoing(how) {
@@ -154,10 +154,11 @@ impl Network {
         }
     }
 
-    /// Joins two nodes; returns the interfaces at both ends. The nodes are told of them and of the way to each other.
+    /// Connects two nodes; returns the interfaces at both ends. The nodes learn the interfaces and the routes to each
+    /// other.
     pub fn add_link(&mut self, link: LinkSpec) -> [InterfaceId; 2] {
         let ids = [0, 1].map(|side: usize| {
-            // Both ends may be at one node, which then needs two different indices.
+            // Both ends may be at one node, which then needs two different indexes.
             let before = side == 1 && link.ends[0].node == link.ends[1].node;
             self.hosts[link.ends[side].node.0].ports.next(before.into())
         });
@@ -198,21 +199,21 @@ impl Network {
         ids
     }
 
-    /// Enters a route at a node and tells its daemon.
+    /// Adds a route at a node and reports it to its daemon.
     pub fn add_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].add_route(route);
         self.inform(node, HostUpdate::Route(route));
         self.fluids_are_astray();
     }
 
-    /// Takes a route out and tells the node's daemon.
+    /// Removes a route and reports it to the node's daemon.
     pub fn remove_route(&mut self, node: NodeId, route: Route) {
         self.hosts[node.0].remove_route(&route);
         self.inform(node, HostUpdate::RouteGone(route));
         self.fluids_are_astray();
     }
 
-    /// Takes the link behind an interface down or up again, at both ends. What is on its way is lost.
+    /// Sets the link behind an interface up or down, at both ends. Packets on the link are lost.
     pub fn set_link_up(&mut self, node: NodeId, interface: InterfaceId, up: bool) {
         let Some(port) = self.hosts[node.0].ports.get(interface) else {
             return;
@@ -236,7 +237,7 @@ impl Network {
         self.fluids_are_astray();
     }
 
-    /// Another bandwidth for one direction of a link, all of which may be reserved; the node is told.
+    /// Changes the bandwidth of one direction of a link, all of which may be reserved; the node is informed.
     pub fn set_bandwidth(&mut self, node: NodeId, interface: InterfaceId, bandwidth: Rate) {
         let host = &mut self.hosts[node.0];
         let Some(mut changed) = host.interfaces.by_id(interface).cloned() else {
@@ -251,12 +252,12 @@ impl Network {
         self.widen_fluids(node, interface);
     }
 
-    /// From now on traffic control of a node answers every installation with this error number; `None`: it obeys again.
+    /// Makes traffic control of a node refuse every installation with this error number from now on; `None`: no longer.
     pub fn refuse_installations(&mut self, node: NodeId, errno: Option<u16>) {
         self.hosts[node.0].refuse = errno;
     }
 
-    /// From now on each attempt to reserve something of a link is in the log, granted or not, whichever protocol makes it.
+    /// Logs each attempt to reserve bandwidth of a link from now on, granted or not, of every protocol.
     pub fn watch_attempts(&mut self) {
         self.attempts = true;
         for node in self.hosts.iter_mut().filter_map(|host| host.node.as_mut()) {
@@ -264,35 +265,35 @@ impl Network {
         }
     }
 
-    /// A user of a node asks for something, now.
+    /// Executes a command of a user at a node now.
     pub fn command(&mut self, node: NodeId, command: Command) {
         self.command_at(self.now, node, command);
         self.run_until(self.now);
     }
 
-    /// A user of a node asks for something at a time to come.
+    /// Executes a command of a user at a node at a future time.
     pub fn command_at(&mut self, at: Time, node: NodeId, command: Command) {
         self.enter(at, Happening::Command(node, Box::new(command)));
     }
 
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// How many events have happened so far: arrivals, transmissions that ended, timers, commands.
+    /// Returns the number of events so far: arrivals, ended transmissions, timers, commands.
     pub fn happened(&self) -> u64 {
         self.happened
     }
 
-    /// Lets everything happen that is due up to and including `until`; then it is `until`.
+    /// Processes all events up to and including `until`; afterwards the time is `until`.
     pub fn run_until(&mut self, until: Time) {
         while self.step(until) {}
         self.now = self.now.max(until);
     }
 
-    /// Lets things happen until a node reports an event that `wanted` accepts, and says when and where; `None` where
-    /// that has not come by `deadline`.
+    /// Processes events until a node reports one that `wanted` accepts, and returns its time and node; `None` if there
+    /// is none by `deadline`.
     pub fn run_until_event(
         &mut self,
         deadline: Time,
@@ -315,33 +316,33 @@ impl Network {
         }
     }
 
-    /// All that has happened, oldest first. It only grows; [`take_log`](Network::take_log) empties it.
+    /// Returns the log, oldest entry first. Entries are only appended; [`take_log`](Network::take_log) empties it.
     pub fn log(&self) -> &[Entry] {
         &self.log
     }
 
-    /// Takes the log out.
+    /// Returns the log and empties it.
     pub fn take_log(&mut self) -> Vec<Entry> {
         core::mem::take(&mut self.log)
     }
 
-    /// The engines of a node; `None` while its daemon is dead.
+    /// Returns the engines of a node; `None` while its daemon is dead.
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.hosts[node.0].node.as_ref()
     }
 
-    /// What traffic control of a node holds reserved, by interface: classes that a dead daemon left as well.
+    /// Returns the reservations in traffic control of a node, by interface, including classes of a dead daemon.
     pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
         let ports = self.hosts[node.0].ports.iter();
         ports.flat_map(|(id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
     }
 
-    /// All nodes, in the order they were added.
+    /// Returns all nodes, in the order of their addition.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
         (0..self.hosts.len()).map(NodeId)
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: NodeId) -> &str {
         self.hosts[node.0].name()
     }
@@ -354,7 +355,7 @@ impl Network {
         self.log.push(Entry { at: self.now, node, what });
     }
 
-    /// The next happening, if it is due by `until`.
+    /// Processes the next event, if it is due by `until`.
     fn step(&mut self, until: Time) -> bool {
         let Some((at, happening)) = self.agenda.next(until) else {
             return false;
@@ -392,7 +393,7 @@ impl Network {
     }
 
     fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        // What a node sends to itself never sees a link.
+        // Packets from a node to itself use no link.
         if self.is_tapped() && !self.hosts[node.0].interfaces.is_local(packet.source) {
             self.passes(node, interface, &packet);
         }
@@ -412,7 +413,7 @@ impl Network {
             Verdict::Signalling(packet) => self.take_up(node, interface, &packet),
             Verdict::Copied(packet, then) => {
                 self.take_up(node, interface, &packet);
-                // Somebody listens after all: the engines.
+                // The engines accept what the host would drop.
                 if !matches!(*then, Verdict::Lost(_, Loss::NobodyListens)) {
                     self.follow(node, interface, *then);
                 }
@@ -424,7 +425,7 @@ impl Network {
         }
     }
 
-    /// A message goes to the engines of a node.
+    /// Passes a message to the engines of a node.
     pub(crate) fn take_up(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
         let Body::Signalling(payload) = &packet.body else {
             return;
@@ -441,7 +442,8 @@ impl Network {
         self.drive(node, Input::Datagram(packet.protocol, datagram));
     }
 
-    /// Data packets that get lost are missed by their trace; of signalling the log keeps where and why.
+    /// Records a lost packet. Lost data packets are absent from their trace; for signalling the log has place and
+    /// reason.
     pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
         if matches!(packet.body, Body::Signalling(_)) {
             self.note(node, What::Lost(loss));

@@ -1,4 +1,4 @@
-//! A packet on its way.
+//! A packet in the network.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,10 +13,10 @@ use earmark_wire::{udp, yessir};
 pub(crate) const RSVP: u8 = 46;
 /// IP protocol number of UDP.
 pub(crate) const UDP: u8 = udp::PROTOCOL;
-/// TTL of the packets that a host sends without being told otherwise.
+/// Default TTL of the packets that a host sends.
 pub(crate) const USUAL_TTL: u8 = 64;
 
-/// An IP packet, as far as the network looks at it.
+/// An IP packet, with the properties that the network uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) source: IpAddr,
@@ -24,26 +24,26 @@ pub(crate) struct Packet {
     pub(crate) protocol: u8,
     pub(crate) ttl: u8,
     pub(crate) router_alert: bool,
-    /// Whether it was sent by a daemon, whose messages have a queue of their own.
+    /// Whether a daemon sent it; such messages have a queue of their own.
     pub(crate) urgent: bool,
     /// Octets of the whole IP packet.
     pub(crate) length: u32,
-    /// Whether one of its bits is turned over.
+    /// Whether one of its bits is flipped.
     pub(crate) damaged: bool,
     pub(crate) body: Body,
 }
 
-/// What a packet carries.
+/// Content of a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// Octets that mean something: a message of a protocol engine, a ping, a report of an application.
+    /// Significant octets: a message of a protocol engine, a ping, a report of an application.
     Signalling(Vec<u8>),
     /// One packet of a stream; its octets do not matter.
     Data { source_port: u16, destination_port: u16, stream: usize, sequence: u64 },
 }
 
 impl Packet {
-    /// A message in its IP packet: header, and the router-alert option where it is wanted.
+    /// Returns a message in its IP packet: header, and the router-alert option if requested.
     pub(crate) fn signalling(out: &earmark_core::Outgoing, payload: &[u8]) -> Packet {
         let header = match (out.source.is_ipv4(), out.router_alert) {
             (true, false) => 20,
@@ -64,7 +64,7 @@ impl Packet {
         }
     }
 
-    /// What interception takes it for.
+    /// Returns the kind of message that interception detects.
     pub(crate) fn kind(&self) -> MessageKind {
         let Body::Signalling(octets) = &self.body else { return MessageKind::Foreign };
         match self.protocol {
@@ -87,7 +87,7 @@ impl Packet {
         }
     }
 
-    /// What a host answers to a ping, whatever is in it.
+    /// Returns a host's answer to a ping with any content.
     pub(crate) fn echo(&self) -> Option<Packet> {
         let Body::Signalling(octets) = &self.body else { return None };
         let ends = PseudoHeader::of(self.source, self.destination)?;
@@ -112,26 +112,26 @@ impl Packet {
     }
 }
 
-/// What interception tells apart.
+/// Kinds of messages that interception distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
-    /// A message of RSVP.
+    /// An RSVP message.
     Rsvp,
-    /// One that only the edges of a core look at.
+    /// An RSVP message that only the edges of a core process.
     HiddenRsvp,
     /// A ping whose data begin with MAGIC.
     Boomerang,
-    /// A message of GIST in a datagram.
+    /// A GIST message in a datagram.
     Gist,
     /// An RTCP compound with YSSR in it.
     Yessir,
-    /// One that begins with a sender report and knows nothing of YESSIR.
+    /// An RTCP compound without YESSIR that begins with a sender report.
     SenderReport,
-    /// Nothing of interest.
+    /// None of these.
     Foreign,
 }
 
-/// The only version that there is (RFC 3550 section 6.4.1).
+/// RTP version (RFC 3550 section 6.4.1).
 const RTP_VERSION: u8 = 2;
 
 fn begins_with_a_report(compound: &[u8]) -> bool {

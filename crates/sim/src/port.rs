@@ -1,4 +1,4 @@
-//! Where links are plugged into a node.
+//! Ports: the ends of links at a node.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,16 +15,16 @@ pub(crate) struct Port {
     pub(crate) peer: (NodeId, InterfaceId),
     pub(crate) delay: Duration,
     pub(crate) egress: Egress,
-    /// The link is occupied until then.
+    /// Time until which the link is occupied.
     pub(crate) busy_until: Time,
-    /// When it is looked at next, where something waits.
+    /// Time of the next service, if a packet waits.
     pub(crate) planned: Option<Time>,
-    /// Whether packets pass.
+    /// Whether the link is up.
     pub(crate) up: bool,
     pub(crate) faults: Faults,
-    /// What the faults are drawn by.
+    /// Random numbers of the faults.
     pub(crate) dice: Stream,
-    /// Its number among the links that fluid passes, if any does.
+    /// Link number in the fluid plane, if any fluid passes it.
     pub(crate) fluid: Option<u32>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// The interface that the port after `more` others will have.
+    /// Returns the interface that the port after `more` others will have.
     pub(crate) fn next(&self, more: u32) -> InterfaceId {
-        InterfaceId(self.ports.len() as u32 + 1 + more) // as many as a topology has links, at most
+        InterfaceId(self.ports.len() as u32 + 1 + more) // at most the number of links
     }
 
     /// Adds the port of the next interface.

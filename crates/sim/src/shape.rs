@@ -1,4 +1,4 @@
-//! When the packets of a source leave.
+//! Send times of a source's packets.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,46 +8,47 @@ use earmark_core::{Rate, Time};
 
 use crate::dice;
 
-/// How a source sends over time.
+/// Distribution of a source's packets over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// At a constant rate: packet n leaves within `n * g .. (n + 1) * g` after the start, where g is the time of one packet
-    /// at the rate; where in it is drawn anew each time. So the rate is exact, and sources do not run in lock-step.
+    /// Constant rate: packet n is sent within `n * g .. (n + 1) * g` after the start, where g is the time of one packet
+    /// at the rate; the position in that interval is drawn for each. So the rate is exact, and sources are not
+    /// synchronized.
     Constant(Rate),
-    /// As roughly as a token bucket lets it: each time the bucket is full, all of it at once.
+    /// Bursts of a token bucket: each time the bucket is full, all of it is sent at once.
     Bucket {
-        /// What it is filled with.
+        /// Fill rate.
         rate: Rate,
-        /// What it holds, octets; one packet, if it holds less.
+        /// Depth, octets; at least one packet.
         depth: u32,
     },
-    /// On and off by turns, for times that are distributed exponentially. While it is on, packets leave evenly.
+    /// Alternating on and off, for exponentially distributed times. While it is on, packets are sent evenly.
     OnOff {
         /// The rate while it is on.
         rate: Rate,
-        /// Mean time for which it is on,
+        /// Mean on time.
         on: Duration,
-        /// and off.
+        /// Mean off time.
         off: Duration,
     },
-    /// At these times after the start, in order.
+    /// These times after the start, in order.
     Times(Vec<Duration>),
 }
 
-/// The packets of a source to come.
+/// Future packets of a source.
 #[derive(Debug)]
 pub(crate) struct Departures {
     shape: Shape,
     /// Bits of a packet, times 10^9.
     bits: u64,
     from: Time,
-    /// Packets that have left.
+    /// Number of sent packets.
     number: usize,
-    /// When the slots of packets begin, of a burst or of all.
+    /// Start times of the slots of packets, of a burst or of all.
     slots: Slots,
-    /// Packets of a burst that have not left.
+    /// Packets of a burst that have not been sent.
     burst: u64,
-    /// When the next burst begins.
+    /// Start time of the next burst.
     next_burst: Time,
 }
 
@@ -71,7 +72,7 @@ impl Departures {
         Departures { shape, bits, from, number: 0, slots, burst: 0, next_burst }
     }
 
-    /// When the next packet leaves; `None` where there is none any more.
+    /// Returns the time of the next packet; `None` if there is none any more.
     pub(crate) fn next(&mut self, dice: &mut Stream) -> Option<Time> {
         let at = match &self.shape {
             Shape::Constant(_) => {
@@ -112,26 +113,27 @@ impl Departures {
     }
 }
 
-/// Bits of the whole packets that a bucket holds, times 10^9.
+/// Returns the bits of the whole packets in a full bucket, times 10^9.
 fn full_bucket(bits: u64, depth: u32) -> u64 {
     let packets = u64::from(depth).saturating_mul(8_000_000_000) / bits;
     bits.saturating_mul(packets.max(1))
 }
 
-/// Times as far from each other as so many bits take at a rate, each exact to the nanosecond below.
+/// Times at intervals of this many bits at a rate, each exact to the nanosecond below.
 #[derive(Debug, Default)]
 struct Slots {
     at: Time,
-    /// The step in nanoseconds, and what is left of it, in parts of the rate.
+    /// Whole nanoseconds of the interval.
     step: u64,
+    /// Remainder of the interval, nanoseconds in parts of the rate.
     rest: u64,
     rate: u64,
-    /// Rests of the steps so far.
+    /// Accumulated remainders, always below the rate.
     left: u64,
 }
 
 impl Slots {
-    /// `bits` times 10^9.
+    /// Creates slots of `bits`, given times 10^9.
     fn new(at: Time, bits: u64, rate: Rate) -> Slots {
         let rate = rate.as_bps().max(1);
         Slots { at, step: bits / rate, rest: bits % rate, rate, left: 0 }
@@ -169,9 +171,9 @@ mod tests {
         }
     }
 
-    /// Slots of 8/3 ns: they begin at 0, 2, 5, 8, 10 ...
+    /// Slots of 8/3 ns start at 0, 2, 5, 8, 10 ...
     #[test]
-    fn rests_are_not_lost() {
+    fn remainders_are_carried_over() {
         let mut slots = Slots::new(Time::ZERO, 8, Rate::from_bps(3));
         let begins: Vec<u64> = (0..6).map(|_| slots.next().as_nanos()).collect();
         assert_eq!(begins, [2, 5, 8, 10, 13, 16]);
@@ -193,10 +195,10 @@ mod tests {
         assert!((times[1] - times[0] - 0.01).abs() < 1e-6, "one packet at least");
     }
 
-    /// The source of the study: 500 kbit/s for 1 s, then 0.5 s of nothing: a third of a megabit on the mean. Of 10 000
-    /// cycles the sum of times has a standard deviation of 0.75 %.
+    /// The source of the study: 500 kbit/s for 1 s, then 0.5 s off: a mean of a third of a megabit. The sum of the
+    /// times of 10 000 cycles has a standard deviation of 0.75 %.
     #[test]
-    fn on_and_off_have_their_means() {
+    fn on_and_off_times_have_their_means() {
         let shape = Shape::OnOff {
             rate: Rate::from_bps(500_000),
             on: Duration::from_secs(1),
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_as_they_are_written() {
+    fn given_times_are_send_times() {
         let times = [0, 5, 5, 9].map(Duration::from_secs).to_vec();
         assert_eq!(departures(Shape::Times(times), 125, 9), [0.0, 5.0, 5.0, 9.0]);
     }

@@ -1,4 +1,4 @@
-//! A tap: what a node sends and receives in the way of signalling, as the octets that would be on its links.
+//! A tap: the signalling that a node sends and receives, as the octets on its links.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,30 +14,31 @@ const TYPE_OF_SERVICE: u8 = 0xc0;
 /// Octets of the longest header: IPv6 with the router-alert option.
 const LONGEST_HEADER: usize = 48;
 
-/// One IP packet that passed a tapped node.
+/// One IP packet sent or received by a tapped node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tapped {
-    /// When its last octet had come in, or its first one went out.
+    /// Time when its last octet was received, or its first one sent.
     pub at: Time,
-    /// Through which interface of the node.
+    /// Interface of the node.
     pub interface: InterfaceId,
     /// The whole packet: IP header and message.
     pub octets: Vec<u8>,
 }
 
 impl Network {
-    /// From now on keeps the signalling that enters or leaves a node through its links, for
-    /// [`take_tapped`](Network::take_tapped). A message that a node passes on is seen twice, as on the wires of a router.
+    /// Records the signalling that enters or leaves a node through its links from now on, for
+    /// [`take_tapped`](Network::take_tapped). A forwarded message is recorded twice, as on the links of a router.
     pub fn tap(&mut self, node: NodeId) {
         self.tapped.entry(node).or_default();
     }
 
-    /// Takes what a tapped node sent and received so far, oldest first; nothing where there is no tap.
+    /// Returns the packets that a tapped node has sent and received so far, oldest first, and removes them; empty
+    /// without a tap.
     pub fn take_tapped(&mut self, node: NodeId) -> Vec<Tapped> {
         self.tapped.get_mut(&node).map(core::mem::take).unwrap_or_default()
     }
 
-    /// The node at the other end of the link behind an interface.
+    /// Returns the node at the other end of the link behind an interface.
     pub fn peer(&self, node: NodeId, interface: InterfaceId) -> Option<NodeId> {
         self.hosts[node.0].ports.get(interface).map(|port| port.peer.0)
     }
@@ -47,7 +48,7 @@ impl Network {
         !self.tapped.is_empty()
     }
 
-    /// A packet passes a link of a node.
+    /// Records a packet on a link of a node, if it has a tap.
     pub(crate) fn passes(&mut self, node: NodeId, interface: InterfaceId, packet: &Packet) {
         if let Some(tapped) = self.tapped.get_mut(&node)
             && let Some(octets) = octets(packet)
@@ -57,7 +58,7 @@ impl Network {
     }
 }
 
-/// A message in its IP packet; `None` for data, and for what no IP packet can be.
+/// Encodes a message in its IP packet; `None` for data, and if no valid IP packet results.
 fn octets(packet: &Packet) -> Option<Vec<u8>> {
     let Body::Signalling(payload) = &packet.body else {
         return None;
@@ -83,7 +84,7 @@ fn octets(packet: &Packet) -> Option<Vec<u8>> {
             source,
             destination,
             router_alert: match packet.protocol {
-                // Of the other protocols it is that of "any datagram of interest" (RFC 2711: 0).
+                // The other protocols have the value of "any datagram of interest" (RFC 2711: 0).
                 RSVP => packet.router_alert.then_some(ipv6::ALERT_RSVP),
                 _ => packet.router_alert.then_some(0),
             },

@@ -1,4 +1,4 @@
-//! Data traffic: streams of packets, and what becomes of them.
+//! Data traffic: streams of packets, and their fate.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -12,44 +12,44 @@ use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, Packet, UDP, USUAL_TTL};
 use crate::shape::{Departures, Shape};
 
-/// A stream of the network that gave it.
+/// A stream of the network that returned this ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub(crate) usize);
 
 /// A stream of UDP packets of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// Where it starts.
+    /// Sending node.
     pub node: NodeId,
     /// Source port.
     pub port: u16,
-    /// Where it goes.
+    /// Destination address.
     pub destination: IpAddr,
     /// Destination port.
     pub destination_port: u16,
-    /// How it sends. Rates count IP packet octets.
+    /// Distribution of the packets over time. Rates count IP packet octets.
     pub shape: Shape,
     /// Octets of each IP packet.
     pub packet_octets: u32,
-    /// When it starts.
+    /// Start time.
     pub from: Time,
-    /// When it ends.
+    /// End time.
     pub until: Time,
-    /// What is kept of it.
+    /// Records of the stream.
     pub keep: Keep,
 }
 
-/// What is kept of a stream.
+/// Records of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// How many packets left and arrived; 16 octets.
+    /// Only the numbers of sent and received packets; 16 octets.
     Counts,
-    /// When each packet left and arrived, too: 24 octets a packet.
+    /// The send and receive time of each packet, too: 24 octets a packet.
     #[default]
     Packets,
 }
 
-/// A source at work.
+/// A running source.
 pub(crate) struct Running {
     source: Source,
     address: Option<IpAddr>,
@@ -58,7 +58,7 @@ pub(crate) struct Running {
     sent: u64,
     received: u64,
     trace: Trace,
-    /// What of a stream to a group arrived at each member that it reached.
+    /// Traces of a stream to a group at each member that it has reached.
     at_members: BTreeMap<NodeId, Trace>,
 }
 
@@ -83,7 +83,7 @@ impl Network {
         id
     }
 
-    /// The name of the dice of the next stream, of packets or of fluid.
+    /// Returns the random stream name of the next stream, of packets or of fluid.
     pub(crate) fn next_stream_name(&self) -> String {
         alloc::format!("stream {}", self.streams.len() + self.fluids.count())
     }
@@ -93,25 +93,25 @@ impl Network {
         self.streams[stream.0].source.until = self.now;
     }
 
-    /// How many packets of a stream have left so far, and how many of them have arrived. A packet to a group has arrived
-    /// when the first member has it, and may be counted once for each.
+    /// Returns the numbers of packets of a stream sent and received so far. A packet to a group is received when the
+    /// first member has it, and may be counted once for each.
     pub fn counts(&self, stream: StreamId) -> (u64, u64) {
         let Running { sent, received, .. } = self.streams[stream.0];
         (sent, received)
     }
 
-    /// What became of a stream so far; nothing where only counts are kept. A packet to a group has arrived when the first member has it; see
-    /// [`trace_at`](Network::trace_at).
+    /// Returns the trace of a stream so far; empty if only counts are recorded. A packet to a group is received when
+    /// the first member has it; see [`trace_at`](Network::trace_at).
     pub fn trace(&self, stream: StreamId) -> &Trace {
         &self.streams[stream.0].trace
     }
 
-    /// What of a stream to a group arrived at one member; `None` where nothing did so far.
+    /// Returns the trace of a stream to a group at one member; `None` if nothing has arrived there so far.
     pub fn trace_at(&self, stream: StreamId, node: NodeId) -> Option<&Trace> {
         self.streams[stream.0].at_members.get(&node)
     }
 
-    /// A packet is where it should go.
+    /// Records a packet that has reached its destination.
     pub(crate) fn deliver(&mut self, node: NodeId, packet: &Packet) {
         let Body::Data { stream, sequence, .. } = packet.body else {
             return;
@@ -128,7 +128,7 @@ impl Network {
         trace.arrive(sequence, self.now);
     }
 
-    /// The next packet of a stream is made, and the one after it planned.
+    /// Creates the next packet of a stream, and schedules the one after it.
     pub(crate) fn leave_source(&mut self, stream: StreamId) {
         let now = self.now;
         let running = &mut self.streams[stream.0];

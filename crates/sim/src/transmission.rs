@@ -1,4 +1,4 @@
-//! How packets leave a node: they wait in the queues of an interface, and go one after the other while the link is free.
+//! Sending: packets wait in the queues of an interface, and are transmitted one by one while the link is free.
 
 use earmark_core::{InterfaceId, Time};
 
@@ -8,7 +8,7 @@ use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, Packet};
 
 impl Network {
-    /// A packet joins the queue of an interface.
+    /// Appends a packet to the queue of an interface.
     pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         let (now, signalling) = (self.now, matches!(packet.body, Body::Signalling(_)));
         let loss = match self.hosts[node.0].ports.get_mut(interface) {
@@ -25,8 +25,8 @@ impl Network {
         }
     }
 
-    /// Starts the next transmission of an interface, if the link is free and a packet may go; else looks again when
-    /// that can be.
+    /// Starts the next transmission of an interface, if the link is free and a packet may be sent; else schedules the
+    /// next attempt.
     pub(crate) fn serve(&mut self, node: NodeId, interface: InterfaceId) {
         let now = self.now;
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
@@ -53,7 +53,7 @@ impl Network {
         }
     }
 
-    /// Sees to it that an interface is looked at by a time.
+    /// Schedules service of an interface by a time.
     fn plan(&mut self, node: NodeId, interface: InterfaceId, at: Time) {
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
@@ -64,7 +64,7 @@ impl Network {
         }
     }
 
-    /// A packet is on the link, which it leaves when that is free again.
+    /// Puts a packet on the link, until the link is free again.
     fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
         self.passes(node, interface, &packet);
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {

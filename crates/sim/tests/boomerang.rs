@@ -1,7 +1,7 @@
-//! Boomerang in whole networks: one loop reserves both ways, whatever ways these are and whatever befalls the loop.
+//! Boomerang in whole networks: one loop reserves both directions, for any routes and with any losses.
 //!
 //! ```text
-//!   h1 --0-- r1 --2-- r2 --1-- h2        h2 runs nothing of Earmark
+//!   h1 --0-- r1 --2-- r2 --1-- h2        h2 runs without Earmark
 //!             \        /
 //!              3      4
 //!               \    /
@@ -52,7 +52,7 @@ impl Net {
         self.bench.links[link].addresses[side]
     }
 
-    /// A call from h1 to h2, by UDP from port 4000 to port 5000.
+    /// Returns the flow of a call from h1 to h2, by UDP from port 4000 to port 5000.
     fn flow(&self) -> Flow {
         Flow {
             destination: self.address(1, 0),
@@ -87,7 +87,7 @@ impl Net {
         self.bench.network.command(self.h1, NodeCommand::Boomerang(command));
     }
 
-    /// The next event of this host's own that `wanted` accepts, within so many seconds.
+    /// Returns the next event of this host's own that `wanted` accepts, within this many seconds.
     fn await_event(
         &mut self,
         seconds: u64,
@@ -110,7 +110,7 @@ impl Net {
         self.bench.network.run_until(until);
     }
 
-    /// What is held at each end of each link, Mbit/s: leaving by end 0, and by end 1.
+    /// Returns the reservations at each end of each link, Mbit/s: leaving by end 0, and by end 1.
     fn held(&self) -> Vec<[u64; 2]> {
         let end = |(node, interface)| {
             let rows = self.bench.network.node(node).map(|node| node.ledger().link(interface));
@@ -130,7 +130,7 @@ impl Net {
         }
     }
 
-    /// From r2, packets to h1 go by r3.
+    /// Makes packets from r2 to h1 use r3.
     fn send_home_by_r3(&mut self) {
         let link = self.bench.links[4];
         let hop = Hop { interface: link.ends[1].1, gateway: Some(link.addresses[0]), source: None };
@@ -151,7 +151,7 @@ fn rates(forward: u32, reverse: u32) -> Rates {
     Rates { forward: forward * 1_000_000, reverse: reverse * 1_000_000 }
 }
 
-/// One round trip of 6 ms and what the links take, and both ways are reserved; h2 has only answered a ping.
+/// After one round trip of 6 ms and the time on the links both directions are reserved; h2 has only answered a ping.
 #[test]
 fn one_loop_reserves_both_ways() {
     for family in [Family::V4, Family::V6] {
@@ -164,7 +164,7 @@ fn one_loop_reserves_both_ways() {
             matches!(event, Event::Established { rates, confirmed: true, .. } if rates == expected),
             "{event:?}"
         );
-        // h2 itself reserves nothing: on link 1 only r2's end holds something.
+        // h2 itself reserves nothing: on link 1 only r2's end has a reservation.
         assert_eq!(net.held(), [[3, 1], [0, 3], [3, 1], [0, 0], [0, 0]]);
         books_are_right(&net.bench.network);
         net.run(300);
@@ -175,9 +175,9 @@ fn one_loop_reserves_both_ways() {
     }
 }
 
-/// The reverse rate is reserved where the reverse packets go.
+/// The reverse rate is reserved on the path of the reverse packets.
 #[test]
-fn each_way_is_reserved_where_it_leads() {
+fn each_direction_is_reserved_on_its_path() {
     let mut net = net(Family::V4);
     net.send_home_by_r3();
     net.ask(CALL, 4_000, wish(3, 1));
@@ -189,12 +189,12 @@ fn each_way_is_reserved_where_it_leads() {
     net.nothing_is_held();
 }
 
-/// What does not fit further down comes back as an offer. Nodes before the refusal keep what they have set aside until it
-/// is taken as offered; nothing of the first call is touched.
+/// A refusal further down returns an offer. Nodes before the refusal keep their reservations until the offer is taken;
+/// nothing of the first call changes.
 #[test]
-fn a_refusal_brings_home_an_offer_that_can_be_taken() {
+fn refusal_returns_an_acceptable_offer() {
     let mut net = net(Family::V4);
-    // 8 of 10 Mbit/s from r2 to h2 are taken by somebody else, whose way there is not h1's.
+    // Another host has 8 of 10 Mbit/s from r2 to h2, on another path than h1's.
     let other = Application(9);
     let flow =
         Flow { source: Some(net.address(3, 1)), destination: net.address(1, 0), ..net.flow() };
@@ -220,10 +220,10 @@ fn a_refusal_brings_home_an_offer_that_can_be_taken() {
     assert_eq!(net.held(), before);
 }
 
-/// Of all messages on two links a third is lost, doubled or late. The loop is repeated until it is round; what stands
-/// stays, and goes when it should.
+/// Of all messages on two links a third is lost, duplicated or late. The loop is repeated until it is complete; a
+/// reservation stays, and ends in time.
 #[test]
-fn losses_are_made_up_for() {
+fn lost_messages_are_repeated() {
     let mut net = net(Family::V4);
     let bad =
         Faults { loss: 0.3, duplication: 0.2, corruption: 0.05, jitter: Duration::from_millis(20) };
@@ -240,12 +240,12 @@ fn losses_are_made_up_for() {
         assert!(held.iter().flatten().all(|&rate| [0, 1, 3].contains(&rate)), "{held:?}");
     }
     net.command(Command::Release { application: CALL });
-    // The release is repeated, too; what has not heard of it ends by itself.
+    // The release is repeated, too; nodes that did not receive it time out.
     net.run(60);
     net.nothing_is_held();
 }
 
-/// When the way changes, the next message reserves the new one, and the old one is given back with it or by itself.
+/// After a change of the route, the next message reserves the new path, and releases the old one, or that times out.
 #[test]
 fn the_reservation_follows_the_route() {
     let mut net = net(Family::V4);
@@ -266,7 +266,7 @@ fn the_reservation_follows_the_route() {
         net.bench.network.add_route(router, route);
     }
     net.run(60);
-    // Link 3 joins r1 and r3, link 4 r3 and r2.
+    // Link 3 connects r1 and r3, link 4 r3 and r2.
     assert_eq!(net.held(), [[3, 1], [0, 3], [0, 0], [3, 1], [3, 1]]);
     books_are_right(&net.bench.network);
     net.command(Command::Release { application: CALL });
@@ -274,7 +274,7 @@ fn the_reservation_follows_the_route() {
     net.nothing_is_held();
 }
 
-/// Who is not heard of for three intervals is forgotten everywhere.
+/// State without refresh for three intervals is removed everywhere.
 #[test]
 fn nothing_outlives_its_initiating_node() {
     let mut net = net(Family::V4);
@@ -296,7 +296,7 @@ fn nothing_outlives_its_initiating_node() {
     assert_eq!(expired.count(), 4, "r1 and r2, both ways");
 }
 
-/// A router that runs nothing of Earmark is no obstacle, but holds nothing.
+/// A router without Earmark forwards the messages, but holds no reservation.
 #[test]
 fn routers_without_boomerang_just_forward() {
     let mut net = net(Family::V4);
@@ -306,9 +306,9 @@ fn routers_without_boomerang_just_forward() {
     assert_eq!(net.held()[0..3], [[3, 0], [0, 3], [0, 1]]);
 }
 
-/// The same calls give the same log, entry by entry.
+/// Two runs with the same calls have equal logs, entry by entry.
 #[test]
-fn the_same_seed_gives_the_same_story() {
+fn same_seed_gives_the_same_log() {
     let story = || {
         let mut net = net(Family::V4);
         net.ask(CALL, 4_000, wish(3, 1));

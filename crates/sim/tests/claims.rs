@@ -1,5 +1,5 @@
-//! Random claims on a few flows, by all four protocols between whole nodes, against a plain model: each packet gets the best
-//! claim that stands.
+//! Random claims on a few flows, by all four protocols between whole nodes, compared with a simple model: each packet
+//! is served by the best installed claim.
 //!
 //! ```text
 //!   h1 --0--+                    +--1-- h2
@@ -7,11 +7,12 @@
 //!   x ---2--+                    +--3-- sink of the flood
 //! ```
 //!
-//! Reservations of h1 for its own flows, and of x, a stranger, for flows of h1 and for ranges that contain them, come, change
-//! their rate and go. Hosts fall silent, and the daemon of r1 dies and comes back. After each step r1's traffic control holds
-//! just the claims of the [`model`], and packets of each flow have the rate that it says, beside a flood of twice the link.
+//! Reservations of h1 for its own flows, and of x, another host, for flows of h1 and for ranges that contain them, are
+//! installed, changed in rate and removed. Daemons of hosts die, and the daemon of r1 dies and restarts. After each
+//! step r1's traffic control holds exactly the claims of the [`model`], and packets of each flow have the model's rate,
+//! during a flood of twice the link.
 //!
-//! `EARMARK_CLAIMS_CASES` sets how many sequences are tried.
+//! `EARMARK_CLAIMS_CASES` sets the number of sequences.
 
 mod common;
 #[path = "claims/model.rs"]
@@ -27,16 +28,16 @@ use proptest::sample::{Index, select};
 use model::Claimant;
 use play::{Host, Play};
 
-/// One thing that happens.
+/// One step of a sequence.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Reserves, or changes the rate of what is reserved, in units of 50 kbit/s.
+    /// Reserves, or changes the reserved rate, in units of 50 kbit/s.
     Set(Claimant, u8),
-    /// One of those that have reserved gives that back.
+    /// Releases one of the reservations.
     Release(Index),
-    /// The daemon of a host dies, and comes back when its reservations have expired.
+    /// The daemon of a host dies, and restarts after its reservations have expired.
     Silence(Host),
-    /// The daemon of r1 dies and comes back.
+    /// The daemon of r1 dies and restarts.
     Restart,
 }
 
@@ -54,7 +55,7 @@ fn style() -> impl Strategy<Value = Style> {
     select(&[Style::FixedFilter, Style::SharedExplicit, Style::Wildcard][..])
 }
 
-/// How many sequences are tried.
+/// Returns the number of sequences.
 fn cases() -> u32 {
     let wanted = std::env::var("EARMARK_CLAIMS_CASES").ok();
     wanted.map_or(8, |text| text.parse().expect("EARMARK_CLAIMS_CASES is a number"))
@@ -64,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_get_the_best_claim_that_stands(
+    fn packets_are_served_by_the_best_installed_claim(
         seed in any::<u64>(),
         styles in [style(), style()],
         steps in vec(step(), 12..20),

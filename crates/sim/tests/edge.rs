@@ -1,4 +1,4 @@
-//! RSVP across a core in one aggregate: the core has one reservation, whatever the number of flows, and never less than they
+//! RSVP across a core in one aggregate: the core has one reservation for any number of flows, and never less than they
 //! need.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use proptest::prelude::*;
 
-/// What a flow asks for.
+/// Rate of a flow.
 const FLOW: Rate = Rate::from_bps(64_000);
 const STEP: Rate = Rate::from_mbps(4);
 
@@ -37,7 +37,7 @@ struct Net {
     h2: NodeId,
 }
 
-/// All links have 1 Gbit/s but the one in the core.
+/// All links have 1 Gbit/s except the one in the core.
 fn net(family: Family, core: Rate, change: impl FnOnce(&mut Across)) -> Net {
     let timing = rsvp::Timing { refresh: Duration::from_secs(30), lifetime_factor: 3 };
     let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
@@ -93,7 +93,7 @@ impl Net {
         Session { destination: self.address(4, 0), protocol: 17, flags: 0, port }
     }
 
-    /// A flow from h1 to h2, reserved by the receiver; `number` is its port.
+    /// Starts a flow from h1 to h2, reserved by the receiver; `number` is its port.
     fn begin(&mut self, number: u16, rate: Rate) {
         let (session, application) = (self.session(number), Application(number.into()));
         let source = self.address(0, 0);
@@ -135,7 +135,7 @@ impl Net {
         node.aggregate_rows().next().expect("there is one")
     }
 
-    /// What each router of the core holds towards e2.
+    /// Returns the reservation of each router of the core towards e2.
     fn core_holds(&self) -> [Rate; 2] {
         [(self.c1, 2), (self.c2, 3)].map(|(node, link)| {
             let interface = self.bench.links[link].ends[0].1;
@@ -144,15 +144,15 @@ impl Net {
         })
     }
 
-    /// What the aggregate holds on the edge's own link.
+    /// Returns the reservation of the aggregate on the edge's own link.
     fn edge_holds(&self) -> Rate {
         let interface = self.bench.links[1].ends[0].1;
         let node = self.bench.network.node(self.e1).expect("it lives");
         node.ledger().link(interface).expect("a link").held
     }
 
-    /// Everywhere the aggregate has what was granted, the flows have no more than that, and traffic control of the edge has
-    /// a class for each of them and none for the aggregate; nothing of RSVP is in the core.
+    /// Asserts that the aggregate has the granted rate everywhere, that the flows have no more than that, and that
+    /// traffic control of the edge has a class for each flow and none for the aggregate; the core has no RSVP state.
     fn all_is_well(&self) {
         let row = self.aggregate();
         assert!(row.granted_bps >= row.need_bps, "{row:?}");
@@ -185,7 +185,7 @@ impl Net {
         }
     }
 
-    /// What became of the aggregate, and what it had then, Mbit/s.
+    /// Returns the changes of the aggregate, with its rate afterwards, Mbit/s.
     fn changes(&self) -> Vec<(AggregateChange, u64)> {
         let told = self.bench.network.log().iter().filter_map(|entry| match &entry.what {
             What::Event(Event::Aggregate { change, granted, .. }) => {
@@ -196,13 +196,13 @@ impl Net {
         told.collect()
     }
 
-    /// Messages that a node's daemon has sent.
+    /// Returns the number of messages that a node's daemon has sent.
     fn sent(&self, node: NodeId) -> usize {
         let is_sent = |what: &What| matches!(what, What::Sent { .. });
         self.bench.network.log().iter().filter(|e| e.node == node && is_sent(&e.what)).count()
     }
 
-    /// Reservations that h2 has been refused.
+    /// Returns the number of reservations that were refused to h2.
     fn refusals(&self) -> usize {
         let entries = self.bench.network.log().iter().filter(|entry| entry.node == self.h2);
         let refused: BTreeSet<u64> = entries
@@ -217,13 +217,13 @@ impl Net {
     }
 }
 
-/// Senders and reservations.
+/// Returns the number of senders and reservations.
 fn rsvp_state(node: &earmark_node::Node) -> usize {
     let (_, senders, requests) = node.rsvp_engine().population();
     senders + requests
 }
 
-/// A thousand flows of 64 kbit/s, a hundred a second, are 16 steps; the core learns of them by some tens of messages.
+/// A thousand flows of 64 kbit/s, a hundred a second, are 16 steps; the core gets some tens of messages for them.
 #[test]
 fn a_thousand_flows_are_one_reservation_in_the_core() {
     for family in [Family::V4, Family::V6] {
@@ -249,7 +249,7 @@ fn a_thousand_flows_are_one_reservation_in_the_core() {
         let grown = net.changes().iter().filter(|(c, _)| *c == AggregateChange::Grown).count();
         assert_eq!(grown, 16);
 
-        // Refreshes of a thousand flows are nothing to the core.
+        // Refreshes of a thousand flows cause none in the core.
         let before = net.sent(net.c1);
         net.seconds(100);
         net.all_is_well();
@@ -264,9 +264,9 @@ fn a_thousand_flows_are_one_reservation_in_the_core() {
     }
 }
 
-/// While there is room a flow is admitted without a word to the core, and one round trip later otherwise.
+/// A flow that fits is admitted without messages to the core, another one after one round trip.
 #[test]
-fn who_fits_is_admitted_at_once() {
+fn fitting_flow_is_admitted_at_once() {
     let mut net = usual();
     net.begin(1, FLOW);
     net.seconds(1);
@@ -285,9 +285,9 @@ fn who_fits_is_admitted_at_once() {
     net.all_is_well();
 }
 
-/// With a margin it grows before it has to.
+/// With a margin the aggregate grows before it is exhausted.
 #[test]
-fn a_margin_is_kept_for_those_to_come() {
+fn margin_is_kept_for_later_flows() {
     let mut net = net(Family::V4, Rate::from_mbps(1_000), |a| a.margin = Rate::from_mbps(1));
     for number in 1..=50 {
         net.begin(number, FLOW);
@@ -298,9 +298,9 @@ fn a_margin_is_kept_for_those_to_come() {
     assert_eq!(net.changes(), [(AggregateChange::Grown, 4), (AggregateChange::Grown, 8)]);
 }
 
-/// A flow that comes and goes at the border of a step makes the aggregate grow once, and not shrink.
+/// A flow that starts and ends at the border of a step makes the aggregate grow once, and not shrink.
 #[test]
-fn churn_at_a_border_does_not_make_it_swing() {
+fn churn_at_a_step_border_does_not_oscillate() {
     let mut net = usual();
     for number in 1..=62 {
         net.begin(number, FLOW);
@@ -313,16 +313,16 @@ fn churn_at_a_border_does_not_make_it_swing() {
         net.seconds(5);
     }
     assert_eq!(net.changes(), [(AggregateChange::Grown, 4), (AggregateChange::Grown, 8)]);
-    // When it has been enough for a while, it shrinks, by the step that nobody needs.
+    // After some time with spare bandwidth it shrinks, by the unused step.
     net.seconds(30);
     assert_eq!(net.changes()[2..], [(AggregateChange::Shrunk, 4)]);
     assert_eq!(net.core_holds(), [STEP; 2]);
     net.all_is_well();
 }
 
-/// A core that has no more refuses; those that are in stay, and RSVP tells the others why.
+/// A core without more bandwidth refuses; admitted flows stay, and RSVP reports the reason to the others.
 #[test]
-fn what_the_core_refuses_rsvp_refuses() {
+fn refusal_by_the_core_is_a_refusal_by_rsvp() {
     let mut net = net(Family::V4, Rate::from_mbps(10), |_| {});
     for number in 1..=150 {
         net.begin(number, FLOW);
@@ -338,7 +338,7 @@ fn what_the_core_refuses_rsvp_refuses() {
     net.all_is_well();
     let refused = net.changes().iter().filter(|(c, _)| *c == AggregateChange::Refused).count();
     assert!(refused <= 2, "nobody asks again at once: {refused}");
-    // When others leave, there is room again, without a word to the core.
+    // When others leave, there is room again, without messages to the core.
     for number in 1..=30 {
         net.end(number);
     }
@@ -352,7 +352,7 @@ fn what_the_core_refuses_rsvp_refuses() {
     net.nothing_is_left();
 }
 
-/// A router of the core dies and comes back: the aggregate is there again with its next refresh, and no flow has noticed.
+/// A router of the core dies and restarts: its next refresh restores the aggregate, and no flow is affected.
 #[test]
 fn a_router_of_the_core_may_die() {
     let mut net = usual();
@@ -371,9 +371,9 @@ fn a_router_of_the_core_may_die() {
     assert_eq!(net.refusals(), 0);
 }
 
-/// The core gives to somebody else what it has lost: the flows lose their reservations, and are told.
+/// The core grants lost bandwidth to another session: the flows lose their reservations, and get an error.
 #[test]
-fn what_the_core_takes_back_the_flows_lose() {
+fn flows_lose_bandwidth_that_the_core_preempts() {
     let mut net = net(Family::V4, Rate::from_mbps(10), |_| {});
     for number in 1..=100 {
         net.begin(number, FLOW);
@@ -418,9 +418,9 @@ fn prefix(text: &str) -> Prefix {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever comes and goes, the core has at least what the flows were promised, at any time.
+    /// For any sequence of flows, the core has at least the sum of the flows' reservations at any time.
     #[test]
-    fn the_core_has_what_the_flows_were_promised(
+    fn core_reserves_at_least_the_sum_of_the_flows(
         moves in prop::collection::vec((1_u16..40, any::<bool>(), 1_u64..12, 0_u64..3_000), 1..60),
         core in 5_u64..60,
         margin in 0_u64..3,

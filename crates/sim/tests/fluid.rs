@@ -1,8 +1,8 @@
-//! Fluid against packets: the same network, sources and dice, played both ways.
+//! Fluid compared with packets: the same network, sources and random numbers, run both ways.
 //!
-//! What may differ: a packet is there or not (100 packets a second are counted to 1 %), which packets a full queue drops is
-//! chance (of 100 packets a second with a loss of one third that is 5 packets, one standard deviation), queues and links
-//! delay by some milliseconds, and a burst has whole packets.
+//! Permitted differences: packets are whole (100 packets a second are counted to 1 %), the packets that a full queue
+//! drops are random (of 100 packets a second with a loss of one third that is 5 packets, one standard deviation),
+//! queues and links delay by some milliseconds, and a burst has whole packets.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn net() -> Net {
     Net { bench, hosts: hosts.to_vec(), routers }
 }
 
-/// A stream from one host to another: by their places in the list.
+/// A stream from one host to another: by their indexes in the list.
 struct Stream {
     ends: [usize; 2],
     port: u16,
@@ -59,7 +59,7 @@ fn constant(ends: [usize; 2], port: u16, bps: u64, octets: u32) -> Stream {
     Stream { ends, port, shape: Shape::Constant(Rate::from_bps(bps)), octets, watched: true }
 }
 
-/// Octets sent and arrived, and what arrived each second, of the streams that are watched.
+/// Octets sent and received, and the rate received in each second, of the watched streams.
 type Result = Vec<(u64, u64, Vec<u64>)>;
 
 impl Net {
@@ -79,7 +79,7 @@ impl Net {
         }
     }
 
-    /// Both ends ask for a reservation of the streams of a port, or give it back.
+    /// Makes both ends reserve for the streams of a port, or release the reservation.
     fn reserve(&mut self, [from, to]: [usize; 2], port: u16, bps: Option<u64>) {
         let ((sender, source), (receiver, destination)) = (self.hosts[from], self.hosts[to]);
         let application = rsvp::Application(port.into());
@@ -107,7 +107,7 @@ impl Net {
     }
 }
 
-/// Plays packets and then fluid; `script` is what happens besides.
+/// Runs with packets and then with fluid; `script` makes the other changes.
 fn both(streams: &[Stream], script: impl Fn(&mut Net)) -> [Result; 2] {
     let end = Time::from_secs(SECONDS);
     let second = Duration::from_secs(1);
@@ -138,7 +138,7 @@ fn both(streams: &[Stream], script: impl Fn(&mut Net)) -> [Result; 2] {
     [packets, fluid.collect()]
 }
 
-/// Mean of some seconds of what arrived.
+/// Returns the mean of some seconds of the received rate.
 fn mean(result: &(u64, u64, Vec<u64>), seconds: std::ops::Range<usize>) -> f64 {
     let count = seconds.len();
     result.2[seconds].iter().sum::<u64>() as f64 / count as f64
@@ -149,8 +149,8 @@ fn assert_near(packets: f64, fluid: f64, tolerance: f64, what: &str) {
     assert!(off <= tolerance, "{what}: {packets:.0} in packets, {fluid:.0} as fluid, {off:.3} off");
 }
 
-/// 3 Mbit/s want 2, and what is left of them 1.5: each of thirty streams keeps the same share, in the end 1.5 of 3, frames
-/// counted. Of ten streams chance is less than 1 % in 20 s.
+/// 3 Mbit/s share 2, and the rest of them 1.5: each of thirty streams keeps the same share, in the end 1.5 of 3, with
+/// frames. For ten streams the random deviation is less than 1 % in 20 s.
 #[test]
 fn best_effort_is_shared_in_proportion() {
     let ends = [[0, 3], [1, 4], [2, 3]];
@@ -172,10 +172,11 @@ fn best_effort_is_shared_in_proportion() {
     }
 }
 
-/// Under a flood of 2.4 Mbit/s from forty sources a stream loses like all others, loses nothing while it has a reservation, and
-/// then loses again. Of 200 packets a second chance is 2 % in 6 s; a reserved stream has all.
+/// Under a flood of 2.4 Mbit/s from forty sources a stream loses like all others, loses nothing while it has a
+/// reservation, and then loses again. For 200 packets a second the random deviation is 2 % in 6 s; a reserved stream
+/// has all.
 #[test]
-fn reservations_come_and_go() {
+fn reserved_stream_loses_nothing_until_released() {
     let mut streams = vec![constant([0, 3], 5_001, 200_000, 125)];
     streams.extend((0..40).map(|number| {
         let ends = [1 + usize::from(number % 2), 4];
@@ -195,10 +196,10 @@ fn reservations_come_and_go() {
     assert!(mean(&fluid[0], 0..8) < 120_000.0);
 }
 
-/// Twenty-four sources of 100 kbit/s that are on for two thirds of the time, 1.6 Mbit/s in the mean, more or less from moment
-/// to moment. What ten constant streams of 60 kbit/s receive goes up and down with that: of 600 packets a second chance is
-/// 2 %, second by second, and as packets of one burst are evenly spaced, it depends on their phases what they leave for
-/// others: 4 % or so, and much more with a few sources of a higher rate.
+/// Twenty-four sources of 100 kbit/s are on for two thirds of the time: 1.6 Mbit/s in the mean, varying all the time.
+/// The rate received of ten constant streams of 60 kbit/s varies accordingly: for 600 packets a second the random
+/// deviation is 2 %, second by second; and as packets of one burst are evenly spaced, the rest for others depends on
+/// their phases: 4 % or so, and much more with a few sources of a higher rate.
 #[test]
 fn bursts_hit_others_in_the_same_seconds() {
     let mut streams: Vec<Stream> =
@@ -226,7 +227,8 @@ fn bursts_hit_others_in_the_same_seconds() {
     assert_near(packets[10].0 as f64, fluid[10].0 as f64, 0.01, "what one of the others sends");
 }
 
-/// A reservation of half its rate holds a stream to that half, as its token bucket does with packets, even where there is more.
+/// A reservation of half its rate limits a stream to that half, as its token bucket does with packets, even with free
+/// bandwidth.
 #[test]
 fn a_class_gets_its_rate_and_no_more() {
     let streams = [constant([0, 3], 5_001, 400_000, 125)];
@@ -237,7 +239,7 @@ fn a_class_gets_its_rate_and_no_more() {
     assert_eq!(fluid[0].2[10], 200_000);
 }
 
-/// While a link is down nothing arrives, and afterwards all does again.
+/// While a link is down nothing arrives, and afterwards everything does again.
 #[test]
 fn fluid_stops_at_links_that_are_down() {
     let streams = [constant([0, 3], 5_001, 400_000, 125), constant([1, 3], 5_002, 400_000, 125)];
@@ -254,7 +256,7 @@ fn fluid_stops_at_links_that_are_down() {
     }
 }
 
-/// A link that becomes narrower lets less through at once.
+/// A link with reduced bandwidth passes less at once.
 #[test]
 fn bandwidth_may_change() {
     let streams = [constant([0, 3], 5_001, 1_000_000, 125)];

@@ -1,4 +1,4 @@
-//! Multicast data in a network: trees that reach every member once, follow members and links, and are told to daemons.
+//! Multicast data in a network: trees reach every member once, follow members and links, and are reported to daemons.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn group(family: Family) -> IpAddr {
 }
 
 impl Ring {
-    /// 100 packets a second to the group.
+    /// Sends 100 packets a second to the group.
     fn send_from(&mut self, host: usize) -> StreamId {
         self.bench.network.add_source(Source {
             node: self.hosts[host],
@@ -56,7 +56,7 @@ impl Ring {
         self.bench.network.run_until(self.bench.network.now() + Duration::from_secs(seconds));
     }
 
-    /// How many packets of a stream each host has received.
+    /// Returns the number of packets of a stream that each host has received.
     fn received(&self, stream: StreamId) -> Vec<u64> {
         let received = |&host| {
             self.bench.network.trace_at(stream, host).map_or(0, earmark_sim::Trace::received)
@@ -64,7 +64,7 @@ impl Ring {
         self.hosts.iter().map(received).collect()
     }
 
-    /// How many branches the daemon of each router knows for a source.
+    /// Returns the number of branches that the daemon of each router knows for a source.
     fn branches(&self, host: usize) -> Vec<Option<usize>> {
         let source = self.bench.links[4 + host].addresses[0];
         let mine = |route: &&MulticastRoute| route.source == Some(source);
@@ -77,7 +77,7 @@ impl Ring {
     }
 }
 
-/// Members get each packet once, others none; who joins later gets what is sent from then on, who leaves no more.
+/// Members get each packet once, others none; new members get the packets sent from then on, former members no more.
 #[test]
 fn members_get_every_packet_once() {
     for family in [Family::V4, Family::V6] {
@@ -103,7 +103,7 @@ fn members_get_every_packet_once() {
     }
 }
 
-/// The link on the way fails: the tree goes the other way round, and returns with the link.
+/// A link of the tree fails: the tree takes the other way round, and returns with the link.
 #[test]
 fn trees_go_around_a_failed_link() {
     let mut ring = ring(Family::V4);
@@ -122,7 +122,7 @@ fn trees_go_around_a_failed_link() {
     assert!((296..=300).contains(&received), "{received}: only what was on its way is lost");
 }
 
-/// All sources of a group use the links of one tree: none crosses the ring's far link, which is not on it.
+/// All sources of a group use the links of one tree: no packet crosses the ring's far link, which is not on it.
 #[test]
 fn a_shared_tree_is_one_tree() {
     let mut ring = ring(Family::V4);
@@ -138,14 +138,14 @@ fn a_shared_tree_is_one_tree() {
     ring.run(1);
     let after = ring.received(stream);
     for host in [1, 3] {
-        // A hundred a second, each somewhere in its slot, and what was on its way when the tree changed.
+        // A hundred a second, each somewhere in its slot, and the packets in flight when the tree changed.
         assert!((97..=101).contains(&(after[host] - before[host])), "{before:?} {after:?}");
     }
 }
 
-/// A daemon that starts learns of the entries that its host has.
+/// A starting daemon gets the entries of its host.
 #[test]
-fn a_new_daemon_is_told_of_the_trees() {
+fn new_daemon_gets_multicast_entries() {
     let mut ring = ring(Family::V6);
     ring.bench.network.join(ring.hosts[1], ring.group);
     ring.send_from(0);
@@ -156,9 +156,9 @@ fn a_new_daemon_is_told_of_the_trees() {
     assert_eq!(ring.branches(0), [Some(1), Some(1), None, None]);
 }
 
-/// Faults hit signalling only.
+/// Faults affect signalling only.
 #[test]
-fn faults_spare_data() {
+fn faults_do_not_affect_data() {
     let mut ring = ring(Family::V4);
     ring.bench.network.join(ring.hosts[1], ring.group);
     let (router, interface) = ring.bench.links[0].ends[0];

@@ -1,4 +1,4 @@
-//! Networks of nodes in virtual time: what data and signalling do, and that it is the same every time.
+//! Networks of nodes in virtual time: the behaviour of data and signalling, and its determinism.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Net {
         })
     }
 
-    /// Asks for a reservation for the stream on port 5001.
+    /// Requests a reservation for the stream on port 5001.
     fn reserve(&mut self, mbps: u64) {
         let session =
             Session { destination: address("10.0.1.2"), protocol: 17, flags: 0, port: 5_001 };
@@ -129,8 +129,8 @@ impl Net {
     }
 }
 
-/// One Mbit/s over an idle path: nothing lost, and the delay is that of the links: 992 octets with framing at 100 and at
-/// 10 Mbit/s, and twice 1 ms.
+/// One Mbit/s over an idle path: no loss, and the delay is that of the links: 992 octets with framing at 100 and at 10
+/// Mbit/s, and twice 1 ms.
 #[test]
 fn an_idle_path_delays_by_its_links() {
     let mut net = net(1);
@@ -143,7 +143,7 @@ fn an_idle_path_delays_by_its_links() {
     assert!((figures.offered_bps as f64 - 1e6).abs() < 5e3, "{figures:?}");
 }
 
-/// 22 Mbit/s into 10: best effort loses 55 %, and no stream of it is spared.
+/// 22 Mbit/s into 10: best effort loses 55 %, equally in all streams.
 #[test]
 fn a_flood_takes_what_is_not_reserved() {
     let mut net = net(1);
@@ -156,7 +156,7 @@ fn a_flood_takes_what_is_not_reserved() {
     }
 }
 
-/// The reserved stream loses nothing from the moment its reservation stands until it is released.
+/// The reserved stream loses nothing from the installation of its reservation until its release.
 #[test]
 fn a_reservation_keeps_its_rate_until_released() {
     let mut net = net(1);
@@ -168,18 +168,18 @@ fn a_reservation_keeps_its_rate_until_released() {
     net.release();
     net.run(20);
     assert!(net.loss(stream, 0, 2) > 0.3);
-    // What is in the queue when the reservation goes shares the fate of best effort.
+    // Packets in the queue at the release are treated as best effort.
     assert_eq!(net.loss(stream, 3, 11), 0.0);
     assert!(net.loss(stream, 13, 18) > 0.3);
     let r1 = net.network.node(net.r1).unwrap();
     assert_eq!(r1.link_rows().map(|link| link.held_bps.as_bps()).sum::<u64>(), 0);
 }
 
-/// Neighbours that know nothing of each other challenge each other first (RFC 2747 section 4.3). What was lost meanwhile
-/// is sent again at once, so a set-up takes a few round trips of 2 ms more, and not a refresh period. It is refreshed and
-/// ends as it should, too.
+/// Neighbours without a security association challenge each other first (RFC 2747 section 4.3). Messages lost meanwhile
+/// are sent again at once, so a setup takes a few round trips of 2 ms more, and not a refresh period. The reservation
+/// is refreshed and ends normally, too.
 #[test]
-fn neighbors_that_sign_reserve_as_if_they_did_not() {
+fn signing_neighbors_reserve_within_a_few_round_trips() {
     let mut plain = net(1);
     let mut signing = net_that_signs(1, &signed_by(b"only these three know"));
     let confirmed = [&mut plain, &mut signing].map(|net| {
@@ -219,9 +219,9 @@ fn signed_by(secret: &[u8]) -> Settings {
     }
 }
 
-/// Ten Mbit/s do not fit 7.5: the receiver hears of it, and r1 holds nothing.
+/// Ten Mbit/s do not fit 7.5: the receiver gets an error, and r1 holds nothing.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn reservation_over_capacity_is_refused() {
     let mut net = net(1);
     net.network.watch_attempts();
     net.reserve(10);
@@ -246,9 +246,9 @@ fn what_does_not_fit_is_refused() {
     );
 }
 
-/// The daemon of r1 dies; its class works on. The next daemon finds it, and knows of the reservation again with the
-/// first Path: that comes within 1.5 R = 3 s (RFC 2205 section 3.7), and what r1 sends on bears a handle of its new life
-/// in the hop, which has the Resv come at once. 20 ms are for the way there and back.
+/// The daemon of r1 dies; its class remains. The next daemon finds it, and knows the reservation again with the first
+/// Path: that arrives within 1.5 R = 3 s (RFC 2205 section 3.7), and the Path that r1 forwards has a new handle in the
+/// hop, which makes the Resv follow at once. 20 ms are for the round trip.
 #[test]
 fn a_killed_daemon_is_replaced_unnoticed() {
     let mut net = net(1);
@@ -280,9 +280,9 @@ fn a_killed_daemon_is_replaced_unnoticed() {
     assert_eq!((narrow.held_bps.as_bps(), narrow.adopted), (2_000_000, 0));
 }
 
-/// However the dice fall: no restart takes longer than the first Path.
+/// For every seed, no restart takes longer than the first Path.
 #[test]
-fn state_forms_again_within_one_refresh_interval() {
+fn state_is_restored_within_one_refresh_interval() {
     for seed in 1..=20 {
         let mut net = net(seed);
         net.reserve(2);
@@ -299,9 +299,9 @@ fn state_forms_again_within_one_refresh_interval() {
     }
 }
 
-/// Nobody claims what the dead daemon left: it is taken out after the grace time.
+/// A dead daemon's reservation that is not claimed is removed after the grace period.
 #[test]
-fn what_nobody_claims_is_reaped() {
+fn unclaimed_reservation_is_reaped() {
     let mut net = net(1);
     let stream = net.source(5_001, 2, 1_000);
     net.source(5_002, 20, 1_400);
@@ -316,7 +316,7 @@ fn what_nobody_claims_is_reaped() {
     assert!(net.loss(stream, 15, 23) > 0.3);
 }
 
-/// Traffic control that refuses is an error of the protocol: the receiver hears of it.
+/// A refusal by traffic control is a protocol error: the receiver gets it.
 #[test]
 fn refusing_traffic_control_is_reported() {
     let mut net = net(1);
@@ -331,7 +331,7 @@ fn refusing_traffic_control_is_reported() {
     assert!(!refused.is_empty());
 }
 
-/// What a dead daemon left goes when the flow is asked for again and refused: its bandwidth is free then.
+/// A dead daemon's reservation is removed when its flow is requested again and refused: its bandwidth is free then.
 #[test]
 fn refused_flows_leave_nothing_of_a_dead_daemon() {
     let mut net = net(1);
@@ -349,7 +349,7 @@ fn refused_flows_leave_nothing_of_a_dead_daemon() {
     assert!(ledger.links().all(|(_, link)| link.held == Rate::ZERO && link.adopted == 0));
 }
 
-/// The same seed gives the same log, entry by entry; another seed another one.
+/// Two runs with one seed have equal logs, entry by entry; another seed gives a different log.
 #[test]
 fn the_log_depends_on_the_seed_alone() {
     let run = |seed| {
@@ -372,9 +372,9 @@ fn the_log_depends_on_the_seed_alone() {
     assert_ne!(first, run(8));
 }
 
-/// A tapped router shows each message that it passes on twice, as whole IP packets that others can read.
+/// The tap of a router records each forwarded message twice, as whole IP packets that others can parse.
 #[test]
-fn a_tap_keeps_what_passes_a_node() {
+fn tap_records_packets_of_a_node() {
     let mut net = net(1);
     net.network.tap(net.r1);
     net.source(5_001, 2, 1_000);
@@ -389,7 +389,7 @@ fn a_tap_keeps_what_passes_a_node() {
         })
         .collect();
     use MessageType::{Ack, Path, Resv, ResvConf};
-    // What the neighbours acknowledge of it comes later.
+    // The acknowledgements of the neighbours follow later.
     assert_eq!(messages[..6], [Path, Path, Resv, Resv, ResvConf, ResvConf]);
     assert!(messages[6..].iter().all(|&kind| kind == Ack));
     assert!(tapped.is_sorted_by_key(|tapped| tapped.at));

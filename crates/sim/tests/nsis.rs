@@ -1,4 +1,4 @@
-//! NSIS in whole networks: Ping NSLP finds the nodes of a path, by datagrams and over connections that all share.
+//! NSIS in whole networks: Ping NSLP finds the nodes of a path, by datagrams and over shared connections.
 //!
 //! ```text
 //!   h1 --0-- r1 --2-- r2 --1-- h2      1 ms each
@@ -29,7 +29,7 @@ struct Net {
     end: IpAddr,
 }
 
-/// With a port for TLS all connections are of it, even those of messages that need not be secure.
+/// With a port for TLS all connections use TLS, also for messages that need no security.
 fn net(family: Family, tls: bool) -> Net {
     let mut nsis = Config::default();
     nsis.gist.associations.tls_port = tls.then_some(271);
@@ -46,7 +46,7 @@ fn net(family: Family, tls: bool) -> Net {
 }
 
 impl Net {
-    /// Begins to ping the far end, so many times, once a second.
+    /// Starts to ping the far end, `count` times, once a second.
     fn ping(&mut self, application: u64, attributes: Attributes, count: u32) {
         let request =
             Request { attributes, bandwidth: true, count: Some(count), ..Request::new(self.end) };
@@ -59,7 +59,7 @@ impl Net {
         self.bench.network.run_until(until);
     }
 
-    /// What was told of pings since this was last asked.
+    /// Returns the ping events since the last call.
     fn told(&mut self) -> Vec<Event> {
         let log = self.bench.network.take_log();
         log.into_iter()
@@ -70,7 +70,7 @@ impl Net {
             .collect()
     }
 
-    /// Of messages that have come back, how long they took, and how many nodes they have seen.
+    /// Returns the round-trip time and the number of visited nodes of messages that have returned.
     fn pongs(&mut self) -> Vec<(Duration, usize)> {
         let told = self.told();
         told.into_iter()
@@ -82,7 +82,7 @@ impl Net {
     }
 }
 
-/// A round trip takes six links; what a link of 10 Mbit/s needs for some hundred octets comes to it.
+/// Whether a time is a round trip of six links, with the transmission time of some hundred octets at 10 Mbit/s.
 fn is_a_round_trip(took: Duration) -> bool {
     (Duration::from_millis(6)..Duration::from_millis(9)).contains(&took)
 }
@@ -102,7 +102,7 @@ fn all_nodes_are_found_by_datagrams() {
     }
 }
 
-/// Each node has one connection with each neighbour, whoever uses it.
+/// Each node has one connection with each neighbour, for all sessions.
 #[test]
 fn sessions_share_connections() {
     for (attributes, family) in
@@ -132,7 +132,7 @@ fn sessions_share_connections() {
     }
 }
 
-/// Over connections nothing is lost, only late.
+/// Over connections nothing is lost, only delayed.
 #[test]
 fn bad_links_delay_what_is_sent_reliably() {
     let mut net = net(Family::V4, false);
@@ -148,9 +148,9 @@ fn bad_links_delay_what_is_sent_reliably() {
     assert!(pongs.iter().any(|(took, _)| *took > Duration::from_millis(200)), "{pongs:?}");
 }
 
-/// Without a listener, or without anybody who could prove who he is, a message is lost, and whoever sent it hears of it.
+/// Without a listener, or without possible authentication, a message is lost, and its sender gets an error.
 #[test]
-fn where_no_connection_can_be_had_messages_are_lost() {
+fn message_without_possible_connection_is_lost() {
     for (welcome, attributes) in [(Welcome::Nobody, RELIABLE), (Welcome::NotOverTls, SECURE)] {
         let mut net = net(Family::V4, attributes.secure);
         net.bench.network.welcome(net.r1, welcome);
@@ -162,9 +162,9 @@ fn where_no_connection_can_be_had_messages_are_lost() {
     }
 }
 
-/// A daemon that is killed and comes back: what it had is forgotten, connections break, and all is found anew.
+/// A killed and restarted daemon has no state, its connections break, and all nodes are found again.
 #[test]
-fn after_a_restart_all_is_found_anew() {
+fn nodes_are_found_again_after_a_restart() {
     let mut net = net(Family::V4, false);
     net.ping(1, RELIABLE, 200);
     net.run(5);

@@ -1,4 +1,4 @@
-//! Traces (RFC 2745) through networks of nodes: what each node tells, who is passed over, and what is said of the silent.
+//! Traces (RFC 2745) through networks of nodes: the report of each node, skipped nodes, and nodes that do not answer.
 
 mod common;
 
@@ -82,12 +82,12 @@ impl Chain {
         }
     }
 
-    /// A trace from `node`, and how long it took.
+    /// Runs a trace from `node`; returns also its duration.
     fn trace(&mut self, node: NodeId, trace: Trace) -> (Vec<TraceHop>, TraceEnd, Duration) {
         trace_from(&mut self.bench, node, trace)
     }
 
-    /// Who answered, by the address that faces the sender or else the receiver.
+    /// Returns the names of the nodes that answered, by the address that faces the sender or else the receiver.
     fn names(&self, hops: &[TraceHop]) -> Vec<&str> {
         let name = |hop: &TraceHop| {
             let address = hop.incoming.or(hop.outgoing);
@@ -140,9 +140,9 @@ fn announce(application: Application, session: Session, template: SenderTemplate
     ]
 }
 
-/// Wherever it is asked from, the answer is the same: from the receiver to the sender, with what is reserved at each.
+/// The answer is the same for every requester: from the receiver to the sender, with the reservation at each node.
 #[test]
-fn every_node_on_the_way_tells_what_is_reserved() {
+fn every_node_on_the_path_reports_its_reservation() {
     for family in [Family::V4, Family::V6] {
         let mut chain = chain(family, 3);
         chain.reserve();
@@ -174,7 +174,7 @@ fn every_node_on_the_way_tells_what_is_reserved() {
     }
 }
 
-/// A router without a daemon passes everything on; the node behind it sees that the question took two hops.
+/// A router without a daemon forwards everything; the node behind it sees that the request took two hops.
 #[test]
 fn routers_without_rsvp_are_counted() {
     for family in [Family::V4, Family::V6] {
@@ -190,7 +190,7 @@ fn routers_without_rsvp_are_counted() {
     }
 }
 
-/// A node that does not answer is found, after three questions in vain, by asking one hop further each time.
+/// A node that does not answer is found, after three requests without answer, by requests with one hop more each time.
 #[test]
 fn a_silent_node_is_found() {
     let mut chain = chain_of(Family::V4, 3, Config::default());
@@ -202,7 +202,7 @@ fn a_silent_node_is_found() {
     assert_eq!(chain.names(&hops), ["h2", "r2", "r1"]);
     assert_eq!(end, TraceEnd::Silent { node: hops[2].previous_hop.expect("r0") });
     assert_eq!(took.as_secs(), 6, "1 + 1 + 2 for the whole way, 2 for r0 alone");
-    // Nobody answers at all: the node where it should start is the one.
+    // No answer at all: the fault is at the first node.
     let question = Trace { last_hop: Some(chain.template.source), ..chain.question() };
     let nobody = Trace { patience: Duration::from_secs(3), ..question };
     chain.bench.network.kill(chain.h1);
@@ -211,9 +211,9 @@ fn a_silent_node_is_found() {
     assert_eq!(took, Duration::from_secs(3), "no longer than it may take");
 }
 
-/// Where state is missing, the node says so, and who asked learns where the path ends.
+/// A node without state reports it, and the requester learns where the path ends.
 #[test]
-fn missing_state_is_told() {
+fn missing_state_is_reported() {
     let mut chain = chain(Family::V4, 3);
     let question = chain.question();
     let (hops, end, _) = chain.trace(chain.h1, question);
@@ -228,9 +228,9 @@ fn missing_state_is_told() {
     assert!(hops[2].no_path_state && hops[2].tspec.is_none());
 }
 
-/// Max-RSVP-hops ends the way sooner.
+/// Max-RSVP-hops ends the trace early.
 #[test]
-fn no_more_nodes_answer_than_are_wanted() {
+fn max_rsvp_hops_limits_answering_nodes() {
     let mut chain = chain(Family::V4, 3);
     chain.reserve();
     for most in 1..=4 {
@@ -245,9 +245,9 @@ fn no_more_nodes_answer_than_are_wanted() {
     assert_eq!(end, TraceEnd::Sender);
 }
 
-/// What is too long for a link comes in parts, each on the way back that is known at that point.
+/// An answer that is too long for a link is split, and each part takes the return path that is known at that point.
 #[test]
-fn long_ways_are_told_in_parts() {
+fn long_path_is_reported_in_parts() {
     for (family, length) in [(Family::V4, 40), (Family::V6, 30)] {
         let mut chain = chain(family, length);
         chain.reserve();
@@ -263,9 +263,9 @@ fn long_ways_are_told_in_parts() {
     }
 }
 
-/// Questions and answers that are lost are asked for again.
+/// Lost requests and answers are repeated.
 #[test]
-fn losses_are_made_up_for() {
+fn lost_messages_are_repeated() {
     let mut chain = chain(Family::V4, 3);
     chain.reserve();
     let faults = Faults { loss: 0.1, ..Faults::default() };
@@ -286,7 +286,7 @@ fn losses_are_made_up_for() {
     assert!(reached >= 15, "{reached} of 20");
 }
 
-/// Who does not tell strangers anything still asks.
+/// A node that does not answer traces still sends requests.
 #[test]
 fn answering_can_be_switched_off() {
     let diagnostics = diagnostics::Settings { answer: false, ..diagnostics::Settings::default() };
@@ -312,8 +312,8 @@ fn answering_can_be_switched_off() {
     assert_eq!(end, TraceEnd::Silent { node: silent });
 }
 
-/// Two receivers of a group behind different interfaces of r1: what r1 has reserved towards each is merged upstream, and
-/// the trace from a receiver says so, in every style.
+/// Two receivers of a group behind different interfaces of r1: the reservations of r1 towards each are merged upstream,
+/// and the trace from a receiver shows it, in every style.
 #[test]
 fn merging_shows_in_multicast() {
     for family in [Family::V4, Family::V6] {
@@ -361,7 +361,7 @@ fn merging_shows(family: Family, style: Style) {
     }
 }
 
-/// Where neighbours accept only what is signed, the answer comes hop by hop, each of whom signs it anew.
+/// If neighbours accept only signed messages, the answer is sent hop by hop, and each node signs it again.
 #[test]
 fn signed_neighbours_answer_hop_by_hop() {
     let key = Key {

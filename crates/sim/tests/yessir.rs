@@ -1,4 +1,4 @@
-//! YESSIR in whole networks: reports that reserve on their way, in part where not all of it can be had.
+//! YESSIR in whole networks: reports that reserve on their way, in part if not all links have room.
 //!
 //! ```text
 //!   h1 --0-- r1 --2-- r2 --1-- h2
@@ -88,7 +88,7 @@ impl Net {
         self.bench.network.command(node, NodeCommand::Yessir(command));
     }
 
-    /// What the receiver's next answer to the sender says, within so many seconds.
+    /// Returns the content of the receiver's next answer to the sender, within this many seconds.
     fn await_answer(&mut self, seconds: u64) -> Option<(Duration, Answer)> {
         let (begun, h1) = (self.bench.network.now(), self.h1);
         let found = self
@@ -110,7 +110,7 @@ impl Net {
         self.bench.network.run_until(until);
     }
 
-    /// What is held at the end of each link that the stream leaves by, Mbit/s.
+    /// Returns the reservations at the end of each link that the stream leaves by, Mbit/s.
     fn held(&self) -> Vec<u64> {
         let ends = [(0, 0), (1, 1), (2, 0), (3, 0), (4, 0)];
         let held = ends.map(|(link, side): (usize, usize)| {
@@ -132,7 +132,7 @@ impl Net {
         }
     }
 
-    /// The changes that were told of reservations at a node.
+    /// Returns the reported changes of reservations at a node.
     fn changes(&self, at: NodeId) -> Vec<Change> {
         let of = |entry: &earmark_sim::Entry| match &entry.what {
             What::Event(NodeEvent::Yessir(Event::Reservation { change, .. })) => {
@@ -144,7 +144,7 @@ impl Net {
     }
 }
 
-/// With its first report a stream has its links, all the way; the receiver's answer says that nothing failed.
+/// The first report of a stream reserves its whole path; the receiver's answer reports no failure.
 #[test]
 fn one_pass_reserves_the_whole_way() {
     for family in [Family::V4, Family::V6] {
@@ -166,15 +166,15 @@ fn one_pass_reserves_the_whole_way() {
     }
 }
 
-/// The published story: a link that is full (by RSVP) does not stop the report. The stream has the other links, and knows
-/// who refused; when RSVP gives back, the router takes what it had remembered at once, without any message.
+/// The case in the paper: a link that is full (by RSVP) does not stop the report. The stream has the other links, and
+/// knows the refusing node; when RSVP releases, that router grants the remembered request at once, without any message.
 #[test]
-fn what_rsvp_gives_back_is_grabbed() {
+fn bandwidth_released_by_rsvp_is_granted_at_once() {
     let mut net = net(Family::V4);
     reserve_by_rsvp(&mut net, 8);
     net.run(1);
     assert_eq!(net.held(), [8, 8, 8, 0, 0]);
-    // At h1 and r1 as well, so give their links more room: only r2's link to h2 is to be the bottleneck.
+    // RSVP reserves at h1 and r1 as well, so their links get more room: only r2's link to h2 is to be the bottleneck.
     for link in [0, 2] {
         let (node, interface) = net.bench.links[link].ends[0];
         net.bench.network.set_bandwidth(node, interface, Rate::from_mbps(100));
@@ -190,7 +190,7 @@ fn what_rsvp_gives_back_is_grabbed() {
 
     let release = rsvp::Command::Release { application: rsvp::Application(8) };
     net.bench.network.command(net.h2, NodeCommand::Rsvp(release));
-    // Before the sender's next report, which is seven seconds away at least.
+    // Before the sender's next report, which is at least seven seconds away.
     net.run(1);
     assert_eq!(net.held()[1], 3);
     assert!(net.changes(net.r2).contains(&Change::Grabbed));
@@ -206,7 +206,7 @@ fn what_rsvp_gives_back_is_grabbed() {
     net.nothing_is_held();
 }
 
-/// From h1 to h2, another port.
+/// Reserves by RSVP from h1 to h2, for another port.
 fn reserve_by_rsvp(net: &mut Net, mbps: u64) {
     let session = Session { destination: net.address(1, 0), protocol: 17, flags: 0, port: 6_000 };
     let listen = Listen::new(rsvp::Application(8), session);
@@ -226,7 +226,7 @@ fn reserve_by_rsvp(net: &mut Net, mbps: u64) {
     net.bench.network.command(net.h1, NodeCommand::Rsvp(send));
 }
 
-/// Senders that share have the largest of their requests, not the sum.
+/// Senders that share a reservation have the largest of their requests, not the sum.
 #[test]
 fn senders_that_share_have_one_reservation() {
     let mut net = net(Family::V4);
@@ -243,10 +243,10 @@ fn senders_that_share_have_one_reservation() {
     net.nothing_is_held();
 }
 
-/// A third of all reports is lost, and what is lost thrice in a row is forgotten; the books are right at every moment, and
-/// in the end nothing is left.
+/// A third of all reports is lost, and state is removed after three losses in a row; the ledgers are right at every
+/// moment, and in the end no state is left.
 #[test]
-fn losses_are_made_up_for() {
+fn lost_reports_are_tolerated() {
     let mut net = net(Family::V4);
     net.listen();
     let bad =
@@ -267,7 +267,7 @@ fn losses_are_made_up_for() {
     net.nothing_is_held();
 }
 
-/// The report that takes the new way reserves it.
+/// The first report on the new path reserves it.
 #[test]
 fn the_reservation_follows_the_route() {
     let mut net = net(Family::V4);
@@ -291,7 +291,7 @@ fn the_reservation_follows_the_route() {
     net.nothing_is_held();
 }
 
-/// Who is not heard of for three intervals is forgotten everywhere.
+/// State without refresh for three intervals is removed everywhere.
 #[test]
 fn nothing_outlives_its_sender() {
     let mut net = net(Family::V4);

@@ -1,4 +1,4 @@
-//! What a nexthop object is that a route names.
+//! Nexthop objects that routes refer to.
 
 use crate::mirror::{NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP};
 use crate::netlink::{Connection, Message, NetlinkError};
@@ -6,12 +6,12 @@ use crate::netlink::{Connection, Message, NetlinkError};
 /// A group of nexthop objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHopGroup {
-    /// Number of buckets of a resilient group, whose buckets choose the next hop; `None`: the hash alone does.
+    /// Number of buckets of a resilient group, which select the next hop; `None`: the hash alone does.
     pub buckets: Option<u16>,
 }
 
 impl NextHopGroup {
-    /// The group of this number; `None` where the object is a single next hop, or has gone.
+    /// Returns the group with this ID; `None` if the object is a single next hop, or is gone.
     pub(super) fn find(
         netlink: &mut Connection,
         id: u32,

@@ -1,4 +1,4 @@
-//! Policy rules as the kernel walks them (Linux: `fib_rules.h`, `net/core/fib_rules.c`): which one led to a table.
+//! Policy rules in the kernel's order (Linux: `fib_rules.h`, `net/core/fib_rules.c`): the rule that led to a table.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -34,28 +34,28 @@ const FLOW_LABEL: u16 = 26;
 const FLOW_LABEL_MASK: u16 = 27;
 const SOURCE_PORT_MASK: u16 = 28;
 const DESTINATION_PORT_MASK: u16 = 29;
-/// Attributes that select nothing: padding, realms, who made the rule.
+/// Attributes that select nothing: padding, realms, protocol (origin of the rule).
 const WITHOUT_EFFECT: [u16; 3] = [18, 11, 21];
 /// `FIB_RULE_INVERT`.
 const INVERT: u32 = 2;
-/// Nothing is suppressed.
+/// Value that means no suppression.
 const NONE: u32 = u32::MAX;
-/// Rules that one question walks at most: whoever lets rules go in circles is not followed.
+/// Maximum number of rules in one walk: bounds a cycle of rules.
 const MAX_STEPS: usize = 1 << 16;
 
-/// What the kernel looks at in a packet.
+/// Properties of a packet that the kernel's rules match.
 pub(super) struct Packet<'a> {
     pub(super) flow: &'a Flow,
-    /// The name of the interface that it comes in through; `lo` if it is this host's own.
+    /// Name of the incoming interface; `lo` for packets of this host.
     pub(super) incoming: Option<String>,
     pub(super) is_own: bool,
     pub(super) mark: u32,
-    /// Who asks, in whose name a packet of this host leaves.
+    /// User ID of the calling process, as owner of this host's packets.
     pub(super) user: u32,
 }
 
 impl Packet<'_> {
-    /// Protocol and ports, as far as the kernel was asked with them.
+    /// Returns protocol and ports, as far as the kernel's query included them.
     fn transport(&self) -> (u8, u16, u16) {
         match self.flow.protocol {
             TCP | UDP => (self.flow.protocol, self.flow.source_port, self.flow.destination_port),
@@ -64,20 +64,20 @@ impl Packet<'_> {
     }
 }
 
-/// What a rule does with the packets that fit.
+/// Action of a rule for matching packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// Looks a table up.
+    /// Looks up a table.
     Table(u32),
-    /// Goes on at the rule of this priority.
+    /// Continues at the rule of this priority.
     Goto(u32),
     /// Nothing.
     Nothing,
-    /// Refuses them: the type of a route that would.
+    /// Refuses the packets: the type of the equivalent route.
     Refuse(u8),
 }
 
-/// Part of what a rule looks at.
+/// One condition of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Selector {
     From(Prefix),
@@ -103,15 +103,15 @@ enum Selector {
     },
     Tunnel(u64),
     Vrf,
-    /// Something that newer kernels know.
+    /// Attribute of a newer kernel.
     Unknown(u16),
 }
 
-/// Whether a packet fits.
+/// Result of matching a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     No,
-    /// Nobody can tell from here.
+    /// Unknown here.
     Maybe,
     Yes,
 }
@@ -123,9 +123,9 @@ pub(super) struct Rule {
     selectors: Vec<Selector>,
     is_inverted: bool,
     action: Action,
-    /// Routes with a prefix of at most this length do not count.
+    /// Routes with a prefix of at most this length are ignored.
     suppressed_length: Option<u32>,
-    /// Routes through an interface of some group do not count.
+    /// Routes through an interface of some group are ignored.
     suppresses_group: bool,
 }
 
@@ -134,14 +134,14 @@ pub(super) struct Rule {
 pub(super) struct RuleList(Vec<Rule>);
 
 impl RuleList {
-    /// As they are now.
+    /// Dumps the current rules.
     pub(super) fn read(netlink: &mut Connection, ipv6: bool) -> Result<RuleList, NetlinkError> {
         let mut header = [0; RULE_HEADER];
         header[0] = if ipv6 { libc::AF_INET6 } else { libc::AF_INET } as u8;
         let message = Message::new(libc::RTM_GETRULE, 0).fixed(&header);
         let answers = match netlink.dump("read policy rules", message) {
             Ok(answers) => answers,
-            // A kernel without rules.
+            // The kernel does not support rules.
             Err(error) if error.is(libc::EAFNOSUPPORT) || error.is(libc::EOPNOTSUPP) => {
                 return Ok(RuleList(Vec::new()));
             }
@@ -151,12 +151,12 @@ impl RuleList {
         rules.collect::<Result<_, _>>().map(RuleList)
     }
 
-    /// Whether all rules are for all packets.
+    /// Whether all rules match all packets.
     pub(super) fn are_plain(&self) -> bool {
         self.0.iter().all(|rule| rule.selectors.is_empty())
     }
 
-    /// Whether a rule looks at IP protocols or ports.
+    /// Whether a rule matches on IP protocols or ports.
     pub(super) fn look_at_ports(&self) -> bool {
         let is_of_ports = |selector: &Selector| {
             matches!(
@@ -167,7 +167,7 @@ impl RuleList {
         self.0.iter().any(|rule| rule.selectors.iter().any(is_of_ports))
     }
 
-    /// The first rule that a packet fits and that `is_it`.
+    /// Returns the first rule that matches a packet and that `is_it`.
     pub(super) fn find(
         &self,
         packet: &Packet<'_>,
@@ -269,7 +269,7 @@ impl Rule {
             1 => Action::Table(table),
             2 => Action::Goto(target),
             3 => Action::Nothing,
-            // FR_ACT_BLACKHOLE and those after it are numbered as the types of routes.
+            // FR_ACT_BLACKHOLE and later actions have the numbers of route types.
             kind => Action::Refuse(kind),
         };
         let flags = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);
@@ -296,26 +296,26 @@ impl Rule {
         }
     }
 
-    /// Whether the answer can be of this rule: it was found in `table`, under a prefix of this length.
+    /// Whether the answer can result from this rule: it was found in `table`, under a prefix of this length.
     pub(super) fn leads_to(&self, table: u32, length: Option<u8>) -> bool {
         let is_suppressed = match (self.suppressed_length, length) {
             (Some(most), Some(length)) => u32::from(length) <= most,
             _ => false,
         };
         let is_table = match self.action {
-            // A rule of virtual routing tables names none.
+            // A rule of virtual routing tables (VRF) names no table.
             Action::Table(named) => named == table || self.selectors.contains(&Selector::Vrf),
             _ => false,
         };
         is_table && !is_suppressed
     }
 
-    /// Whether it refuses packets as they were refused.
+    /// Whether the rule refuses packets with this verdict.
     pub(super) fn refuses_with(&self, verdict: Verdict) -> bool {
         let Action::Refuse(kind) = self.action else { return false };
         match kind {
             libc::RTN_BLACKHOLE => verdict == Verdict::Blackhole,
-            // The kernel has one error for both.
+            // The kernel has one error number for both.
             libc::RTN_UNREACHABLE => matches!(verdict, Verdict::NoRoute | Verdict::Unreachable),
             libc::RTN_PROHIBIT => verdict == Verdict::Prohibited,
             _ => false,
@@ -332,7 +332,7 @@ impl Rule {
         }
     }
 
-    /// As `ip rule` shows it.
+    /// Formats the rule as `ip rule` does.
     fn text(&self) -> String {
         let mut text = if self.is_inverted { "not " } else { "" }.to_owned();
         match self.selectors.iter().find(|selector| matches!(selector, Selector::From(_))) {
@@ -393,7 +393,7 @@ impl Rule {
     }
 }
 
-/// The name of a table that every kernel has, or the number.
+/// Returns the name of a table that every kernel has, or the number.
 pub fn table_name(table: u32) -> String {
     const NAMES: [(u8, &str); 3] = [
         (libc::RT_TABLE_LOCAL, "local"),
@@ -417,7 +417,7 @@ fn fit_of(
     let yes = match selector {
         Selector::From(prefix) => packet.flow.source.is_some_and(|source| prefix.contains(source)),
         Selector::To(prefix) => prefix.contains(packet.flow.destination),
-        // The question has none: neither a DSCP, nor an outgoing interface, nor a tunnel.
+        // The query contains no DSCP, outgoing interface or tunnel.
         Selector::TypeOfService(_) | Selector::Outgoing(_) | Selector::Tunnel(_) => false,
         Selector::Incoming(name) => match &packet.incoming {
             Some(incoming) => incoming == name,
@@ -447,7 +447,7 @@ fn range(ports: &RangeInclusive<u16>) -> String {
     }
 }
 
-/// A prefix; a single address without its length.
+/// Formats a prefix; a single address without its length.
 fn short(prefix: Prefix) -> String {
     match prefix == Prefix::host(prefix.address()) {
         true => prefix.address().to_string(),

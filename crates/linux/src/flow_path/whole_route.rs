@@ -1,4 +1,4 @@
-//! The kernel's answers about the route of a flow: the hop that it takes, and the route with all its next hops.
+//! The kernel's answers about the route of a flow: the selected hop, and the route with all its next hops.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,10 +11,10 @@ use crate::netlink::{Attribute, Attributes, Messages, NetlinkError, Received};
 
 /// Octets of `struct rtmsg`.
 const HEADER: usize = 12;
-/// The name of a nexthop object (Linux 5.3).
+/// ID of a nexthop object (Linux 5.3).
 const RTA_NH_ID: u16 = 30;
 
-/// What packets of a flow do, of which table, and the source that this host gives them.
+/// Verdict for packets of a flow, the table, and the source address that this host selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) verdict: Verdict,
@@ -22,7 +22,7 @@ pub(super) struct Answer {
     pub(super) source: Option<IpAddr>,
 }
 
-/// A route of the kernel's with all its next hops.
+/// A route of the kernel with all its next hops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WholeRoute {
     pub(super) prefix: Prefix,
@@ -35,7 +35,7 @@ pub(super) struct WholeRoute {
 }
 
 impl Answer {
-    /// The answer for packets to `destination`.
+    /// Decodes the answer for packets to `destination`.
     pub(super) fn decode(
         answers: Messages<'_>,
         destination: IpAddr,
@@ -48,7 +48,7 @@ impl Answer {
         }
         let hop = route.next_hops.first().copied();
         let verdict = match (route.kind, hop) {
-            // A unicast address that several hosts have, this one among them.
+            // A unicast address of several hosts, this one among them.
             (libc::RTN_LOCAL | libc::RTN_ANYCAST, _) => Verdict::Local,
             (libc::RTN_UNREACHABLE, _) => Verdict::Unreachable,
             (libc::RTN_PROHIBIT, _) => Verdict::Prohibited,
@@ -64,7 +64,7 @@ impl Answer {
 }
 
 impl WholeRoute {
-    /// The first route among the answers.
+    /// Decodes the first route among the answers.
     pub(super) fn decode(answers: Messages<'_>) -> Result<Option<WholeRoute>, NetlinkError> {
         for message in answers {
             let message = message?;
@@ -114,7 +114,7 @@ impl WholeRoute {
         })
     }
 
-    /// Whether packets can do this by the route.
+    /// Whether the verdict is possible by this route.
     pub(super) fn has(&self, verdict: &Verdict) -> bool {
         let Verdict::Forwarded(hop) = verdict else { return true };
         let is_it = |next: &NextHop| next.interface == hop.interface && next.gateway == hop.gateway;
@@ -122,7 +122,7 @@ impl WholeRoute {
     }
 }
 
-/// All next hops of a route with several (`RTA_MULTIPATH`).
+/// Returns all next hops of a route with several (`RTA_MULTIPATH`).
 fn next_hops_in(paths: &Attribute<'_>) -> Result<Vec<NextHop>, NetlinkError> {
     let mut next_hops = Vec::new();
     let mut rest = paths.value;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_says_what_becomes_of_packets() {
+    fn answer_gives_the_verdict() {
         let decode = |kind, destination: [u8; 4]| {
             let octets = octets(kind, |m| m.u32(libc::RTA_OIF, 3));
             Answer::decode(Messages::new(&octets), destination.into())

@@ -1,4 +1,4 @@
-//! What the kernel says about links, addresses and routes, as values (Linux: `rtnetlink.h`, `if_link.h`, `if_addr.h`).
+//! Decoding of links, addresses and routes (Linux: `rtnetlink.h`, `if_link.h`, `if_addr.h`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,8 +15,7 @@ const ADDRESS_HEADER: usize = 8;
 pub(super) const ROUTE_HEADER: usize = 12;
 /// Octets of `struct rtnexthop`.
 const NEXT_HOP_HEADER: usize = 8;
-/// Flags of a next hop that leads nowhere now: its device is down (`RTNH_F_DEAD`), or lost its carrier
-/// (`RTNH_F_LINKDOWN`).
+/// Flags of an unusable next hop: its device is down (`RTNH_F_DEAD`), or has lost its carrier (`RTNH_F_LINKDOWN`).
 pub(crate) const NEXT_HOP_UNUSABLE: u8 = 1 | 16;
 
 /// Families of multicast forwarding entries (Linux: `rtnetlink.h`).
@@ -33,7 +32,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// `None` for messages about a link in its role as a bridge port, which say nothing about the link itself.
+    /// Decodes a link. `None` for messages about a link as a bridge port, which do not describe the link itself.
     pub(super) fn decode(message: &Received<'_>) -> Result<Option<Link>, NetlinkError> {
         let fixed = message.fixed(LINK_HEADER, "link")?;
         if fixed[0] != libc::AF_UNSPEC as u8 {
@@ -60,7 +59,7 @@ impl Link {
 pub(super) struct Address {
     pub(super) interface: InterfaceId,
     pub(super) address: IpAddr,
-    /// Not while duplicate detection is at work, or has found one.
+    /// `false` during duplicate address detection, and after it has found a duplicate.
     pub(super) usable: bool,
 }
 
@@ -78,7 +77,7 @@ impl Address {
                 _ => {}
             }
         }
-        // On a point-to-point link the plain address is the other end's.
+        // On a point-to-point link the plain address is that of the other end.
         let Some(address) = local.or(address) else {
             return Ok(None);
         };
@@ -87,7 +86,7 @@ impl Address {
     }
 }
 
-/// What tells routes of the kernel apart, apart from where they lead.
+/// Identity of a route in the kernel: everything except its next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RouteKey {
     pub(super) prefix: Prefix,
@@ -96,42 +95,42 @@ pub(super) struct RouteKey {
     pub(super) type_of_service: u8,
 }
 
-/// Where a route leads.
+/// Next hops of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The first usable next hop; `None` where a nexthop object says it.
+    /// The first usable next hop; `None` if a nexthop object defines it.
     pub(super) hop: Option<Hop>,
-    /// Whether there are several, among which the kernel chooses for each flow.
+    /// Whether there are several next hops, of which the kernel selects one for each flow.
     pub(super) several: bool,
     /// A hash of all next hops, their states and weights.
     pub(super) detail: u64,
-    /// The nexthop object that the route names.
+    /// ID of the nexthop object that the route refers to.
     pub(super) object: Option<u32>,
-    /// Source address that the route names.
+    /// Preferred source address of the route.
     pub(super) source: Option<IpAddr>,
 }
 
-/// A route as the kernel has it.
+/// A route in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KernelRoute {
     pub(super) key: RouteKey,
     pub(super) target: Target,
 }
 
-/// What a message about a route is to the mirror.
+/// Relevance of a route message for the mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// One that is kept.
+    /// A route that is mirrored.
     Kept(KernelRoute),
-    /// One that decides about packets under policy rules only, or that leads to no single interface (unreachable and the
-    /// like): to these destinations, in that table.
+    /// A route to these destinations, in that table, that matters under policy rules only, or that leads to no single
+    /// interface (`unreachable` and similar types).
     Other(Prefix, u32),
-    /// None of unicast packets, or a cached one.
+    /// A route that is not for unicast packets, or a cached one.
     Ignored,
 }
 
 impl KernelRoute {
-    /// The route of a message; only the tables main and local are kept.
+    /// Decodes the route of a message; only the tables main and local are kept.
     pub(super) fn decode(message: &Received<'_>) -> Result<Decoded, NetlinkError> {
         let fixed = message.fixed(ROUTE_HEADER, "route")?;
         let (family, length, type_of_service) = (fixed[0], fixed[1], fixed[3]);
@@ -185,8 +184,8 @@ impl KernelRoute {
     }
 }
 
-/// The kernel's answer to a question for one route: to which destinations, and its hop, where it names an interface. `None`
-/// for messages about something else.
+/// Decodes the kernel's answer to a query for one route: the destination prefix, and the hop, if it names an interface.
+/// `None` for messages of another kind.
 pub(crate) fn route_answer(
     message: &Received<'_>,
 ) -> Result<Option<(Prefix, Option<Hop>)>, NetlinkError> {
@@ -212,10 +211,10 @@ pub(crate) fn route_answer(
     Ok(Some((Prefix::new(destination, length), hop)))
 }
 
-/// The name of a nexthop object (Linux 5.3).
+/// ID of a nexthop object (Linux 5.3).
 const RTA_NH_ID: u16 = 30;
 
-/// Whether routes of a type decide about packets to other hosts.
+/// Whether routes of a type apply to packets for other hosts.
 fn decides(route_type: u8) -> bool {
     matches!(
         route_type,
@@ -228,10 +227,10 @@ fn decides(route_type: u8) -> bool {
     )
 }
 
-/// A multicast forwarding entry as the kernel has it (`RTNL_FAMILY_IPMR` and `RTNL_FAMILY_IP6MR`).
+/// Decodes a multicast forwarding entry (`RTNL_FAMILY_IPMR` and `RTNL_FAMILY_IP6MR`).
 ///
 /// `None` for messages about other routes, entries of other tables than the default one, and those for every group. An
-/// entry that is not resolved, where packets wait for a routing daemon to say where they go, leads nowhere.
+/// unresolved entry, where packets wait for a decision of a routing daemon, has no outgoing interfaces.
 pub(super) fn multicast_route(
     message: &Received<'_>,
 ) -> Result<Option<MulticastRoute>, NetlinkError> {
@@ -262,7 +261,7 @@ pub(super) fn multicast_route(
     Ok(Some(MulticastRoute { source, group, incoming, outgoing }))
 }
 
-/// The interfaces of all next hops, in ascending order.
+/// Returns the interfaces of all next hops, in ascending order.
 fn interfaces(paths: &Attribute<'_>) -> Result<Vec<InterfaceId>, NetlinkError> {
     let mut interfaces = Vec::new();
     let mut rest = paths.value;
@@ -277,8 +276,8 @@ fn interfaces(paths: &Attribute<'_>) -> Result<Vec<InterfaceId>, NetlinkError> {
     Ok(interfaces)
 }
 
-/// A next hop at the start of a list: its header, its attributes, what follows it. Inner `None` at the end of the list,
-/// outer `None` where its length is wrong.
+/// A next hop at the start of a list: its header, its attributes, and the rest of the list. Inner `None` at the end of
+/// the list, outer `None` if its length is invalid.
 pub(crate) type NextHop<'a> = (&'a [u8; NEXT_HOP_HEADER], &'a [u8], &'a [u8]);
 
 pub(crate) fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
@@ -290,7 +289,7 @@ pub(crate) fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
     Some(Some((header, attributes, &list[length.next_multiple_of(4).min(list.len())..])))
 }
 
-/// The first usable next hop of a route with several, else its first. Which one a flow takes the kernel has to be asked.
+/// Returns the first usable next hop of a route with several, else its first. Only the kernel knows the one of a flow.
 fn usable_path(
     paths: &Attribute<'_>,
 ) -> Result<Option<(InterfaceId, Option<IpAddr>)>, NetlinkError> {
@@ -318,7 +317,7 @@ fn usable_path(
     Ok(first)
 }
 
-/// A gateway of another family than the route (`struct rtvia`): the family in two octets, then the address.
+/// Decodes a gateway of another family than the route (`struct rtvia`): the family in two octets, then the address.
 pub(crate) fn via(attribute: &Attribute<'_>) -> Result<Option<IpAddr>, NetlinkError> {
     let malformed = || attribute.malformed("gateway");
     let (family, address) = attribute.value.split_first_chunk().ok_or_else(malformed)?;
@@ -342,7 +341,7 @@ fn octets_to_address(octets: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The number at an offset that the caller has checked to be inside.
+/// Reads the number at an offset that the caller has checked.
 fn u32_at(octets: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
 }
@@ -369,7 +368,7 @@ mod tests {
         [libc::AF_INET as u8, 24, 0, 0, libc::RT_TABLE_MAIN, 3, 0, libc::RTN_UNICAST, 0, 0, 0, 0];
 
     #[test]
-    fn a_route_through_a_gateway() {
+    fn route_through_gateway_is_decoded() {
         let (key, target, hop) = route(|m| {
             m.attribute(libc::RTA_DST, &[10, 1, 2, 0])
                 .attribute(libc::RTA_GATEWAY, &[10, 0, 0, 2])
@@ -383,9 +382,9 @@ mod tests {
         assert_eq!(hop.gateway, Some(IpAddr::from([10, 0, 0, 2])));
     }
 
-    /// Of two paths the first is dead: the second is taken.
+    /// Of two next hops the first is dead: the second is used.
     #[test]
-    fn the_first_path_that_works_is_taken() {
+    fn first_usable_next_hop_is_used() {
         let mut paths = Vec::new();
         for (flags, index, gateway) in [(1_u8, 4_u32, 1_u8), (0, 5, 2)] {
             paths.extend([16, 0, flags, 0]);
@@ -401,9 +400,9 @@ mod tests {
         assert_ne!(revived.detail, target.detail);
     }
 
-    /// (S, G) with two branches, and (*, G) that has none yet.
+    /// (S, G) with two branches, and (*, G) without any yet.
     #[test]
-    fn multicast_entries_say_where_copies_leave() {
+    fn multicast_entry_has_its_outgoing_interfaces() {
         let mut fixed = UNICAST;
         (fixed[0], fixed[4]) = (RTNL_FAMILY_IPMR as u8, libc::RT_TABLE_DEFAULT);
         let mut paths = Vec::new();
@@ -447,7 +446,7 @@ mod tests {
         let mut unreachable = UNICAST;
         unreachable[7] = libc::RTN_UNREACHABLE;
         assert_eq!(decoded(unreachable, |m| m.u32(libc::RTA_OIF, 7)), everything(254));
-        // Table 0x1fe looks like main in its lowest octet only.
+        // Table 0x1fe equals main in its lowest octet only.
         let not_main = decoded(UNICAST, |m| m.u32(libc::RTA_OIF, 7).u32(libc::RTA_TABLE, 0x1fe));
         assert_eq!(not_main, everything(0x1fe));
         let mut broadcast = UNICAST;
@@ -456,17 +455,17 @@ mod tests {
     }
 
     #[test]
-    fn route_can_name_a_nexthop_object_only() {
+    fn route_with_only_a_nexthop_object_is_decoded() {
         let Decoded::Kept(route) = decoded(UNICAST, |m| m.u32(RTA_NH_ID, 10)) else {
             panic!("not kept")
         };
         assert_eq!((route.target.object, route.target.hop), (Some(10), None));
     }
 
-    /// A kernel of another day may say what this one does not: cut off anywhere, and with each of its bits changed, a message of
-    /// each kind is read, left out, or refused with its place.
+    /// A newer kernel may send other content: cut at any length, and with each bit flipped, a message of each kind is
+    /// decoded, ignored, or refused with the offset of the error.
     #[test]
-    fn rubbish_is_refused_with_its_place() {
+    fn malformed_message_is_refused_with_its_offset() {
         let hop = [16, 0, 0, 0, 5, 0, 0, 0, 8, 0, libc::RTA_GATEWAY as u8, 0, 10, 0, 0, 2];
         let via = [libc::AF_INET as u8, 0, 10, 0, 0, 3];
         let route = |fixed: &[u8; 12]| {
@@ -490,7 +489,7 @@ mod tests {
             let valid = message.finish(0);
             refused += try_all(&valid);
             for cut in 0..valid.len() {
-                // As if the kernel had said no more, and as if the rest had been lost.
+                // Once as if the kernel had sent no more, once as if the rest had been lost.
                 let mut short = valid[..cut].to_vec();
                 refused += try_all(&short);
                 if cut >= 4 {
@@ -507,7 +506,7 @@ mod tests {
         assert!(refused > 500, "{refused}");
     }
 
-    /// Reads messages as everything that they could be; gives how often that was refused.
+    /// Decodes messages as every possible kind; returns how often that was refused.
     fn try_all(octets: &[u8]) -> usize {
         let mut refused = 0;
         let mut note = |error: Option<NetlinkError>| {

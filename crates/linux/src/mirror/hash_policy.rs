@@ -1,9 +1,9 @@
-//! How the kernel spreads flows over several next hops, as far as it can be set: nobody announces a change.
+//! Kernel settings that spread flows over several next hops; their changes are not announced.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Settings of both families that decide which next hop a flow takes. Those of IPv6 begin at the fourth.
+/// Settings of both families that select the next hop of a flow. Those of IPv6 begin at the fourth.
 const SETTINGS: [&str; 5] = [
     "/proc/sys/net/ipv4/fib_multipath_hash_policy",
     "/proc/sys/net/ipv4/fib_multipath_hash_fields",
@@ -12,13 +12,13 @@ const SETTINGS: [&str; 5] = [
     "/proc/sys/net/ipv6/fib_multipath_hash_fields",
 ];
 const FIRST_OF_IPV6: usize = 3;
-/// Octets of a setting: a number.
+/// Octets that are read of a setting: a number.
 const LENGTH: usize = 16;
 
-/// The settings as they were last seen, of the network namespace of the thread that opened them.
+/// The last seen settings of the network namespace of the thread that opened them.
 #[derive(Debug)]
 pub(super) struct HashPolicy {
-    /// `None` where the kernel has no such setting.
+    /// `None` if the kernel has no such setting.
     files: [Option<File>; SETTINGS.len()],
     seen: [[u8; LENGTH]; SETTINGS.len()],
 }
@@ -30,12 +30,12 @@ impl HashPolicy {
         HashPolicy { files, seen }
     }
 
-    /// Whether the policy of IPv6 was 3, a hash of chosen fields.
+    /// Whether the IPv6 policy was 3, a hash of chosen fields.
     pub(super) fn is_ipv6_by_fields(&self) -> bool {
         self.seen[FIRST_OF_IPV6].starts_with(b"3")
     }
 
-    /// Looks at them again; whether those of IPv4 and of IPv6 have changed.
+    /// Reads the settings again; returns whether those of IPv4 and of IPv6 have changed.
     pub(super) fn changes(&mut self) -> [bool; 2] {
         let mut changed = [false; 2];
         for (at, (file, seen)) in self.files.iter().zip(&mut self.seen).enumerate() {
@@ -49,8 +49,8 @@ impl HashPolicy {
     }
 }
 
-/// `fib_multipath_hash_policy` of a family as it is now, in the network namespace of the calling thread; `None` where the
-/// kernel has no such setting.
+/// Returns the current `fib_multipath_hash_policy` of a family, in the network namespace of the calling thread; `None`
+/// if the kernel has no such setting.
 pub(crate) fn multipath_policy(ipv6: bool) -> Option<u8> {
     let file = File::open(SETTINGS[if ipv6 { FIRST_OF_IPV6 } else { 0 }]).ok()?;
     let text = read(&file);
@@ -60,7 +60,7 @@ pub(crate) fn multipath_policy(ipv6: bool) -> Option<u8> {
 
 fn read(file: &File) -> [u8; LENGTH] {
     let mut text = [0; LENGTH];
-    // What cannot be read has not changed as far as anybody can tell.
+    // An unreadable setting counts as unchanged.
     let _ = file.read_at(&mut text, 0);
     text
 }

@@ -1,20 +1,20 @@
-//! A mirror of the kernel's interfaces and routes, kept by subscription and proven by dumps.
+//! A mirror of the kernel's interfaces and routes, updated by subscription and verified by dumps.
 //!
-//! The kernel announces changes on a netlink socket. It does not announce all of them: when a link goes down, its IPv4
-//! routes vanish in silence; so do the routes that prefer an address which is removed; the paths of a route with several
-//! die and revive with their links; and when announcements come faster than they are read, some are lost (`ENOBUFS`). So
-//! the mirror keeps what it has told its reader, and on such occasions, and whenever [`Mirror::resync`] is called, dumps
-//! the kernel's tables and tells the difference.
+//! The kernel announces changes on a netlink socket, but not all of them: when a link goes down, its IPv4 routes
+//! disappear without announcement; so do the routes that prefer an address which is removed; the next hops of a
+//! multipath route fail and recover with their links; and if announcements arrive faster than they are read, some are
+//! lost (`ENOBUFS`). So the mirror stores what it has reported, and on such occasions, and whenever [`Mirror::resync`]
+//! is called, dumps the kernel's tables and reports the difference.
 //!
-//! What is mirrored: all interfaces, their addresses, the unicast and local routes of the tables *main* and *local*, and
-//! the multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several next hops, the
-//! first usable one, and that there are several: which one a flow takes, the kernel has to be asked
-//! ([`crate::FlowRoutes`]). The same holds where policy rules lead to other tables. What they say is not mirrored; that it
-//! has changed is told, with the destinations concerned. Left out: routes to nowhere (*unreachable*, *blackhole*,
-//! *prohibit*), and multicast entries for every group.
+//! Mirrored are all interfaces, their addresses, the unicast and local routes of the tables *main* and *local*, and the
+//! multicast forwarding entries of the default table, IPv4 and IPv6. Of a unicast route with several next hops, the
+//! mirror has the first usable one, and the fact that there are several: only the kernel knows which one a flow takes
+//! ([`crate::FlowRoutes`]). The same holds if policy rules lead to other tables. The content of rules is not mirrored;
+//! a change of it is reported, with the affected destinations. Left out: routes of the types *unreachable*, *blackhole*
+//! and *prohibit*, and multicast entries for every group.
 //!
-//! Nobody announces that the kernel spreads flows otherwise than before: after a change of a setting
-//! (`fib_multipath_hash_policy`), or because buckets of a resilient group have moved. [`Mirror::poll`] looks.
+//! The kernel does not announce that it spreads flows differently: after a change of a setting
+//! (`fib_multipath_hash_policy`), or because buckets of a resilient group have moved. [`Mirror::poll`] checks for it.
 
 mod decode;
 mod hash_policy;
@@ -40,11 +40,11 @@ pub(crate) use rules::RULE_HEADER;
 use rules::Rules;
 use tables::{MulticastKey, Stale, Tables, enter_address, with_addresses};
 
-/// Room for announcements, octets: some ten thousand routes.
+/// Receive buffer for announcements, octets: some ten thousand routes.
 const ROOM: u32 = 16 << 20;
-/// Datagrams of announcements that one call takes: whoever changes routes without pause must not hold up the rest.
+/// Maximum number of datagrams per call, so that continuous route changes do not block the rest.
 const MOST_AT_ONCE: usize = 10_000;
-/// What is listened to (`RTNLGRP_...`).
+/// Multicast groups of the subscription (`RTNLGRP_...`).
 const GROUPS: [u32; 10] = [
     libc::RTNLGRP_LINK,
     libc::RTNLGRP_IPV4_IFADDR,
@@ -58,14 +58,14 @@ const GROUPS: [u32; 10] = [
     libc::RTNLGRP_NEXTHOP,
 ];
 
-/// An interface as the kernel shows it; bandwidth and the like are the caller's knowledge.
+/// An interface in the kernel, without bandwidth and other values that the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceState {
-    /// Its index.
+    /// Interface index.
     pub id: InterfaceId,
-    /// Its name.
+    /// Interface name.
     pub name: String,
-    /// Its usable addresses, the primary one first: of IPv4 in the kernel's order, then of IPv6, link-local ones last.
+    /// Usable addresses, the primary one first: of IPv4 in the kernel's order, then of IPv6, link-local ones last.
     pub addresses: Vec<IpAddr>,
     /// Largest IP packet, octets.
     pub mtu: u32,
@@ -76,45 +76,45 @@ pub struct InterfaceState {
 /// One change of the kernel's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// An interface is new, or is now like this.
+    /// An interface is new, or has changed to this.
     Interface(InterfaceState),
     /// An interface is gone.
     InterfaceGone(InterfaceId),
-    /// A route is new. A route that changed is first gone, then new.
+    /// A route is new. A changed route is first gone, then new.
     Route(Route),
-    /// A route is gone; the value equals the one announced before.
+    /// A route is gone; the value equals the one reported before.
     RouteGone(Route),
-    /// A multicast forwarding entry is new, or is now like this.
+    /// A multicast forwarding entry is new, or has changed to this.
     MulticastRoute(MulticastRoute),
     /// A multicast forwarding entry is gone.
     MulticastRouteGone {
-        /// Whose packets it was for; `None` for every source.
+        /// Source; `None` for every source.
         source: Option<IpAddr>,
-        /// To which group.
+        /// Group.
         group: IpAddr,
     },
-    /// A prefix has a route with several next hops, among which the kernel chooses for each flow; or has none any more; or
-    /// they are not what they were.
+    /// A prefix now has a route with several next hops, of which the kernel selects one for each flow; or has none any
+    /// more; or the next hops have changed.
     NextHops {
-        /// To these destinations.
+        /// Destinations.
         prefix: Prefix,
-        /// Whether there are several.
+        /// Whether there are several next hops.
         several: bool,
     },
-    /// Policy rules lead to other tables than main and local, or do no longer; or they say something else.
+    /// Policy rules now lead to other tables than main and local, or no longer; or their content has changed.
     Rules {
-        /// For packets of IPv6, or of IPv4.
+        /// Whether the rules are for IPv6 instead of IPv4.
         ipv6: bool,
-        /// Whether they do.
+        /// Whether the rules lead to other tables.
         apply: bool,
     },
     /// Flows to these destinations may take other next hops than before.
     FlowRoutes(Prefix),
-    /// The kernel was compared with the mirror as a whole; the updates before this one have put it right.
+    /// The whole mirror was compared with the kernel; the updates before this one have corrected it.
     Resynced,
 }
 
-/// The mirror.
+/// A mirror of one network namespace.
 #[derive(Debug)]
 pub struct Mirror {
     subscription: Subscription,
@@ -123,18 +123,18 @@ pub struct Mirror {
     hash_policy: HashPolicy,
     /// Prefixes with several next hops.
     several: BTreeSet<Prefix>,
-    /// What the buckets of resilient groups were when they were last looked at.
+    /// Hash of the buckets of each resilient group at the last check.
     buckets: BTreeMap<u32, u64>,
 }
 
 impl Mirror {
-    /// Subscribes in the network namespace of the calling thread. Nothing is known before [`Mirror::initial`].
+    /// Subscribes in the network namespace of the calling thread. The mirror is empty before [`Mirror::initial`].
     pub fn open() -> Result<Mirror, NetlinkError> {
         Mirror::open_with_room(ROOM)
     }
 
-    /// Subscribes with room for `room` octets of unread announcements, as the kernel counts them: about a thousand a
-    /// route. The less room, the more often a dump has to make up for lost ones.
+    /// Subscribes with a buffer of `room` octets of unread announcements, as the kernel counts them: about a thousand
+    /// per route. The smaller the buffer, the more often a dump is needed because announcements were lost.
     pub fn open_with_room(room: u32) -> Result<Mirror, NetlinkError> {
         let room = i32::try_from(room).unwrap_or(i32::MAX);
         Ok(Mirror {
@@ -147,16 +147,16 @@ impl Mirror {
         })
     }
 
-    /// Everything there is now: interfaces first, then routes, then [`Update::Resynced`].
+    /// Returns the current state: interfaces first, then routes, then [`Update::Resynced`].
     pub fn initial(&mut self) -> Result<Vec<Update>, NetlinkError> {
         let mut updates = Vec::new();
         self.resync(|update| updates.push(update))?;
         Ok(updates)
     }
 
-    /// Takes what the kernel has announced and hands out what it changed; returns how many changes that were. Never
-    /// waits for announcements; lost ones, and links that went down, cost a dump. Where very many wait, some are left
-    /// for the next call, and the descriptor stays readable.
+    /// Reads the announcements and passes the resulting changes to `each`; returns their number. Never waits for
+    /// announcements; lost ones, and links that went down, cost a dump. If very many wait, some are left for the next
+    /// call, and the descriptor stays readable.
     pub fn receive(&mut self, mut each: impl FnMut(Update)) -> Result<usize, NetlinkError> {
         let mut changes = Vec::new();
         let mut stale = Stale::default();
@@ -166,7 +166,7 @@ impl Mirror {
                 Ok(Heard::Nothing) => break,
                 Ok(Heard::Lost) => stale.everything = true,
                 Err(error) => {
-                    // What was heard before is entered already, so that it has to be handed out.
+                    // Earlier announcements are entered already, so their changes must be reported.
                     outcome = Err(error);
                     break;
                 }
@@ -174,7 +174,7 @@ impl Mirror {
                     for message in messages {
                         let tables = &mut self.tables;
                         let entered = message.and_then(|m| tables.apply(&m, &mut changes));
-                        // What cannot be read is as good as lost.
+                        // A malformed announcement counts as lost.
                         let found = entered.unwrap_or_else(|error| {
                             tracing::warn!(%error, "unreadable announcement");
                             Stale { everything: true, rules: false }
@@ -194,19 +194,19 @@ impl Mirror {
         Ok(count + if stale.everything { self.resync(each)? } else { 0 })
     }
 
-    /// Whether [`Mirror::poll`] is worth a call now and then: whether the kernel chooses between next hops for each flow.
+    /// Whether periodic calls of [`Mirror::poll`] are useful: whether the kernel selects next hops for each flow.
     pub fn flows_differ(&self) -> bool {
         !self.several.is_empty() || self.tables.rules_apply(false) || self.tables.rules_apply(true)
     }
 
-    /// Whether the kernel tells which next hop an IPv6 flow takes: not where the hash is made of chosen fields
-    /// (`fib_multipath_hash_policy` 3), as its answers are then made by another hash than its choices. Settings are as of
-    /// the last [`Mirror::poll`].
+    /// Whether the kernel reports the next hop of an IPv6 flow correctly: not if the hash uses chosen fields
+    /// (`fib_multipath_hash_policy` 3), because its answers then use another hash than its forwarding. Settings are as
+    /// of the last [`Mirror::poll`].
     pub fn tells_ipv6_hops(&self) -> bool {
         !self.hash_policy.is_ipv6_by_fields()
     }
 
-    /// Notes what is handed out.
+    /// Records the reported changes.
     fn note(&mut self, changes: &[Update]) {
         for change in changes {
             match change {
@@ -217,11 +217,11 @@ impl Mirror {
         }
     }
 
-    /// Looks whether the kernel spreads flows over several next hops otherwise than at the last call, and hands out what
-    /// that changes.
+    /// Checks whether the kernel spreads flows over several next hops differently than at the last call, and reports
+    /// the resulting changes.
     ///
     /// # Errors
-    /// The kernel does not tell its resilient groups.
+    /// The resilient groups cannot be dumped.
     pub fn poll(&mut self, mut each: impl FnMut(Update)) -> Result<(), NetlinkError> {
         let changed = self.hash_policy.changes();
         for (ipv6, _) in [false, true].into_iter().zip(changed).filter(|(_, changed)| *changed) {
@@ -245,7 +245,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads the policy rules again.
+    /// Dumps the policy rules again.
     fn read_rules(&mut self, changes: &mut Vec<Update>) -> Result<(), NetlinkError> {
         let rules = [self.dump_rules(false)?, self.dump_rules(true)?];
         for (ipv6, now) in [false, true].into_iter().zip(rules) {
@@ -275,8 +275,8 @@ impl Mirror {
         Ok(objects)
     }
 
-    /// Dumps everything and hands out the differences and [`Update::Resynced`]; returns how many these were. Call it
-    /// now and then: the kernel forgets to tell.
+    /// Dumps everything and reports the differences and [`Update::Resynced`]; returns the number of differences. Call
+    /// it periodically: the kernel does not announce every change.
     pub fn resync(&mut self, each: impl FnMut(Update)) -> Result<usize, NetlinkError> {
         let mut now = Tables::default();
         now.interfaces = self.dump_interfaces()?;
@@ -312,7 +312,7 @@ impl Mirror {
             let Some(found) = Address::decode(&message?)? else {
                 continue;
             };
-            // An interface that came between the two dumps is announced, and then heard of.
+            // An interface created between the two dumps is announced later.
             if let (true, Some(state)) = (found.usable, interfaces.get_mut(&found.interface)) {
                 enter_address(&mut state.addresses, found.address);
             }
@@ -332,7 +332,7 @@ impl Mirror {
         Ok(entries)
     }
 
-    /// All routes of a family; none where the kernel does without that family.
+    /// Dumps all routes of a family; empty if the kernel does not support that family.
     fn dump_family(&mut self, family: i32) -> Result<Answers, NetlinkError> {
         let mut header = [0; 12];
         header[0] = family as u8;
@@ -340,7 +340,7 @@ impl Mirror {
         self.dump_if_known("list the routes", message)
     }
 
-    /// A table; nothing where the kernel has no such table.
+    /// Dumps a table; empty if the kernel has no such table.
     fn dump_if_known(
         &mut self,
         doing: &'static str,
@@ -356,7 +356,7 @@ impl Mirror {
 }
 
 impl AsFd for Mirror {
-    /// The descriptor that becomes readable when the kernel has announced something.
+    /// Returns the descriptor that becomes readable when announcements wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.subscription.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Nexthop objects and their groups (Linux: `nexthop.h`), which routes name by a number.
+//! Nexthop objects and their groups (Linux: `nexthop.h`), which routes refer to by ID.
 //!
 //! When an object is deleted, the kernel announces the object and its groups, but none of the routes that use them.
 
@@ -33,13 +33,13 @@ const NHA_RES_BUCKET_NH_ID: u16 = 3;
 /// `NEXTHOP_GRP_TYPE_RES`.
 const RESILIENT: u16 = 1;
 
-/// An object that routes can name.
+/// A nexthop object that routes can refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NextHopObject {
     pub(super) id: u32,
     interface: Option<InterfaceId>,
     gateway: Option<IpAddr>,
-    /// Members with their weights, of a group.
+    /// Members of a group with their weights; `None` for a single next hop.
     members: Option<Vec<(u32, u16)>>,
     /// Number of buckets of a resilient group.
     pub(crate) buckets: Option<u16>,
@@ -90,7 +90,7 @@ impl NextHopObject {
         self.members.as_ref().is_some_and(|members| members.iter().any(|(m, _)| *m == id))
     }
 
-    /// Where it leads; for a group, where its first member does.
+    /// Returns the hop; for a group, that of its first member.
     pub(super) fn hop(&self, objects: &BTreeMap<u32, NextHopObject>) -> Option<Hop> {
         let single = match &self.members {
             None => self,
@@ -106,7 +106,7 @@ fn member(octets: &[u8; MEMBER]) -> (u32, u16) {
     (u32::from_ne_bytes([a, b, c, d]), u16::from_le_bytes([low, high]))
 }
 
-/// A hash of which buckets of resilient groups lead where.
+/// Returns a hash of the assignment of buckets to next hops in resilient groups.
 pub(super) fn bucket_hash(answers: &Answers) -> Result<u64, NetlinkError> {
     let mut hash = DefaultHasher::new();
     for message in answers {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn group_leads_where_its_first_member_does() {
+    fn group_has_the_hop_of_its_first_member() {
         let single =
             decode(|m| m.u32(NHA_ID, 2).u32(NHA_OIF, 7).attribute(NHA_GATEWAY, &[10, 0, 0, 2]))
                 .expect("well-formed");

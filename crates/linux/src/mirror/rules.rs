@@ -1,4 +1,4 @@
-//! Policy rules (Linux: `fib_rules.h`): whether other tables than main and local decide.
+//! Policy rules (Linux: `fib_rules.h`): whether other tables than main and local apply.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,26 +8,26 @@ use crate::netlink::{Answers, NetlinkError, Received};
 pub(crate) const RULE_HEADER: usize = 12;
 /// `FR_ACT_TO_TBL`.
 const TO_TABLE: u8 = 1;
-/// Attributes (`FRA_...`) that do not narrow a rule down.
+/// Attributes (`FRA_...`) that do not select packets.
 const FRA_PRIORITY: u16 = 6;
 const FRA_SUPPRESS_IFGROUP: u16 = 13;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_PROTOCOL: u16 = 21;
-/// Nothing is suppressed.
+/// Value that means no suppression.
 const NONE: u32 = u32::MAX;
 
-/// The rules of a family.
+/// Rules of a family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// Whether there are others than those that each kernel begins with.
+    /// Whether there are other rules than those of every new namespace.
     pub(super) apply: bool,
-    /// A hash of all that they say, if so.
+    /// Hash of their content, if so.
     detail: u64,
 }
 
 impl Rules {
-    /// What a dump of a family says.
+    /// Decodes the dump of a family.
     pub(super) fn decode(answers: &Answers, ipv6: bool) -> Result<Rules, NetlinkError> {
         let mut detail = DefaultHasher::new();
         let mut tables = Vec::new();
@@ -42,13 +42,13 @@ impl Rules {
             Some(u32::from(libc::RT_TABLE_DEFAULT)),
         );
         let usual: &[Option<u32>] = if ipv6 { &[local, main] } else { &[local, main, default] };
-        // A kernel without rules has none to show, and looks at local and main.
+        // A kernel without rules reports none, and uses local and main.
         let apply = !tables.is_empty() && tables != usual;
         Ok(Rules { apply, detail: if apply { detail.finish() } else { 0 } })
     }
 }
 
-/// The table of a rule that is for all packets; `None` for any other rule.
+/// Returns the table of a rule that matches all packets; `None` for any other rule.
 pub(super) fn plain_table(message: &Received<'_>) -> Result<Option<u32>, NetlinkError> {
     let fixed = message.fixed(RULE_HEADER, "rule")?;
     let flags = u32::from_ne_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]);

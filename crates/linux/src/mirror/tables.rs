@@ -1,4 +1,4 @@
-//! What the reader of a mirror has been told, and what an announcement or a dump changes about it.
+//! The reported state of a mirror, and its changes by an announcement or a dump.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,32 +12,32 @@ use super::rules::Rules;
 use super::{InterfaceState, Update};
 use crate::netlink::{NetlinkError, Received};
 
-/// Routes to so many prefixes are named one by one when a nexthop object changes.
+/// Up to this many prefixes are reported one by one when a nexthop object changes.
 const MOST_PREFIXES: usize = 64;
 
-/// What the reader has been told.
+/// The reported state.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) interfaces: BTreeMap<InterfaceId, InterfaceState>,
-    /// Where each route leads. The kernel can hold several of the same key; the first is the one that counts.
+    /// Next hops of each route. The kernel can hold several of the same key; the first one applies.
     pub(super) routes: BTreeMap<RouteKey, Vec<Target>>,
     pub(super) multicast: BTreeMap<MulticastKey, MulticastRoute>,
-    /// Nexthop objects by their names.
+    /// Nexthop objects by their IDs.
     pub(super) objects: BTreeMap<u32, NextHopObject>,
-    /// Routes by the objects that they name.
+    /// Routes by the objects that they refer to.
     by_object: BTreeMap<u32, BTreeSet<RouteKey>>,
-    /// Of IPv4 and IPv6.
+    /// Rules of IPv4 and IPv6.
     pub(super) rules: [Rules; 2],
-    /// Whether IPv4's table *default*, which comes after main, has routes.
+    /// Whether IPv4's table *default*, which is searched after main, has routes.
     default_table: bool,
-    /// Routes that are not kept, by their prefixes, where rules apply: a number for what they say.
+    /// Routes that are not mirrored, by their prefixes, if rules apply: a hash of their content.
     others: BTreeMap<Prefix, u64>,
 }
 
 /// Group and source.
 pub(super) type MulticastKey = (IpAddr, Option<IpAddr>);
 
-/// What has to be asked for anew.
+/// Tables that must be dumped again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stale {
     pub(super) everything: bool,
@@ -45,9 +45,9 @@ pub(super) struct Stale {
 }
 
 impl Tables {
-    /// What leads from `before` to here.
+    /// Appends the changes from `before` to this state.
     pub(super) fn differences(&self, before: &Tables, changes: &mut Vec<Update>) {
-        // Routes go before the interfaces that they lead through, and come after them.
+        // Routes are removed before the interfaces that they use, and added after them.
         let keys: BTreeSet<_> = before.routes.keys().chain(self.routes.keys()).copied().collect();
         let mut new = Vec::new();
         let mut prefix = None;
@@ -90,7 +90,7 @@ impl Tables {
         }
     }
 
-    /// What the rules say otherwise than before.
+    /// Appends the changes of the rules since `before`.
     pub(super) fn differences_of_rules(&self, before: &Tables, changes: &mut Vec<Update>) {
         for ipv6 in [false, true] {
             let number =
@@ -101,12 +101,12 @@ impl Tables {
         }
     }
 
-    /// Whether other tables than main and local can decide about packets of a family.
+    /// Whether other tables than main and local can apply to packets of a family.
     pub(super) fn rules_apply(&self, ipv6: bool) -> bool {
         self.rules[usize::from(ipv6)].apply || (self.default_table && !ipv6)
     }
 
-    /// The prefixes of routes that name a nexthop object, as far as these are few; all of a family where they are many.
+    /// Returns the prefixes of routes that refer to a nexthop object if they are few; all of a family if they are many.
     pub(super) fn prefixes_of(&self, object: u32) -> BTreeSet<Prefix> {
         let keys = self.by_object.get(&object);
         let all: BTreeSet<Prefix> = keys.into_iter().flatten().map(|key| key.prefix).collect();
@@ -137,7 +137,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Enters one announcement. Returns what has to be asked for anew: what it takes along, or revives, and nobody announces.
+    /// Enters one announcement. Returns what must be dumped again: side effects that are not announced.
     pub(super) fn apply(
         &mut self,
         message: &Received<'_>,
@@ -209,7 +209,7 @@ impl Tables {
         Ok(!there)
     }
 
-    /// Enters a route, or takes it out.
+    /// Adds or removes a route.
     fn apply_route(
         &mut self,
         message: &Received<'_>,
@@ -232,12 +232,12 @@ impl Tables {
         self.change(&[route.key].into(), changes, |tables| {
             tables.enter_route(message, route);
         });
-        // IPv6 announces the loss of one of several next hops as that of a whole route.
+        // IPv6 announces the loss of one of several next hops like that of a whole route.
         let is_part = gone && had_several && !route.target.several;
         Ok(Stale { everything: is_part, rules: false })
     }
 
-    /// Enters a nexthop object, or takes it out.
+    /// Adds or removes a nexthop object.
     fn apply_next_hop(
         &mut self,
         message: &Received<'_>,
@@ -248,7 +248,7 @@ impl Tables {
         if !gone && self.objects.get(&object.id) == Some(&object) {
             return Ok(Stale::default());
         }
-        // The routes that name it go in silence.
+        // The routes that refer to it disappear without announcement.
         if gone && self.by_object.contains_key(&object.id) {
             self.objects.remove(&object.id);
             return Ok(Stale { everything: true, rules: false });
@@ -275,7 +275,7 @@ impl Tables {
         Ok(Stale::default())
     }
 
-    /// Makes a change that concerns routes of these keys, and says what comes of it.
+    /// Makes a change that affects routes of these keys, and appends the resulting updates.
     fn change(
         &mut self,
         keys: &BTreeSet<RouteKey>,
@@ -298,7 +298,7 @@ impl Tables {
         }
     }
 
-    /// Does to the list of targets of one key what the kernel did to its own.
+    /// Applies the kernel's change to the list of targets of one key.
     fn enter_route(&mut self, message: &Received<'_>, route: KernelRoute) {
         let flag = |flag: i32| message.flags & flag as u16 != 0;
         let KernelRoute { key, target } = route;
@@ -339,7 +339,7 @@ impl Tables {
         }
     }
 
-    /// The route that counts among those of a key.
+    /// Returns the route that applies among those of a key.
     fn effective(&self, key: RouteKey) -> Option<Route> {
         let target = self.routes.get(&key)?.first()?;
         let object = || {
@@ -350,7 +350,7 @@ impl Tables {
         Some(Route { prefix: key.prefix, metric: key.metric, hop })
     }
 
-    /// A number for all next hops to a prefix, if any route to it has several.
+    /// Returns a hash of all next hops to a prefix, if any route to it has several.
     fn several(&self, prefix: Prefix) -> Option<u64> {
         let key =
             |metric, table, type_of_service| RouteKey { prefix, metric, table, type_of_service };
@@ -396,7 +396,7 @@ fn is_default(prefix: Prefix, table: u32) -> bool {
     table == u32::from(libc::RT_TABLE_DEFAULT) && prefix.address().is_ipv4()
 }
 
-/// A number for what a route says, apart from how it has been used.
+/// Returns a hash of a route's content, except its usage data.
 fn number_of(message: &Received<'_>) -> Result<u64, NetlinkError> {
     let mut number = DefaultHasher::new();
     message.fixed(decode::ROUTE_HEADER, "route")?.hash(&mut number);
@@ -409,8 +409,8 @@ fn number_of(message: &Received<'_>) -> Result<u64, NetlinkError> {
     Ok(number.finish())
 }
 
-/// Enters an address where [`InterfaceState::addresses`] wants it. The kernel lists those of IPv6 in the order of their
-/// arrival, the youngest first, so that what neighbours see would change with each of them: here they are sorted.
+/// Inserts an address in the order of [`InterfaceState::addresses`]. The kernel lists IPv6 addresses with the newest
+/// first, so that each new one would change the address that neighbours see: here they are sorted.
 pub(super) fn enter_address(addresses: &mut Vec<IpAddr>, address: IpAddr) {
     addresses.push(address);
     addresses.sort_by_key(|address| match address {

@@ -27,8 +27,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of a type (`RTM_NEWLINK`, ...) with flags (`NLM_F_CREATE`, ...); request and acknowledgement flags
-    /// are added when it is sent.
+    /// Creates a message of a type (`RTM_NEWLINK`, ...) with flags (`NLM_F_CREATE`, ...); request and acknowledgement
+    /// flags are added when it is sent.
     pub fn new(kind: u16, flags: u16) -> Message {
         let mut octets = Vec::with_capacity(256);
         octets.extend_from_slice(&0_u32.to_ne_bytes());
@@ -38,7 +38,7 @@ impl Message {
         Message { octets }
     }
 
-    /// Appends the fixed part that follows the header, or a piece of it. Before any attribute.
+    /// Appends the fixed part that follows the header, or a piece of it. Must precede the attributes.
     pub fn fixed(mut self, octets: &[u8]) -> Message {
         self.octets.extend_from_slice(octets);
         self.pad();
@@ -68,7 +68,7 @@ impl Message {
         self.attribute(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text, with the zero octet that ends it.
+    /// Appends a text with its terminating zero octet.
     pub fn text(mut self, kind: u16, value: &str) -> Message {
         let start = self.open(kind);
         self.octets.extend_from_slice(value.as_bytes());
@@ -78,7 +78,7 @@ impl Message {
     }
 
     /// Appends an attribute whose value is what `inner` appends. The nested flag is not set: routing netlink predates
-    /// it, and where it checks strictly (traffic control options) wants it absent or does not care.
+    /// it; where the kernel checks strictly (traffic control options), it requires the flag absent or ignores it.
     pub fn nested(mut self, kind: u16, inner: impl FnOnce(Message) -> Message) -> Message {
         let start = self.open(kind);
         let mut message = inner(self);
@@ -93,9 +93,9 @@ impl Message {
         self
     }
 
-    /// The octets to send, with length and sequence number filled in.
+    /// Returns the octets to send, with length and sequence number filled in.
     pub fn finish(mut self, sequence: u32) -> Vec<u8> {
-        // Attribute lengths are 16 bits, so that a message of ours stays far below 4 GiB.
+        // Attribute lengths have 16 bits, so our messages stay far below 4 GiB.
         let length = self.octets.len() as u32;
         self.octets[0..4].copy_from_slice(&length.to_ne_bytes());
         self.octets[8..12].copy_from_slice(&sequence.to_ne_bytes());
@@ -121,33 +121,33 @@ impl Message {
     }
 }
 
-/// A message that came from the kernel.
+/// A message received from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Its type.
+    /// Message type.
     pub kind: u16,
-    /// Its flags.
+    /// Message flags.
     pub flags: u16,
-    /// The number of the request it answers; 0 for announcements.
+    /// Sequence number of the request that it answers; 0 for announcements.
     pub sequence: u32,
-    /// What follows the header.
+    /// Octets after the header.
     pub payload: &'a [u8],
 }
 
 impl<'a> Received<'a> {
-    /// The first `length` octets of the payload, the fixed part of this message type.
+    /// Returns the first `length` octets of the payload, the fixed part of this message type.
     pub fn fixed(&self, length: usize, field: &'static str) -> Result<&'a [u8], NetlinkError> {
         self.payload.get(..length).ok_or(NetlinkError::Malformed { field, offset: HEADER })
     }
 
-    /// The attributes after a fixed part of `fixed` octets.
+    /// Returns the attributes after a fixed part of `fixed` octets.
     pub fn attributes(&self, fixed: usize) -> Attributes<'a> {
         let start = aligned(fixed).min(self.payload.len());
         Attributes { octets: &self.payload[start..], offset: HEADER + start }
     }
 }
 
-/// Walks the messages of one received buffer.
+/// Iterator over the messages of one received buffer.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     octets: &'a [u8],
@@ -155,7 +155,7 @@ pub struct Messages<'a> {
 }
 
 impl<'a> Messages<'a> {
-    /// Over a buffer as the socket gave it.
+    /// Iterates over a buffer as received from the socket.
     pub fn new(octets: &'a [u8]) -> Messages<'a> {
         Messages { octets, offset: 0 }
     }
@@ -190,56 +190,56 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// One attribute.
+/// A netlink attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// Its type, without flags.
+    /// Attribute type, without flags.
     pub kind: u16,
-    /// Its value.
+    /// Attribute value.
     pub value: &'a [u8],
-    /// Where the value starts, from the start of the message.
+    /// Offset of the value from the start of the message.
     offset: usize,
 }
 
 impl<'a> Attribute<'a> {
-    /// The value as one octet.
+    /// Returns the value as one octet.
     pub fn u8(&self, field: &'static str) -> Result<u8, NetlinkError> {
         self.array::<1>(field).map(|[octet]| octet)
     }
 
-    /// The value as a number of four octets.
+    /// Returns the value as a number of four octets.
     pub fn u32(&self, field: &'static str) -> Result<u32, NetlinkError> {
         self.array(field).map(u32::from_ne_bytes)
     }
 
-    /// The value as a number of eight octets.
+    /// Returns the value as a number of eight octets.
     pub fn u64(&self, field: &'static str) -> Result<u64, NetlinkError> {
         self.array(field).map(u64::from_ne_bytes)
     }
 
-    /// The first `N` octets of the value: newer kernels append to structures, so more is no error.
+    /// Returns the first `N` octets of the value: newer kernels append to structures, so a longer value is valid.
     pub fn array<const N: usize>(&self, field: &'static str) -> Result<[u8; N], NetlinkError> {
         self.value.first_chunk().copied().ok_or(malformed(field, self.offset))
     }
 
-    /// The value as a text, up to its zero octet.
+    /// Returns the value as a text, up to its zero octet.
     pub fn text(&self) -> String {
         let end = self.value.iter().position(|&o| o == 0).unwrap_or(self.value.len());
         String::from_utf8_lossy(&self.value[..end]).into_owned()
     }
 
-    /// The attributes in the value.
+    /// Returns the attributes in the value.
     pub fn nested(&self) -> Attributes<'a> {
         Attributes { octets: self.value, offset: self.offset }
     }
 
-    /// What is to be reported when the value makes no sense.
+    /// Returns the error for a value that makes no sense.
     pub fn malformed(&self, field: &'static str) -> NetlinkError {
         malformed(field, self.offset)
     }
 }
 
-/// Walks attributes.
+/// Iterator over attributes.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     octets: &'a [u8],
@@ -247,7 +247,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Over octets that start with an attribute.
+    /// Iterates over octets that start with an attribute.
     pub fn new(octets: &'a [u8]) -> Attributes<'a> {
         Attributes { octets, offset: 0 }
     }
@@ -296,10 +296,11 @@ mod tests {
         digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
     }
 
-    /// A request to make a bridge, as `ip link add b0 type bridge` sends it, octet by octet. Little-endian machines.
+    /// A request to create a bridge, as `ip link add b0 type bridge` sends it, octet by octet. Little-endian machines
+    /// only.
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_request_is_laid_out_as_the_kernel_reads_it() {
+    fn request_has_the_kernel_layout() {
         let message = Message::new(16, 0x0600)
             .fixed(&[0; 16])
             .text(3, "b0")
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_is_read_again() {
+    fn built_message_is_parsed_back() {
         let octets = Message::new(24, 2)
             .fixed(&[1, 2, 3, 4, 5])
             .u8(1, 9)
@@ -337,10 +338,10 @@ mod tests {
         assert_eq!(inner[1].text(), "text");
     }
 
-    /// Each broken buffer names what is broken and where.
+    /// The error of each malformed buffer names the field and its offset.
     #[test]
     #[cfg(target_endian = "little")]
-    fn broken_lengths_are_named() {
+    fn malformed_length_error_names_field_and_offset() {
         for (octets, field, offset) in [
             ("10 00 00", "message header", 0),
             ("0f 00 00 00  10 00 00 00  00 00 00 00  00 00 00 00", "message length", 0),
@@ -360,9 +361,9 @@ mod tests {
     }
 
     proptest! {
-        /// Any octets are walked to an end, and every attribute lies inside them.
+        /// A walk over any octets ends, and every attribute lies inside them.
         #[test]
-        fn walking_ends(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn attribute_walk_terminates(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
             let messages = Messages::new(&octets).count();
             prop_assert!(messages <= octets.len() / HEADER + 1);
             let attributes = Attributes::new(&octets).count();

@@ -1,8 +1,8 @@
-//! Netlink by hand: building requests, walking answers, and asking the kernel.
+//! Netlink without a library: building requests, parsing answers, and queries to the kernel.
 //!
-//! No crate writes traffic-control classes, and a daemon that lives on netlink wants every length checked and every
-//! refusal explained; the format is small enough to own. [`Message`] builds, [`Messages`] and [`Attributes`] walk,
-//! [`Connection`] asks and waits for the acknowledgement, [`Subscription`] listens.
+//! No crate writes traffic-control classes, and a daemon that depends on netlink needs every length checked and every
+//! refusal explained; the format is small enough to implement. [`Message`] builds, [`Messages`] and [`Attributes`]
+//! parse, [`Connection`] sends a request and waits for the acknowledgement, [`Subscription`] receives announcements.
 
 mod message;
 mod socket;
@@ -16,33 +16,33 @@ pub enum NetlinkError {
     /// The kernel refused the request.
     #[error("cannot {doing}: {source}{}", in_brackets(explanation.as_deref()))]
     Refused {
-        /// What was asked.
+        /// The operation.
         doing: &'static str,
-        /// Its error number as an error.
+        /// The kernel's error number as an error.
         source: std::io::Error,
-        /// Its extended acknowledgement, where it gave one.
+        /// The kernel's extended acknowledgement, if any.
         explanation: Option<String>,
     },
     /// The socket failed.
     #[error("netlink: cannot {doing}: {source}")]
     Socket {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// The kernel's answer.
+        /// Error of the system call.
         source: std::io::Error,
     },
-    /// The kernel's answer cannot be read.
+    /// The kernel's answer is malformed.
     #[error("netlink: {field} at offset {offset} is cut short or has a wrong length")]
     Malformed {
-        /// Which field.
+        /// The malformed field.
         field: &'static str,
-        /// Octets from the start of the message.
+        /// Offset in octets from the start of the message.
         offset: usize,
     },
 }
 
 impl NetlinkError {
-    /// The kernel's error number, where it gave one.
+    /// Returns the kernel's error number, if there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
             NetlinkError::Refused { source, .. } | NetlinkError::Socket { source, .. } => {
@@ -52,7 +52,7 @@ impl NetlinkError {
         }
     }
 
-    /// Whether the kernel refused with this number.
+    /// Whether the kernel refused with this error number.
     pub(crate) fn is(&self, errno: i32) -> bool {
         matches!(self, NetlinkError::Refused { .. }) && self.errno() == Some(errno)
     }

@@ -1,4 +1,4 @@
-//! Netlink sockets: one to ask on, one to listen on.
+//! Netlink sockets: [`Connection`] for requests, [`Subscription`] for announcements.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,25 +11,25 @@ use super::message::{Attributes, HEADER, Message, Messages, Received};
 use super::{NetlinkError, Refusal};
 use crate::sys::socket::{attach_filter, set_option};
 
-/// Larger than anything the kernel puts into one datagram (32 KiB, where a reader offers so much).
+/// Receive buffer: larger than any datagram of the kernel (32 KiB, if the reader offers as much).
 const BUFFER: usize = 64 * 1024;
-/// The kernel answers while it handles the request; this only bounds a wait for what it owes us and never sends.
+/// Receive timeout. The kernel answers while it handles the request; this only bounds the wait for a missing answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Changes that are asked for in one go. The socket has room for as many answers, and some more.
+/// Requests in one batch. The socket has room for as many answers, and some more.
 const ECHOES: usize = 32;
-/// How often a dump is begun again because something changed meanwhile.
+/// Attempts at a dump that is inconsistent because the table changed meanwhile.
 const DUMP_ATTEMPTS: u32 = 10;
 
-/// What ends the answers to a request.
+/// The message that ends the answers to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
     /// An acknowledgement, or the end of a dump.
     End,
-    /// The notification of what was done; a refusal in its place.
+    /// The notification of the change; a refusal in its place.
     Echo,
 }
 
-/// A connection to ask on: every request is answered before the call returns.
+/// A netlink connection for requests: every request is answered before the call returns.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -38,13 +38,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// To the routing subsystem, in the network namespace of the calling thread.
+    /// Connects to the routing subsystem, in the network namespace of the calling thread.
     pub fn open() -> Result<Connection, NetlinkError> {
         let socket = routing_socket(SocketFlags::CLOEXEC)?;
         let patience = Some(PATIENCE);
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, patience)
             .map_err(|e| failed("set a receive timeout", e))?;
-        // Errors carry the request's header only, and a text; dumps refuse what they would ignore.
+        // Errors carry only the request's header and a text; dumps refuse selectors that they would ignore.
         for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK, libc::NETLINK_GET_STRICT_CHK] {
             set_option(socket.as_fd(), libc::SOL_NETLINK, option, 1)
                 .map_err(|source| NetlinkError::Socket { doing: "set an option", source })?;
@@ -52,10 +52,10 @@ impl Connection {
         Ok(Connection { socket, sequence: 0, buffer: vec![0; BUFFER].into() })
     }
 
-    /// The port that the kernel knows this connection by.
+    /// Returns the port by which the kernel knows this connection.
     ///
     /// # Errors
-    /// The socket cannot say.
+    /// The socket does not report its address.
     pub fn port(&self) -> Result<u32, NetlinkError> {
         let address =
             rustix::net::getsockname(&self.socket).map_err(|e| failed("read a port", e))?;
@@ -63,25 +63,25 @@ impl Connection {
         Ok(address.pid())
     }
 
-    /// Asks for something to be done.
+    /// Sends a request and waits for its acknowledgement.
     ///
     /// # Errors
-    /// [`NetlinkError::Refused`] with the kernel's number and, where it gives one, its explanation.
+    /// [`NetlinkError::Refused`] with the kernel's error number and, if it gives one, its explanation.
     pub fn request(&mut self, doing: &'static str, message: Message) -> Result<(), NetlinkError> {
         self.ask(doing, message).map(drop)
     }
 
-    /// Asks for something to be done or told; returns the messages that came before the acknowledgement.
+    /// Sends a request; returns the messages that came before the acknowledgement.
     pub fn ask(&mut self, doing: &'static str, message: Message) -> Result<Answers, NetlinkError> {
         let sequence = self.send(message.with_flags(libc::NLM_F_ACK as u16))?;
         self.collect(doing, sequence, Until::End).map(|(answers, _)| answers)
     }
 
-    /// Asks for something to be done, and to be told what has come of it: gives what a notification of it says, which stands
-    /// for the acknowledgement, so that one answer is waited for instead of two.
+    /// Requests a change and its notification (`NLM_F_ECHO`). Returns the content of the notification, which replaces
+    /// the acknowledgement, so that the call waits for one answer instead of two.
     ///
     /// # Errors
-    /// As of [`Connection::request`].
+    /// As for [`Connection::request`].
     pub fn change(
         &mut self,
         doing: &'static str,
@@ -91,10 +91,10 @@ impl Connection {
         self.collect(doing, sequence, Until::Echo).map(|(answers, _)| answers)
     }
 
-    /// Likewise for many things, some at a time; gives the outcome of each, in their order.
+    /// Requests many changes in batches, as [`Connection::change`] does; returns the outcome of each, in order.
     ///
     /// # Errors
-    /// The socket failed; what was asked for may have been done.
+    /// The socket failed; some of the changes may have been made.
     pub fn change_all(
         &mut self,
         doing: &'static str,
@@ -116,8 +116,8 @@ impl Connection {
         }
     }
 
-    /// Asks for many things in one go, 64 at a time; stops at the first batch in which something was refused, and
-    /// reports the first refusal. What else was in that batch may have been done.
+    /// Sends many requests in batches of 64; stops after the first batch with a refusal, and returns the first refusal.
+    /// Other requests of that batch may have succeeded.
     pub fn request_all(
         &mut self,
         doing: &'static str,
@@ -132,7 +132,7 @@ impl Connection {
             let mut outcome = Ok(());
             for sequence in sent {
                 match self.collect(doing, sequence, Until::End).map(drop) {
-                    // The others are answered too.
+                    // The other requests of the batch are answered too.
                     refused @ Err(NetlinkError::Refused { .. }) => outcome = outcome.and(refused),
                     answer => answer?,
                 }
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Asks for a whole table. Begins again when the table changed meanwhile, so that the answer is of one moment.
+    /// Dumps a whole table. Starts again if the table changed meanwhile, so that the answer is consistent.
     pub fn dump(&mut self, doing: &'static str, message: Message) -> Result<Answers, NetlinkError> {
         let message = message.with_flags(libc::NLM_F_DUMP as u16);
         let mut attempt = 1;
@@ -162,7 +162,7 @@ impl Connection {
         Ok(self.sequence)
     }
 
-    /// Sends some requests in one go, with these flags each; gives their numbers.
+    /// Sends some requests in one call, with these flags each; returns their sequence numbers.
     fn send_some(
         &mut self,
         messages: impl Iterator<Item = Message>,
@@ -188,8 +188,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Everything that answers `sequence`, up to its acknowledgement, the end of its dump, or its echo; and whether the table
-    /// changed during the dump.
+    /// Collects the answers to `sequence`, up to its acknowledgement, the end of its dump, or its echo. Returns also
+    /// whether the table changed during the dump.
     fn collect(
         &mut self,
         doing: &'static str,
@@ -203,7 +203,7 @@ impl Connection {
                 .map_err(|e| failed("receive an answer", e))?;
             for message in Messages::new(&self.buffer[..length]) {
                 let message = message?;
-                // An answer that an earlier, failed call did not wait for.
+                // An answer to an earlier call that failed before it arrived.
                 if message.sequence != sequence {
                     continue;
                 }
@@ -232,14 +232,14 @@ impl AsFd for Connection {
     }
 }
 
-/// Messages that answered a request, kept as they came.
+/// The messages that answered a request, unparsed.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     octets: Vec<u8>,
 }
 
 impl Answers {
-    /// Walks them.
+    /// Iterates over the messages.
     pub fn iter(&self) -> Messages<'_> {
         Messages::new(&self.octets)
     }
@@ -265,29 +265,30 @@ impl<'a> IntoIterator for &'a Answers {
     }
 }
 
-/// A connection to listen on: the kernel announces, we never ask.
+/// A netlink socket that receives announcements of the kernel and sends no requests.
 #[derive(Debug)]
 pub struct Subscription {
     socket: OwnedFd,
     buffer: Box<[u8]>,
 }
 
-/// What listening brought.
+/// Outcome of one receive call.
 #[derive(Debug)]
 pub enum Heard<'a> {
     /// Some announcements.
     Messages(Messages<'a>),
-    /// Announcements were lost: the socket's buffer was full.
+    /// Announcements were lost because the socket's buffer was full.
     Lost,
     /// Nothing is waiting.
     Nothing,
 }
 
 impl Subscription {
-    /// To announcement groups (`RTNLGRP_LINK`, ...) of the routing subsystem, with room for `room` octets of them.
+    /// Subscribes to announcement groups (`RTNLGRP_LINK`, ...) of the routing subsystem, with a receive buffer of
+    /// `room` octets.
     pub fn open(groups: &[u32], room: i32) -> Result<Subscription, NetlinkError> {
         let socket = routing_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-        // Past the system's limit where we may; else as much as it allows.
+        // Above the system's limit if permitted, else at the limit.
         if set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room).is_err() {
             set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, room)
                 .map_err(|source| NetlinkError::Socket { doing: "size the buffer", source })?;
@@ -300,7 +301,7 @@ impl Subscription {
         Ok(Subscription { socket, buffer: vec![0; BUFFER].into() })
     }
 
-    /// Does not listen any more to announcements of what the connections with these ports have done.
+    /// Filters out announcements of changes made by the connections with these ports.
     ///
     /// # Errors
     /// The kernel refused the filter.
@@ -312,7 +313,7 @@ impl Subscription {
         const PORT: u32 = 12; // of `struct nlmsghdr`
         let mut program = vec![instruction(LOAD_WORD, PORT, 0, 0)];
         for (&port, left) in ports.iter().zip((1..=ports.len()).rev()) {
-            // Words are loaded in network order. A handful of ports: the jump fits.
+            // The filter loads words in network order. There are few ports, so the jump offset fits.
             let port = u32::from_be_bytes(port.to_ne_bytes());
             program.push(instruction(JUMP_IF_EQUAL, port, left as u8, 0));
         }
@@ -322,7 +323,7 @@ impl Subscription {
             .map_err(|source| NetlinkError::Socket { doing: "filter announcements", source })
     }
 
-    /// The next datagram of announcements. Never blocks.
+    /// Receives the next datagram of announcements. Never blocks.
     pub fn receive(&mut self) -> Result<Heard<'_>, NetlinkError> {
         match receive(&self.socket, &mut self.buffer) {
             Ok(length) => Ok(Heard::Messages(Messages::new(&self.buffer[..length]))),
@@ -349,7 +350,7 @@ fn routing_socket(flags: SocketFlags) -> Result<OwnedFd, NetlinkError> {
     Ok(socket)
 }
 
-/// One datagram. Interruptions by signals are no outcome.
+/// Receives one datagram; repeats the call if a signal interrupts it.
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, rustix::io::Errno> {
     loop {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
@@ -360,14 +361,14 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<usize, rustix::io::Err
     }
 }
 
-/// What an acknowledgement or the end of a dump says: `None` for success.
+/// Returns the content of an acknowledgement or the end of a dump: `None` for success.
 fn refusal(message: &Received<'_>) -> Result<Option<Refusal>, NetlinkError> {
     let code = message.fixed(4, "error code")?;
     let code = i32::from_ne_bytes([code[0], code[1], code[2], code[3]]);
     if code == 0 {
         return Ok(None);
     }
-    // The code, then (in an error) the header of the request, then attributes; capped, as we asked it to be.
+    // The code, then (in an error) the header of the request, then attributes; capped, as requested.
     const ACK_TLVS: u16 = 0x200;
     const ATTRIBUTE_MESSAGE: u16 = 1;
     let before = if i32::from(message.kind) == libc::NLMSG_ERROR { 4 + HEADER } else { 4 };

@@ -1,9 +1,10 @@
-//! Boomerang, YESSIR and GIST by raw sockets, where BPF is not to be had.
+//! Boomerang, YESSIR and GIST by raw sockets, if BPF is unavailable.
 //!
-//! Raw sockets see less: in transit only what carries router alert, and it is consumed whether it is a message or not. So
-//! every alerted ping and UDP packet of somebody else is sent on from here, as a router would have. What is for this host
-//! comes as a copy: the kernel delivers a report to its application. Pings it answers by itself, as any host does, so that
-//! only answers are handed out. What is for the port of GIST goes to a socket that nobody reads. Groups are not served.
+//! Raw sockets receive less: in transit only packets with router alert, and these are consumed whether they are
+//! messages or not. So every other alerted ping and UDP packet is forwarded from here, as a router would have. A packet
+//! for this host arrives as a copy: the kernel delivers a report to its application. The kernel answers pings itself,
+//! as on any host, so that only replies are passed on here. Packets to the GIST port go to a socket that nobody reads.
+//! Groups are not supported.
 //!
 //! ```text
 //! socket             in transit                        for this host
@@ -24,7 +25,7 @@ use super::sink::PORT as GIST_PORT;
 use super::{OpenError, raw, raw_socket, set, size_receive_buffer};
 use crate::sys::socket::{Received, attach_filter, set_structure};
 
-/// Both in `include/uapi/linux/`: `icmp.h`, `icmpv6.h`. What has its bit set is not wanted.
+/// Option numbers of ICMP filters (`include/uapi/linux/icmp.h`, `icmpv6.h`). Types with their bit set are dropped.
 const ICMP_FILTER: i32 = 1;
 const ICMP6_FILTER: i32 = 1;
 const SOL_RAW: i32 = 255;
@@ -36,24 +37,24 @@ const SENDER_REPORT: u8 = 200;
 const RECEIVER_REPORT: u8 = 201;
 const APPLICATION: u8 = 204;
 
-/// Lets through IPv4 packets with options, UDP to the port of GIST, and UDP whose data begin as RTCP's do: version 2, a
+/// Filter that accepts IPv4 packets with options, UDP to the GIST port, and UDP whose data begin as RTCP: version 2, a
 /// report.
 const UDP4: [libc::sock_filter; 13] = [
-    step(0xb1, 0, 0, 0),                // the index: octets of the IPv4 header
-    step(0x87, 0, 0, 0),                // are they
-    step(0x25, 8, 0, 20),               // more than 20? take it
-    step(0x48, 0, 0, 2),                // the destination port
-    step(0x15, 6, 0, GIST_PORT as u32), // GIST's? take it
-    step(0x50, 0, 0, 8),                // the first octet of data
+    step(0xb1, 0, 0, 0),                // index: octets of the IPv4 header
+    step(0x87, 0, 0, 0),                // accumulator: the same
+    step(0x25, 8, 0, 20),               // more than 20: accept
+    step(0x48, 0, 0, 2),                // destination port
+    step(0x15, 6, 0, GIST_PORT as u32), // port of GIST: accept
+    step(0x50, 0, 0, 8),                // first octet of data
     step(0x54, 0, 0, 0xc0),
-    step(0x15, 0, 4, 0x80), // not version 2? leave it
-    step(0x50, 0, 0, 9),    // the second
-    step(0x54, 0, 0, 0xfe), // is it 200 or 201?
+    step(0x15, 0, 4, 0x80), // not version 2: drop
+    step(0x50, 0, 0, 9),    // second octet
+    step(0x54, 0, 0, 0xfe), // packet type 200 or 201
     step(0x15, 0, 1, SENDER_REPORT as u32),
     step(0x06, 0, 0, u32::MAX),
     step(0x06, 0, 0, 0),
 ];
-/// The same for UDP over IPv6, of which the kernel has taken the IP header off.
+/// Filter for UDP over IPv6, where the kernel has removed the IP header; otherwise as [`UDP4`].
 const UDP6: [libc::sock_filter; 10] = [
     step(0x28, 0, 0, 2),
     step(0x15, 6, 0, GIST_PORT as u32),
@@ -67,30 +68,30 @@ const UDP6: [libc::sock_filter; 10] = [
     step(0x06, 0, 0, 0),
 ];
 
-/// An instruction of a socket filter: operation, steps to skip if so and if not, number.
+/// Returns an instruction of a socket filter: operation, instructions to skip if true and if false, operand.
 pub(super) const fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt, jf, k }
 }
 
-/// What a socket is for.
+/// Purpose of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Whole IPv4 packets, in transit and for this host.
     Both4,
     /// Whole IPv6 packets in transit.
     Transit6,
-    /// What IPv6 packets for this host carry, of this protocol.
+    /// Payload of IPv6 packets for this host, of this protocol.
     Local6(u8),
 }
 
-/// What is to become of a packet.
+/// Treatment of a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict<'a> {
     /// A message.
     Message(Incoming<'a>),
-    /// Somebody else's; the router has to send it on.
+    /// No message; the router must forward it.
     PassOn,
-    /// None of our business.
+    /// No message, and nothing to forward.
     Ignore,
 }
 
@@ -106,17 +107,17 @@ pub(super) struct AlertedSockets {
 }
 
 impl AlertedSockets {
-    /// Says which messages of an interface are wanted, and opens what that takes and is not open yet.
+    /// Sets the messages to receive from an interface, and opens the sockets for them that are not open yet.
     ///
     /// # Errors
-    /// The kernel's; IPv6 is done without where there is none.
+    /// The kernel's; a missing IPv6 stack is no error.
     pub(super) fn serve(
         &mut self,
         interface: InterfaceId,
         how: &InterfaceSignalling,
     ) -> Result<(), OpenError> {
         if how.boomerang && !self.has_boomerang {
-            // The filters concern what is for this host: nothing but replies, types 0 and 129.
+            // The filters apply to packets for this host: only replies, types 0 and 129.
             let replies4 = [!1_u32];
             self.open4(raw::ICMP, |socket| filter_icmp(socket, SOL_RAW, ICMP_FILTER, &replies4))?;
             let mut replies6 = [u32::MAX; 8];
@@ -146,14 +147,14 @@ impl AlertedSockets {
         Ok(())
     }
 
-    /// Forgets an interface.
+    /// Removes an interface.
     pub(super) fn forget(&mut self, interface: InterfaceId) {
         self.boomerang.remove(&interface);
         self.yessir.remove(&interface);
         self.gist.remove(&interface);
     }
 
-    /// What is to become of a packet that one of the sockets received.
+    /// Returns the treatment of a packet that one of the sockets received.
     pub(super) fn judge<'a>(&self, kind: Kind, octets: &'a [u8], about: &Received) -> Verdict<'a> {
         let found = match kind {
             Kind::Local6(protocol) => raw::bare_datagram6(octets, about).map(|d| (protocol, d)),
@@ -164,21 +165,21 @@ impl AlertedSockets {
         let is_copy = match kind {
             Kind::Local6(_) => true,
             Kind::Transit6 => false,
-            // What the kernel would answer from, and what the packet is addressed to.
+            // The address from which the kernel would answer, and the packet's destination.
             Kind::Both4 => about.own == about.destination,
         };
         let is_gist = protocol == raw::UDP
             && self.gist.contains(&datagram.interface)
             && is_gist(datagram.payload);
         if !is_group && is_gist {
-            // Of what is for this host the other copy goes to nobody.
+            // The kernel's own copy goes to a port that nobody reads, so this one does not count as a copy.
             let message = Incoming { protocol, is_copy: false, settled: None, datagram };
             return Verdict::Message(message);
         }
         if !is_group && self.is_wanted(protocol, &datagram) {
             return Verdict::Message(Incoming { protocol, is_copy, settled: None, datagram });
         }
-        // What came to a group is a copy of what goes on, but for a multicast router that does without BPF.
+        // A packet to a group is a copy of one that is forwarded, except on a multicast router without BPF.
         if is_copy || is_group { Verdict::Ignore } else { Verdict::PassOn }
     }
 
@@ -208,7 +209,7 @@ impl AlertedSockets {
         Ok(())
     }
 
-    /// One for packets for this host, and, with the first, one for packets in transit.
+    /// Opens a socket for packets for this host, and, with the first such, one for packets in transit.
     fn open6(
         &mut self,
         protocol: u8,
@@ -248,7 +249,7 @@ fn filter_udp(socket: &OwnedFd, filter: &[libc::sock_filter]) -> Result<(), Open
         .map_err(|source| OpenError::System { doing: "filter reports", source })
 }
 
-/// Whether an ICMP message is one of Boomerang: an echo or its reply, whose data begin with MAGIC.
+/// Whether an ICMP message is one of Boomerang: an echo or a reply whose data begin with MAGIC.
 fn is_boomerang(protocol: u8, message: &[u8]) -> bool {
     let kinds = if protocol == raw::ICMP { [8, 0] } else { [128, 129] };
     let [kind, 0, ..] = message else { return false };
@@ -282,7 +283,7 @@ fn is_yessir(packet: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A UDP header, a sender report without blocks, and an APP packet of that name.
+    /// Returns a UDP header, a sender report without blocks, and an APP packet of that name.
     fn compound(name: [u8; 4]) -> Vec<u8> {
         let mut packet = vec![0; 8];
         packet.extend([0x80, SENDER_REPORT, 0, 6]);
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_so_is_a_message_of_yessir() {
+    fn rtcp_compound_with_yssr_is_a_yessir_message() {
         let packet = compound(NAME);
         assert!(is_yessir(&packet));
         assert!(!is_yessir(&compound(*b"RSSY")));
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_to_its_port_with_magic_is_a_message_of_gist() {
+    fn packet_to_gist_port_with_magic_is_a_gist_message() {
         let message = |port: u16, magic: [u8; 4]| {
             let mut packet = vec![0, 9];
             packet.extend(port.to_be_bytes());
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pings_with_magic_are_messages_of_boomerang() {
+    fn ping_with_magic_is_a_boomerang_message() {
         let message = |kind, code, magic: [u8; 4]| {
             let mut message = vec![kind, code, 0, 0, 0, 1, 0, 1];
             message.extend(magic);

@@ -1,9 +1,9 @@
-//! Checksums of UDP that a packet has not got yet.
+//! UDP checksums that hardware was expected to complete.
 //!
-//! Programs leave the checksum to the interface's hardware, and where a packet reaches us from this very machine - another
-//! namespace, a container, a virtual machine - no hardware was on its way. Its checksum field then holds the sum of the
-//! pseudo-header only, which hardware would have gone on from. Who forwards such a packet by a raw socket has to do that
-//! himself.
+//! Programs leave the checksum to the interface's hardware, and a packet that arrives from this very machine - another
+//! namespace, a container, a virtual machine - passed no hardware. Its checksum field then holds the sum of the
+//! pseudo-header only, which hardware would have completed. A node that forwards such a packet through a raw socket
+//! must complete it itself.
 
 use std::net::IpAddr;
 
@@ -12,19 +12,19 @@ use earmark_wire::checksum::sum;
 
 use super::raw::UDP;
 
-/// Where the checksum is in a UDP header.
+/// Octets of the checksum in a UDP header.
 const FIELD: std::ops::Range<usize> = 6..8;
 
-/// Finishes the checksum of a UDP packet where the sender left that to hardware: the payload is then in `spare`.
+/// Completes the checksum of a UDP packet if the sender left that to hardware: the payload is then in `spare`.
 pub(super) fn finish<'a>(datagram: &mut Datagram<'a>, spare: &'a mut Vec<u8>) {
     let packet = datagram.payload;
     let Some(pseudo) = pseudo_sum(datagram) else { return };
     let Some(present) = packet.get(FIELD).and_then(<[u8]>::first_chunk::<2>) else { return };
-    // A packet that is right as it is may have this number as well.
+    // A packet with a valid checksum may have this value by chance.
     if u16::from_be_bytes(*present) != pseudo || add(sum(packet), pseudo) == 0xffff {
         return;
     }
-    // What is there is the pseudo-header's share already; 0 would mean that there is no checksum (RFC 768).
+    // The present value is the pseudo-header's share; 0 would mean that there is no checksum (RFC 768).
     let checksum = match !sum(packet) {
         0 => 0xffff,
         checksum => checksum,
@@ -35,8 +35,8 @@ pub(super) fn finish<'a>(datagram: &mut Datagram<'a>, spare: &'a mut Vec<u8>) {
     datagram.payload = spare;
 }
 
-/// The one's complement sum of the pseudo-header (RFC 768, RFC 8200 section 8.1); `None` where the packet is no whole UDP
-/// packet.
+/// Returns the one's complement sum of the pseudo-header (RFC 768, RFC 8200 section 8.1); `None` if this is no complete
+/// UDP packet.
 fn pseudo_sum(datagram: &Datagram<'_>) -> Option<u16> {
     let packet = datagram.payload;
     let length = packet.get(4..6)?.first_chunk::<2>().copied().map(u16::from_be_bytes)?;
@@ -51,7 +51,7 @@ fn pseudo_sum(datagram: &Datagram<'_>) -> Option<u16> {
     Some(add(add(addresses, u16::from(UDP)), length))
 }
 
-/// One's complement addition.
+/// Adds in one's complement.
 fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)
@@ -72,9 +72,9 @@ mod tests {
     }
 
     proptest! {
-        /// What the kernel leaves to hardware becomes what it would have written itself; what is finished stays.
+        /// A checksum left to hardware becomes the one that the kernel would have written; a complete one stays.
         #[test]
-        fn is_finished_once(addresses in any::<[u128; 2]>(), is_ipv4 in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn checksum_is_completed_once(addresses in any::<[u128; 2]>(), is_ipv4 in any::<bool>(), data in proptest::collection::vec(any::<u8>(), 0..99)) {
             let [source, destination] = addresses.map(|a| match is_ipv4 {
                 true => IpAddr::from((a as u32).to_be_bytes()),
                 false => IpAddr::from(a.to_be_bytes()),

@@ -1,4 +1,4 @@
-//! What can go wrong with signalling sockets.
+//! Errors of signalling sockets.
 
 use std::io;
 
@@ -11,15 +11,15 @@ pub enum OpenError {
     /// The kernel refused.
     #[error("cannot {doing}: {source}")]
     System {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// Whether the kernel does without this family of addresses.
+    /// Whether the kernel does not support this address family.
     pub(super) fn is_missing_family(&self) -> bool {
         matches!(self, OpenError::System { source, .. }
             if source.raw_os_error() == Some(libc::EAFNOSUPPORT))
@@ -38,10 +38,10 @@ pub enum SendError {
         /// Octets of the message.
         length: usize,
     },
-    /// The message is to leave inside UDP, which no interface is set to.
+    /// The message must leave inside UDP, but no interface uses UDP.
     #[error("UDP encapsulation is not switched on")]
     NoEncapsulation,
-    /// The node signals inside UDP only, where nothing but RSVP has a place.
+    /// The node signals inside UDP only, which supports only RSVP.
     #[error("messages of protocol {protocol} need raw sockets")]
     NeedsRaw {
         /// IP protocol number.
@@ -55,16 +55,16 @@ pub enum SendError {
     System(#[source] io::Error),
 }
 
-/// Why an interface cannot be used as it is set.
+/// Why the settings of an interface cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
-    /// Messages without router alert cannot be taken.
+    /// Messages without router alert cannot be intercepted.
     #[error("cannot intercept messages that carry no router alert")]
     Intercept(#[source] io::Error),
-    /// The sockets that this needs cannot be opened.
+    /// The required sockets cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The node signals inside UDP only, where nothing but RSVP has a place.
+    /// The node signals inside UDP only, which supports only RSVP.
     #[error("only RSVP can be signalled inside UDP")]
     NeedsRaw,
     /// The groups of UDP encapsulation cannot be joined.
@@ -72,7 +72,7 @@ pub enum InterfaceError {
     Join(#[source] io::Error),
 }
 
-/// What to do where a socket is a member of as many groups, each counted once for each interface, as the system allows.
+/// Returns advice if a socket has reached the system's limit of group memberships, which count once per interface.
 fn help_with_memberships(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOBUFS) => {

@@ -1,21 +1,22 @@
-//! What of Boomerang the kernel does without the daemon (`bpf/boomerang.c`), for IPv4.
+//! Boomerang in the kernel without the daemon (`bpf/boomerang.c`), for IPv4.
 //!
-//! **Refresh.** The daemon grants, the kernel remembers. What the daemon has entered here lives on without it: a message
-//! that would only be sent on as it came, and would write a new time, flows on by itself, and its time is written into the
-//! entry. So the daemon looks here before it lets a session expire.
+//! **Refresh.** The daemon grants, the kernel remembers. Sessions that the daemon has entered here are refreshed
+//! without it: a message that would only be forwarded unchanged, and would only update a time, is forwarded by the
+//! kernel, which writes its time into the entry. So the daemon checks the entry before it lets a session expire.
 //!
-//! **Set-up and release.** The daemon may lend the kernel a share of a link ([`FastPath::lend`]), having kept that out of the
-//! ledger, and let it set up so many sessions of an initiating node ([`FastPath::allow`]), so that limits hold. A session
-//! that names all five keys exactly, and fits both, is then entered by the kernel, and one that is released gives its rate
-//! to the share. The daemon has a copy of each such message ([`super::Settled`]) but is not woken for it:
-//! who lends looks every now and then, and always before it answers somebody who asks what is reserved. For each copy it
-//! does what it would have done for the message, but for sending it on; what it claims or gives up thereby is what
-//! the share has lost or won. Until it has looked, packets of the new session go with best effort.
+//! **Setup and release.** The daemon may delegate a share of a link to the kernel ([`FastPath::lend`]), which it keeps
+//! out of the ledger, and let the kernel set up a number of sessions of an initiating node ([`FastPath::allow`]), so
+//! that limits hold. The kernel then enters a session that names all five keys exactly and fits both limits, and adds
+//! the rate of a released session to the share. The daemon receives a copy of each such message ([`super::Settled`])
+//! but is not woken for it: a daemon that delegates reads the copies periodically, and always before it answers a
+//! request for the reserved rates. For each copy it does what it would have done for the message, except forwarding it;
+//! what it claims or releases thereby is what the share has lost or gained. Until the copy is read, packets of the new
+//! session are sent with best effort.
 //!
-//! Everything else that a message can say goes to the daemon, which then enters the session anew, or takes it out. An entry
-//! must not be made for a session that this host is an end of, that is locked by a key, aggregated, or refreshed with an
-//! option, or whose interval this node would lower: those messages are changed or answered on every pass. Nor may
-//! anything be lent where the daemon would look at more than rates and limits before it grants: keys, or credentials.
+//! Everything else in a message goes to the daemon, which then enters the session again, or removes it. A session must
+//! not be entered if this host is an end of it, if it is locked by a key, aggregated, or refreshed with an option, or
+//! if this node would lower its interval: those messages are changed or answered on every pass. Nor may anything be
+//! delegated if the daemon would check more than rates and limits before it grants: keys, or credentials.
 
 mod loans;
 
@@ -34,81 +35,81 @@ use super::settings::{Settled, Share};
 use crate::sys::bpf::Map;
 use crate::sys::bpf_run;
 
-/// Most sessions. The kernel sets sixteen octets aside for each, and takes a hundred more for those that are there.
+/// Maximum number of sessions. The kernel reserves sixteen octets for each, and a hundred more for existing ones.
 const SESSIONS: u32 = 1 << 18;
 /// Octets of `struct keys` and `struct session`.
 const KEYS: usize = 32;
 const SESSION: usize = 64;
-/// Most links of which a share can be lent.
+/// Maximum number of links with a delegated share.
 const LINKS: u32 = 1_024;
-/// Most initiating nodes that may be let set up sessions.
+/// Maximum number of initiating nodes that may set up sessions in the kernel.
 const INITIATORS: u32 = 4_096;
-/// What is said once for all sessions, by its number in the map `node`: which time it is, the longest interval of sessions
-/// that the kernel may set up, and counts of what has flowed on: refreshes and others, echoes and replies of each.
+/// Values for all sessions, by their index in the map `node`: the current epoch, the longest interval of sessions that
+/// the kernel may set up, and counts of forwarded messages: refreshes and others, echoes and replies of each.
 const NODE_EPOCH: [u8; 4] = 0_u32.to_ne_bytes();
 const NODE_INTERVAL: [u8; 4] = 1_u32.to_ne_bytes();
 const NODE_REFRESHES: [[u8; 4]; 2] = [2_u32.to_ne_bytes(), 3_u32.to_ne_bytes()];
 const NODE_OTHERS: [[u8; 4]; 2] = [4_u32.to_ne_bytes(), 5_u32.to_ne_bytes()];
 const NODE_NUMBERS: u32 = 6;
-/// Where things are in `struct session`.
+/// Offsets in `struct session`.
 const EPOCH: usize = 4;
 const INTERVAL: usize = 8;
 const HALVES: [usize; 2] = [16, 40];
-/// A program's answer to a packet that goes on (`TCX_NEXT`).
+/// The program's verdict for a packet that continues (`TCX_NEXT`).
 const NEXT: u32 = u32::MAX;
-/// An Ethernet header for IPv4, to and from nobody.
+/// An Ethernet header for IPv4 with zero addresses.
 const ETHERNET: [u8; 14] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
-/// Which session: classifier and mask, octet for octet as its messages have them.
+/// Identity of a session: classifier and mask, octet for octet as in its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FastKey {
     /// Classifier for IPv4.
     pub classifier: [u8; 16],
-    /// Its mask.
+    /// Mask of the classifier.
     pub mask: [u8; 16],
 }
 
-/// What its messages say while nothing changes, and what is reserved for it.
+/// Content of the session's messages while nothing changes, and its reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastSession {
-    /// Who sends echoes and gets their replies.
+    /// Node that sends echoes and receives the replies.
     pub initiator: Ipv4Addr,
     /// Seconds between refreshes.
     pub interval: u8,
-    /// What is reserved here in the direction of the echo; `None` where that does not come by here.
+    /// Reservation here in the direction of the echo; `None` if the echo does not pass this node.
     pub forward: Option<Share>,
-    /// Likewise in the direction of the reply.
+    /// Reservation here in the direction of the reply; `None` if the reply does not pass this node.
     pub reverse: Option<Share>,
 }
 
-/// What the kernel has seen of one direction of a session since it was entered.
+/// Refreshes of one direction of a session since it was entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How many refreshes, counted up to 2^32.
+    /// Number of refreshes, modulo 2^32.
     pub refreshes: u32,
-    /// How long ago the last was, or the set-up by the kernel, to some milliseconds; `None` where there was neither.
+    /// Time since the last refresh, or the setup by the kernel, to some milliseconds; `None` if there was neither.
     pub ago: Option<Duration>,
 }
 
-/// A session as the kernel has it.
+/// State of a session in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenSession {
     /// Seconds between refreshes.
     pub interval: u8,
-    /// In the direction of the echo.
+    /// Direction of the echo.
     pub forward: Seen,
-    /// In the direction of the reply.
+    /// Direction of the reply.
     pub reverse: Seen,
 }
 
-/// Messages that have flowed on without a word, since the program was loaded.
+/// Messages that the kernel forwarded without a copy for the daemon, since the program was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedMessages {
     /// Echoes.
     pub requests: u64,
     /// Replies.
     pub replies: u64,
-    /// How many of both have refreshed what their session has in their direction.
+    /// Echoes and replies that refreshed a reservation in their direction.
     pub refreshes: u64,
 }
 
@@ -117,11 +118,11 @@ pub struct PassedMessages {
 pub struct FastPath {
     sessions: Map<KEYS, SESSION>,
     node: Map<4, 8>,
-    /// Bits per second, by interface.
+    /// Delegated bits per second, by interface.
     links: Loans,
-    /// Set-ups of half sessions, by initiating node.
+    /// Permitted setups of half sessions, by initiating node.
     initiators: Loans,
-    /// The initiating nodes in the order in which they were entered.
+    /// The initiating nodes in the order of their entry.
     order: VecDeque<[u8; 4]>,
     /// `None` until it is loaded.
     program: Option<OwnedFd>,
@@ -139,7 +140,7 @@ impl FastPath {
         })
     }
 
-    /// The maps, by their symbols in the program.
+    /// Returns the maps, by their symbols in the program.
     pub(super) fn maps(&self) -> [(&'static str, i32); 6] {
         let [links, shares] = self.links.descriptors();
         let [initiators, allowances] = self.initiators.descriptors();
@@ -162,10 +163,10 @@ impl FastPath {
         self.program.is_some()
     }
 
-    /// Lets the kernel refresh a session from now on; what it has seen of it before is forgotten.
+    /// Makes the kernel refresh a session from now on; clears what it has recorded of it before.
     ///
     /// # Errors
-    /// `E2BIG`: there are as many as there can be. The daemon goes on to do it then.
+    /// `E2BIG`: the limit of sessions is reached. The daemon then continues to refresh the session itself.
     pub fn set(&self, key: &FastKey, session: &FastSession) -> io::Result<()> {
         let mut value = [0; SESSION];
         value[..EPOCH].copy_from_slice(&session.initiator.octets());
@@ -180,23 +181,24 @@ impl FastPath {
         self.sessions.set(&octets_of(key), &value)
     }
 
-    /// Hands all messages of a session to the daemon from now on, set-ups too.
+    /// Makes the kernel pass all messages of a session to the daemon from now on, setups too.
     ///
     /// # Errors
-    /// `E2BIG`: there are as many sessions as there can be.
+    /// `E2BIG`: the limit of sessions is reached.
     pub fn withhold(&self, key: &FastKey) -> io::Result<()> {
         let mut value = [0; SESSION];
-        // As of the time before this one: no such entry counts.
+        // The previous epoch: the kernel ignores such an entry.
         value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.wrapping_sub(1).to_ne_bytes());
         self.sessions.set(&octets_of(key), &value)
     }
 
-    /// Forgets a session; its next message comes to the daemon unless the kernel can set it up anew. Returns whether it was there.
+    /// Removes a session; its next message goes to the daemon unless the kernel can set it up again. Returns whether it
+    /// was present.
     pub fn remove(&self, key: &FastKey) -> io::Result<bool> {
         self.sessions.remove(&octets_of(key))
     }
 
-    /// What the kernel has seen of a session; `None` where it is not entered.
+    /// Returns what the kernel has recorded of a session; `None` if it is not entered.
     pub fn seen(&self, key: &FastKey) -> io::Result<Option<SeenSession>> {
         let Some(value) = self.sessions.get(&octets_of(key))? else { return Ok(None) };
         let now = clock_gettime(ClockId::Monotonic);
@@ -211,45 +213,45 @@ impl FastPath {
         Ok(Some(SeenSession { interval: value[INTERVAL], forward, reverse }))
     }
 
-    /// Hands the next message of every session to the daemon: routes may have changed, or interfaces. Each session that
-    /// is then set again is refreshed by the kernel again. It takes the same time however many there are.
+    /// Makes the kernel pass the next message of every session to the daemon: routes may have changed, or interfaces.
+    /// The kernel refreshes each session again once it is set again. Takes constant time for any number of sessions.
     pub fn suspend_all(&self) -> io::Result<()> {
         let next = u64::from(self.epoch()?.wrapping_add(1));
         self.node.set(&NODE_EPOCH, &next.to_ne_bytes())
     }
 
-    /// Lets the kernel set up sessions whose interval is at most this, where it has been lent something; `None`: none.
+    /// Lets the kernel set up sessions with at most this interval, within its share; `None`: no sessions.
     pub fn set_longest_interval(&self, seconds: Option<u8>) -> io::Result<()> {
         self.node.set(&NODE_INTERVAL, &u64::from(seconds.unwrap_or(0)).to_ne_bytes())
     }
 
-    /// Lends the kernel this much of a link, bits per second, in place of what it had; returns what it has now: more than
-    /// that where it has given part of it away already and the daemon has not read the copy yet. This much must be kept
-    /// out of the ledger, before where it becomes more, and after where it becomes less.
+    /// Delegates this much of a link to the kernel, bits per second, in place of its previous share. Returns what it
+    /// has now: more than that if it has granted a part already and the daemon has not read the copy yet. This much
+    /// must be kept out of the ledger: before an increase, and after a decrease.
     ///
     /// # Errors
-    /// `E2BIG`: there are too many links.
+    /// `E2BIG`: the limit of links is reached.
     pub fn lend(&mut self, interface: InterfaceId, rate: u64) -> io::Result<u64> {
         self.links.lend(interface.0.to_ne_bytes(), rate)?;
         self.share(interface)
     }
 
-    /// What the kernel has of a link, bits per second: lent to it, and not known to the daemon as a session's.
+    /// Returns the kernel's share of a link, bits per second: delegated, and not known to the daemon as a session's.
     pub fn share(&self, interface: InterfaceId) -> io::Result<u64> {
         self.links.outstanding(interface.0.to_ne_bytes())
     }
 
-    /// A link has gone, and what was lent of it.
+    /// Removes a link and its delegated share.
     pub fn forget(&mut self, interface: InterfaceId) -> io::Result<()> {
         self.links.end(interface.0.to_ne_bytes())
     }
 
-    /// Lets the kernel set up so many half sessions of an initiating node before it asks the daemon again, in place of what
-    /// it was let. Where this is known of more nodes than there is room for, the first of them has to ask again.
+    /// Lets the kernel set up this many half sessions of an initiating node before it asks the daemon again, in place
+    /// of the previous number. At the limit of nodes, the permission of the oldest entry is removed.
     pub fn allow(&mut self, initiator: Ipv4Addr, set_ups: u32) -> io::Result<()> {
         let key = initiator.octets();
         let (wanted, has) = (u64::from(set_ups), self.initiators.lent(key));
-        // Not each taking is worth a system call.
+        // Small changes are not worth a system call.
         if has.is_some_and(|has| (wanted.div_ceil(2)..=wanted).contains(&has)) {
             return Ok(());
         }
@@ -264,13 +266,13 @@ impl FastPath {
         self.initiators.lend(key, wanted)
     }
 
-    /// How many half sessions of an initiating node the kernel may still set up, as far as the daemon has read the copies;
-    /// `None` where it has never been let.
+    /// Returns how many half sessions of an initiating node the kernel may still set up, as far as the daemon has read
+    /// the copies; `None` if the node has no entry.
     pub fn allowance(&self, initiator: Ipv4Addr) -> Option<u64> {
         self.initiators.lent(initiator.octets())
     }
 
-    /// Takes note of what a copy of a message of this initiating node tells.
+    /// Accounts for the copy of a message of this initiating node.
     pub(super) fn account(&mut self, settled: &Settled, initiator: Option<Ipv4Addr>) {
         let mut learn = |share: &Share, is_returned| {
             self.links.learn(share.interface.0.to_ne_bytes(), share.rate.into(), is_returned);
@@ -286,7 +288,7 @@ impl FastPath {
         }
     }
 
-    /// How many messages have flowed on without the daemon, and without a copy for it.
+    /// Returns the number of messages forwarded without the daemon and without a copy for it.
     pub fn passed(&self) -> io::Result<PassedMessages> {
         let number = |key| io::Result::Ok(self.node.get(key)?.map_or(0, u64::from_ne_bytes));
         let refreshes = [number(&NODE_REFRESHES[0])?, number(&NODE_REFRESHES[1])?];
@@ -298,11 +300,12 @@ impl FastPath {
         })
     }
 
-    /// Has the kernel run the program on an IPv4 packet so many times, as if it came through the loopback interface of
-    /// the calling thread's namespace; gives how long one run took. A message of Boomerang counts as one.
+    /// Makes the kernel run the program on an IPv4 packet this many times, as if it had arrived through the loopback
+    /// interface of the calling thread's namespace; returns the duration of one run. A message of Boomerang counts as
+    /// one.
     ///
     /// # Errors
-    /// `InvalidInput` for a packet that the program would hand to the daemon; the kernel's answers. Takes CAP_BPF.
+    /// `InvalidInput` for a packet that the program would pass to the daemon; the kernel's errors. Needs CAP_BPF.
     pub fn time(&self, packet: &[u8], times: u32) -> io::Result<Duration> {
         let program = self.program.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let frame = [&ETHERNET, packet].concat();
@@ -314,7 +317,7 @@ impl FastPath {
 
     fn epoch(&self) -> io::Result<u32> {
         let epoch = self.node.get(&NODE_EPOCH)?.map_or(0, u64::from_ne_bytes);
-        Ok(epoch as u32) // never written as more
+        Ok(epoch as u32) // no larger value is ever written
     }
 }
 
@@ -325,7 +328,7 @@ fn octets_of(key: &FastKey) -> [u8; KEYS] {
     octets
 }
 
-/// A number as the object has it: with the least significant octet first.
+/// Reads a little-endian number, as the object has it.
 fn number<const N: usize>(octets: &[u8], at: usize) -> u64 {
     let mut wide = [0; 8];
     for (to, from) in wide.iter_mut().zip(octets.get(at..at + N).unwrap_or_default()) {

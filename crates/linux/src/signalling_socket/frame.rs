@@ -1,7 +1,7 @@
-//! IP headers of messages that leave through raw sockets, whole or cut into fragments.
+//! IP headers of messages that leave through raw sockets, whole or in fragments.
 //!
-//! The kernel does not cut packets whose header it did not write. In IPv4 a fragment differs from a whole packet in two
-//! fields (RFC 791); in IPv6 it has a header of its own, behind the hop-by-hop options (RFC 8200 section 4.5).
+//! The kernel does not fragment packets whose header it did not write. In IPv4 a fragment differs from a whole packet
+//! in two fields (RFC 791); in IPv6 it has a header of its own, after the hop-by-hop options (RFC 8200 section 4.5).
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use earmark_wire::{ipv4, ipv6};
 
 use super::{RSVP, SendError};
 
-/// The longest IP packet, octets.
+/// Length of the longest IP packet, octets.
 pub(super) const LONGEST_PACKET: usize = 65_535;
-/// Packet sizes to cut a message into when the link is too narrow for it, widest first: Ethernet, IPv6's least, what
-/// every IPv4 host takes, and what every IPv4 link carries (RFC 791).
+/// Packet sizes for fragments if the link is too narrow for a message, widest first: Ethernet, IPv6's minimum, what
+/// every IPv4 host accepts, and what every IPv4 link carries (RFC 791).
 const FRAGMENT_SIZES: [usize; 4] = [1_500, 1_280, 576, 68];
-/// The last of them that an IPv6 link may ask for.
+/// Smallest of them that an IPv6 link may require.
 const LEAST_IPV6: usize = 1_280;
-/// The longest headers: IPv6 with router alert and a fragment header.
+/// Length of the longest headers: IPv6 with router alert and a fragment header.
 const LONGEST_HEADERS: usize = ipv6::HEADER_LEN + 8 + FRAGMENT_HEADER;
 
 /// Type of service of our packets: internetwork control (RFC 791), class selector 6 (RFC 2474).
@@ -35,18 +35,18 @@ pub(super) enum Header {
     V6(ipv6::Repr),
 }
 
-/// Where a fragment belongs.
+/// Position of a fragment in its message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The same for all fragments of a message, never 0: that would ask the kernel to number each differently.
+    /// Identification, equal for all fragments of a message, never 0: for 0 the kernel would number each differently.
     pub(super) identification: u32,
-    /// Octets of the message before it, a multiple of eight.
+    /// Octets of the message before the fragment, a multiple of eight.
     pub(super) offset: usize,
-    /// Whether others follow.
+    /// Whether more fragments follow.
     pub(super) more: bool,
 }
 
-/// Headers in octets.
+/// Encoded headers.
 pub(super) struct Emitted {
     octets: [u8; LONGEST_HEADERS],
     length: usize,
@@ -59,12 +59,12 @@ impl Emitted {
 }
 
 impl Header {
-    /// For a message of `length` octets.
+    /// Returns the header for a message of `length` octets.
     pub(super) fn new(out: &Outgoing, length: usize) -> Result<Header, SendError> {
         let header = match (out.source, out.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => Header::V4(ipv4::Repr {
                 tos: TYPE_OF_SERVICE,
-                identification: 0, // the kernel's to choose
+                identification: 0, // the kernel assigns it
                 dont_fragment: false,
                 ttl: out.ttl,
                 protocol: out.protocol,
@@ -91,7 +91,7 @@ impl Header {
         Ok(header)
     }
 
-    /// For the whole message.
+    /// Encodes the header of the whole message.
     pub(super) fn emit(&self) -> Emitted {
         let mut octets = [0; LONGEST_HEADERS];
         let emitted = match self {
@@ -102,12 +102,12 @@ impl Header {
         Emitted { octets, length }
     }
 
-    /// For a fragment of `length` octets.
+    /// Encodes the header of a fragment of `length` octets.
     pub(super) fn emit_fragment(&self, place: Place, length: usize) -> Emitted {
         let Place { identification, offset, more } = place;
         match *self {
             Header::V4(header) => {
-                let identification = identification as u16; // as many bits as there are
+                let identification = identification as u16; // IPv4 has 16 bits
                 let header =
                     Header::V4(ipv4::Repr { identification, payload_len: length, ..header });
                 let mut emitted = header.emit();
@@ -133,7 +133,7 @@ impl Header {
         }
     }
 
-    /// Octets of message that a fragment can carry, for each size worth trying, largest first; multiples of eight.
+    /// Returns the octets of message per fragment for each usable packet size, largest first; multiples of eight.
     pub(super) fn steps(&self) -> impl Iterator<Item = usize> {
         let (least, headers) = match self {
             Header::V4(_) => (0, self.length()),
@@ -151,7 +151,7 @@ impl Header {
     }
 }
 
-/// The value of IPv6's router alert: RSVP has one of its own (RFC 2711), the other protocols say 0.
+/// Returns the value of IPv6's router alert: RSVP has its own (RFC 2711), the other protocols use 0.
 fn alert6(protocol: u8) -> u16 {
     if i32::from(protocol) == RSVP { ipv6::ALERT_RSVP } else { 0 }
 }
@@ -179,9 +179,9 @@ mod tests {
 
     const PLACE: Place = Place { identification: 0x1234, offset: 1_480, more: true };
 
-    /// What a fragment looks like, octet by octet (RFC 791); the checksum is not ours to write.
+    /// Layout of a fragment, octet by octet (RFC 791); the kernel writes the checksum.
     #[test]
-    fn a_fragment_is_laid_out_as_rfc_791_draws_it() {
+    fn fragment_has_the_layout_of_rfc_791() {
         let mut emitted = header("10.0.0.1", "10.0.9.9").emit_fragment(PLACE, 8);
         emitted.octets[10..12].fill(0);
         let expected = [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_laid_out_as_rfc_8200_draws_it() {
+    fn fragment_has_the_layout_of_rfc_8200() {
         let header = header("2001:db8::1", "2001:db8::9");
         let emitted = header.emit_fragment(PLACE, 8);
         let packet = [emitted.octets(), &[0xa5; 8]].concat();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_two_families_make_no_header() {
+    fn mixed_address_families_are_refused() {
         let out = Outgoing {
             protocol: 46,
             interface: None,

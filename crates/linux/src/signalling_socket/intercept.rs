@@ -1,12 +1,12 @@
-//! Taking messages out of arriving packets by BPF, where raw sockets do not get them.
+//! Interception of arriving messages by BPF, if raw sockets do not receive them.
 //!
-//! A raw socket sees a packet in transit only if it carries router alert, and in the case of multicast only while the
-//! kernel routes multicast, and in IPv6 not even then. A program in the way in of an interface (TCX, Linux 6.6 and
-//! later) sees all: what it takes comes here through a ring buffer, whole, and nothing else of it goes on.
+//! A raw socket receives a packet in transit only if it carries router alert; in the case of multicast only while the
+//! kernel routes multicast, and in IPv6 not even then. A program on the ingress of an interface (TCX, Linux 6.6 and
+//! later) sees every packet: intercepted ones arrive here through a ring buffer, complete, and are not forwarded.
 //!
-//! Each protocol has its own programs, so that what an interface is not set to costs its packets nothing. They are loaded
-//! while the process has the right to (CAP_BPF); hanging one into an interface takes CAP_NET_ADMIN. They hang by links
-//! that this process holds: when it dies in any way, packets flow as if it had never been there.
+//! Each protocol has its own programs, so that a protocol that is off on an interface costs its packets nothing. They
+//! are loaded while the process has CAP_BPF; attaching one to an interface takes CAP_NET_ADMIN. They are attached by
+//! links that this process holds: when it ends for any reason, packets flow as without them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,19 +23,20 @@ use crate::bpf_object::{self, BOOMERANG, NSIS, RSVP, YESSIR};
 use crate::sys::bpf::{self, Map};
 use crate::sys::ring::Ring;
 
-/// Octets of the ring: room for sixteen thousand messages of RSVP, or thirty-eight thousand of Boomerang. So many set-ups may
-/// come at once without a loss, which only the next refresh makes up for.
+/// Octets of the ring: room for sixteen thousand messages of RSVP, or thirty-eight thousand of Boomerang. That many
+/// setups may arrive at once without a loss; only the next refresh repairs a loss.
 const RING: u32 = 8 << 20;
-/// Numbers that the programs say about it, `RING_LOST` and `RING_QUIET`, and the key of the first: messages that it had no room for.
+/// Number of values that the programs report about the ring (`RING_LOST` and `RING_QUIET`), and the key of the first:
+/// messages that it had no room for.
 const RING_NUMBERS: u32 = 2;
 const RING_LOST: [u8; 4] = [0; 4];
 /// Octets of `struct message` before the packet.
 const HEAD: usize = 32;
-/// Values of its `fate`: what is neither is a copy.
+/// Values of its `fate`; all others mean a copy.
 const TAKEN: u32 = 0;
 const RESERVED: u32 = 2;
 const RELEASED: u32 = 3;
-/// The one of the licences that the sources name under which the kernel lends all of its functions to a program.
+/// License of the programs: the one that the sources name under which the kernel permits all of its functions.
 const LICENSE: &str = "Dual MIT/GPL";
 
 /// A program of one of the objects.
@@ -55,7 +56,7 @@ enum Program {
     Reports,
     /// GIST with router alert.
     Gist,
-    /// And all of its Queries.
+    /// GIST with router alert, and all Queries.
     GistPort,
 }
 
@@ -71,7 +72,7 @@ impl Program {
         Program::GistPort,
     ];
 
-    /// Its object, the section in there, and its name in the kernel.
+    /// Returns the object, the section in it, and the program's name in the kernel.
     fn place(self) -> (&'static [u8], &'static str, &'static str) {
         match self {
             Program::Groups => (RSVP, "groups", "earmark_groups"),
@@ -85,7 +86,7 @@ impl Program {
         }
     }
 
-    /// Whether an interface that is set so has this program in its way in.
+    /// Whether an interface with these settings needs this program on its ingress.
     fn is_wanted(self, how: &InterfaceSignalling) -> bool {
         match self {
             Program::Groups => how.intercept == Intercept::RouterAlert,
@@ -100,18 +101,18 @@ impl Program {
     }
 }
 
-/// The programs, the ring that they write into, and the interfaces in which they hang.
+/// The programs, the ring that they write into, and the interfaces to which they are attached.
 #[derive(Debug)]
 pub(super) struct Interceptor {
     ring: Ring,
-    /// What the programs say about the ring; see [`RING_LOST`].
+    /// Values that the programs report about the ring; see [`RING_LOST`].
     numbers: Map<4, 4>,
     pub(super) fast_path: FastPath,
-    /// In the order of [`Program::ALL`]; what the kernel does not load, with its answer.
+    /// In the order of [`Program::ALL`]; the kernel's error for a program that it refused to load.
     programs: [Result<OwnedFd, io::ErrorKind>; Program::ALL.len()],
-    /// What holds each program in its place.
+    /// Links that keep the programs attached.
     links: BTreeMap<(InterfaceId, Program), OwnedFd>,
-    /// Where packets stand whose checksum had to be finished.
+    /// Buffer for packets whose checksum had to be completed.
     spare: Vec<u8>,
 }
 
@@ -119,7 +120,7 @@ impl Interceptor {
     /// Loads the programs.
     ///
     /// # Errors
-    /// The kernel does not lend the ring, or not even the programs of RSVP.
+    /// The kernel refuses the ring, or even the programs of RSVP.
     pub(super) fn open() -> io::Result<Interceptor> {
         let ring = Ring::new("earmark_messages", RING)?;
         let numbers: Map<4, 4> = Map::create_array("earmark_ring", RING_NUMBERS)?;
@@ -148,10 +149,10 @@ impl Interceptor {
         Ok(Interceptor { ring, numbers, fast_path, programs, links, spare: Vec::new() })
     }
 
-    /// Hangs those programs into an interface that it is to have, and takes the others out.
+    /// Attaches the programs that an interface needs, and detaches the others.
     ///
     /// # Errors
-    /// The first program that cannot hang there; those that can do.
+    /// The error of the first program that cannot be attached; the others are attached.
     pub(super) fn attach(
         &mut self,
         interface: InterfaceId,
@@ -162,7 +163,7 @@ impl Interceptor {
             if !program.is_wanted(how) || self.links.contains_key(&(interface, program)) {
                 continue;
             }
-            // The new one hangs behind the old one, which takes what both would: nothing comes twice.
+            // The new program runs after the old one, which intercepts what both would: nothing arrives twice.
             let link = loaded
                 .as_ref()
                 .map_err(|&kind| kind.into())
@@ -178,12 +179,12 @@ impl Interceptor {
         outcome
     }
 
-    /// Lets packets of an interface alone.
+    /// Detaches all programs from an interface.
     pub(super) fn detach(&mut self, interface: InterfaceId) {
         self.links.retain(|&(on, _), _| on != interface);
     }
 
-    /// What an interface is set to of Boomerang, YESSIR and GIST and does not have.
+    /// Returns what the interface's settings for Boomerang, YESSIR and GIST require and is not attached.
     pub(super) fn missing(
         &self,
         interface: InterfaceId,
@@ -198,8 +199,8 @@ impl Interceptor {
         }
     }
 
-    /// Hands out at most `most` messages, `None` for a packet that is not well-formed. None that is the daemon's alone follows
-    /// one that tells of a release: what the kernel has got back by that is its own to give away until the daemon has
+    /// Passes at most `most` messages to `each`, `None` for a malformed packet. A message that the daemon handles alone
+    /// never follows one that reports a release: the kernel may grant the released bandwidth again until the daemon has
     /// taken it back.
     pub(super) fn read(&mut self, most: usize, mut each: impl FnMut(Option<Incoming<'_>>)) -> Read {
         let Interceptor { ring, spare, fast_path, .. } = self;
@@ -243,21 +244,21 @@ impl Interceptor {
         self.ring.is_empty()
     }
 
-    /// How many messages the ring had no room for.
+    /// Returns the number of messages that the ring had no room for.
     pub(super) fn lost(&self) -> u64 {
         self.numbers.get(&RING_LOST).ok().flatten().map_or(0, u32::from_ne_bytes).into()
     }
 }
 
-/// What was read.
+/// Result of one read.
 pub(super) struct Read {
-    /// How many messages.
+    /// Number of messages.
     pub(super) count: usize,
-    /// Whether one of them told of a release by the kernel.
+    /// Whether one of them reported a release by the kernel.
     pub(super) is_returned: bool,
 }
 
-/// The initiating node of a message of Boomerang.
+/// Returns the initiating node of a Boomerang message.
 fn initiator(datagram: &Datagram<'_>) -> Option<Ipv4Addr> {
     let is_reply = datagram.payload.first() == Some(&0);
     match if is_reply { datagram.destination } else { datagram.source } {
@@ -267,7 +268,7 @@ fn initiator(datagram: &Datagram<'_>) -> Option<Ipv4Addr> {
 }
 
 impl AsFd for Interceptor {
-    /// The descriptor that becomes readable when messages wait.
+    /// Returns the descriptor that becomes readable when messages wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }

@@ -1,15 +1,15 @@
 //! Raw sockets of both families.
 //!
-//! **IPv4.** A socket for protocol 46 with `IP_ROUTER_ALERT` takes packets addressed to this host, and those that are
-//! being *forwarded* and carry the option; the latter are consumed. Fragments arrive put together. Multicast in transit
-//! comes only while the host is an active multicast router.
+//! **IPv4.** A socket for protocol 46 with `IP_ROUTER_ALERT` receives packets addressed to this host, and those that
+//! are being *forwarded* and carry the option; the latter are consumed. Fragments are reassembled. Multicast in transit
+//! arrives only while the host is an active multicast router.
 //!
-//! **IPv6.** A socket for protocol 46 takes what is addressed to this host, without its header. Packets in transit come
-//! through another, for protocol 255, that asks for a value of router alert: it consumes every unicast packet with that
-//! value, whatever it carries. What is not RSVP, and fragments, which come one by one, are sent on from here as a router
-//! would have.
+//! **IPv6.** A socket for protocol 46 receives what is addressed to this host, without the IP header. Packets in
+//! transit arrive through another one, for protocol 255, that asks for a value of router alert: it consumes every
+//! unicast packet with that value, whatever it carries. Packets that are not RSVP, and fragments, which arrive one by
+//! one, are forwarded from here as a router would have.
 //!
-//! Both families send through a socket for protocol 255, which leaves the IP header to us: so that a Path can carry its
+//! Both families send through a socket for protocol 255, for which we write the IP header: so that a Path can carry its
 //! sender's address.
 
 use std::io;
@@ -36,16 +36,16 @@ const ROUTER_ALERT_ISOLATE: i32 = 30;
 pub(super) struct RawSockets {
     pub(super) receiver4: OwnedFd,
     sender4: OwnedFd,
-    /// `None` where the kernel does without IPv6.
+    /// `None` if the kernel does not support IPv6.
     pub(super) six: Option<RawSockets6>,
-    /// IP identification of the next message that has to be cut; the kernel numbers the others.
+    /// IP identification of the next message that must be fragmented; the kernel numbers the others.
     next_identification: u32,
 }
 
 #[derive(Debug)]
 pub(super) struct RawSockets6 {
     pub(super) receiver: OwnedFd,
-    /// Receives what is in transit, and sends.
+    /// Receives packets in transit, and sends.
     pub(super) transit: OwnedFd,
 }
 
@@ -57,19 +57,19 @@ impl RawSockets {
         set(&receiver4, "ask for router alerts", ip, libc::IP_ROUTER_ALERT, 1)?;
         set(&receiver4, "ask for packet information", ip, libc::IP_PKTINFO, 1)?;
         size_receive_buffer(&receiver4)?;
-        // A Path to a multicast session must not come back to us as if a neighbour had sent it.
+        // A Path to a multicast session must not arrive here as if a neighbour had sent it.
         set(&sender4, "turn multicast loops off", ip, libc::IP_MULTICAST_LOOP, 0)?;
         choose_class(&sender4)?;
         let six = match RawSockets6::open() {
             Err(error) if error.is_missing_family() => None,
             opened => Some(opened?),
         };
-        let next_identification = std::process::id(); // any start will do
+        let next_identification = std::process::id(); // any start value is valid
         Ok(RawSockets { receiver4, sender4, six, next_identification })
     }
 
-    /// Sends `payload` as `out` says; cuts it where it is too long for the link, into the widest fragments that the kernel
-    /// takes.
+    /// Sends `payload` as `out` specifies. If it is too long for the link, sends it in the widest fragments that the
+    /// kernel accepts.
     pub(super) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> Result<(), SendError> {
         let header = Header::new(out, payload.len())?;
         let target = target_of(out);
@@ -81,7 +81,7 @@ impl RawSockets {
         outcome.map_err(SendError::System)
     }
 
-    /// Sends the first of these messages, at most a batch, in one call; gives how many. The one behind them has to be sent
+    /// Sends the first of these messages, at most a batch, in one call; returns their number. The next one must be sent
     /// by itself: it is of another family, has no header or is too wide, or the kernel refuses it.
     pub(super) fn send_together(&self, messages: &[(&Outgoing, &[u8])]) -> usize {
         let Some(is_ipv4) = messages.first().map(|(out, _)| out.destination.is_ipv4()) else {
@@ -114,7 +114,7 @@ impl RawSockets {
         payload: &[u8],
         target: &Target,
     ) -> io::Result<()> {
-        // Of 16 bits, which IPv4 has.
+        // IPv4 has 16 bits.
         let identification = (self.next_identification & 0xffff).max(1);
         self.next_identification = identification + 1;
         let mut outcome = Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
@@ -126,7 +126,7 @@ impl RawSockets {
                 let emitted = header.emit_fragment(place, part.len());
                 self.transmit([emitted.octets(), part], target)
             });
-            // The first fragment is as wide as any, so that nothing has been sent when this size is too wide.
+            // The first fragment is the widest, so nothing has been sent if this size is too wide.
             if !outcome.as_ref().is_err_and(is_too_wide) {
                 break;
             }
@@ -134,12 +134,12 @@ impl RawSockets {
         outcome
     }
 
-    /// Sends a whole packet on that we have no business with, as a router does; whether it was.
+    /// Forwards a whole packet that is no message for us, as a router does; returns whether it was sent.
     pub(super) fn pass_on(&self, octets: &[u8]) -> bool {
         let Some((protocol, mut datagram)) = packet(octets, 0) else { return false };
         let Some(ttl) = datagram.ttl.checked_sub(1).filter(|&left| left > 0) else { return false };
         let mut header = octets[..octets.len() - datagram.payload.len()].to_vec();
-        // The kernel writes IPv4's checksum anew.
+        // The kernel writes IPv4's checksum.
         header[if datagram.destination.is_ipv4() { 8 } else { 7 }] = ttl;
         let mut spare = Vec::new();
         if protocol == UDP {
@@ -153,7 +153,7 @@ impl RawSockets {
         send_packet(self.sender(target.to.is_ipv4())?, pieces, target)
     }
 
-    /// The socket that sends packets of a family.
+    /// Returns the socket that sends packets of a family.
     fn sender(&self, is_ipv4: bool) -> io::Result<BorrowedFd<'_>> {
         match (is_ipv4, &self.six) {
             (true, _) => Ok(self.sender4.as_fd()),
@@ -185,19 +185,19 @@ impl RawSockets6 {
     }
 }
 
-/// A socket for IPv6 packets in transit with this value of router alert, whatever they carry.
+/// Opens a socket for IPv6 packets in transit with this value of router alert, whatever they carry.
 pub(super) fn transit6(alert: u16) -> Result<OwnedFd, OpenError> {
     let socket = raw_socket(socket2::Domain::IPV6, libc::IPPROTO_RAW)?;
     let ip = libc::IPPROTO_IPV6;
     set(&socket, "ask for IPv6 router alerts", ip, libc::IPV6_ROUTER_ALERT, alert.into())?;
-    // Else it takes the packets of every namespace of the machine.
+    // Without it the socket receives the packets of every namespace of the machine.
     set(&socket, "keep to this namespace", ip, ROUTER_ALERT_ISOLATE, 1)?;
     set(&socket, "ask for packet information", ip, libc::IPV6_RECVPKTINFO, 1)?;
     size_receive_buffer(&socket)?;
     Ok(socket)
 }
 
-/// A whole IP packet: the protocol of what it carries, and that; `None` where its header is broken.
+/// Parses a whole IP packet: returns the protocol of its payload, and the payload; `None` if the header is malformed.
 pub(super) fn packet(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     match octets.first()? >> 4 {
         4 => packet4(octets, interface),
@@ -219,7 +219,7 @@ fn packet4(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     Some((packet.protocol(), datagram))
 }
 
-/// What is only a part of a packet has the protocol number of fragments.
+/// Parses an IPv6 packet. A fragment has the protocol number of the fragment header.
 fn packet6(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     let packet = ipv6::Packet::parse(octets).ok()?;
     let datagram = Datagram {
@@ -234,7 +234,7 @@ fn packet6(octets: &[u8], interface: u32) -> Option<(u8, Datagram<'_>)> {
     Some((packet.next_header, datagram))
 }
 
-/// A message of which the kernel has taken the IPv6 header off.
+/// Returns a message whose IPv6 header the kernel has removed.
 pub(super) fn bare_datagram6<'a>(octets: &'a [u8], about: &Received) -> Option<Datagram<'a>> {
     Some(Datagram {
         interface: InterfaceId(about.interface?),
@@ -247,14 +247,14 @@ pub(super) fn bare_datagram6<'a>(octets: &'a [u8], about: &Received) -> Option<D
     })
 }
 
-/// Where a message goes. The kernel sends a packet with a header of ours towards the address that it is given, whatever the
-/// header says: that of the next hop, where one is named. A next hop of another family cannot be given; its interface is.
+/// Returns the target of a message. The kernel sends a packet with our header towards the given address, whatever the
+/// header says: that of the next hop, if there is one. A next hop of another family cannot be given; its interface is.
 fn target_of(out: &Outgoing) -> Target {
     let next_hop = out.next_hop.filter(|next_hop| next_hop.is_ipv4() == out.destination.is_ipv4());
     target(next_hop.unwrap_or(out.destination), out.interface.map(|i| i.0))
 }
 
-/// Where a packet with a header of ours goes. An address of the link needs to be told of which.
+/// Returns the target of a packet with our header. A link-local address needs its interface.
 fn target(destination: IpAddr, interface: Option<u32>) -> Target {
     let to = match destination {
         IpAddr::V4(to) => SocketAddr::from((to, 0)),
@@ -263,9 +263,9 @@ fn target(destination: IpAddr, interface: Option<u32>) -> Target {
     Target { to, interface, source: None, hop_limit: None }
 }
 
-/// The class of signalling, for all that a socket sends.
+/// Sets the signalling class for everything that a socket sends.
 fn choose_class(socket: &OwnedFd) -> Result<(), OpenError> {
-    let class = SIGNALLING_CLASS as i32; // the kernel takes the bits
+    let class = SIGNALLING_CLASS as i32; // the kernel interprets it as unsigned
     set(socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
 }
 

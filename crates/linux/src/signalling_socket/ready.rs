@@ -1,7 +1,6 @@
-//! Which of the sockets have something: by an epoll set of their own, or told by whoever has them in his.
+//! The readable sockets: by an epoll set of their own, or as reported by the caller who polls them in his set.
 //!
-//! A set of their own that somebody waits for in another one costs a second call for each time that something comes, and the
-//! kernel a second waking up.
+//! An own set inside the caller's set would cost a second system call for each event, and the kernel a second wake-up.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,13 +12,13 @@ use rustix::io::Errno;
 
 use super::OpenError;
 
-/// There are no more sockets than this: four, UDP's two ports in two families, and five for router alert.
+/// Maximum number of sockets: four, UDP's two ports in two families, and five for router alert.
 pub(super) const MOST: u64 = 13;
-/// Numbers of UDP's ports begin here, and those for router alert.
+/// First numbers of UDP's ports and of the sockets for router alert.
 const FIRST_UDP: u64 = 4;
 const FIRST_ALERTED: u64 = 8;
 
-/// Where messages come from.
+/// A source of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Raw4,
@@ -31,7 +30,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The number that stands for it in the epoll set.
+    /// Returns the number of the source in the epoll set.
     fn number(self) -> u64 {
         match self {
             Source::Raw4 => 0,
@@ -55,26 +54,26 @@ impl Source {
     }
 }
 
-/// The sockets, and which of them have something.
+/// The epoll set of the sockets, and the readable ones among them.
 #[derive(Debug)]
 pub(super) struct ReadySet {
     epoll: OwnedFd,
     /// The number of the first source in the set.
     first: u64,
-    /// Whether somebody else waits for the set, and tells what it says.
+    /// Whether the set is the caller's, who polls it and reports readable sources.
     is_told: bool,
-    /// A bit for each source that has something, as far as is known.
+    /// Bit mask of the sources that are known to be readable.
     ready: u16,
 }
 
 impl ReadySet {
-    /// A set of their own.
+    /// Creates a set of its own.
     pub(super) fn new() -> Result<ReadySet, OpenError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         Ok(ReadySet { epoll, first: 0, is_told: false, ready: 0 })
     }
 
-    /// A set of somebody who tells what is ready, and in which sources have numbers from `first` on.
+    /// Uses the caller's set, in which sources have numbers from `first` on; the caller reports readable ones.
     pub(super) fn inside(epoll: OwnedFd, first: u64) -> ReadySet {
         ReadySet { epoll, first, is_told: true, ready: 0 }
     }
@@ -84,19 +83,19 @@ impl ReadySet {
         epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN).map_err(failed)
     }
 
-    /// Takes note of what has something; a number that is nobody's is ignored.
+    /// Records a readable source; ignores numbers of other descriptors.
     pub(super) fn note(&mut self, number: u64) {
         if let Some(number) = number.checked_sub(self.first).filter(|&number| number < MOST) {
             self.ready |= 1 << number;
         }
     }
 
-    /// Nothing waits at a source any more.
+    /// Records that nothing waits at a source any more.
     pub(super) fn forget(&mut self, source: Source) {
         self.ready &= !(1 << source.number());
     }
 
-    /// Finds out which have something now, unless that is told; never waits.
+    /// Polls the sockets unless the caller reports them; never waits.
     pub(super) fn look(&mut self) -> io::Result<()> {
         if self.is_told {
             return Ok(());
@@ -112,7 +111,7 @@ impl ReadySet {
         Ok(())
     }
 
-    /// Which have something, as far as is known.
+    /// Returns the sources that are known to be readable.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> + use<> {
         let ready = self.ready;
         (0..MOST).filter(move |number| ready & (1 << number) != 0).map(Source::from_number)

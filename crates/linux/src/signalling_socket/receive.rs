@@ -1,4 +1,4 @@
-//! The way in: what the sockets and the ring hold, as messages.
+//! Receiving: the messages in the sockets and in the ring.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,7 +11,7 @@ use super::udp::UdpSockets;
 use super::{BATCH, Incoming, RSVP, SignallingSocket, checksum};
 use crate::sys::socket::Received;
 
-/// What became of one packet.
+/// Outcome of one packet.
 enum Outcome {
     HandedOut,
     Malformed,
@@ -20,12 +20,12 @@ enum Outcome {
 }
 
 impl SignallingSocket {
-    /// Takes one batch of messages out of each socket where some wait, and hands each well-formed one to `each`. Returns
-    /// how many packets were taken, 0 when nothing is waiting; call again until then, or while there may be more
-    /// ([`SignallingSocket::has_more`]). The kernel's releases of sessions end a batch, for they have to be known before
-    /// whatever came after them.
+    /// Receives one batch of messages from each readable socket, and passes each well-formed one to `each`. Returns the
+    /// number of packets received, 0 if none was waiting; call again until then, or while there may be more
+    /// ([`SignallingSocket::has_more`]). A release by the kernel ends a batch, because it must be handled before the
+    /// messages after it.
     pub fn receive(&mut self, mut each: impl FnMut(Incoming<'_>)) -> io::Result<usize> {
-        // The ring may hold copies that nobody is woken for; looking costs two loads.
+        // The ring may hold copies that wake nobody; checking costs two loads.
         let Read { mut count, is_returned } = self.receive_intercepted(&mut each);
         if is_returned {
             return Ok(count);
@@ -33,7 +33,7 @@ impl SignallingSocket {
         self.ready.look()?;
         for source in self.ready.sources() {
             let taken = self.receive_from(source, &mut each)?;
-            // It was asked for a batch and had less: nothing waits there. What comes now is told of anew.
+            // The socket returned less than a batch: nothing waits there. New packets are reported again.
             if taken < BATCH {
                 self.ready.forget(source);
             }
@@ -42,18 +42,18 @@ impl SignallingSocket {
         Ok(count)
     }
 
-    /// Whether the last [`SignallingSocket::receive`] has left something, as far as it saw. What has come since is told by
-    /// the set that the sockets are in.
+    /// Whether the last [`SignallingSocket::receive`] has left messages, as far as it saw. The set that the sockets are
+    /// in reports later ones.
     pub fn has_more(&self) -> bool {
         !self.ready.is_empty() || self.has_copies()
     }
 
-    /// Whether the kernel has left copies here of what it has done.
+    /// Whether copies of messages that the kernel has handled wait here.
     pub fn has_copies(&self) -> bool {
         self.interceptor.as_ref().is_ok_and(|interceptor| !interceptor.is_empty())
     }
 
-    /// What becomes readable when a source has something, where it is open.
+    /// Returns the descriptor that becomes readable when a source has messages, if it is open.
     pub(super) fn descriptor(&self, source: Source) -> Option<BorrowedFd<'_>> {
         match source {
             Source::Intercepted => self.interceptor.as_ref().ok().map(AsFd::as_fd),

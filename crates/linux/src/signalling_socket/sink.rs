@@ -1,8 +1,9 @@
-//! The port of GIST, held and not read.
+//! Sockets bound to the GIST port that discard everything.
 //!
-//! What comes for this host is taken before it gets to a port. Were the port free, what is not taken - fragments, packets
-//! that are no messages of GIST, and everything while raw sockets stand in for BPF, which only get copies - would be answered by
-//! the kernel with ICMP's "port unreachable", and a neighbour could take that for the end of GIST here.
+//! Messages for this host are intercepted before they reach a port. If the port were free, the kernel would answer
+//! everything that is not intercepted - fragments, packets that are no GIST messages, and everything while raw sockets
+//! replace BPF, since they only receive copies - with ICMP "port unreachable", and a neighbour could conclude that this
+//! node does not run GIST any more.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,17 +14,17 @@ use crate::sys::socket::attach_filter;
 
 /// UDP port of GIST (RFC 5971 section 9).
 pub(super) const PORT: u16 = 270;
-/// Lets nothing through.
+/// Socket filter that accepts no packet.
 const NOTHING: [libc::sock_filter; 1] = [step(0x06, 0, 0, 0)];
 
-/// One socket for each family that the kernel has.
+/// One socket for each address family that the kernel supports.
 #[derive(Debug)]
 pub(super) struct Sink {
     _sockets: Vec<OwnedFd>,
 }
 
 impl Sink {
-    /// Takes the port, which needs CAP_NET_BIND_SERVICE.
+    /// Binds the port, which needs CAP_NET_BIND_SERVICE.
     pub(super) fn open() -> Result<Sink, OpenError> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         let mut sockets = Vec::new();

@@ -3,15 +3,15 @@
 //! ```text
 //!                 unicast destination D                multicast destination D
 //! a host          sends to D or its router, port 1698  sends to the group G*, port 1698
-//! without raw     hears ports 1698 and 1699            hears D port 1699, G* port 1698
+//! without raw     receives at ports 1698 and 1699      receives at D port 1699, G* port 1698
 //! everybody else  sends to D, port 1699, beside raw    sends to D, port 1699, beside raw
-//!                 hears port 1698                      hears G* port 1698
+//!                 receives at port 1698                receives at G* port 1698
 //! ```
 //!
-//! The two ports keep those who can do both from hearing everything twice. G* reaches no further than the link.
+//! The two ports prevent that nodes with raw sockets receive everything twice. G* reaches no further than the link.
 //!
-//! A message that came inside UDP has no TTL that could be compared with its sender's; in its place stands the Send_TTL
-//! that the message itself carries, so that no hop without RSVP is seen.
+//! A message inside UDP has no TTL to compare with its sender's; the Send_TTL of the message itself is used in its
+//! place, so no hop without RSVP is detected.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,27 +27,27 @@ use crate::netlink::{Connection, Message, NetlinkError};
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
 
-/// Pu: sent by hosts without raw sockets.
+/// Pu: destination port of hosts without raw sockets.
 const FROM_UDP_ONLY: u16 = 1_698;
-/// Pu': sent by all others.
+/// Pu': destination port of all others.
 const FROM_OTHERS: u16 = 1_699;
 /// G* of both families (IANA: RSVP-ENCAPSULATION).
 const ENCAPSULATION4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 14);
 const ENCAPSULATION6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x0e);
-/// Where Send_TTL is in the common header (RFC 2205 section 3.1.1).
+/// Offset of Send_TTL in the common header (RFC 2205 section 3.1.1).
 const SEND_TTL: usize = 4;
 
-/// The UDP sockets, and the interfaces through which they are used.
+/// The UDP sockets, and the interfaces on which they are used.
 #[derive(Debug)]
 pub(super) struct UdpSockets {
     pub(super) ports: Vec<Port>,
-    /// Whether there is nothing else: this host is one without raw sockets.
+    /// Whether this host has no raw sockets.
     udp_only: bool,
     interfaces: BTreeSet<InterfaceId>,
     routes: Connection,
 }
 
-/// One socket.
+/// One UDP socket.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) socket: OwnedFd,
@@ -56,7 +56,7 @@ pub(super) struct Port {
 }
 
 impl UdpSockets {
-    /// Opens the ports that this kind of node hears; no interface uses them yet.
+    /// Opens the ports at which this kind of node receives; no interface uses them yet.
     pub(super) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
         let heard: &[u16] = if udp_only { &[FROM_UDP_ONLY, FROM_OTHERS] } else { &[FROM_UDP_ONLY] };
         let mut ports = Vec::new();
@@ -74,7 +74,7 @@ impl UdpSockets {
         Ok(UdpSockets { ports, udp_only, interfaces: BTreeSet::new(), routes })
     }
 
-    /// Whether messages inside UDP are heard and sent through an interface.
+    /// Whether messages inside UDP are received and sent through an interface.
     pub(super) fn serves(&self, interface: InterfaceId) -> bool {
         self.interfaces.contains(&interface)
     }
@@ -91,7 +91,7 @@ impl UdpSockets {
         for port in self.ports.iter().filter(|port| port.port == FROM_UDP_ONLY) {
             let group = if port.is_ipv4 { ENCAPSULATION4.into() } else { ENCAPSULATION6.into() };
             match membership(port.socket.as_fd(), group, interface, serve) {
-                // An interface without that family, or one that is gone.
+                // The interface lacks that family, or is gone.
                 Err(error) if !serve || !port.is_ipv4 => {
                     tracing::debug!(%error, interface = %InterfaceName(interface), "membership of {group}");
                 }
@@ -101,18 +101,19 @@ impl UdpSockets {
         Ok(())
     }
 
-    /// Whether there is a socket of this family.
+    /// Whether there is a socket of this address family.
     pub(super) fn can_signal(&self, destination: IpAddr) -> bool {
         self.ports.iter().any(|port| port.is_ipv4 == destination.is_ipv4())
     }
 
-    /// The socket that hears what is sent to a group, for a host without raw sockets.
+    /// Returns the socket that receives what is sent to a group, for a host without raw sockets.
     pub(super) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
         let heard = |p: &&Port| p.is_ipv4 == group.is_ipv4() && p.port == FROM_OTHERS;
         self.ports.iter().find(heard).map(|port| &port.socket)
     }
 
-    /// What came inside a UDP packet; `None` where nobody wants it there, or it is too short to be a message.
+    /// Returns the message inside a UDP packet; `None` if the interface does not use UDP, or the packet is too short
+    /// for a message.
     pub(super) fn datagram<'a>(&self, octets: &'a [u8], about: &Received) -> Option<Datagram<'a>> {
         let interface = InterfaceId(about.interface?);
         self.serves(interface).then_some(())?;
@@ -134,7 +135,7 @@ impl UdpSockets {
             (false, _) => (out.destination, out.ttl),
             (true, true) if out.destination.is_ipv4() => (ENCAPSULATION4.into(), 1),
             (true, true) => (ENCAPSULATION6.into(), 1),
-            // Path and its like are addressed to the session; the router takes them up.
+            // Path and other end-to-end messages are addressed to the session; the router intercepts them.
             (true, false) if out.router_alert => {
                 let known = out.next_hop.filter(|hop| hop.is_ipv4() == out.destination.is_ipv4());
                 (known.map_or_else(|| self.first_hop(out.destination), Ok)?, out.ttl)
@@ -152,7 +153,7 @@ impl UdpSockets {
         send_packet(socket.socket.as_fd(), [payload, &[]], &target)
     }
 
-    /// The router that leads to a destination, or the destination itself where it is on the link.
+    /// Returns the router towards a destination, or the destination itself if it is on the link.
     fn first_hop(&mut self, destination: IpAddr) -> io::Result<IpAddr> {
         let (family, octets) = match destination {
             IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),
@@ -194,7 +195,7 @@ impl Port {
         set(&socket, "ask for packet information", level, information, 1)?;
         set(&socket, "turn multicast loops off", level, echo, 0)?;
         size_receive_buffer(&socket)?;
-        // A host without privileges has no such class; its messages wait with the others.
+        // A host without privileges cannot use the class; its messages wait with other traffic.
         let class = SIGNALLING_CLASS as i32;
         if let Err(error) =
             set(&socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
@@ -205,7 +206,7 @@ impl Port {
     }
 }
 
-/// The gateway in the answer to a question for a route.
+/// Returns the gateway in the answer to a route query.
 fn gateway_of(message: &crate::netlink::Received<'_>) -> io::Result<Option<IpAddr>> {
     for attribute in message.attributes(12) {
         let attribute = attribute.map_err(io::Error::other)?;

@@ -1,13 +1,13 @@
-//! The bpf(2) system call: programs, maps, and hanging a program into an interface's way in or out.
+//! The bpf(2) system call: programs, maps, and attaching a program to an interface's ingress or egress.
 //!
-//! Only what Earmark needs (Linux: `include/uapi/linux/bpf.h`). A classifier, in the way out, outlives its loader: it is
-//! attached directly. An interceptor, in the way in, must not: it is attached by a link, which ends with the descriptor
+//! Only what Earmark needs (Linux: `include/uapi/linux/bpf.h`). A classifier, on egress, outlives its loader: it is
+//! attached directly. An interceptor, on ingress, must not: it is attached by a link, which ends with the descriptor
 //! that holds it.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The kernel's limit for names, with the zero at the end.
+/// The kernel's limit for names, with the terminating zero.
 const NAME: usize = 16;
 
 // Commands.
@@ -31,7 +31,7 @@ const PER_PROCESSOR_ARRAY_MAP: u32 = 6;
 const RING_BUFFER: u32 = 27;
 const TRAFFIC_CLASSIFIER: u32 = 3;
 const XDP_PROGRAM: u32 = 6;
-/// `BPF_XDP`, and `XDP_FLAGS_DRV_MODE`: by the driver, not behind it.
+/// `BPF_XDP`, and `XDP_FLAGS_DRV_MODE`: in the driver, not in the generic path after it.
 const XDP: u32 = 37;
 const BY_DRIVER: u32 = 1 << 2;
 /// `BPF_TCX_INGRESS`.
@@ -41,9 +41,9 @@ const WAY_OUT: u32 = 47;
 /// `BPF_F_REPLACE` and `BPF_F_BEFORE`.
 const REPLACE: u32 = 1 << 2;
 const BEFORE: u32 = 1 << 3;
-/// `BPF_F_NO_PREALLOC`: memory only for entries that are there.
+/// `BPF_F_NO_PREALLOC`: memory only for existing entries.
 const ON_DEMAND: u32 = 1;
-/// Most programs that are looked at on one interface.
+/// Maximum number of programs that are examined on one interface.
 const MOST_PROGRAMS: usize = 64;
 
 /// Sizes of a hash map.
@@ -53,22 +53,22 @@ struct MapShape {
     key: u32,
     /// Octets of a value.
     value: u32,
-    /// Most entries.
+    /// Maximum number of entries.
     entries: u32,
 }
 
-/// What is known of a loaded program.
+/// Properties of a loaded program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramInfo {
-    /// Its kernel number.
+    /// Program ID in the kernel.
     pub(crate) number: u32,
-    /// Its name.
+    /// Program name.
     pub(crate) name: String,
-    /// The maps that it uses, by their kernel numbers.
+    /// IDs of the maps that it uses.
     pub(crate) maps: Vec<u32>,
 }
 
-/// Calls bpf(2) with a command's structure; which pointers in it must be valid is the caller's to know.
+/// Calls bpf(2) with a command's structure. The caller knows which pointers in it must be valid.
 ///
 /// # Safety
 /// `attributes` must be the structure of `command`, and the pointers in it must be valid for what the command does.
@@ -101,17 +101,17 @@ pub(super) fn address<T>(slice: &[T]) -> u64 {
     slice.as_ptr() as u64
 }
 
-/// Makes a hash map.
+/// Creates a hash map.
 fn create_map(name: &str, shape: MapShape) -> io::Result<OwnedFd> {
     create(name, HASH_MAP, shape, ON_DEMAND)
 }
 
-/// Makes an array of one value of so many octets for each processor, which programs use as their memory.
+/// Creates a per-processor array with one value of this many octets, which programs use as working memory.
 pub(crate) fn create_work_area(name: &str, octets: u32) -> io::Result<OwnedFd> {
     create(name, PER_PROCESSOR_ARRAY_MAP, MapShape { key: 4, value: octets, entries: 1 }, 0)
 }
 
-/// Makes a ring buffer of so many octets, a power of two of whole pages.
+/// Creates a ring buffer of this many octets, a power of two of whole pages.
 pub(crate) fn create_ring(name: &str, octets: u32) -> io::Result<OwnedFd> {
     create(name, RING_BUFFER, MapShape { key: 0, value: 0, entries: octets }, 0)
 }
@@ -135,7 +135,8 @@ fn create(name: &str, kind: u32, shape: MapShape, flags: u32) -> io::Result<Owne
     unsafe { call_for_descriptor(MAP_CREATE, &mut attributes) }
 }
 
-/// Loads a traffic classifier of 8-octet instructions. On a refusal the error carries the end of the verifier's log.
+/// Loads a traffic classifier of 8-octet instructions. If the kernel refuses, the error has the end of the verifier's
+/// log.
 pub(crate) fn load_classifier(
     name: &str,
     instructions: &[u8],
@@ -144,7 +145,7 @@ pub(crate) fn load_classifier(
     load(TRAFFIC_CLASSIFIER, name, instructions, license)
 }
 
-/// Loads an XDP program, likewise.
+/// Loads an XDP program; errors as for [`load_classifier`].
 pub(crate) fn load_xdp(name: &str, instructions: &[u8], license: &str) -> io::Result<OwnedFd> {
     load(XDP_PROGRAM, name, instructions, license)
 }
@@ -208,7 +209,7 @@ struct Attachment {
     revision: u64,
 }
 
-/// Hangs a program into an interface's way out: before all others, or in the place of `replaced`.
+/// Attaches a program to an interface's egress: before all others, or in the place of `replaced`.
 pub(crate) fn attach(
     program: BorrowedFd<'_>,
     interface: u32,
@@ -226,12 +227,12 @@ pub(crate) fn attach(
     unsafe { call(PROGRAM_ATTACH, &mut attributes) }.map(drop)
 }
 
-/// Hangs a program into an interface's way in, behind all others, for as long as the link is held.
+/// Attaches a program to an interface's ingress, after all others, while the link is held.
 pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     link(program, interface, WAY_IN, 0)
 }
 
-/// Has an interface's driver run an XDP program on what comes in, for as long as the link is held.
+/// Attaches an XDP program to an interface, in its driver, while the link is held.
 pub(crate) fn link_xdp(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     link(program, interface, XDP, BY_DRIVER)
 }
@@ -255,7 +256,7 @@ fn link(program: BorrowedFd<'_>, interface: u32, kind: u32, flags: u32) -> io::R
     unsafe { call_for_descriptor(LINK_CREATE, &mut attributes) }
 }
 
-/// Takes a program out of an interface's way out.
+/// Detaches a program from an interface's egress.
 pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     let program = program.as_raw_fd() as u32;
     let mut attributes = Attachment { interface, program, kind: WAY_OUT, ..Attachment::default() };
@@ -263,7 +264,7 @@ pub(crate) fn detach(program: BorrowedFd<'_>, interface: u32) -> io::Result<()> 
     unsafe { call(PROGRAM_DETACH, &mut attributes) }.map(drop)
 }
 
-/// The kernel numbers of the programs in an interface's way out.
+/// Returns the IDs of the programs on an interface's egress.
 pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
     #[repr(C)]
     struct Attributes {
@@ -290,7 +291,7 @@ pub(crate) fn attached(interface: u32) -> io::Result<Vec<u32>> {
     // SAFETY: the pointer is to `count` numbers, which the kernel writes.
     match unsafe { call(PROGRAM_QUERY, &mut attributes) } {
         Ok(_) => programs.truncate(attributes.count as usize),
-        // Nothing was ever attached there.
+        // Nothing was ever attached to this interface.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => programs.clear(),
         Err(error) => return Err(error),
     }
@@ -304,13 +305,13 @@ struct ById {
     flags: u32,
 }
 
-/// A program by its kernel number.
+/// Opens a program by its kernel ID.
 pub(crate) fn program_by_id(id: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     unsafe { call_for_descriptor(PROGRAM_BY_ID, &mut ById { id, next: 0, flags: 0 }) }
 }
 
-/// A map by its kernel number.
+/// Opens a map by its kernel ID.
 pub(crate) fn map_by_id(id: u32) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     unsafe { call_for_descriptor(MAP_BY_ID, &mut ById { id, next: 0, flags: 0 }) }
@@ -323,7 +324,7 @@ pub(super) struct InfoOf {
     pub(super) info: u64,
 }
 
-/// What a program is.
+/// Returns the properties of a program.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     #[repr(C)]
     #[derive(Default)]
@@ -349,8 +350,8 @@ pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
     Ok(ProgramInfo { number: info.number, name, maps: maps[..count].to_vec() })
 }
 
-/// The sizes of a map; `None` where it is no plain hash map. (One of another kind may have values of the same size and
-/// yet give more octets at a look-up: the per-CPU kinds give one value for each CPU.)
+/// Returns the sizes of a map; `None` if it is no plain hash map. (Another kind may have values of this size and still
+/// return more octets in a lookup: the per-CPU kinds return one value for each CPU.)
 fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     let mut info = [0_u32; 6]; // kind, id, key, value, entries, flags
     let (object, length) = (map.as_raw_fd() as u32, size_of_val(&info) as u32);
@@ -361,8 +362,8 @@ fn hash_map_shape(map: BorrowedFd<'_>) -> io::Result<Option<MapShape>> {
     Ok((kind == HASH_MAP).then_some(MapShape { key, value, entries }))
 }
 
-/// A hash map or an array with keys of `K` octets and values of `V`, checked to be so when it was made or found: the kernel reads and
-/// writes as many octets as its map says, not as we do.
+/// A hash map or an array with keys of `K` octets and values of `V`. The sizes are checked when it is created or found:
+/// the kernel reads and writes as many octets as its map specifies, whatever the caller provides.
 #[derive(Debug)]
 pub(crate) struct Map<const K: usize, const V: usize> {
     descriptor: OwnedFd,
@@ -378,19 +379,19 @@ struct Element {
 }
 
 impl<const K: usize, const V: usize> Map<K, V> {
-    /// Makes one, for so many entries.
+    /// Creates a map for this many entries.
     pub(crate) fn create(name: &str, entries: u32) -> io::Result<Map<K, V>> {
         let shape = MapShape { key: K as u32, value: V as u32, entries };
         Ok(Map { descriptor: create_map(name, shape)? })
     }
 
-    /// Makes an array of so many values, all octets zero; keys are their numbers.
+    /// Creates an array of this many values, all octets zero; keys are their indexes.
     pub(crate) fn create_array(name: &str, entries: u32) -> io::Result<Map<K, V>> {
         let shape = MapShape { key: K as u32, value: V as u32, entries };
         Ok(Map { descriptor: create(name, ARRAY_MAP, shape, 0)? })
     }
 
-    /// Takes one that was found; gives it back where it is no plain hash map, or has other sizes.
+    /// Wraps a map that was found; returns the descriptor if it is no plain hash map, or has other sizes.
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Result<Map<K, V>, OwnedFd>> {
         use std::os::fd::AsFd;
         let shape = hash_map_shape(descriptor.as_fd())?;
@@ -398,19 +399,19 @@ impl<const K: usize, const V: usize> Map<K, V> {
         Ok(if fits { Ok(Map { descriptor }) } else { Err(descriptor) })
     }
 
-    /// The descriptor, for the instructions of a program.
+    /// Returns the descriptor, for the instructions of a program.
     pub(crate) fn descriptor(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }
 
-    /// Enters a value, in place of the one that the key had.
+    /// Sets the value of a key.
     pub(crate) fn set(&self, key: &[u8; K], value: &[u8; V]) -> io::Result<()> {
         let mut element = self.element(address(key), address(value));
         // SAFETY: key and value have the sizes of the map's, and the kernel reads them.
         unsafe { call(MAP_UPDATE, &mut element) }.map(drop)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &[u8; K]) -> io::Result<Option<[u8; V]>> {
         let mut value = [0; V];
         let mut element = self.element(address(key), value.as_mut_ptr() as u64);
@@ -419,14 +420,14 @@ impl<const K: usize, const V: usize> Map<K, V> {
         Ok(found(outcome)?.then_some(value))
     }
 
-    /// Takes a key out; returns whether it was there.
+    /// Removes a key; returns whether it was present.
     pub(crate) fn remove(&self, key: &[u8; K]) -> io::Result<bool> {
         let mut element = self.element(address(key), 0);
         // SAFETY: the key has the size of the map's, and the kernel reads it.
         found(unsafe { call(MAP_DELETE, &mut element) })
     }
 
-    /// All keys, at most as many as `most`. Whoever changes the map meanwhile may make it begin again; the bound ends
+    /// Returns all keys, at most `most`. Concurrent changes of the map may make the walk start again; the limit bounds
     /// that.
     pub(crate) fn keys(&self, most: usize) -> io::Result<Vec<[u8; K]>> {
         let mut keys: Vec<[u8; K]> = Vec::new();

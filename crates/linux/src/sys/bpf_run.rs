@@ -1,4 +1,4 @@
-//! Having the kernel run BPF programs: on a frame by its test runner, on live frames; and what it counts of those that run.
+//! Test runs of BPF programs in the kernel, runs on live frames, and the kernel's run time statistics.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ const ENABLE_STATISTICS: i64 = 32;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// What the kernel is to run a program on, and what came of it.
+/// Attributes of a test run: input and result.
 #[repr(C)]
 #[derive(Default)]
 struct Run {
@@ -34,8 +34,8 @@ struct Run {
     padding: u32,
 }
 
-/// Has the kernel run a program on a frame so many times, as on packets of the loopback interface; gives what it answered
-/// the last time, and how long one run took.
+/// Makes the kernel run a program on a frame this many times, as on packets of the loopback interface. Returns the
+/// result of the last run, and the duration of one run.
 pub(crate) fn run(
     program: BorrowedFd<'_>,
     frame: &[u8],
@@ -53,16 +53,16 @@ pub(crate) fn run(
     Ok((attributes.answer, Duration::from_nanos(attributes.nanoseconds.into())))
 }
 
-/// Has the kernel run an XDP program so many times on frames as if they had come from an interface of this network namespace, and
-/// do with each what the program says. The interface needs an XDP program of its own. Every frame starts as a copy of
-/// `frame`, but is used again as it came back. Linux 5.18 and later.
+/// Makes the kernel run an XDP program this many times on frames as if they had arrived at an interface of this network
+/// namespace, and apply the program's verdict to each. The interface needs an XDP program of its own. Every frame
+/// starts as a copy of `frame`, but is reused with the changes of earlier runs. Linux 5.18 and later.
 pub(crate) fn run_live(
     program: BorrowedFd<'_>,
     interface: u32,
     frame: &[u8],
     times: u32,
 ) -> io::Result<()> {
-    // `struct xdp_md`: where the data begins and ends, that of metadata, and the interface it came from.
+    // `struct xdp_md`: start and end of the data, start of the metadata, and the incoming interface.
     let context: [u32; 6] = [0, frame.len() as u32, 0, interface, 0, 0];
     let mut attributes = Run {
         program: program.as_raw_fd() as u32,
@@ -78,14 +78,14 @@ pub(crate) fn run_live(
     unsafe { call(PROGRAM_RUN, &mut attributes) }.map(drop)
 }
 
-/// Has the kernel count how long programs run, while the descriptor is held.
+/// Makes the kernel measure the run time of programs while the descriptor is held.
 pub(crate) fn count_run_times() -> io::Result<OwnedFd> {
     let mut kind: u32 = 0; // `BPF_STATS_RUN_TIME`
     // SAFETY: no pointers.
     unsafe { call_for_descriptor(ENABLE_STATISTICS, &mut kind) }
 }
 
-/// How often a program has run, and how long in all, as far as the kernel [counts](count_run_times).
+/// Returns the number of runs of a program and their total time, as far as the kernel [measures](count_run_times) it.
 pub(crate) fn run_time(program: BorrowedFd<'_>) -> io::Result<(u64, Duration)> {
     /// The head of the kernel's `struct bpf_prog_info`.
     #[repr(C)]

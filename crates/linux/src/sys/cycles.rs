@@ -1,16 +1,15 @@
-//! The cheapest clock of the processor, for steps of nanoseconds, and how often a thread was switched away.
+//! The processor's cycle counter, for times of nanoseconds, and the context switches of a thread.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long one comparison with the system's clock takes.
+/// Duration of one comparison with the system's clock.
 const COMPARISON: Duration = Duration::from_millis(10);
-/// By how much, at most, two of them differ where the counter runs evenly.
+/// Maximum relative difference between two comparisons if the counter runs evenly.
 const EVEN: f64 = 0.01;
 
-/// Reads the counter: ticks, from any moment on. What comes before it in the program has been done, what comes after it has
-/// not begun.
+/// Reads the counter: ticks since an arbitrary moment. Earlier instructions have completed, later ones have not begun.
 #[inline(always)]
 pub fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -32,10 +31,10 @@ pub fn now() -> u64 {
     }
 }
 
-/// Nanoseconds of a tick, by the system's clock.
+/// Returns the nanoseconds per tick, by the system's clock.
 ///
 /// # Errors
-/// The counter runs unevenly, so that it cannot measure time.
+/// The counter runs unevenly and cannot measure time.
 pub fn nanoseconds_of_a_tick() -> io::Result<f64> {
     let [first, second] = [compare(), compare()];
     if (first / second - 1.0).abs() > EVEN {
@@ -51,10 +50,10 @@ fn compare() -> f64 {
     time.as_nanos() as f64 / ticks.max(1) as f64
 }
 
-/// How often the calling thread has lost its processor so far, whether it gave it up or not (`RUSAGE_THREAD`).
+/// Returns the number of context switches of the calling thread so far, voluntary and involuntary (`RUSAGE_THREAD`).
 ///
 /// # Errors
-/// The kernel does not tell.
+/// The kernel does not report it.
 pub fn thread_switches() -> io::Result<u64> {
     // SAFETY: all octets zero is a valid `rusage`, which is numbers alone.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_time_and_sleep_is_a_switch() {
+    fn ticks_measure_time_and_sleep_is_a_context_switch() {
         let tick = nanoseconds_of_a_tick().unwrap();
         let (before, switches) = (now(), thread_switches().unwrap());
         thread::sleep(Duration::from_millis(5));

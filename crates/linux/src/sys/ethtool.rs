@@ -5,18 +5,18 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// Room for an answer, as the kernel aligns it.
+/// Buffer for an answer, aligned as the kernel requires.
 #[repr(C, align(8))]
 struct Answer<const LENGTH: usize>([u8; LENGTH]);
 
-/// Asks the driver of the interface `name`. `structure` holds a structure of ethtool that begins with its command; the
-/// kernel writes the answer over it.
+/// Sends a command to the driver of the interface `name`. `structure` holds a structure of ethtool that begins with its
+/// command; the kernel writes the answer over it.
 ///
 /// # Errors
-/// What the kernel says: `ENODEV` if there is no such interface, `EOPNOTSUPP` if the driver does not know.
+/// The kernel's error: `ENODEV` if there is no such interface, `EOPNOTSUPP` if the driver does not support the command.
 ///
-/// The kernel must not write past the structure: a caller gives one as large as its command's, with what variable part the
-/// numbers in it announce.
+/// The kernel must not write past the structure: the caller passes one as large as its command's, including the
+/// variable part that the numbers in it announce.
 fn ask<const LENGTH: usize>(
     socket: BorrowedFd<'_>,
     name: &str,
@@ -24,7 +24,7 @@ fn ask<const LENGTH: usize>(
 ) -> io::Result<()> {
     // SAFETY: all octets zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    let last = request.ifr_name.len() - 1; // which stays zero
+    let last = request.ifr_name.len() - 1; // the last octet stays zero
     if name.len() > last {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
@@ -42,15 +42,15 @@ fn ask<const LENGTH: usize>(
 const LINK_SETTINGS: usize = 48;
 const BIT_MAPS: usize = 3 * 127 * 4;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
-/// Where the number of words of a bit map stands (`link_mode_masks_nwords`).
+/// Offset of the number of words of a bit map (`link_mode_masks_nwords`).
 const WORDS: usize = 15;
 
-/// The speed of a link as its driver tells it, Mb/s; `u32::MAX` stands for unknown.
+/// Returns the speed of a link as its driver reports it, Mb/s; `u32::MAX` means unknown.
 pub(crate) fn link_speed(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
     let mut settings = Answer([0; LINK_SETTINGS + BIT_MAPS]);
     let command = ETHTOOL_GLINKSETTINGS.to_ne_bytes();
     settings.0[..4].copy_from_slice(&command);
-    // The first answer says only how long the bit maps are: the negative of their number of words, a signed octet.
+    // The first answer gives only the length of the bit maps: the negative of their number of words, a signed octet.
     ask(socket, name, &mut settings)?;
     let words = (settings.0[WORDS] as i8).unsigned_abs();
     settings.0[..LINK_SETTINGS].fill(0);
@@ -68,7 +68,7 @@ pub(crate) fn link_speed(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> 
 pub(crate) enum Feature {
     /// `ETHTOOL_GTSO`: whether the interface cuts TCP's large packets into segments.
     TcpSegmentation = 0x1e,
-    /// `ETHTOOL_GGSO`: whether large packets are cut just before the driver gets them.
+    /// `ETHTOOL_GGSO`: whether large packets are cut just before they reach the driver.
     GenericSegmentation = 0x23,
 }
 
@@ -80,13 +80,13 @@ pub(crate) fn feature(socket: BorrowedFd<'_>, name: &str, feature: Feature) -> i
     Ok(value.0[4..] != [0; 4])
 }
 
-/// Commands that set with one number (`struct ethtool_value`).
+/// Commands that set one number (`struct ethtool_value`).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Switch {
     /// `ETHTOOL_STSO`: segmentation of TCP by the driver.
     Segmentation = 0x1f,
-    /// `ETHTOOL_SGRO`: joining of packets that come in.
+    /// `ETHTOOL_SGRO`: joining of incoming packets (generic receive offload).
     ReceiveJoining = 0x2c,
 }
 

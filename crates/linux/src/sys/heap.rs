@@ -1,4 +1,4 @@
-//! An allocator that counts: the system's, with a note of how much of it is in use.
+//! A counting allocator: the system's, with a count of the octets in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counting the octets that are asked of it. A program that wants them counted makes it its own:
+/// The system's allocator, counting the requested octets. A program that wants the count makes it its own allocator:
 ///
 /// ```
 /// #[global_allocator]
@@ -20,7 +20,7 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 pub struct Counting;
 
 fn add(octets: usize) {
-    // Nothing else hangs on these numbers, so they need no order.
+    // No other memory depends on these numbers, so relaxed order is enough.
     let now = IN_USE.fetch_add(octets, Ordering::Relaxed) + octets;
     if now > PEAK.load(Ordering::Relaxed) {
         PEAK.fetch_max(now, Ordering::Relaxed);
@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller keeps the same contract, and all memory of this allocator is the system's.
         let moved = unsafe { System.realloc(pointer, layout, size) };
         if !moved.is_null() {
-            // First the new, as while it is copied both may be there.
+            // Add the new size first: both blocks may exist during the copy.
             add(size);
             subtract(layout.size());
         }
@@ -69,18 +69,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Octets in use, as the program asked for them: without what the allocator itself needs, or keeps. `None` where
-/// [`Counting`] is not this program's allocator.
+/// Returns the octets in use, as the program requested them: without the allocator's overhead and its free memory.
+/// `None` if [`Counting`] is not this program's allocator.
 pub fn in_use() -> Option<usize> {
     Some(IN_USE.load(Ordering::Relaxed)).filter(|&octets| octets > 0)
 }
 
-/// The most that was in use since [`restart_peak`], likewise.
+/// Returns the maximum in use since [`restart_peak`]; `None` as for [`in_use`].
 pub fn peak() -> Option<usize> {
     Some(PEAK.load(Ordering::Relaxed)).filter(|&octets| octets > 0)
 }
 
-/// The peak is looked for anew from here on.
+/// Sets the peak to the current use.
 pub fn restart_peak() {
     PEAK.store(IN_USE.load(Ordering::Relaxed), Ordering::Relaxed);
 }

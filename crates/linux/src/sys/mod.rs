@@ -1,7 +1,7 @@
-//! All `unsafe` code of the house: thin, checked wrappers of system calls.
+//! All `unsafe` code of Earmark: thin, checked wrappers of system calls.
 //!
-//! Each wrapper takes and gives only safe types, so that nothing outside can break memory; each block says why it is
-//! sound. What rustix wraps already is used from there.
+//! The signatures of the wrappers have only safe types, so that no caller can violate memory safety; each block says
+//! why it is sound. Calls that rustix already wraps are used from there.
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;

@@ -1,4 +1,4 @@
-//! Entering network namespaces, where the safe wrappers do not reach.
+//! Entering network namespaces, for cases that the safe wrappers do not cover.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
-/// Puts the calling thread into a network namespace of its own.
+/// Moves the calling thread into a new network namespace.
 pub(crate) fn enter_new_network() -> io::Result<()> {
     // SAFETY: NEWNET does not take apart what threads share in memory or descriptors, which is what makes other flags
     // of this call unsafe.
@@ -16,7 +16,7 @@ pub(crate) fn enter_new_network() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the calling thread a mount namespace of its own, in which `/sys` shows the network namespace that the thread is in.
+/// Gives the calling thread a mount namespace of its own, in which `/sys` shows the network namespace of the thread.
 pub(crate) fn mount_own_sysfs() -> io::Result<()> {
     // SAFETY: NEWNS gives this thread its own root and working directory too, which others do not rely on sharing with a
     // thread that ends here; neither memory nor descriptors are taken apart.
@@ -26,7 +26,7 @@ pub(crate) fn mount_own_sysfs() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the child of `command` enter `namespace` before it becomes the program.
+/// Makes the child of `command` enter `namespace` before it executes the program.
 pub(crate) fn enter_before_exec(command: &mut Command, namespace: OwnedFd) {
     let enter = move || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;

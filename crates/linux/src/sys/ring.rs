@@ -1,4 +1,4 @@
-//! The reader of a BPF ring buffer: memory that the kernel writes and we read, without a system call for either.
+//! The reader of a BPF ring buffer: shared memory that the kernel writes, read without system calls.
 //!
 //! The map's memory is laid out as one page with the reader's position, one with the writer's, and the ring, which is
 //! mapped twice in a row, so that no record breaks at its end. A record is a header of eight octets (length and two
@@ -12,17 +12,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::bpf;
 
-/// Flags in a record's length: still being written; thrown away.
+/// Flags in a record's length: still being written; discarded.
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 /// Octets of a record's header.
 const HEADER: usize = 8;
 
-/// The ring, and the right to read it. There is no other reader.
+/// The ring and its only reader.
 #[derive(Debug)]
 pub(crate) struct Ring {
     map: OwnedFd,
-    /// The page that we write: our position.
+    /// The page that this process writes: the reader's position.
     consumer: Mapping,
     /// The page with the kernel's position, and the ring twice.
     producer: Mapping,
@@ -33,7 +33,7 @@ pub(crate) struct Ring {
 // SAFETY: the mappings belong to this value alone, and positions in them are only used atomically.
 unsafe impl Send for Ring {}
 
-/// A piece of mapped memory.
+/// A region of mapped memory.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<u8>,
@@ -69,7 +69,7 @@ impl Drop for Mapping {
 }
 
 impl Ring {
-    /// A ring of `size` octets, a power of two of whole pages.
+    /// Creates a ring of `size` octets, a power of two of whole pages.
     pub(crate) fn new(name: &str, size: u32) -> io::Result<Ring> {
         let map = bpf::create_ring(name, size)?;
         let (page, size) = (rustix::param::page_size(), size as usize);
@@ -79,13 +79,13 @@ impl Ring {
         Ok(Ring { map, consumer, producer, page, size })
     }
 
-    /// The descriptor, for the instructions of a program.
+    /// Returns the descriptor, for the instructions of a program.
     pub(crate) fn descriptor(&self) -> i32 {
         self.map.as_raw_fd()
     }
 
-    /// Hands out records, at most `most` of them, oldest first, until there is one that `each` does not take, which stays;
-    /// returns how many it took.
+    /// Passes records to `each`, at most `most`, oldest first, until `each` refuses one, which remains; returns the
+    /// number of records taken.
     pub(crate) fn read(
         &mut self,
         most: usize,
@@ -130,7 +130,7 @@ impl Ring {
 }
 
 impl Ring {
-    /// Whether nothing waits.
+    /// Whether no record waits.
     pub(crate) fn is_empty(&self) -> bool {
         // SAFETY: as in `read`.
         let [consumer, producer] = [&self.consumer, &self.producer]
@@ -140,7 +140,7 @@ impl Ring {
 }
 
 impl AsFd for Ring {
-    /// The descriptor that becomes readable when records wait.
+    /// Returns the descriptor that becomes readable when records wait.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }

@@ -1,10 +1,10 @@
-//! How soon a thread runs (sched_setattr(2)).
+//! Scheduling parameters of a thread (sched_setattr(2)).
 
 use std::io;
 use std::time::Duration;
 
-/// Has a thread (0: the calling one) run as an ordinary one with a nice value, and in slices so long: one with short slices
-/// need not wait until the slice of another is over (Linux 6.12).
+/// Sets the nice value and the slice of a thread (0: the calling one) under the ordinary policy. A thread with short
+/// slices does not wait until the slice of another thread is over (Linux 6.12).
 pub(crate) fn set(thread: u32, nice: i32, slice: Duration) -> io::Result<()> {
     /// `struct sched_attr`.
     #[repr(C)]

@@ -1,8 +1,8 @@
-//! When packets pass the interfaces of a namespace, by the kernel's own time stamps: packet sockets (packet(7)) that were asked
-//! for them (`SO_TIMESTAMPNS`, socket(7)).
+//! Times at which packets pass the interfaces of a namespace, by the kernel's time stamps: packet sockets (packet(7))
+//! with time stamps (`SO_TIMESTAMPNS`, socket(7)).
 //!
-//! A packet that comes in is stamped where its driver hands it to the kernel, one that leaves where the kernel hands it to the
-//! driver.
+//! An incoming packet is stamped when its driver hands it to the kernel, an outgoing one when the kernel hands it to
+//! the driver.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,48 +10,47 @@ use std::time::Duration;
 
 use super::socket::{each_control, receive_drops, set_option};
 
-/// Octets for the control message that holds a time stamp: its header (16) and a `timespec` (16), and as much again.
+/// Octets for the control message that holds a time stamp: header (16), `timespec` (16), and as much in reserve.
 const CONTROL: usize = 64;
 
-/// A packet was seen.
+/// One packet at one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// When, since 1970.
+    /// Time since 1970.
     pub at: Duration,
-    /// At which interface.
+    /// Index of the interface.
     pub interface: u32,
-    /// Whether it left.
+    /// Whether the packet is outgoing.
     pub leaves: bool,
-    /// Its octets, link header included, as far as there was room for them.
+    /// Octets of the packet, link header included, as far as the buffer had room.
     pub length: usize,
 }
 
-/// Room for control messages. The kernel writes `cmsghdr` here, hence the alignment.
+/// Buffer for control messages. The kernel writes `cmsghdr` here, hence the alignment.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Has the kernel tell of a packet socket's packets when they passed, and keep so many octets of those that wait, whatever others
-/// may have.
+/// Enables time stamps on a packet socket, and sets its receive buffer to this many octets, above the system's limit.
 ///
 /// # Errors
-/// It is no socket, or this process may not have as much.
+/// The descriptor is no socket, or this process may not exceed the limit.
 pub fn prepare(socket: impl AsFd, room: i32) -> io::Result<()> {
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
 }
 
-/// How many packets there was no room for.
+/// Returns the number of packets dropped because the receive buffer was full.
 ///
 /// # Errors
-/// It is no socket.
+/// The descriptor is no socket.
 pub fn missed(socket: impl AsFd) -> io::Result<u64> {
     receive_drops(socket.as_fd())
 }
 
-/// The next packet that a packet socket has seen, its octets in `frame`; `None` where none is waiting. Never blocks.
+/// Returns the next packet of a packet socket, its octets in `frame`; `None` if none is waiting. Never blocks.
 ///
 /// # Errors
-/// That of the socket; or it is none of packets, or was not asked for stamps ([`prepare`]).
+/// The receive call fails; or the descriptor is no packet socket, or has no time stamps enabled ([`prepare`]).
 pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<Sighting>> {
     let mut part = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() };
     let mut control = Control([0; CONTROL]);
@@ -87,7 +86,7 @@ pub fn next(socket: impl AsFd, frame: &mut [u8]) -> io::Result<Option<Sighting>>
     Ok(Some(Sighting { at, interface, leaves, length: length.min(frame.len()) }))
 }
 
-/// What a `timespec` of two words says.
+/// Decodes a `timespec` of two words.
 fn time_of(data: &[u8]) -> Option<Duration> {
     let word = |at: usize| Some(i64::from_ne_bytes(*data.get(at..)?.first_chunk()?));
     let (seconds, nanoseconds) = (word(0)?, word(8)?);

@@ -1,4 +1,4 @@
-//! Socket calls that carry packet information, in batches, and options by number.
+//! Socket calls in batches, with packet information, and options by number.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -48,7 +48,7 @@ pub(crate) fn set_structure(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets a socket receive only what a program of the classic kind says.
+/// Attaches a classic BPF filter: the socket receives only the packets that it accepts.
 pub(crate) fn attach_filter(
     socket: BorrowedFd<'_>,
     program: &[libc::sock_filter],
@@ -72,7 +72,7 @@ pub(crate) fn attach_filter(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How many packets a socket dropped because its receive buffer was full (`SO_MEMINFO`).
+/// Returns the number of packets that a socket dropped because its receive buffer was full (`SO_MEMINFO`).
 pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_MEMINFO: i32 = 55;
     const DROPS: usize = 8; // SK_MEMINFO_DROPS
@@ -91,18 +91,18 @@ pub(crate) fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     if outcome == 0 { Ok(numbers[DROPS].into()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Octets for control messages that come: packet information (40 octets for IPv6, with its header), a hop limit (24),
-/// and hop-by-hop options that are as short as router alert needs.
+/// Octets for received control messages: packet information (40 octets for IPv6, with its header), a hop limit (24),
+/// and hop-by-hop options that are as short as router alert.
 const CONTROL: usize = 160;
-/// Octets for those that go: packet information and a hop limit.
+/// Octets for sent control messages: packet information and a hop limit.
 const SENT_CONTROL: usize = 64;
 
-/// Room for control messages. The kernel reads and writes `cmsghdr` here, hence the alignment.
+/// Buffer for control messages. The kernel reads and writes `cmsghdr` here, hence the alignment.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 struct Control<const LENGTH: usize>([u8; LENGTH]);
 
-/// Room for a batch of `N` packets, each with what the kernel tells about it.
+/// Buffer for a batch of `N` packets, each with the kernel's information about it.
 #[derive(Debug)]
 pub(crate) struct Batch<const N: usize> {
     packets: Box<[u8]>,
@@ -111,28 +111,28 @@ pub(crate) struct Batch<const N: usize> {
     received: Vec<Received>,
 }
 
-/// What the kernel tells about a packet, as far as the socket was asked to.
+/// The kernel's information about a packet, as far as the socket has it enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     length: usize,
-    /// Who sent it.
+    /// Source address.
     pub(crate) source: Option<IpAddr>,
-    /// Through which interface it came (`IP_PKTINFO`, `IPV6_PKTINFO`).
+    /// Incoming interface (`IP_PKTINFO`, `IPV6_PKTINFO`).
     pub(crate) interface: Option<u32>,
-    /// To which address it was sent; likewise.
+    /// Destination address in the packet (`IP_PKTINFO`, `IPV6_PKTINFO`).
     pub(crate) destination: Option<IpAddr>,
-    /// From which address of ours the kernel would answer (`IP_PKTINFO`): that one, if it is ours.
+    /// Own address from which the kernel would answer (`IP_PKTINFO`): the destination, if it is ours.
     pub(crate) own: Option<IpAddr>,
-    /// Its hop limit (`IPV6_HOPLIMIT`).
+    /// Hop limit (`IPV6_HOPLIMIT`).
     pub(crate) hop_limit: Option<u8>,
-    /// The value of router alert among its hop-by-hop options (`IPV6_HOPOPTS`).
+    /// Value of router alert among the hop-by-hop options (`IPV6_HOPOPTS`).
     pub(crate) router_alert: Option<u16>,
-    /// When it passed, since the epoch of the system's clock (`SO_TIMESTAMPNS`).
+    /// Receive time, since the epoch of the system's clock (`SO_TIMESTAMPNS`).
     pub(crate) at: Option<Duration>,
 }
 
 impl<const N: usize> Batch<N> {
-    /// For packets of at most `room` octets.
+    /// Creates a batch for packets of at most `room` octets.
     pub(crate) fn new(room: usize) -> Self {
         Batch {
             packets: vec![0; N * room].into(),
@@ -142,7 +142,7 @@ impl<const N: usize> Batch<N> {
         }
     }
 
-    /// Takes what is waiting, up to a batch, in place of what was here. Returns how many; never blocks.
+    /// Receives the waiting packets, up to a batch, and replaces the previous ones. Returns their number; never blocks.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.received.clear();
         let mut rooms = self.packets.chunks_exact_mut(self.room);
@@ -189,7 +189,7 @@ impl<const N: usize> Batch<N> {
         Ok(self.received.len())
     }
 
-    /// The packets of the last batch, each with what the kernel told about it.
+    /// Returns the packets of the last batch, each with the kernel's information about it.
     pub(crate) fn packets(&self) -> impl Iterator<Item = (&[u8], &Received)> {
         let rooms = self.packets.chunks_exact(self.room);
         self.received.iter().zip(rooms).map(|(r, room)| (&room[..r.length], r))
@@ -197,7 +197,7 @@ impl<const N: usize> Batch<N> {
 }
 
 impl Received {
-    /// Takes in one control message.
+    /// Evaluates one control message.
     fn learn(&mut self, level: i32, kind: i32, data: &[u8]) {
         let word = |at: usize| data.get(at..).and_then(<[u8]>::first_chunk::<4>).copied();
         match (level, kind) {
@@ -230,10 +230,10 @@ impl Received {
     }
 }
 
-/// Who sent, as the kernel wrote it.
+/// Returns the source address that the kernel wrote.
 fn sender(name: &libc::sockaddr_in6, length: libc::socklen_t) -> Option<IpAddr> {
     match i32::from(name.sin6_family) {
-        // A `sockaddr_in` has its address where the other has its flow label.
+        // A `sockaddr_in` has its address at the offset of the flow label in a `sockaddr_in6`.
         libc::AF_INET if length as usize >= size_of::<libc::sockaddr_in>() => {
             Some(IpAddr::V4(Ipv4Addr::from(name.sin6_flowinfo.to_ne_bytes())))
         }
@@ -244,7 +244,7 @@ fn sender(name: &libc::sockaddr_in6, length: libc::socklen_t) -> Option<IpAddr> 
     }
 }
 
-/// Walks the control messages of a header that the kernel has filled: level, type, data.
+/// Passes the control messages of a header that the kernel has filled to `each`: level, type, data.
 pub(crate) fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
     // SAFETY: the header was filled by the kernel, its control buffer is alive and aligned, and `msg_controllen` says
     // how much of it holds control messages; CMSG_FIRSTHDR and CMSG_NXTHDR stay inside that, and so does the data of a
@@ -262,25 +262,25 @@ pub(crate) fn each_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32,
     }
 }
 
-/// How a packet is to leave.
+/// Destination of a packet and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// To whom; port 0 on raw sockets.
+    /// Destination; port 0 on raw sockets.
     pub(crate) to: SocketAddr,
-    /// Through which interface; else wherever the routes lead.
+    /// Outgoing interface; `None`: by the routes.
     pub(crate) interface: Option<u32>,
-    /// From which address of ours, where the kernel writes the header; else the one that it prefers.
+    /// Source address, if the kernel writes the header; `None`: the kernel selects one.
     pub(crate) source: Option<IpAddr>,
-    /// With which hop limit, where the kernel writes the header.
+    /// Hop limit, if the kernel writes the header.
     pub(crate) hop_limit: Option<u8>,
 }
 
-/// A packet that is to leave.
+/// A packet to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// Its octets, in pieces that follow each other.
+    /// Octets, in consecutive pieces.
     pub(crate) pieces: [&'a [u8]; 2],
-    /// Where it goes.
+    /// Destination and parameters.
     pub(crate) target: Target,
 }
 
@@ -293,8 +293,8 @@ pub(crate) fn send_packet(
     send_packets::<1>(socket, &[Packet { pieces, target: *target }]).map(drop)
 }
 
-/// Sends packets in their order, at most `N`; returns how many the kernel took. An error says why it did not take the
-/// first; why it did not take another one is told when that one is sent as the first. Never blocks.
+/// Sends packets in order, at most `N`; returns how many the kernel accepted. The error is that of the first packet;
+/// the error of a later one is returned when it is sent as the first. Never blocks.
 pub(crate) fn send_packets<const N: usize>(
     socket: BorrowedFd<'_>,
     packets: &[Packet<'_>],
@@ -309,7 +309,7 @@ pub(crate) fn send_packets<const N: usize>(
         packets.iter().zip(&mut headers).zip(rooms)
     {
         *parts = packet.pieces.map(|piece| libc::iovec {
-            // The kernel only reads what is sent; the type has no way to say so.
+            // The kernel only reads the data; the type cannot express that.
             iov_base: piece.as_ptr().cast_mut().cast(),
             iov_len: piece.len(),
         });
@@ -333,7 +333,7 @@ pub(crate) fn send_packets<const N: usize>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Writes the control messages that a target asks for; returns how many octets.
+/// Writes the control messages that a target needs; returns their octets.
 fn write_controls(control: &mut Control<SENT_CONTROL>, target: &Target) -> usize {
     let index = target.interface.unwrap_or(0).to_ne_bytes();
     let is_ipv4 = target.to.is_ipv4();
@@ -344,7 +344,7 @@ fn write_controls(control: &mut Control<SENT_CONTROL>, target: &Target) -> usize
     let mut at = 0;
     if target.interface.is_some() || target.source.is_some() {
         match (is_ipv4, target.source) {
-            // `struct in_pktinfo`: index, our address, nothing.
+            // `struct in_pktinfo`: index, own address, unused.
             (true, source) => {
                 let mut data = [0; 12];
                 data[..4].copy_from_slice(&index);
@@ -353,7 +353,7 @@ fn write_controls(control: &mut Control<SENT_CONTROL>, target: &Target) -> usize
                 }
                 at += write_control(control, at, (level, libc::IP_PKTINFO), &data);
             }
-            // `struct in6_pktinfo`: our address, index.
+            // `struct in6_pktinfo`: own address, index.
             (false, source) => {
                 let mut data = [0; 20];
                 if let Some(IpAddr::V6(source)) = source {
@@ -371,7 +371,7 @@ fn write_controls(control: &mut Control<SENT_CONTROL>, target: &Target) -> usize
 }
 
 /// Writes one control message at an offset that is a multiple of eight (`struct cmsghdr` of 64-bit and 32-bit machines:
-/// length, level, type; then the data); returns how many octets it takes with its padding.
+/// length, level, type; then the data); returns its octets with padding.
 fn write_control(
     control: &mut Control<SENT_CONTROL>,
     at: usize,

@@ -1,4 +1,4 @@
-//! What an earlier daemon has left: flows that lead into places which are there, of no claim until somebody takes them over.
+//! State of an earlier daemon: flows that lead into existing places and belong to no claim until one takes them over.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use super::place::{Place, class_of_priority};
 use super::plan::{ClassParameters, LinkPlan, Queues, handle};
 use super::{Adopted, ClassifierChoice, TcError, TrafficControl};
 
-/// A flow that an earlier daemon has left.
+/// A flow of an earlier daemon.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdoptedFlow {
     pub(super) place: Place,
     guarantee: Guarantee,
     protocol: Option<Protocol>,
-    /// For people.
+    /// Rate, for display.
     rate: Rate,
 }
 
@@ -38,8 +38,9 @@ impl AdoptedFlow {
         }
     }
 
-    /// Whether a claim on the flow takes it over, as the ledger has it: one of the same protocol is what it was before. Where
-    /// the protocol is not known, one that is no smaller is taken for it. Any other stands beside it.
+    /// Whether a claim takes over the flow, as the ledger counts it: a claim of the same protocol is the continuation
+    /// of the old one. If the protocol is unknown, a claim of at least the same size is. Any other is an additional
+    /// claim.
     pub(super) fn yields_to(&self, protocol: Option<Protocol>, wanted: &Guarantee) -> bool {
         match self.protocol {
             Some(known) => Some(known) == protocol,
@@ -55,7 +56,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// The place that a priority means on this link, and its class; `None` if it is none that a claim could have.
+    /// Returns the place that a priority means on this link, and its class; `None` if no claim can have that priority.
     fn of(&self, priority: u32) -> Option<(Place, Option<ClassParameters>)> {
         if self.plan.queues != Queues::PerFlow {
             let is_reserved = priority == self.plan.reserved_priority(None);
@@ -75,7 +76,7 @@ impl Places<'_> {
         let (place, class) = self.of(guarantee.class)?;
         let place = Place { bucket, ..place };
         let rate = class.map_or(guarantee.bucket.as_rate(), |class| class.as_rate());
-        // u32 filters keep no bucket: the rate of the class says as much.
+        // u32 filters store no bucket: the rate of the class is used instead.
         let guarantee = match (guarantee.bucket.is_none(), class) {
             (true, Some(class)) => {
                 let bucket = BucketParameters::of_rate(class.rate, super::plan::ADOPTED_BURST);
@@ -88,8 +89,8 @@ impl Places<'_> {
 }
 
 impl TrafficControl {
-    /// The flows of an interface that lead into a place which is there and of the kind that is planned, and these
-    /// places. Entries that lead nowhere are removed.
+    /// Returns the flows of an interface that lead into an existing place of the planned kind, and these places.
+    /// Entries that lead nowhere are removed.
     pub(super) fn left_behind(
         &mut self,
         plan: &LinkPlan,
@@ -127,7 +128,7 @@ impl TrafficControl {
         Ok((flows, left))
     }
 
-    /// Enters what was left behind as claims of nobody.
+    /// Registers the flows of the earlier daemon as claims without an owner.
     pub(super) fn adopt(
         &mut self,
         interface: InterfaceId,
@@ -140,7 +141,7 @@ impl TrafficControl {
             let claims = self.flows.entry(key).or_default();
             claims.insert(found.standing());
             self.kinds.enter(interface, &flow);
-            // Filters do not say what was promised.
+            // Filters do not store the guarantee.
             if let (ClassifierChoice::U32, Some(entry)) = (self.table.choice(), claims.entry()) {
                 self.table.set(interface, &flow, &entry)?;
             }
@@ -153,11 +154,11 @@ impl TrafficControl {
         Ok(adopted)
     }
 
-    /// Gives up one adopted flow that nobody will claim; with a protocol, only what was of this one, or what does not say of
-    /// which it was. No error if there is none.
+    /// Drops one adopted flow that nobody will claim; with a protocol, only a flow of this protocol or of an unknown
+    /// one. No error if there is none.
     ///
     /// # Errors
-    /// What the kernel refused; it is given up nevertheless.
+    /// The kernel refused; the flow is dropped nevertheless.
     pub fn drop_adopted(
         &mut self,
         interface: InterfaceId,
@@ -174,11 +175,11 @@ impl TrafficControl {
         removed.and(self.leave_adopted(interface, adopted.place))
     }
 
-    /// Gives up every adopted flow that no installation has claimed; returns how many there were.
+    /// Drops every adopted flow that no installation has claimed; returns their number.
     ///
     /// # Errors
-    /// What the kernel refused first; all are given up nevertheless, and [`TrafficControl::reconcile`] removes what the
-    /// kernel kept of them.
+    /// The first refusal of the kernel; all are dropped nevertheless, and [`TrafficControl::reconcile`] removes what
+    /// the kernel kept of them.
     pub fn reap_adopted(&mut self) -> Result<u32, TcError> {
         let adopted: Vec<_> = self.adopted.keys().copied().collect();
         let count = adopted.len() as u32; // the classifiers hold fewer
@@ -190,7 +191,7 @@ impl TrafficControl {
         outcome.map(|()| count)
     }
 
-    /// One adopted flow less leads into a place.
+    /// Decrements the number of adopted flows that lead into a place.
     pub(super) fn leave_adopted(
         &mut self,
         interface: InterfaceId,

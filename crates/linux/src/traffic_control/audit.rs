@@ -1,8 +1,8 @@
-//! Enforcement: what of each reservation is in place in the kernel, and what is done where something is not.
+//! Enforcement: checks that each reservation is in place in the kernel, and repairs of what is not.
 //!
-//! [`TrafficControl::reconcile`] compares everything and takes time with the number of classes and flows. The audit
-//! is called often and takes little each time: whether the classifier is attached, which no announcement tells of, and some
-//! of the flows, turn by turn.
+//! [`TrafficControl::reconcile`] compares everything, in time proportional to the number of classes and flows. The
+//! audit is called often and takes little time: it checks whether the classifier is attached, which no announcement
+//! reports, and some of the flows, in rotation.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,65 +14,65 @@ use super::claims::{FlowClaims, Holder, Standing};
 use super::place::Usage;
 use super::{TcError, TrafficControl};
 
-/// Claims of which one comparison tells one by one; of more it tells by their link.
+/// Maximum number of claims that one comparison reports one by one; further ones are reported by their link.
 const MAX_DEVIATIONS: usize = 256;
 
-/// What was not as it should be.
+/// Kind of a deviation from the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Fault {
-    /// Of the link, or below it.
+    /// The qdisc of the link, or one below it.
     #[error("the qdisc was missing or another")]
     Qdisc,
-    /// Of a reservation, or of all of them together.
+    /// The class of a reservation, or of all of them together, is missing.
     #[error("the class was missing")]
     ClassMissing,
-    /// Of a reservation, or of all of them together.
+    /// The class of a reservation, or of all of them together, has other parameters.
     #[error("the class was altered")]
     ClassAltered,
-    /// Of a class.
+    /// The queue of a class.
     #[error("the queue of the class was missing or altered")]
     Queue,
-    /// The BPF program, or its settings of the link.
+    /// The BPF program, or its settings for the link.
     #[error("the classifier was detached")]
     Classifier,
-    /// Of a flow.
+    /// The classifier's entry of a flow.
     #[error("the flow was missing in the classifier or led elsewhere")]
     Flow,
-    /// Of a reservation.
+    /// The token bucket of a reservation.
     #[error("the token bucket was missing or altered")]
     Bucket,
 }
 
-/// A reservation, or all of a link, that was not in place, and is again.
+/// A reservation, or a whole link, that was not in place and has been repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deviation {
-    /// Where.
+    /// Interface of the link.
     pub interface: InterfaceId,
-    /// Which; `None` for all of the link.
+    /// The reservation; `None` for the whole link.
     pub reservation: Option<(ClaimId, Flow)>,
-    /// What was wrong.
+    /// The deviation.
     pub fault: Fault,
 }
 
-/// Whether a reservation is in place.
+/// Whether a reservation is enforced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// The packets of the reservation get it.
+    /// The packets of the reservation are served by it.
     Enforced,
-    /// The packets get more by another claim on the same flow; this one takes over when that ends.
+    /// The packets are served by a larger claim on the same flow; this one takes over when that ends.
     Standby,
-    /// The packets of the reservation do not get it.
+    /// The packets are not served by the reservation, for this reason.
     Unenforced(String),
 }
 
-/// What is not in place now, and how far the audit has come.
+/// Known faults, and the progress of the audit.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Links that could not be put right, and why.
+    /// Links that could not be repaired, with the reason.
     links: BTreeMap<InterfaceId, String>,
-    /// Reservations of which something could not be put right.
+    /// Reservations that could not be repaired completely, with the reason.
     claims: BTreeMap<ClaimId, String>,
-    /// The flow that was compared last.
+    /// The last compared flow.
     cursor: Option<(InterfaceId, Flow)>,
 }
 
@@ -83,7 +83,7 @@ impl Faults {
         }
     }
 
-    /// Why nothing of a link is enforced now.
+    /// Returns the reason why nothing of a link is enforced now.
     pub(super) fn of_link(&self, interface: InterfaceId) -> Option<&str> {
         self.links.get(&interface).map(String::as_str)
     }
@@ -92,7 +92,7 @@ impl Faults {
         self.links.remove(&interface);
     }
 
-    /// A link as a comparison has left it.
+    /// Records the outcome of a comparison of a link.
     pub(super) fn note_link<T>(&mut self, interface: InterfaceId, outcome: &Result<T, TcError>) {
         match outcome {
             Ok(_) => _ = self.links.remove(&interface),
@@ -102,7 +102,7 @@ impl Faults {
 }
 
 impl TrafficControl {
-    /// Whether a reservation is in place, as far as was seen last; `None` if it is not installed.
+    /// Returns whether a reservation is enforced, as of the last check; `None` if it is not installed.
     pub fn enforcement(&self, claim: ClaimId) -> Option<Enforcement> {
         let installed = self.claims.get(&claim)?;
         let fault = self.faults.links.get(&installed.interface);
@@ -119,29 +119,28 @@ impl TrafficControl {
             let mut best = claims.map(best).into_iter().flatten().flatten();
             best.any(|standing| standing.holder == holder)
         };
-        // One flow stands for those that were added to it: there may be many.
+        // One flow represents those that were added to it: there may be many.
         let standby = installed.flows().next().is_some_and(|flow| !is_best(flow));
         Some(if standby { Enforcement::Standby } else { Enforcement::Enforced })
     }
 
-    /// How many claims there are on the flow of an installation, its own among them.
+    /// Returns the number of claims on the flow of an installation, including its own.
     pub fn claims_beside(&self, claim: ClaimId) -> usize {
         let installed = self.claims.get(&claim);
         let flow = installed.and_then(|installed| Some((installed.interface, installed.flow?)));
         flow.and_then(|key| self.flows.get(&key)).map_or(0, FlowClaims::len)
     }
 
-    /// Looks whether the classifier is attached to each link, and whether the next so many flows are as they should be in
-    /// it; puts right what is not.
+    /// Checks the classifier on each link and the entries of the next `flows` flows in it; repairs deviations.
     ///
     /// # Errors
-    /// What the kernel refused first.
+    /// The first refusal of the kernel.
     pub fn audit(&mut self, flows: usize) -> Result<Vec<Deviation>, TcError> {
         let mut deviations = Vec::new();
         let mut outcome = Ok(());
         for interface in self.links.keys().copied().collect::<Vec<_>>() {
             let attached = self.audit_classifier(interface, &mut deviations);
-            // A classifier in place says nothing of the queues: only a comparison of these ends what is known of a link.
+            // An attached classifier proves nothing about the queues: only their comparison clears the fault of a link.
             if attached.is_err() {
                 self.faults.note_link(interface, &attached);
             }
@@ -180,13 +179,13 @@ impl TrafficControl {
                 deviations.push(Deviation { interface, reservation: None, fault });
                 self.attach(interface).map(drop)
             }
-            // A link that is gone is the mirror's to tell.
+            // The mirror reports a deleted link.
             Err(error) if i32::from(error.errno()) == libc::ENODEV => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// A flow was not as it should be: whose packets went elsewhere.
+    /// Records a wrong entry of a flow, with the best claim on it, and the outcome of its repair.
     pub(super) fn note_flow(
         &mut self,
         interface: InterfaceId,
@@ -207,7 +206,7 @@ impl TrafficControl {
         }
     }
 
-    /// What was wrong with classes, buckets and queues of a link: whose they were.
+    /// Returns the reservations that own the faulty classes, buckets and queues of a link.
     pub(super) fn note_places(
         &self,
         interface: InterfaceId,
@@ -218,7 +217,7 @@ impl TrafficControl {
         for (usage, fault) in faults {
             let reservation = match usage {
                 None => None,
-                // Of a class that is parked nobody's packets are.
+                // A parked class has no packets of any claim.
                 Some(usage) => match usage.claim {
                     Some(claim) => self.claims.get(&claim).and_then(|i| Some((claim, i.flow?))),
                     None => continue,

@@ -1,11 +1,11 @@
-//! What the classifier knows of each link (`struct link` of `bpf/link.h`).
+//! The classifier's data about each link (`struct link` of `bpf/link.h`).
 
 use super::bucket::{BUCKET, Bucket};
 use super::plan::{LinkSettings, MAX_SERVICES};
 
 /// Octets of `struct link`.
 pub(super) const LINK: usize = SERVICES + MAX_SERVICES * BUCKET;
-/// Where the bucket of control traffic is, and the numbers of services by DSCP, and their buckets.
+/// Offsets of the bucket of control traffic, of the service numbers by DSCP, and of the services' buckets.
 const CONTROL: usize = 24;
 const NUMBERS: usize = CONTROL + BUCKET;
 const SERVICES: usize = NUMBERS + 64;
@@ -13,7 +13,7 @@ const SERVICES: usize = NUMBERS + 64;
 const SHAPED: u32 = 1;
 const SERVICES_SHAPED: u32 = 2;
 
-/// The value of a link with flows of these kinds.
+/// Encodes the value of a link with flows of these kinds.
 pub(super) fn emit(settings: &LinkSettings, kinds: [u32; 2]) -> [u8; LINK] {
     let flags = if settings.is_shaped { SHAPED } else { 0 }
         | if settings.are_services_shaped { SERVICES_SHAPED } else { 0 };
@@ -34,13 +34,14 @@ pub(super) fn emit(settings: &LinkSettings, kinds: [u32; 2]) -> [u8; LINK] {
     octets
 }
 
-/// A value with other kinds of flows.
+/// Replaces the kinds of flows in a value.
 pub(super) fn set_kinds(octets: &mut [u8; LINK], kinds: [u32; 2]) {
     octets[..4].copy_from_slice(&kinds[0].to_ne_bytes());
     octets[4..8].copy_from_slice(&kinds[1].to_ne_bytes());
 }
 
-/// Whether the kernel's value says the same of the link, whatever its buckets have counted, and knows at least these kinds.
+/// Whether the kernel's value has the same settings for the link, except for counters, and includes at least these
+/// kinds.
 pub(super) fn is_like(found: &[u8; LINK], wanted: &[u8; LINK]) -> bool {
     let kinds =
         |octets: &[u8; LINK], family: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[family]);
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn link_is_laid_out_as_the_classifier_reads_it() {
+    fn link_has_the_layout_of_the_classifier() {
         let octets = emit(&plan(Queues::PerFlow).settings(ETHERNET), [5, 6]);
         let words: Vec<u32> =
             octets[..CONTROL].as_chunks::<4>().0.iter().map(|w| u32::from_ne_bytes(*w)).collect();
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_and_surplus_kinds_make_no_difference_but_all_else_does() {
+    fn only_counters_and_surplus_kinds_are_ignored_in_comparison() {
         let wanted = emit(&plan(Queues::Aggregate).settings(ETHERNET), [5, 0]);
         let mut found = wanted;
         set_kinds(&mut found, [7, 1]);

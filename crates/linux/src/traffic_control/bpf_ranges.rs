@@ -1,7 +1,7 @@
-//! The ranges of the BPF classifier: a hash map of ranges under their masks, and the list of the masks that occur.
+//! Ranges of the BPF classifier: a hash map of ranges under their masks, and the list of the masks in use.
 //!
-//! The classifier walks the list until a range is found, so that it must stand in order at any moment: whoever changes it
-//! goes through states in which a mask stands twice, and never through one in which it is missing.
+//! The classifier walks the list until it finds a range, so the list must be in order at any moment: a change passes
+//! through states that contain a mask twice, and never through one without it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,18 +14,18 @@ use super::flow_maps::{FLOW, key, unkey};
 use super::place::MOST_FLOWS;
 use crate::sys::bpf::Map;
 
-/// Masks that may differ; the classifier looks no further.
+/// Maximum number of different masks; the classifier examines no more.
 const MOST_MASKS: usize = 32;
-/// Ranges of all interfaces together.
+/// Maximum number of ranges of all interfaces together.
 const MOST_RANGES: u32 = 65_536;
-/// Names by which we know what is ours.
+/// Names of our maps in the kernel.
 const RANGES: &str = "earmark_ranges";
 const MASKS: &str = "earmark_masks";
-/// Octets of a mask's name.
+/// Octets of the encoded form of a mask.
 const NAME: usize = 4;
 /// Octets of `struct range`, and of `struct mask`, in the classifier.
 const RANGE: usize = FLOW + NAME;
-/// Octets of a number in the list.
+/// Octets of an index in the list.
 const NUMBER: usize = 4;
 
 /// The maps of the ranges.
@@ -33,19 +33,19 @@ const NUMBER: usize = 4;
 pub(super) struct Ranges {
     ranges: Map<RANGE, ENTRY>,
     masks: Map<NUMBER, RANGE>,
-    /// The masks in their order, and how many ranges each has.
+    /// The masks in order, and the number of ranges of each.
     in_use: BTreeMap<Mask, u32>,
-    /// How long the list in the kernel is.
+    /// Length of the list in the kernel.
     listed: usize,
 }
 
-/// A mask: what ranges that differ in their values only have in common. In the order of the list.
+/// A mask: the common part of ranges that differ only in their values. Ordered as in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mask {
     openness: u32,
     is_ipv4: bool,
     destination_open: u8,
-    /// 128 where every source will do.
+    /// 128 if every source matches.
     source_open: u8,
     has_port: bool,
     has_protocol: bool,
@@ -58,7 +58,7 @@ impl Ranges {
         Ok(Ranges { ranges, masks, in_use: BTreeMap::new(), listed: 0 })
     }
 
-    /// Takes over what an earlier daemon has left.
+    /// Opens the maps of an earlier daemon.
     pub(super) fn open(ranges: Map<RANGE, ENTRY>, masks: Map<NUMBER, RANGE>) -> io::Result<Ranges> {
         let listed = masks.keys(MOST_MASKS)?.len();
         let mut found = Ranges { ranges, masks, in_use: BTreeMap::new(), listed };
@@ -69,17 +69,17 @@ impl Ranges {
         Ok(found)
     }
 
-    /// What is ours of a map that was found on a program, if it is one of these: told by its sizes.
+    /// Wraps a map that was found on a program, if its sizes are those of the ranges.
     pub(super) fn map_of_ranges(found: OwnedFd) -> io::Result<Result<Map<RANGE, ENTRY>, OwnedFd>> {
         Map::new(found)
     }
 
-    /// The map of the masks, if it is this one: told by its sizes.
+    /// Wraps a map that was found on a program, if its sizes are those of the masks.
     pub(super) fn map_of_masks(found: OwnedFd) -> io::Result<Result<Map<NUMBER, RANGE>, OwnedFd>> {
         Map::new(found)
     }
 
-    /// The descriptors of the ranges and of the masks.
+    /// Returns the descriptors of the ranges and of the masks.
     pub(super) fn descriptors(&self) -> (i32, i32) {
         (self.ranges.descriptor(), self.masks.descriptor())
     }
@@ -104,7 +104,7 @@ impl Ranges {
         if *count == 1 { self.list() } else { Ok(()) }
     }
 
-    /// What the kernel holds of a range.
+    /// Returns the kernel's entry of a range.
     pub(super) fn get(
         &self,
         interface: InterfaceId,
@@ -140,8 +140,8 @@ impl Ranges {
         Ok(entries)
     }
 
-    /// Writes the list anew. A longer one is written from its end, a shorter one from its beginning, so that what stands in
-    /// both is in the list all the time.
+    /// Writes the list again. A longer one is written from its end, a shorter one from its beginning, so that masks in
+    /// both are in the list all the time.
     fn list(&mut self) -> io::Result<()> {
         let masks: Vec<[u8; RANGE]> = self.in_use.keys().map(Mask::entry).collect();
         let number = |number: usize| (number as u32).to_ne_bytes();
@@ -163,7 +163,7 @@ impl Ranges {
 }
 
 impl Mask {
-    /// Before and behind all others.
+    /// First mask in the order; [`Mask::LAST`] is the last one.
     pub(super) const FIRST: Mask = Mask {
         openness: 0,
         is_ipv4: false,
@@ -174,7 +174,7 @@ impl Mask {
     };
     pub(super) const LAST: Mask = Mask { openness: u32::MAX, ..Mask::FIRST };
 
-    /// The mask of a range.
+    /// Returns the mask of a range.
     pub(super) fn of(flow: &Flow) -> Mask {
         Mask {
             openness: flow.openness(),
@@ -186,7 +186,8 @@ impl Mask {
         }
     }
 
-    /// The range under this mask that the packets of a flow are in; `None` where they lack what it looks at.
+    /// Returns the range under this mask that contains the packets of a flow; `None` if they lack a field that the mask
+    /// compares.
     pub(super) fn range_around(&self, flow: &Flow) -> Option<Flow> {
         if flow.destination.is_ipv4() != self.is_ipv4
             || (self.has_port && flow.destination_port == 0)
@@ -208,14 +209,14 @@ impl Mask {
         })
     }
 
-    /// Family, open bits, what else is looked at.
+    /// Encodes family, open bits, and further compared fields.
     fn name(&self) -> [u8; NAME] {
         let family = if self.is_ipv4 { 4 } else { 6 };
         let also = u8::from(self.has_port) << 1 | u8::from(self.has_protocol);
         [family, self.destination_open, self.source_open, also]
     }
 
-    /// `struct mask`.
+    /// Encodes `struct mask`.
     fn entry(&self) -> [u8; RANGE] {
         let mut octets = [0; RANGE];
         let address = |open: u8| u128::MAX.checked_shl(open.into()).unwrap_or(0).to_be_bytes();
@@ -228,7 +229,7 @@ impl Mask {
         octets
     }
 
-    /// `struct range`: a flow has no bits that its mask leaves open.
+    /// Encodes `struct range`; the bits that the mask leaves open are zero in a flow.
     fn range(&self, interface: InterfaceId, flow: &Flow) -> [u8; RANGE] {
         let mut octets = [0; RANGE];
         octets[..FLOW].copy_from_slice(&key(interface, flow));
@@ -237,13 +238,13 @@ impl Mask {
     }
 }
 
-/// What the name of its mask adds to what a key says.
+/// Adds the fields of the encoded mask to those of a key.
 fn unname(
     [family, destination_open, source_open, _]: [u8; NAME],
     (interface, flow): (InterfaceId, Flow),
 ) -> (InterfaceId, Flow) {
     let any = source_open == 128;
-    // The unspecified address is that of a range, too.
+    // A range can have the unspecified address, too.
     let unspecified = match family {
         4 => core::net::Ipv4Addr::UNSPECIFIED.into(),
         _ => core::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_read_as_it_was_written_and_lies_under_its_mask() {
+    fn range_is_decoded_as_encoded_and_is_under_its_mask() {
         for (destination, source, protocol, destination_port) in [
             ("10.0.9.0/24", Some("10.0.0.0/16"), 17, 5_000),
             ("10.0.9.0/24", None, 0, 0),

@@ -1,10 +1,10 @@
-//! The BPF classifier: one program in the way out of every planned interface, hash maps of all their flows, one of
-//! the buckets that several flows share, the ranges of flows, and what is to be known of each link.
+//! The BPF classifier: one program on the egress of every planned interface, hash maps of all their flows, a map of the
+//! buckets that several flows share, the ranges of flows, and the settings of each link.
 //!
-//! All stay in the kernel without us, since the interface holds the program and the program holds the maps. The next
-//! daemon asks the interface for its programs, knows ours by name, and takes the maps from it; then it puts its own copy
-//! of the program, which uses the same maps, in the place of the old one. That is one step for the kernel: no packet
-//! goes unclassified.
+//! All of them stay in the kernel when the daemon ends, since the interface holds the program and the program holds the
+//! maps. The next daemon lists the interface's programs, finds ours by name, and takes the maps from it; then it
+//! replaces the program by its own copy, which uses the same maps. The replacement is atomic: no packet is
+//! unclassified.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,12 +24,12 @@ use crate::bpf_object::{self, CLASSIFIER};
 use crate::interface::InterfaceName;
 use crate::sys::bpf::{self, Map};
 
-/// Names by which we know what is ours.
+/// Names of our program and maps in the kernel.
 const PROGRAM: &str = "earmark_egress";
 const BUCKETS: &str = "earmark_buckets";
 const LINKS: &str = "earmark_links";
 const WORK: &str = "earmark_work";
-/// What the object calls the section of the program, and the maps.
+/// Names in the object: section of the program, and symbols of the maps.
 const SECTION: &str = "classifier";
 const FLOWS_IPV4_SYMBOL: &str = "flows_ipv4";
 const FLOWS_SYMBOL: &str = "flows";
@@ -40,11 +40,11 @@ const RANGES_SYMBOL: &str = "ranges";
 const MASKS_SYMBOL: &str = "masks";
 /// Index of the loopback interface in every namespace (Linux: `LOOPBACK_IFINDEX`).
 const LOOPBACK: u32 = 1;
-/// One of those that the source names. The classifier uses no helper that asks for another.
+/// License: one of those that the source names. The classifier uses no helper that requires another.
 const LICENSE: &str = "MIT";
-/// Octets of `struct work` in the classifier, and some.
+/// Octets of `struct work` in the classifier, with a reserve.
 const WORK_AREA: u32 = 256;
-/// Links at most.
+/// Maximum number of links.
 const MOST_LINKS: u32 = 4_096;
 /// Octets of `struct bucket_name`.
 const NAME: usize = 8;
@@ -58,12 +58,12 @@ struct Maps {
     links: Map<4, { bpf_links::LINK }>,
 }
 
-/// The classifier.
+/// The classifier in the kernel.
 #[derive(Debug)]
 pub(super) struct BpfTable {
     maps: Maps,
     program: OwnedFd,
-    /// The kernel's number of the program.
+    /// ID of the program in the kernel.
     number: u32,
 }
 
@@ -82,7 +82,7 @@ impl BpfTable {
         };
         let (flows_ipv4, flows) = maps.flows.descriptors();
         let (ranges, masks) = maps.ranges.descriptors();
-        // Of this program alone: an earlier one goes on with its own until it is exchanged.
+        // For this program only: an earlier one keeps its own until it is replaced.
         let work = bpf::create_work_area(WORK, WORK_AREA).map_err(failed("make a work area"))?;
         let symbols = [
             (FLOWS_IPV4_SYMBOL, flows_ipv4),
@@ -101,7 +101,8 @@ impl BpfTable {
             bpf::load_classifier(PROGRAM, &code, LICENSE).map_err(failed("load the classifier"))?;
         let info = bpf::program_info(program.as_fd()).map_err(failed("read the classifier"))?;
         let table = BpfTable { maps, program, number: info.number };
-        // A kernel before 6.6 loads the program, but has no place to attach it. Interfaces may come later, loopback is there.
+        // A kernel before 6.6 loads the program but cannot attach it. Interfaces may appear later, loopback always
+        // exists.
         let interface = interfaces.first().map_or(LOOPBACK, |interface| interface.0);
         bpf::attached(interface).map_err(failed("look for classifiers"))?;
         Ok(table)
@@ -126,7 +127,7 @@ impl BpfTable {
         }
     }
 
-    /// Whether a program is not the one that we have loaded.
+    /// Whether a program is another one than the loaded one.
     fn is_another(&self, program: BorrowedFd<'_>) -> bool {
         bpf::program_info(program).is_ok_and(|info| info.number != self.number)
     }
@@ -170,7 +171,7 @@ impl FlowTable for BpfTable {
             bpf::attach(self.program.as_fd(), interface.0, old.next())
                 .map_err(failed("attach the classifier"))?;
         }
-        // More than one of ours, by two daemons that came at the same moment: the last to run would have the say.
+        // Several of ours, from two daemons that started at the same moment: the last one to run would decide.
         for program in old {
             bpf::detach(program, interface.0).map_err(failed("detach another classifier"))?;
         }
@@ -221,7 +222,7 @@ impl FlowTable for BpfTable {
         flow: &Flow,
         entry: &Entry,
     ) -> Result<(), TcError> {
-        // Between reading and writing a packet may pass and go uncounted.
+        // A packet between reading and writing may go uncounted.
         match self.get(interface, flow).map_err(failed("read a flow"))? {
             Some(before) => self.put(interface, flow, &entry.emit_after(&before)),
             None => self.put(interface, flow, &entry.emit()),
@@ -290,15 +291,15 @@ impl FlowTable for BpfTable {
     }
 }
 
-/// Takes the classifier of an earlier daemon out of an interface, for one that does without BPF. What stands in the way of
-/// BPF may stand in the way of this too, and then there is no classifier to be taken out.
+/// Detaches the classifier of an earlier daemon from an interface, for a daemon without BPF. The reason why BPF is
+/// unavailable may apply to this too; then there is no classifier to detach.
 pub(super) fn retire(interface: InterfaceId) {
     if let Err(error) = detach_left_behind(interface) {
         tracing::debug!(%error, interface = %InterfaceName(interface), "no BPF classifier to retire");
     }
 }
 
-/// Takes the classifiers of earlier daemons out of an interface; gives how many there were.
+/// Detaches the classifiers of earlier daemons from an interface; returns their number.
 pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcError> {
     let programs = left_behind(interface)?;
     for (program, _) in &programs {
@@ -307,7 +308,7 @@ pub(super) fn detach_left_behind(interface: InterfaceId) -> Result<usize, TcErro
     Ok(programs.len())
 }
 
-/// The programs in an interface's way out.
+/// Returns the programs on an interface's egress.
 fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     let numbers = bpf::attached(interface.0).map_err(failed("look for classifiers"))?;
     let mut programs = Vec::new();
@@ -316,7 +317,7 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
             Ok(program) => programs.push(program),
             // Detached since it was listed.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-            // Somebody else's, or an earlier daemon's that cannot be told apart without the right to look.
+            // Another program's, or an earlier daemon's, which cannot be identified without the privilege.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 tracing::warn!(
                     interface = %InterfaceName(interface),
@@ -332,7 +333,7 @@ fn programs(interface: InterfaceId) -> Result<Vec<OwnedFd>, TcError> {
     Ok(programs)
 }
 
-/// The classifiers of ours on an interface, one in the usual case, each with its maps if they have the shapes that we use.
+/// Returns our classifiers on an interface, normally one, each with its maps if they have the current shapes.
 fn left_behind(interface: InterfaceId) -> Result<Vec<(OwnedFd, Option<Maps>)>, TcError> {
     let mut found = Vec::new();
     for program in programs(interface)? {
@@ -353,7 +354,7 @@ impl Maps {
         Ok(Maps { flows, buckets, ranges, links })
     }
 
-    /// The maps of a program, told apart by their shapes; `None` if it is another version's and lacks one.
+    /// Identifies the maps of a program by their shapes; `None` if it is another version's and lacks one.
     fn open(numbers: &[u32]) -> io::Result<Option<Maps>> {
         let (mut ipv4, mut flows, mut buckets) = (None, None, None);
         let (mut ranges, mut masks, mut links) = (None, None, None);
@@ -386,7 +387,7 @@ impl Maps {
     }
 }
 
-/// `struct bucket_name` of the classifier.
+/// Encodes `struct bucket_name` of the classifier.
 fn bucket_name(interface: InterfaceId, number: u32) -> [u8; NAME] {
     let mut name = [0; NAME];
     name[..4].copy_from_slice(&interface.0.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Token buckets in the classifier's memory; `bpf/bucket.h` tells how they work.
+//! Token buckets in the classifier's memory; `bpf/bucket.h` explains how they work.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::Statistics;
 use super::entry::Guarantee;
 use super::plan::{LEAST_RATE, octets_per_second};
 
-/// Octets of `struct bucket`, the last of which belong to the entry that the bucket stands in, if any.
+/// Octets of `struct bucket`; the last of them belong to the entry that contains the bucket, if any.
 pub(super) const BUCKET: usize = 56;
-/// Binary digits of a nanosecond's fraction in a cost.
+/// Fractional bits of a cost in nanoseconds.
 const COST_SHIFT: u32 = 20;
-/// What a bucket lets through beyond its burst, nanoseconds at its rate: packets that earlier hops have delayed unevenly.
+/// Tolerance beyond the burst, nanoseconds at the bucket's rate: packets that earlier hops have delayed unevenly.
 const JITTER: u64 = 2_000_000;
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -21,43 +21,43 @@ const SECOND: u64 = 1_000_000_000;
 /// Rate and depth of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BucketParameters {
-    /// How long an octet takes to flow in, nanoseconds times 2^20.
+    /// Nanoseconds per octet at the bucket's rate, times 2^20.
     cost: u64,
-    /// How long it takes to fill, nanoseconds.
+    /// Time to fill the bucket, nanoseconds.
     depth: u64,
 }
 
 impl BucketParameters {
-    /// Of no claim.
+    /// Parameters without a claim.
     pub(super) const NONE: BucketParameters = BucketParameters { cost: 0, depth: 0 };
 
-    /// Whether it is that of no claim.
+    /// Whether the parameters are those without a claim.
     pub(super) fn is_none(&self) -> bool {
         self.cost == 0
     }
 
-    /// How long an octet takes to flow in: the less the higher the rate.
+    /// Returns the time per octet, nanoseconds times 2^20: smaller for a higher rate.
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// How long the bucket takes to fill, nanoseconds.
+    /// Returns the time to fill the bucket, nanoseconds.
     pub(super) fn depth(&self) -> u64 {
         self.depth
     }
 
-    /// So many octets a second, and what comes in `depth`.
+    /// Returns parameters for this rate in octets per second, with a depth of `depth` at that rate.
     pub(super) fn of_rate(octets: u64, depth: Duration) -> BucketParameters {
         let cost = ((SECOND << COST_SHIFT) / octets.max(LEAST_RATE)).max(1);
         let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX / 4);
         BucketParameters { cost, depth }
     }
 
-    /// A reservation's rate and burst. A packet more than the burst may pass, see `bpf/bucket.h`; so the burst counts
-    /// without the largest packet.
+    /// Returns the parameters for a reservation's rate and burst. One packet more than the burst may pass, see
+    /// `bpf/bucket.h`; so the largest packet is subtracted from the burst.
     pub(super) fn reserved(demand: &Demand) -> BucketParameters {
         let rate = octets_per_second(demand.rate).max(LEAST_RATE);
-        // Rounded down, so that nobody gets less than was promised; beyond 10^15 octets a second it would be nothing.
+        // Rounded down, so that no reservation gets less than promised; beyond 10^15 octets a second it would be zero.
         let cost = ((SECOND << COST_SHIFT) / rate).max(1);
         let burst = u128::from(demand.burst.saturating_sub(demand.max_packet));
         let depth = u64::try_from((burst * u128::from(cost)) >> COST_SHIFT).unwrap_or(u64::MAX / 4);
@@ -65,16 +65,16 @@ impl BucketParameters {
         BucketParameters { cost, depth }
     }
 
-    /// Its rate, for people.
+    /// Returns the rate, for display.
     pub(super) fn as_rate(&self) -> Rate {
         Rate::from_bps(((SECOND << COST_SHIFT) / self.cost.max(1)).saturating_mul(8))
     }
 }
 
-/// A bucket as the kernel holds it.
+/// A bucket in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
-    /// When it will be full, nanoseconds of the kernel's monotonic clock.
+    /// Time when it will be full, nanoseconds of the kernel's monotonic clock.
     full_at: u64,
     pub(super) guarantee: Guarantee,
     packets: u64,
@@ -83,17 +83,17 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Returns a full bucket.
     pub(super) fn new(guarantee: Guarantee) -> Bucket {
         Bucket { full_at: 0, guarantee, packets: 0, octets: 0, excess: 0 }
     }
 
-    /// This bucket with other parameters: neither its debt nor what it has counted is forgotten.
+    /// Returns this bucket with another guarantee; its debt and its counters stay.
     pub(super) fn with(self, guarantee: Guarantee) -> Bucket {
         Bucket { guarantee, ..self }
     }
 
-    /// This bucket with the counters of another one added to its own.
+    /// Returns this bucket with the counters of another one added to its own.
     pub(super) fn counting(self, before: &Statistics) -> Bucket {
         Bucket {
             packets: self.packets + before.packets,
@@ -103,7 +103,7 @@ impl Bucket {
         }
     }
 
-    /// As the classifier reads it.
+    /// Encodes the bucket for the classifier.
     pub(super) fn emit(&self) -> [u8; BUCKET] {
         let Guarantee { bucket: BucketParameters { cost, depth }, class } = self.guarantee;
         let mut octets = [0; BUCKET];
@@ -115,7 +115,7 @@ impl Bucket {
         octets
     }
 
-    /// As the classifier has written it.
+    /// Decodes a bucket that the classifier has written.
     pub(super) fn parse(octets: &[u8; BUCKET]) -> Bucket {
         let word = |place: usize| u64::from_ne_bytes(octets.as_chunks::<8>().0[place]);
         let half = |place: usize| u32::from_ne_bytes(octets.as_chunks::<4>().0[place]);
@@ -129,7 +129,8 @@ impl Bucket {
         }
     }
 
-    /// What went through it. What exceeded it was not dropped, but neither was it served as reserved: it counts as such.
+    /// Returns the counters. Excess packets were not dropped but were not served as reserved either: they count as
+    /// drops.
     pub(super) fn statistics(&self) -> Statistics {
         Statistics {
             octets: self.octets,
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_laid_out_as_the_classifier_reads_it() {
+    fn bucket_has_the_layout_of_the_classifier() {
         let bucket = BucketParameters { cost: 2, depth: 3 };
         let guarantee = Guarantee { bucket, class: 0xea4d_0004 };
         let bucket = Bucket { full_at: 1, guarantee, packets: 4, octets: 5, excess: 6 };

@@ -1,4 +1,4 @@
-//! The buckets of one link for claims with several flows: which are in use, and by whom.
+//! The buckets of one link for claims with several flows: which are in use, and by which claim.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use super::flow_table::FlowTable;
 use super::place::{MOST_FLOWS, Usage};
 use super::{Fault, Statistics, TcError};
 
-/// A bucket that is in use, or has been.
+/// A bucket that is or was in use.
 #[derive(Clone, Copy, Debug, Default)]
 struct PoolBucket {
-    /// What its packets get; nothing while it is not in the kernel.
+    /// Guarantee of its packets; `None` while it is not in the kernel.
     guarantee: Option<Guarantee>,
     usage: Usage,
 }
@@ -23,12 +23,13 @@ struct PoolBucket {
 pub(super) struct BucketPool {
     interface: InterfaceId,
     buckets: Vec<PoolBucket>,
-    /// Numbers that nobody uses, the longest unused first.
+    /// Unused numbers, the longest unused first.
     free: VecDeque<u32>,
 }
 
 impl BucketPool {
-    /// With those in use that an earlier daemon left: number, guarantee, flows that lead there. In order.
+    /// Creates a pool in which an earlier daemon's buckets are in use: number, guarantee, number of flows that lead
+    /// there. In order.
     pub(super) fn new(
         interface: InterfaceId,
         adopted: impl Iterator<Item = (u32, Guarantee, u32)>,
@@ -36,7 +37,7 @@ impl BucketPool {
         let mut pool = BucketPool { interface, buckets: Vec::new(), free: VecDeque::new() };
         for (number, guarantee, flows) in adopted {
             while pool.buckets.len() < number as usize {
-                pool.free.push_back(pool.buckets.len() as u32); // less than a number
+                pool.free.push_back(pool.buckets.len() as u32); // below `number`, so it fits
                 pool.buckets.push(PoolBucket::default());
             }
             let usage = Usage { claim: None, adopted: flows };
@@ -45,17 +46,17 @@ impl BucketPool {
         pool
     }
 
-    /// Who uses a bucket; its number is one that this pool gave out.
+    /// Returns the usage of a bucket; its number is one that this pool assigned.
     pub(super) fn usage(&mut self, number: u32) -> &mut Usage {
         &mut self.buckets[number as usize].usage
     }
 
-    /// What the packets of a bucket get.
+    /// Returns the guarantee for the packets of a bucket.
     pub(super) fn guarantee(&self, number: u32) -> Option<Guarantee> {
         self.buckets[number as usize].guarantee
     }
 
-    /// The number of an unused bucket.
+    /// Returns the number of an unused bucket.
     pub(super) fn take(&mut self) -> Result<u32, TcError> {
         if let Some(number) = self.free.pop_front() {
             return Ok(number);
@@ -68,7 +69,7 @@ impl BucketPool {
         Ok(number)
     }
 
-    /// Gives a bucket this guarantee. What is in it, and what it has counted, stays; `counted` is added.
+    /// Changes the guarantee of a bucket. Its tokens and its counters stay; `counted` is added.
     pub(super) fn change(
         &mut self,
         table: &mut dyn FlowTable,
@@ -81,7 +82,7 @@ impl BucketPool {
             return Ok(());
         }
         let there = match bucket.guarantee {
-            // Between reading and writing a packet may pass and go uncounted.
+            // A packet between reading and writing may go uncounted.
             Some(_) => table.bucket(self.interface, number)?,
             None => None,
         };
@@ -91,14 +92,14 @@ impl BucketPool {
         Ok(())
     }
 
-    /// Makes a bucket unused. It is so even if the kernel refuses to remove it.
+    /// Makes a bucket unused, even if the kernel refuses to remove it.
     pub(super) fn park(&mut self, table: &mut dyn FlowTable, number: u32) -> Result<(), TcError> {
         self.buckets[number as usize] = PoolBucket::default();
         self.free.push_back(number);
         table.remove_bucket(self.interface, number)
     }
 
-    /// Compares the kernel's buckets with these, and puts them right: how many were removed, and what was wrong.
+    /// Compares the kernel's buckets with these and repairs them. Returns the number of removed ones, and the faults.
     pub(super) fn repair(
         &self,
         table: &mut dyn FlowTable,

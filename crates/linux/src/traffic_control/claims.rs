@@ -1,8 +1,8 @@
-//! The claims on one flow, of whatever protocols: which of them its packets get.
+//! The claims on one flow, of any protocol, and the one that its packets are served by.
 //!
-//! Claims that are this flow's alone and claims that it shares with other flows are told apart: another flow may use
-//! up what is shared, so that a smaller claim of its own must not be lost behind a larger shared one. Of each sort the
-//! largest counts. The others stand by: their bandwidth is held, and when the largest ends the next one takes over.
+//! Claims of this flow alone and claims that it shares with other flows are distinguished: another flow may use up a
+//! shared one, so a smaller claim of its own must not be superseded by a larger shared one. The largest claim of each
+//! sort applies. The others stand by: their bandwidth is held, and when the largest ends the next one takes over.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -11,27 +11,27 @@ use earmark_core::admission::{ClaimId, Protocol};
 
 use super::entry::{Entry, Guarantee};
 
-/// Who holds a claim on a flow.
+/// Holder of a claim on a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holder {
     /// An earlier daemon.
     Adopted,
-    /// An installation of this one.
+    /// An installation of this daemon.
     Claim(ClaimId),
 }
 
-/// A claim as one of its flows has it.
+/// A claim as registered with one of its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) holder: Holder,
     pub(super) guarantee: Guarantee,
-    /// The number of its bucket if it has several flows.
+    /// Number of its bucket if it has several flows.
     pub(super) shared: Option<u32>,
     pub(super) protocol: Option<Protocol>,
 }
 
 impl Standing {
-    /// The best is the smallest: the higher rate, the deeper bucket, then what stands longest.
+    /// Returns the sort key. The best claim has the smallest: higher rate, then deeper bucket, then older claim.
     fn rank(&self) -> (u64, Reverse<u64>, Holder) {
         (self.guarantee.bucket.cost(), Reverse(self.guarantee.bucket.depth()), self.holder)
     }
@@ -49,10 +49,10 @@ impl Ord for Standing {
     }
 }
 
-/// All claims on one flow; mostly one.
+/// All claims on one flow; usually one.
 #[derive(Clone, Debug, Default)]
 pub(super) enum FlowClaims {
-    /// Nobody's.
+    /// No claim.
     #[default]
     None,
     /// One claim.
@@ -91,7 +91,7 @@ impl FlowClaims {
         }
     }
 
-    /// Takes a claim out that was inserted just so; `false` if it is not there.
+    /// Removes a claim that was inserted with the same content; `false` if it is not present.
     pub(super) fn remove(&mut self, standing: &Standing) -> bool {
         match self {
             FlowClaims::One(only) if only == standing => {
@@ -114,7 +114,7 @@ impl FlowClaims {
         matches!(self, FlowClaims::None)
     }
 
-    /// The best claim that the flow has for itself.
+    /// Returns the best claim of the flow alone.
     pub(super) fn own(&self) -> Option<&Standing> {
         match self {
             FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_none()),
@@ -123,7 +123,7 @@ impl FlowClaims {
         }
     }
 
-    /// The best claim that it shares with other flows.
+    /// Returns the best claim that it shares with other flows.
     pub(super) fn shared(&self) -> Option<&Standing> {
         match self {
             FlowClaims::One(only) => Some(only).filter(|only| only.shared.is_some()),
@@ -132,7 +132,7 @@ impl FlowClaims {
         }
     }
 
-    /// How many claims there are.
+    /// Returns the number of claims.
     pub(super) fn len(&self) -> usize {
         match self {
             FlowClaims::None => 0,
@@ -141,7 +141,7 @@ impl FlowClaims {
         }
     }
 
-    /// All claims, those of the flow's own first; of each sort the best first.
+    /// Returns all claims, those of the flow alone first; the best of each sort first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Standing> {
         let (one, many) = match self {
             FlowClaims::None => (None, None),
@@ -151,7 +151,7 @@ impl FlowClaims {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// What the classifier should have of the flow; `None` if nobody claims it.
+    /// Returns the classifier's entry for the flow; `None` without a claim.
     pub(super) fn entry(&self) -> Option<Entry> {
         let (own, shared) = (self.own(), self.shared());
         let first = own.or(shared)?;
@@ -209,7 +209,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: of each sort the largest claim that is there.
+        /// After any sequence of insertions and removals, the largest present claim of each sort applies.
         #[test]
         fn best_claim_counts_after_any_sequence(
             steps in prop::collection::vec((0_u32..12, 1_u64..5, any::<bool>()), 0..60),

@@ -1,4 +1,4 @@
-//! Taking out of the kernel whatever a daemon has left, on every interface of the namespace.
+//! Removing everything that a daemon has left in the kernel, on every interface of the namespace.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::{TcError, bpf_table, kernel};
 use crate::link::interface_header;
 use crate::netlink::{Connection, Message};
 
-/// Removes our queues and classifiers from every interface of the network namespace of the calling thread; gives the
-/// interfaces that had some. Flow maps and buckets go with the classifiers that use them.
+/// Removes our queues and classifiers from every interface of the network namespace of the calling thread; returns the
+/// interfaces that had some. The kernel deletes flow maps and buckets with the classifiers that use them.
 ///
 /// Needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to find classifiers. No daemon may run in the namespace, which
-/// [`crate::NamespaceClaim`] makes sure of.
+/// [`crate::NamespaceClaim`] ensures.
 ///
 /// # Errors
-/// What the kernel refused first; everything else is removed nevertheless.
+/// The first refusal of the kernel; everything else is removed nevertheless.
 pub fn clear() -> Result<Vec<InterfaceId>, TcError> {
     let mut netlink = Connection::open()?;
     let qdiscs = kernel::qdiscs(&mut netlink)?;
@@ -24,7 +24,7 @@ pub fn clear() -> Result<Vec<InterfaceId>, TcError> {
     let (mut cleared, mut outcome) = (Vec::new(), Ok(()));
     for interface in interfaces(&mut netlink)? {
         let detached = match bpf_table::detach_left_behind(interface) {
-            // A kernel before 6.6 has no place where a classifier could be. Or the interface has gone since it was listed.
+            // A kernel before 6.6 supports no classifier. Or the interface was deleted after it was listed.
             Err(TcError::Bpf { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::ENODEV)) =>
             {
@@ -44,7 +44,7 @@ pub fn clear() -> Result<Vec<InterfaceId>, TcError> {
     outcome.map(|()| cleared)
 }
 
-/// Deletes the root qdisc; gives whether it was still there.
+/// Deletes the root qdisc; returns whether it was present.
 fn delete_root(netlink: &mut Connection, interface: InterfaceId) -> Result<bool, TcError> {
     match netlink.request("delete the root qdisc", kernel::delete_root(interface)) {
         Ok(()) => Ok(true),

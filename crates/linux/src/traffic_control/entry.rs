@@ -1,4 +1,4 @@
-//! Entries of the classifier: what a flow leads to (`struct entry` and `struct bucket` of the BPF program).
+//! Entries of the classifier: the target of a flow (`struct entry` and `struct bucket` of the BPF program).
 
 use earmark_core::admission::Protocol;
 
@@ -7,39 +7,39 @@ use super::bucket::{BUCKET, Bucket, BucketParameters};
 
 /// Octets of `struct entry`.
 pub(super) const ENTRY: usize = BUCKET;
-/// Where the flow's other things stand in its bucket: the protocol, and the shared bucket.
+/// Offset of the flow's other fields in its bucket: the protocol, and the shared bucket.
 const BESIDE: usize = 52;
-/// Bits of the protocol.
+/// Number of bits of the protocol.
 const SHARED_SHIFT: u32 = 8;
 
-/// What packets of a claim get.
+/// Service of a claim's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Guarantee {
-    /// How much of it, the larger first.
+    /// Rate and depth; ordered with the larger first.
     pub(super) bucket: BucketParameters,
-    /// The priority that they leave with: the handle of a class, or what the queue makes a band of.
+    /// Priority of the packets: the handle of a class, or the value from which the queue derives a band.
     pub(super) class: u32,
 }
 
-/// A flow as the classifier has it, or should have it.
+/// A flow's entry in the classifier, actual or desired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The best claim that the flow has for itself.
+    /// The best claim of the flow alone.
     pub(super) own: Option<Guarantee>,
-    /// The number of the bucket of the best claim that it shares with other flows.
+    /// Number of the bucket of the best claim that it shares with other flows.
     pub(super) shared: Option<u32>,
-    /// Of the claim in `own`, or of the shared one if there is none.
+    /// Protocol of the claim in `own`, or of the shared one if there is none.
     pub(super) protocol: Option<Protocol>,
 }
 
 impl Entry {
-    /// As the classifier reads it, with a full bucket.
+    /// Encodes the entry for the classifier, with a full bucket.
     pub(super) fn emit(&self) -> [u8; ENTRY] {
         let none = Guarantee { bucket: BucketParameters::NONE, class: 0 };
         self.emit_with(&Bucket::new(self.own.unwrap_or(none)))
     }
 
-    /// As the classifier reads it, with the debt and the counters that the kernel's entry `before` has.
+    /// Encodes the entry for the classifier, with the debt and the counters of the kernel's entry `before`.
     pub(super) fn emit_after(&self, before: &[u8; ENTRY]) -> [u8; ENTRY] {
         match self.own {
             Some(own) => self.emit_with(&Bucket::parse(before).with(own)),
@@ -56,7 +56,7 @@ impl Entry {
         octets
     }
 
-    /// What the kernel's entry says.
+    /// Decodes the kernel's entry.
     pub(super) fn parse(octets: &[u8; ENTRY]) -> Entry {
         let beside = u32::from_ne_bytes(octets.as_chunks::<4>().0[BESIDE / 4]);
         let own = Bucket::parse(octets).guarantee;
@@ -67,7 +67,7 @@ impl Entry {
         }
     }
 
-    /// What the kernel's entry has counted.
+    /// Returns the counters of the kernel's entry.
     pub(super) fn counters(octets: &[u8; ENTRY]) -> Statistics {
         Bucket::parse(octets).statistics()
     }
@@ -76,7 +76,7 @@ impl Entry {
 const PROTOCOLS: [Protocol; 4] =
     [Protocol::Rsvp, Protocol::Yessir, Protocol::Boomerang, Protocol::Nsis];
 
-/// Stays the same from one version of the daemon to the next, which adopts what this one wrote.
+/// Returns the number of a protocol in entries. Must not change between versions: a later daemon adopts the entries.
 fn protocol_number(protocol: Protocol) -> u8 {
     match protocol {
         Protocol::Rsvp => 1,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_read_as_it_was_written() {
+    fn entry_is_decoded_as_encoded() {
         for own in [None, Some(guarantee(1_000_000)), Some(guarantee(u64::MAX))] {
             for shared in [None, Some(0), Some(77), Some(MOST_FLOWS - 1)] {
                 for protocol in [None].into_iter().chain(PROTOCOLS.map(Some)) {

@@ -1,4 +1,4 @@
-//! Why traffic control could not do what it was asked to.
+//! Errors of traffic control.
 
 use std::io;
 
@@ -8,86 +8,86 @@ use earmark_core::{Flow, FlowError, InterfaceId};
 use crate::interface::InterfaceName;
 use crate::netlink::NetlinkError;
 
-/// Why traffic control could not do it. [`TcError::errno`] gives the number for a protocol's error message.
+/// Why a request to traffic control failed. [`TcError::errno`] gives the number for a protocol's error message.
 #[derive(Debug, thiserror::Error)]
 pub enum TcError {
     /// There is no such interface in this network namespace.
     #[error("there is no interface with index {}", interface.0)]
     NoSuchInterface {
-        /// Which.
+        /// Index of the interface.
         interface: InterfaceId,
     },
-    /// The interface is not planned, so that nothing can be reserved on it.
+    /// The interface has no plan, so nothing can be reserved on it.
     #[error("{} takes no reservations", InterfaceName(*interface))]
     UnknownLink {
-        /// Which.
+        /// The interface.
         interface: InterfaceId,
     },
-    /// No installation has this name.
+    /// No installation has this ID.
     #[error("claim {}.{} is not installed", claim.slot, claim.generation)]
     UnknownClaim {
-        /// Which.
+        /// ID of the claim.
         claim: ClaimId,
     },
-    /// Somebody else has put a qdisc there, which we will not replace.
+    /// Another program has installed a qdisc there, which is never replaced.
     #[error(
         "{} is shaped by somebody else's {kind:?} qdisc; remove it first",
         InterfaceName(*interface)
     )]
     ForeignQdisc {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
-        /// Its kind: `tbf`, `htb`, ...
+        /// Kind of the qdisc: `tbf`, `htb`, ...
         kind: String,
     },
     /// All classes that the plan allows are in use.
     #[error("all {limit} classes of {} are in use", InterfaceName(*interface))]
     PoolFull {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
-        /// How many the plan allows.
+        /// Limit of the plan.
         limit: u32,
     },
-    /// Reservations are to share a class, and the classifier has no buckets to keep them apart.
+    /// Reservations should share a class, but the classifier has no buckets to separate them.
     #[error(
         "reservations on {} cannot share a class: that takes the BPF classifier",
         InterfaceName(*interface)
     )]
     NoBuckets {
-        /// Where.
+        /// The interface.
         interface: InterfaceId,
     },
-    /// The classifier cannot tell the packets of this flow apart.
+    /// The classifier cannot distinguish the packets of this flow.
     #[error("flow {flow:?} cannot be classified: {reason}")]
     Unclassifiable {
-        /// Which.
+        /// The flow.
         flow: Flow,
-        /// Why.
+        /// The reason.
         reason: FlowError,
     },
     /// The kernel refused.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// The kernel refused something about one interface.
+    /// The kernel refused a request about one interface.
     #[error("{}: {error}", InterfaceName(*interface))]
     On {
-        /// Which.
+        /// The interface.
         interface: InterfaceId,
         /// The kernel's answer.
         error: NetlinkError,
     },
-    /// The kernel refused something about the BPF classifier.
+    /// The kernel refused a request about the BPF classifier.
     #[error("cannot {doing}: {source}")]
     Bpf {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl TcError {
-    /// This error, with the interface that it is about where the kernel's answer names none.
+    /// Returns this error with the interface that it is about, if the kernel's answer names none.
     #[must_use]
     pub fn on(self, interface: InterfaceId) -> TcError {
         match self {
@@ -96,7 +96,7 @@ impl TcError {
         }
     }
 
-    /// The error number: Linux's own where the kernel refused, the nearest one where we did.
+    /// Returns the error number: Linux's own if the kernel refused, else the nearest one.
     pub fn errno(&self) -> u16 {
         let number = match self {
             TcError::NoSuchInterface { .. } | TcError::UnknownLink { .. } => libc::ENODEV,
@@ -114,7 +114,7 @@ impl TcError {
     }
 }
 
-/// What the kernel refused while the main thing was done: a matter for the next reconciliation, which finds it.
+/// Logs a refusal during a secondary step; the next reconciliation finds and repairs it.
 pub(super) fn left_for_later(outcome: Result<(), TcError>) {
     if let Err(error) = outcome {
         tracing::debug!(%error, "left for the next reconciliation");

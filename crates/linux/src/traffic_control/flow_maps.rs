@@ -1,7 +1,7 @@
-//! The flows of the BPF classifier (`bpf/flow.h`): a hash map for those of IPv4, whose keys are short, and one for those of IPv6.
+//! The flows of the BPF classifier (`bpf/flow.h`): a hash map for IPv4, whose keys are short, and one for IPv6.
 //!
-//! A packet's entry is found in memory that is seldom in the processor's cache. The shorter the key the fewer lines of the cache
-//! have to be fetched: two for IPv4, and one for the head of the list that it is in.
+//! A packet's entry is rarely in the processor's cache. A shorter key needs fewer cache lines: two for IPv4, and one
+//! for the head of the hash bucket.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,14 +13,14 @@ use super::entry::{ENTRY, Entry};
 use super::place::MOST_FLOWS;
 use crate::sys::bpf::Map;
 
-/// Names by which we know what is ours.
+/// Names of our maps in the kernel.
 const FLOWS_IPV4: &str = "earmark_flows4";
 const FLOWS: &str = "earmark_flows";
 /// Octets of `struct flow_ipv4` in the classifier.
 const FLOW_IPV4: usize = 16;
 /// Octets of `struct flow` in the classifier.
 pub(super) const FLOW: usize = 44;
-/// Interfaces have 24 bits in the keys of IPv4.
+/// Largest interface index: keys of IPv4 have 24 bits for it.
 const MOST_INTERFACE: u32 = (1 << 24) - 1;
 
 /// The maps of the flows.
@@ -36,24 +36,24 @@ impl FlowMaps {
         Ok(FlowMaps { ipv4, ipv6: Map::create(FLOWS, MOST_FLOWS)? })
     }
 
-    /// Takes over what an earlier daemon has left.
+    /// Opens the maps of an earlier daemon.
     pub(super) fn open(ipv4: Map<FLOW_IPV4, ENTRY>, ipv6: Map<FLOW, ENTRY>) -> FlowMaps {
         FlowMaps { ipv4, ipv6 }
     }
 
-    /// A map that was found on a program, if it is the one of IPv4: told by its sizes.
+    /// Wraps a map that was found on a program, if its sizes are those of IPv4 flows.
     pub(super) fn map_of_ipv4(
         found: OwnedFd,
     ) -> io::Result<Result<Map<FLOW_IPV4, ENTRY>, OwnedFd>> {
         Map::new(found)
     }
 
-    /// A map that was found on a program, if it is the one of IPv6: told by its sizes.
+    /// Wraps a map that was found on a program, if its sizes are those of IPv6 flows.
     pub(super) fn map_of_ipv6(found: OwnedFd) -> io::Result<Result<Map<FLOW, ENTRY>, OwnedFd>> {
         Map::new(found)
     }
 
-    /// The descriptors of the maps of IPv4 and of IPv6.
+    /// Returns the descriptors of the maps of IPv4 and of IPv6.
     pub(super) fn descriptors(&self) -> (i32, i32) {
         (self.ipv4.descriptor(), self.ipv6.descriptor())
     }
@@ -93,7 +93,7 @@ impl FlowMaps {
     }
 }
 
-/// Whether keys have room for the interface.
+/// Checks that keys have room for the interface index.
 pub(super) fn check(interface: InterfaceId) -> io::Result<()> {
     match interface.0 {
         0..=MOST_INTERFACE => Ok(()),
@@ -104,7 +104,7 @@ pub(super) fn check(interface: InterfaceId) -> io::Result<()> {
     }
 }
 
-/// `struct flow_ipv4` of the classifier; `None` for a flow of IPv6.
+/// Encodes `struct flow_ipv4` of the classifier; `None` for an IPv6 flow.
 fn key_ipv4(interface: InterfaceId, flow: &Flow) -> Option<[u8; FLOW_IPV4]> {
     let IpAddr::V4(destination) = flow.destination else { return None };
     let mut key = [0; FLOW_IPV4];
@@ -119,7 +119,7 @@ fn key_ipv4(interface: InterfaceId, flow: &Flow) -> Option<[u8; FLOW_IPV4]> {
     Some(key)
 }
 
-/// What a key of IPv4 says.
+/// Decodes an IPv4 key.
 fn unkey_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
     let address = |at: usize| Ipv4Addr::new(key[at], key[at + 1], key[at + 2], key[at + 3]);
     let source = address(4);
@@ -137,7 +137,7 @@ fn unkey_ipv4(key: &[u8; FLOW_IPV4]) -> (InterfaceId, Flow) {
     (InterfaceId(interface_and_protocol >> 8), flow)
 }
 
-/// `struct flow` of the classifier.
+/// Encodes `struct flow` of the classifier.
 pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
     let mut key = [0; FLOW];
     key[0..16].copy_from_slice(&mapped(flow.destination));
@@ -152,7 +152,7 @@ pub(super) fn key(interface: InterfaceId, flow: &Flow) -> [u8; FLOW] {
     key
 }
 
-/// What a key says.
+/// Decodes a key.
 pub(super) fn unkey(key: &[u8; FLOW]) -> (InterfaceId, Flow) {
     let address = |at: usize| {
         let mut octets = [0; 16];
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_of_ipv4_is_laid_out_as_the_classifier_reads_it() {
+    fn ipv4_key_has_the_layout_of_the_classifier() {
         let flow = Flow {
             destination: IpAddr::from([10, 0, 9, 9]),
             source: Some(IpAddr::from([10, 0, 0, 1])),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_laid_out_as_the_classifier_reads_it() {
+    fn key_has_the_layout_of_the_classifier() {
         let flow = Flow {
             destination: IpAddr::from([10, 0, 9, 9]),
             source: Some(IpAddr::from([10, 0, 0, 1])),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_as_it_was_written() {
+    fn key_is_decoded_as_encoded() {
         for (destination, source, flow_label) in [
             ("10.0.9.9", Some("10.0.0.1"), 0),
             ("239.1.2.3", None, 0),

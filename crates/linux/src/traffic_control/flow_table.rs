@@ -1,4 +1,4 @@
-//! Which flow goes into which class: what a classifier must do, and the choice between the two that can.
+//! Assignment of flows to classes: the interface of a classifier, and the choice between the two implementations.
 
 use earmark_core::{Flow, InterfaceId};
 
@@ -9,23 +9,24 @@ use super::plan::{LinkPlan, LinkSettings, Queues};
 use super::u32_table::U32Table;
 use super::{ClassifierChoice, Statistics, TcError};
 
-/// A table in the kernel, from flows to what they lead to. It stays when this process ends.
+/// A table in the kernel, from flows to their entries. The table remains when this process ends.
 ///
-/// One that has no buckets answers to all that is asked about them with [`TcError::NoBuckets`].
+/// A table without buckets returns [`TcError::NoBuckets`] from all functions about them.
 pub(super) trait FlowTable: std::fmt::Debug + Send {
-    /// Which one this is.
+    /// Returns the kind of this classifier.
     fn choice(&self) -> ClassifierChoice;
 
-    /// The port of the netlink socket that makes its changes, if one does.
+    /// Returns the port of the netlink socket that makes its changes, if there is one.
     ///
     /// # Errors
-    /// The socket cannot say.
+    /// The socket does not report its port.
     fn port(&self) -> Result<Option<u32>, TcError> {
         Ok(None)
     }
 
-    /// Makes packets that leave through an interface be looked up among flows of these `kinds` ([`Kinds::of`]), and treats
-    /// what nobody reserved for as the settings say. Returns whether the classifier was missing.
+    /// Attaches the classifier: packets that leave through an interface are looked up among flows of these `kinds`
+    /// ([`Kinds::of`]), and unreserved packets are treated according to the settings. Returns whether the classifier
+    /// was missing.
     ///
     /// [`Kinds::of`]: super::kinds::Kinds::of
     fn attach(
@@ -35,7 +36,7 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
         kinds: [u32; 2],
     ) -> Result<bool, TcError>;
 
-    /// Has flows of these kinds looked up. What looks them all up anyhow does nothing.
+    /// Sets the kinds of flows to look up. A classifier that always looks up all kinds does nothing.
     fn look_for(&mut self, interface: InterfaceId, kinds: [u32; 2]) -> Result<(), TcError> {
         let _ = (interface, kinds);
         Ok(())
@@ -44,29 +45,29 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
     /// Whether packets that leave through an interface are looked up; cheap.
     fn is_attached(&mut self, interface: InterfaceId) -> Result<bool, TcError>;
 
-    /// Undoes [`attach`](FlowTable::attach), and forgets the flows of the interface. No error if nothing is there.
+    /// Reverts [`attach`](FlowTable::attach), and removes the flows of the interface. No error if there is nothing.
     fn detach(&mut self, interface: InterfaceId) -> Result<(), TcError>;
 
-    /// Enters a flow, or changes where it leads without a moment in which it leads nowhere.
+    /// Enters a flow, or changes its entry atomically.
     fn set(&mut self, interface: InterfaceId, flow: &Flow, entry: &Entry) -> Result<(), TcError>;
 
-    /// Changes what the claim gets that a flow leads to, and keeps its debt and its counters.
+    /// Changes the guarantee of the claim in a flow's entry, and keeps its debt and its counters.
     fn change(&mut self, interface: InterfaceId, flow: &Flow, entry: &Entry)
     -> Result<(), TcError>;
 
-    /// Takes a flow out. No error if it is not there.
+    /// Removes a flow. No error if it is not present.
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError>;
 
-    /// What the kernel holds, of these interfaces at least; in order.
+    /// Returns the kernel's entries, at least those of these interfaces; in order.
     fn entries(
         &mut self,
         interfaces: &[InterfaceId],
     ) -> Result<Vec<(InterfaceId, Flow, Entry)>, TcError>;
 
-    /// Whether what [`entries`](FlowTable::entries) found of a flow is what `wanted` makes of it.
+    /// Whether the entry that [`entries`](FlowTable::entries) found for a flow matches `wanted`.
     fn is_right(&self, interface: InterfaceId, flow: &Flow, wanted: &Entry, found: &Entry) -> bool;
 
-    /// Whether the kernel has a flow as it should; asks for this flow alone, if the kernel can be asked for one.
+    /// Whether the kernel has the correct entry of a flow; queries this flow alone, if the kernel supports that.
     fn is_in_place(
         &mut self,
         interface: InterfaceId,
@@ -77,16 +78,16 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
         Ok(found.is_some_and(|found| self.is_right(interface, flow, wanted, &found)))
     }
 
-    /// What the kernel has of a flow; what it had at the last comparison, if it cannot be asked for one.
+    /// Returns the kernel's entry of a flow; that of the last comparison, if the kernel cannot be queried for one flow.
     fn entry(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Option<Entry>, TcError>;
 
-    /// What went to the claim that a flow leads to.
+    /// Returns the counters of the claim that a flow leads to.
     fn counters(&mut self, interface: InterfaceId, flow: &Flow) -> Result<Statistics, TcError> {
         let _ = (interface, flow);
         Ok(Statistics::default())
     }
 
-    /// Puts a bucket in the place of one that is there or not.
+    /// Sets a bucket, whether or not it exists already.
     fn set_bucket(
         &mut self,
         interface: InterfaceId,
@@ -97,25 +98,25 @@ pub(super) trait FlowTable: std::fmt::Debug + Send {
         Err(TcError::NoBuckets { interface })
     }
 
-    /// A bucket as it is now.
+    /// Returns the current state of a bucket.
     fn bucket(&mut self, interface: InterfaceId, number: u32) -> Result<Option<Bucket>, TcError> {
         let _ = number;
         Err(TcError::NoBuckets { interface })
     }
 
-    /// Takes a bucket out. No error if it is not there.
+    /// Removes a bucket. No error if it is not present.
     fn remove_bucket(&mut self, interface: InterfaceId, number: u32) -> Result<(), TcError> {
         let _ = number;
         Err(TcError::NoBuckets { interface })
     }
 
-    /// The buckets of an interface that the kernel holds; in order.
+    /// Returns the numbers of an interface's buckets in the kernel; in order.
     fn bucket_numbers(&mut self, interface: InterfaceId) -> Result<Vec<u32>, TcError> {
         Err(TcError::NoBuckets { interface })
     }
 }
 
-/// Whether a table has what a plan needs to keep reservations apart.
+/// Checks that a table supports the separation of reservations that a plan needs.
 pub(super) fn can_keep_apart(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(), TcError> {
     match (plan.queues, table.choice()) {
         (Queues::Aggregate | Queues::Priority, ClassifierChoice::U32) => {
@@ -125,8 +126,8 @@ pub(super) fn can_keep_apart(table: &dyn FlowTable, plan: &LinkPlan) -> Result<(
     }
 }
 
-/// Opens the table that `choice` asks for, or the best one there is. An earlier daemon's is taken out of the interfaces
-/// that it has `abandoned`.
+/// Opens the table that `choice` selects, or the best available one. An earlier daemon's is removed from the
+/// `abandoned` interfaces.
 pub(super) fn open(
     choice: ClassifierChoice,
     interfaces: &[InterfaceId],
@@ -141,7 +142,7 @@ pub(super) fn open(
             )
             .ok(),
     };
-    // An earlier daemon may have chosen otherwise. Its classifier would go on classifying: the flows in it are given up.
+    // An earlier daemon may have used the other kind. Its classifier would remain active: its flows are dropped.
     match bpf {
         Some(table) => {
             let mut other = U32Table::open()?;
@@ -159,7 +160,7 @@ pub(super) fn open(
     }
 }
 
-/// Whether a classifier can tell these packets apart.
+/// Checks that a classifier can distinguish these packets.
 pub(super) fn check(flow: &Flow) -> Result<(), TcError> {
     flow.check().map_err(|reason| TcError::Unclassifiable { flow: *flow, reason })
 }

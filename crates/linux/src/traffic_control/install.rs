@@ -1,7 +1,7 @@
 //! Installing, changing and removing reservations.
 //!
-//! A claim holds a place (a class, a bucket, both or nothing) for as long as it is installed, also while another claim is
-//! the better one of all its flows: it can take over at any time without asking the kernel for anything but one entry.
+//! A claim holds a place (a class, a bucket, both or nothing) while it is installed, also while another claim on all
+//! its flows is larger: it can take over at any time with a change of a single entry in the kernel.
 
 use std::collections::BTreeSet;
 
@@ -17,21 +17,22 @@ use super::{ClassifierChoice, Installed, Statistics, TcError, TrafficControl, fl
 type Key = (InterfaceId, Flow);
 
 impl TrafficControl {
-    /// Puts a reservation into place; one that is in place is changed without losing a packet, also to another flow or
-    /// another interface (then without the flows that were added to it). Other claims on the flow stand, and its packets get the best.
+    /// Installs a reservation; an installed one is changed without packet loss, also to another flow or another
+    /// interface (then without the flows that were added to it). Other claims on the flow stay, and its packets are
+    /// served by the best.
     ///
     /// # Errors
-    /// What was in place before still is. [`TcError::UnknownLink`], [`TcError::PoolFull`],
-    /// [`TcError::Unclassifiable`], or what the kernel refused.
+    /// The previous state stays. [`TcError::UnknownLink`], [`TcError::PoolFull`], [`TcError::Unclassifiable`], or a
+    /// refusal of the kernel.
     pub fn install(&mut self, installation: &Installation) -> Result<(), TcError> {
         self.install_for(None, installation)
     }
 
-    /// Puts a reservation of a protocol into place, as [`install`](TrafficControl::install) does. What an earlier daemon
-    /// left of the same flow is taken over if it was of the same protocol, or is no more than this.
+    /// Installs a reservation of a protocol, as [`install`](TrafficControl::install) does. The claim takes over an
+    /// earlier daemon's entry of the same flow if that was of the same protocol, or is not larger than this claim.
     ///
     /// # Errors
-    /// As of [`install`](TrafficControl::install).
+    /// As for [`install`](TrafficControl::install).
     pub fn install_for(
         &mut self,
         protocol: Option<Protocol>,
@@ -39,7 +40,7 @@ impl TrafficControl {
     ) -> Result<(), TcError> {
         flow_table::check(&installation.flow)?;
         match self.try_install(protocol, installation) {
-            // Somebody has removed the qdisc or a class: build it again, once.
+            // Another program has removed the qdisc or a class: build it again, once.
             Err(TcError::Netlink(e)) if e.is(libc::ENOENT) || e.is(libc::EINVAL) => {
                 self.rebuild_link(installation.interface)?;
                 self.try_install(protocol, installation)
@@ -51,7 +52,7 @@ impl TrafficControl {
     /// Lets another flow use an installed reservation too. No error if it does already.
     ///
     /// # Errors
-    /// [`TcError::UnknownClaim`], [`TcError::Unclassifiable`], or what the kernel refused.
+    /// [`TcError::UnknownClaim`], [`TcError::Unclassifiable`], or a refusal of the kernel.
     pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         flow_table::check(&flow)?;
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
@@ -74,7 +75,7 @@ impl TrafficControl {
     /// Stops a flow from using a reservation. No error if it did not.
     ///
     /// # Errors
-    /// [`TcError::UnknownClaim`], or what the kernel refused; the flow is out nevertheless.
+    /// [`TcError::UnknownClaim`], or a refusal of the kernel; the flow is removed nevertheless.
     pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TcError> {
         let installed = self.claims.get_mut(&claim).ok_or(TcError::UnknownClaim { claim })?;
         let was_in =
@@ -86,11 +87,11 @@ impl TrafficControl {
         self.regroup(key, Some(standing), None).and(self.unshare(claim))
     }
 
-    /// Takes a reservation and all its flows out. A claim that is gone already is no error.
+    /// Removes a reservation and all its flows. No error if the claim is not installed.
     ///
     /// # Errors
-    /// What the kernel refused first; the claim is gone nevertheless, and [`TrafficControl::reconcile`] removes what
-    /// the kernel kept of it.
+    /// The first refusal of the kernel; the claim is removed nevertheless, and [`TrafficControl::reconcile`] removes
+    /// what the kernel kept of it.
     pub fn remove(&mut self, claim: ClaimId) -> Result<(), TcError> {
         self.faults.forget(claim);
         match self.claims.remove(&claim) {
@@ -99,11 +100,11 @@ impl TrafficControl {
         }
     }
 
-    /// Does what was put off: places whose last flow has gone are unused from then on, but their classes are parked here, some
-    /// at a time, once whoever has released them was answered. Costs nothing where there are none.
+    /// Does deferred work: places without flows are unused at once, but their classes are parked here, some at a time,
+    /// after the request that released them was answered. Costs nothing if there are none.
     ///
     /// # Errors
-    /// What the kernel refused first; [`TrafficControl::reconcile`] puts it right.
+    /// The first refusal of the kernel; [`TrafficControl::reconcile`] repairs it.
     pub fn tidy(&mut self) -> Result<(), TcError> {
         let mut outcome = Ok(());
         for interface in std::mem::take(&mut self.untidy) {
@@ -129,7 +130,7 @@ impl TrafficControl {
             before => {
                 let placed = self.place(protocol, installation)?;
                 self.claims.insert(claim, placed);
-                // From another interface: what it had there is given back.
+                // Moved from another interface: release what it had there.
                 if let Some(before) = before {
                     left_for_later(self.release(claim, &before));
                 }
@@ -138,7 +139,7 @@ impl TrafficControl {
         }
     }
 
-    /// Puts a new reservation into a place: the one its flow has been adopted with, else an unused one.
+    /// Assigns a place to a new reservation: the one of its adopted flow, else an unused one.
     fn place(
         &mut self,
         protocol: Option<Protocol>,
@@ -161,7 +162,7 @@ impl TrafficControl {
         if placed.is_err()
             && let Some(link) = self.links.get_mut(&interface)
         {
-            // As it was: an adopted place to its rate, an unused one to the pool.
+            // Restore the previous state: an adopted place gets its rate, an unused one returns to the pool.
             let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
             link.use_place(place, |usage| usage.claim = None);
             match adopted {
@@ -172,7 +173,7 @@ impl TrafficControl {
         placed
     }
 
-    /// Gives a place its rate and then its flow.
+    /// Configures a place with its rate and then enters its flow.
     fn occupy(
         &mut self,
         protocol: Option<Protocol>,
@@ -202,7 +203,7 @@ impl TrafficControl {
         Ok(installed)
     }
 
-    /// Changes what a claim gets that is in place, and its own flow.
+    /// Changes the guarantee of an installed claim, and its own flow.
     fn change(&mut self, before: &Installed, installation: &Installation) -> Result<(), TcError> {
         let Installation { claim, interface, flow, ref demand } = *installation;
         let tools = &mut Tools { netlink: &mut self.netlink, table: self.table.as_mut() };
@@ -233,7 +234,7 @@ impl TrafficControl {
         Ok(())
     }
 
-    /// Has all flows of a claim know it as it is after a change.
+    /// Registers a changed claim with all its flows again.
     fn restand(
         &mut self,
         claim: ClaimId,
@@ -258,7 +259,7 @@ impl TrafficControl {
         Ok(())
     }
 
-    /// Gives a claim a bucket that several flows can share, unless it has one.
+    /// Assigns a bucket that several flows can share to a claim, unless it has one.
     fn share(&mut self, claim: ClaimId) -> Result<(), TcError> {
         let before = self.claims.get(&claim).cloned().ok_or(TcError::UnknownClaim { claim })?;
         if before.place.bucket.is_some() {
@@ -284,7 +285,7 @@ impl TrafficControl {
         Ok(())
     }
 
-    /// Takes the bucket of a claim back that has one flow left: that flow has the claim for itself now.
+    /// Removes the shared bucket of a claim with one flow left: the claim is then of that flow alone.
     fn unshare(&mut self, claim: ClaimId) -> Result<(), TcError> {
         let Some(before) = self.claims.get(&claim) else { return Ok(()) };
         let is_alone = before.flows().count() == 1;
@@ -308,7 +309,7 @@ impl TrafficControl {
         self.park(interface, bucket, false)
     }
 
-    /// Leads a flow into the place of a claim. What an earlier daemon left of it is taken over, if it yields.
+    /// Enters a flow with the place of a claim. An earlier daemon's entry is taken over, if it yields.
     fn enter(&mut self, key: Key, standing: Standing) -> Result<(), TcError> {
         let adopted = self.adopted.get(&key).copied();
         let adopted = adopted.filter(|a| a.yields_to(standing.protocol, &standing.guarantee));
@@ -322,10 +323,10 @@ impl TrafficControl {
         }
     }
 
-    /// Changes who claims a flow, and then what the classifier has of it.
+    /// Changes the claims on a flow, and then the classifier's entry of it.
     ///
     /// # Errors
-    /// What the kernel refused. Nothing is changed then, unless nobody claims the flow any more.
+    /// A refusal of the kernel. Nothing is changed then, unless the flow has no claim any more.
     pub(super) fn regroup(
         &mut self,
         key: Key,
@@ -377,7 +378,7 @@ impl TrafficControl {
         })
     }
 
-    /// Remembers what a flow's entry has counted for a claim that is not its best any more.
+    /// Saves the counters of a flow's entry for a claim that is not its best any more.
     fn carry(&mut self, (interface, flow): Key, best: Option<Standing>) {
         let shaped = self.links.get(&interface).is_none_or(|l| l.plan.queues.are_shaped());
         let Some(Standing { holder: Holder::Claim(claim), .. }) = best else { return };
@@ -387,7 +388,7 @@ impl TrafficControl {
         }
     }
 
-    /// Makes what of a place nobody uses any more unused.
+    /// Makes the parts of a place that are not in use any more unused.
     pub(super) fn park(
         &mut self,
         interface: InterfaceId,
@@ -404,8 +405,8 @@ impl TrafficControl {
         link.park(tools, place, drains)
     }
 
-    /// Gives back what an installation held: its flows first, so that no packet meets a parked place. What waits in its
-    /// class may leave, if its flow goes on with another claim.
+    /// Releases what an installation held: its flows first, so that no packet reaches a parked place. Packets waiting
+    /// in its class may leave, if its flow continues with another claim.
     fn release(&mut self, claim: ClaimId, installed: &Installed) -> Result<(), TcError> {
         let (interface, standing) = (installed.interface, installed.standing(claim));
         let (mut outcome, mut drains) = (Ok(()), false);

@@ -1,4 +1,4 @@
-//! The kernel's queueing disciplines and classes as messages and values (Linux: `pkt_sched.h`, `rtnetlink.h`).
+//! Messages and values of the kernel's queueing disciplines and classes (Linux: `pkt_sched.h`, `rtnetlink.h`).
 
 use std::collections::BTreeMap;
 
@@ -29,12 +29,12 @@ const STATISTICS_BASIC: u16 = 1;
 const STATISTICS_QUEUE: u16 = 3;
 const STATISTICS_PACKETS64: u16 = 8;
 
-/// `TC_LINKLAYER_ETHERNET`: times are computed, not looked up in a table of ours.
+/// `TC_LINKLAYER_ETHERNET`: times are computed, without a rate table in the message.
 const LINK_LAYER_ETHERNET: u8 = 1;
 /// Hardware types (`ARPHRD_...`) whose packets carry a link-layer header of 14 octets when they are queued.
 const ETHERNET_LIKE: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
-/// The fixed part of traffic-control messages (`struct tcmsg`).
+/// Returns the fixed part of traffic-control messages (`struct tcmsg`).
 pub(super) fn header(interface: InterfaceId, handle: u32, parent: u32, info: u32) -> [u8; HEADER] {
     let mut octets = [0; HEADER];
     octets[4..8].copy_from_slice(&interface.0.to_ne_bytes());
@@ -49,7 +49,7 @@ const HTB: &str = "htb";
 pub(super) const PFIFO_FAST: &str = "pfifo_fast";
 pub(super) const MQ: &str = "mq";
 
-/// The kind of root qdisc that a plan needs.
+/// Returns the kind of root qdisc that a plan needs.
 pub(super) fn root_kind(queues: Queues, nature: LinkNature) -> &'static str {
     match (queues.is_htb(), nature.queues) {
         (true, _) => HTB,
@@ -58,7 +58,7 @@ pub(super) fn root_kind(queues: Queues, nature: LinkNature) -> &'static str {
     }
 }
 
-/// Makes our root qdisc, in place of the kernel's default.
+/// Returns the request that creates our root qdisc, in place of the kernel's default.
 pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -> Message {
     if kind != HTB {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
@@ -77,7 +77,7 @@ pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -
         base[8..12].copy_from_slice(&u32::from(LINK_LAYER_ETHERNET).to_ne_bytes());
         message = message.nested(SIZE_TABLE, |m| m.attribute(SIZE_TABLE_BASE, &base));
     }
-    // Version 3, rate to quantum 10 (unused, since every class names its quantum), default class (`struct tc_htb_glob`).
+    // Version 3, rate to quantum 10 (unused, since every class has a quantum), default class (`struct tc_htb_glob`).
     let mut init = [0; 20];
     for (n, word) in [3, 10, u32::from(BEST_EFFORT)].into_iter().enumerate() {
         init[n * 4..n * 4 + 4].copy_from_slice(&word.to_ne_bytes());
@@ -85,13 +85,13 @@ pub(super) fn new_root(interface: InterfaceId, kind: &str, nature: LinkNature) -
     message.nested(OPTIONS, |m| m.attribute(HTB_INIT, &init))
 }
 
-/// Removes our root qdisc, and all below it.
+/// Returns the request that deletes our root qdisc, and everything below it.
 pub(super) fn delete_root(interface: InterfaceId) -> Message {
     let header = header(interface, u32::from(MARK) << 16, ROOT, 0);
     Message::new(libc::RTM_DELQDISC, 0).fixed(&header)
 }
 
-/// Makes a class, or changes the one that has this number.
+/// Returns the request that creates a class, or changes the one with this number.
 pub(super) fn set_class(
     interface: InterfaceId,
     minor: u16,
@@ -106,7 +106,7 @@ pub(super) fn set_class(
         options.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
     }
     let (buffer, ceiling) = (parameters.buffer, parameters.ceiling_buffer);
-    let level = 0; // the kernel knows it
+    let level = 0; // the kernel computes it
     for word in [buffer, ceiling, parameters.quantum, level, parameters.priority] {
         options.extend(word.to_ne_bytes());
     }
@@ -125,10 +125,10 @@ pub(super) fn set_class(
         })
 }
 
-/// Changes a class, and reads what it is then.
+/// Changes a class, and returns its state afterwards.
 ///
 /// # Errors
-/// What the kernel refused; `ENOENT` where there is no such qdisc.
+/// A refusal of the kernel; `ENOENT` if there is no such qdisc.
 pub(super) fn change_class(
     netlink: &mut Connection,
     doing: &'static str,
@@ -139,7 +139,7 @@ pub(super) fn change_class(
     class_in(&answers)
 }
 
-/// Gives these classes of an interface the same parameters, and reads what each is then.
+/// Sets the same parameters for these classes of an interface, and returns the state of each afterwards.
 ///
 /// # Errors
 /// The socket failed.
@@ -155,18 +155,18 @@ pub(super) fn change_classes(
     Ok(outcomes.into_iter().map(|answers| class_in(&answers?)).collect())
 }
 
-/// The class that an answer is about.
+/// Returns the class that an answer is about.
 fn class_in(answers: &Answers) -> Result<Option<Class>, NetlinkError> {
     answers.iter().next().map_or(Ok(None), |message| Class::decode(&message?))
 }
 
-/// Removes a class.
+/// Returns the request that deletes a class.
 pub(super) fn delete_class(interface: InterfaceId, handle: u32) -> Message {
     Message::new(libc::RTM_DELTCLASS, 0).fixed(&header(interface, handle, 0, 0))
 }
 
-/// Gives a class a plain queue of `limit` packets, or changes the limit. The queue is numbered like its class: letting
-/// the kernel choose a number costs a search through all of them.
+/// Returns the request that creates a FIFO queue of `limit` packets in a class, or changes the limit. The queue has the
+/// number of its class: a number chosen by the kernel costs a search through all of them.
 pub(super) fn set_queue(interface: InterfaceId, minor: u16, limit: u32) -> Message {
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
     Message::new(libc::RTM_NEWQDISC, flags)
@@ -175,10 +175,10 @@ pub(super) fn set_queue(interface: InterfaceId, minor: u16, limit: u32) -> Messa
         .u32(OPTIONS, limit)
 }
 
-/// The qdisc below our root for one transmit queue, the first with number 1.
+/// Returns the request for the qdisc below our root for one transmit queue; the first has number 1.
 pub(super) fn set_transmit_queue(interface: InterfaceId, number: u16) -> Message {
     let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
-    // Below the numbers that the kernel gives, which it does where there are too many queues.
+    // Below the numbers that the kernel assigns; with too many queues the kernel assigns one.
     let name = u32::from(POOL) + POOL_MOST + u32::from(number);
     let name = if name < 0x8000 { name << 16 } else { 0 };
     Message::new(libc::RTM_NEWQDISC, flags)
@@ -193,18 +193,18 @@ pub(super) struct Qdisc {
     pub(super) handle: u32,
     pub(super) parent: u32,
     pub(super) kind: String,
-    /// Packets that may wait, where it is a plain queue.
+    /// Limit of packets, if it is a FIFO.
     pub(super) limit: Option<u32>,
 }
 
 impl Qdisc {
-    /// Whether it is our root.
+    /// Whether it is our root qdisc.
     pub(super) fn is_ours(&self) -> bool {
         let is_kind = [HTB, PFIFO_FAST, MQ].contains(&self.kind.as_str());
         self.parent == ROOT && self.handle == u32::from(MARK) << 16 && is_kind
     }
 
-    /// Whether the kernel put it there by itself: nobody can give the number 0 to a qdisc.
+    /// Whether it is the kernel's default: only the kernel creates qdiscs with number 0.
     pub(super) fn is_default(&self) -> bool {
         self.handle >> 16 == 0
     }
@@ -245,8 +245,8 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// Whether the class is as it is `wanted`. One with classes below it takes no turns, and the kernel does not take a
-    /// change of its quantum or priority.
+    /// Whether the class has the `wanted` parameters. In a class with child classes, quantum and priority have no
+    /// effect, and the kernel ignores changes of them.
     pub(super) fn is_like(&self, wanted: &ClassParameters) -> bool {
         let ClassParameters { quantum, priority, .. } = self.parameters;
         match self.level {
@@ -255,7 +255,7 @@ impl Class {
         }
     }
 
-    /// `None` for classes of other kinds of qdisc.
+    /// Decodes a class; `None` for classes of other kinds of qdisc.
     fn decode(message: &Received<'_>) -> Result<Option<Class>, NetlinkError> {
         let fixed = message.fixed(HEADER, "class")?;
         let mut counters = super::Statistics::default();
@@ -328,14 +328,14 @@ fn decode_statistics(attribute: &Attribute<'_>) -> Result<super::Statistics, Net
     Ok(counters)
 }
 
-/// All qdiscs of the namespace.
+/// Returns all qdiscs of the namespace.
 pub(super) fn qdiscs(netlink: &mut Connection) -> Result<Vec<Qdisc>, NetlinkError> {
     let message = Message::new(libc::RTM_GETQDISC, 0).fixed(&[0; HEADER]);
     let answers = netlink.dump("list the qdiscs", message)?;
     answers.iter().map(|message| Qdisc::decode(&message?)).collect()
 }
 
-/// The HTB classes of an interface, by handle.
+/// Returns the HTB classes of an interface, by handle.
 pub(super) fn classes(
     netlink: &mut Connection,
     interface: InterfaceId,
@@ -351,14 +351,14 @@ pub(super) fn classes(
     Ok(classes)
 }
 
-/// One class of ours.
+/// Returns one of our classes.
 pub(super) fn class(
     netlink: &mut Connection,
     interface: InterfaceId,
     minor: u16,
 ) -> Result<Option<Class>, NetlinkError> {
-    // The answer is a notification, and since Linux 6.8 the kernel makes none that nobody listens to, unless it is to
-    // be echoed.
+    // The answer is a notification; since Linux 6.8 the kernel creates none without a listener, unless an echo is
+    // requested.
     let message = Message::new(libc::RTM_GETTCLASS, libc::NLM_F_ECHO as u16).fixed(&header(
         interface,
         handle(minor),
@@ -368,7 +368,7 @@ pub(super) fn class(
     class_in(&netlink.ask("read a class", message)?)
 }
 
-/// What an interface is like; an error with `ENODEV` where there is none.
+/// Returns the properties of an interface; an error with `ENODEV` if there is none.
 pub(super) fn link_nature(
     netlink: &mut Connection,
     interface: InterfaceId,
@@ -392,7 +392,7 @@ pub(super) fn link_nature(
     Ok(LinkNature { mtu, overhead, queues })
 }
 
-/// The number at an offset that the caller has checked to be inside.
+/// Reads the number at an offset that the caller has checked.
 pub(super) fn u32_at(octets: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
 }
@@ -403,9 +403,9 @@ mod tests {
     use crate::netlink::Messages;
     use crate::traffic_control::plan::LINK;
 
-    /// What we send about a class is what we read in a dump of it, also past 32 bits.
+    /// The parameters that we send for a class are equal to those in a dump, also past 32 bits.
     #[test]
-    fn a_class_is_read_as_it_was_written() {
+    fn class_is_decoded_as_encoded() {
         for rate in [250_000, u64::from(u32::MAX) + 1, 12_500_000_000] {
             let parameters = ClassParameters {
                 rate,

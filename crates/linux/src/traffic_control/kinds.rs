@@ -1,4 +1,5 @@
-//! Kinds of flows, by what they name of a packet (`bpf/flow.h`): the classifier looks up only those that a link has.
+//! Kinds of flows, by the packet fields that they compare (`bpf/flow.h`): the classifier looks up only the kinds of a
+//! link.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,12 @@ use earmark_core::{Flow, InterfaceId};
 
 use super::bpf_ranges::Mask;
 
-/// Kinds that name a source; those of any source follow, in the same order.
+/// Number of kinds with a source; those of any source follow, in the same order.
 const KINDS_OF_ANY_SOURCE: u32 = 6;
 /// The kind of all ranges.
 const RANGE: u32 = 12;
 
-/// The number of a flow's kind, the most specific first.
+/// Returns the number of a flow's kind, the most specific first.
 fn kind(flow: &Flow) -> u32 {
     if flow.is_range() {
         return RANGE;
@@ -27,17 +28,17 @@ fn kind(flow: &Flow) -> u32 {
     named + if flow.source.is_none() { KINDS_OF_ANY_SOURCE } else { 0 }
 }
 
-/// How many flows of each kind each link has.
+/// Number of flows of each kind on each link.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
     /// By link, family (0 for IPv4) and kind.
     counts: BTreeMap<(InterfaceId, usize, u32), u32>,
-    /// Ranges of each mask: whoever looks for those of a flow looks up one for each mask.
+    /// Number of ranges of each mask: a search for the ranges of a flow looks up one for each mask.
     masks: BTreeMap<(InterfaceId, Mask), u32>,
 }
 
 impl Kinds {
-    /// One flow more; whether it is the first of its kind.
+    /// Counts a new flow; returns whether it is the first of its kind.
     pub(super) fn enter(&mut self, interface: InterfaceId, flow: &Flow) -> bool {
         if flow.is_range() {
             *self.masks.entry((interface, Mask::of(flow))).or_default() += 1;
@@ -47,7 +48,7 @@ impl Kinds {
         *count == 1
     }
 
-    /// One flow less.
+    /// Removes a flow from the count.
     pub(super) fn leave(&mut self, interface: InterfaceId, flow: &Flow) {
         let mask = flow.is_range().then(|| (interface, Mask::of(flow)));
         if let Some(key) = mask
@@ -67,7 +68,7 @@ impl Kinds {
         }
     }
 
-    /// The kinds that a link has, one bit each: of IPv4 and of IPv6.
+    /// Returns the kinds of a link, one bit each: of IPv4 and of IPv6.
     pub(super) fn of(&self, interface: InterfaceId) -> [u32; 2] {
         let mut kinds = [0; 2];
         let all = (interface, 0, 0)..=(interface, 1, RANGE);
@@ -77,8 +78,8 @@ impl Kinds {
         kinds
     }
 
-    /// The flows of a link that the packets of a flow may match, in the order in which the classifier looks them up: the most
-    /// specific first. One for each kind and mask that the link has.
+    /// Returns the flows of a link that the packets of a flow may match, in the classifier's order: the most specific
+    /// first. One for each kind and mask of the link.
     pub(super) fn around(&self, interface: InterfaceId, packets: &Flow) -> Vec<Flow> {
         let Flow { destination_port: to, source_port: from, flow_label: label, .. } = *packets;
         let kinds = self.of(interface)[usize::from(!packets.destination.is_ipv4())];
@@ -93,7 +94,7 @@ impl Kinds {
                 ..*packets
             })
         });
-        // What a packet has not has made two kinds the same.
+        // Kinds that differ only in fields that the packet lacks give the same flow.
         let mut around: Vec<Flow> = Vec::new();
         for flow in flows {
             if kinds & 1 << kind(&flow) != 0 && !around.contains(&flow) {
@@ -106,7 +107,7 @@ impl Kinds {
         around
     }
 
-    /// Forgets a link.
+    /// Removes a link.
     pub(super) fn forget(&mut self, interface: InterfaceId) {
         self.masks.retain(|(on, _), _| *on != interface);
         self.counts.retain(|(on, ..), _| *on != interface);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_around_packets_are_those_that_the_link_has() {
+    fn flows_around_packets_are_limited_to_kinds_of_the_link() {
         let link = InterfaceId(3);
         let packets = flow("10.0.0.9", Some("10.0.0.1"), (5, 6), 0);
         let range = Flow::to_range("10.0.0.0/8".parse().expect("a prefix"));

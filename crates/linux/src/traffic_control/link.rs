@@ -1,9 +1,9 @@
-//! One planned link: its pool of classes, and putting the kernel's qdiscs and classes right.
+//! One planned link: its pool of classes, and repairs of the kernel's qdiscs and classes.
 //!
-//! Making an HTB class takes time in proportion to the number of classes; changing one does not. So classes are made in
-//! advance, with their queues, a reservation changes one of them, by one message to the kernel and one that comes back, and
-//! those that were released are parked, some at a time, when whoever released them has been answered ([`Link::tidy`]). The class that was parked first is used first: by
-//! then its queue has drained and its bucket is full again.
+//! The time to create an HTB class is proportional to the number of classes; the time to change one is constant. So
+//! classes are created in advance, with their queues; a reservation changes one of them, by one message to the kernel
+//! and one answer; released ones are parked, some at a time, after the release was answered ([`Link::tidy`]). The class
+//! that was parked first is used first: by then its queue has drained and its bucket is full again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -22,31 +22,31 @@ use super::plan::{ClassParameters, LINK, LinkNature, LinkPlan, POOL, POOL_MOST, 
 use super::{ClassifierChoice, Fault, Statistics, TcError};
 use crate::netlink::{Connection, Message};
 
-/// Classes made at a time when the pool runs out.
+/// Number of classes created at a time when the pool is exhausted.
 const GROWTH: u32 = 64;
-/// How long packets may leave a class at its rate whose flow has another claim now.
+/// Time for packets to leave a class at its rate after their flow has moved to another claim.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often it is looked whether they have.
+/// Interval of checks whether they have left.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// A class of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolClass {
-    /// What it is like, or should be.
+    /// Desired parameters.
     pub(super) parameters: ClassParameters,
     pub(super) usage: Usage,
 }
 
-/// What [`Link::repair`] did.
+/// Result of [`Link::repair`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repair {
     pub(super) removed: u32,
     pub(super) restored: u32,
-    /// What was wrong, and with whose class or bucket; of nobody's where it is all of the link's.
+    /// Faults with the user of the class or bucket; `None` for those of the whole link.
     pub(super) faults: Vec<(Option<Usage>, Fault)>,
 }
 
-/// What a place was like, to be put back if something fails.
+/// State of a place, to restore it if a step fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceState {
     class: Option<ClassParameters>,
@@ -60,18 +60,18 @@ pub(super) struct Link {
     pub(super) nature: LinkNature,
     /// By minor number, from [`POOL`] on.
     pub(super) pool: Vec<PoolClass>,
-    /// Minor numbers of classes that nobody uses, the longest unused first.
+    /// Minor numbers of unused classes, the longest unused first.
     free: VecDeque<u16>,
-    /// Minor numbers of classes that are to be parked, and whether each was too slow to be used again as it is.
+    /// Minor numbers of classes to park, and whether each was too slow to be reused unchanged.
     leaving: Vec<(u16, bool)>,
-    /// Classes that are to be parked when their queues are empty, and until when that is waited for.
+    /// Classes to park when their queues are empty, and the end of that wait.
     draining: Vec<(u16, Instant)>,
     next_drain_look: Option<Instant>,
-    /// Of claims with several flows.
+    /// Buckets of claims with several flows.
     buckets: BucketPool,
 }
 
-/// What an earlier daemon left on a link: classes and buckets, each with the number of flows that lead there.
+/// State of an earlier daemon on a link: classes and buckets, each with the number of flows that lead there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftBehind {
     pub(super) classes: BTreeMap<u16, (ClassParameters, u32)>,
@@ -79,7 +79,7 @@ pub(super) struct LeftBehind {
 }
 
 impl Link {
-    /// As planned, with the places in use that an earlier daemon left.
+    /// Creates a link as planned, with the places of an earlier daemon in use.
     pub(super) fn new(plan: &LinkPlan, nature: LinkNature, left: &LeftBehind) -> Link {
         let buckets = left.buckets.iter();
         let buckets = buckets.map(|(&number, &(guarantee, flows))| (number, guarantee, flows));
@@ -120,12 +120,12 @@ impl Link {
         PoolClass { parameters: ClassParameters::parked(self.nature), usage: Usage::default() }
     }
 
-    /// A class of the pool; the minor number is one that this link gave out.
+    /// Returns a class of the pool; the minor number is one that this link assigned.
     fn class(&mut self, minor: u16) -> &mut PoolClass {
         &mut self.pool[usize::from(minor - POOL)]
     }
 
-    /// Changes who uses a place that this link gave out.
+    /// Changes the usage of a place that this link assigned.
     pub(super) fn use_place(&mut self, place: Place, mut change: impl FnMut(&mut Usage)) {
         if let Some(minor) = place.class {
             change(&mut self.class(minor).usage);
@@ -142,7 +142,7 @@ impl Link {
         claimed
     }
 
-    /// What a place is like that this link gave out.
+    /// Returns the state of a place that this link assigned.
     pub(super) fn state(&mut self, place: Place) -> PlaceState {
         PlaceState {
             class: place.class.map(|minor| self.class(minor).parameters),
@@ -150,13 +150,13 @@ impl Link {
         }
     }
 
-    /// What the packets of a demand get in a place.
+    /// Returns the guarantee for the packets of a demand in a place.
     pub(super) fn guarantee(&self, place: Place, demand: &Demand) -> Guarantee {
         let bucket = BucketParameters::reserved(demand);
         Guarantee { bucket, class: self.plan.reserved_priority(place.class) }
     }
 
-    /// Takes an unused place, making more classes where there is none.
+    /// Takes an unused place; creates more classes if there is none.
     pub(super) fn take(&mut self, tools: &mut Tools<'_>) -> Result<Place, TcError> {
         if self.plan.queues != Queues::PerFlow {
             return Ok(Place::default());
@@ -172,11 +172,11 @@ impl Link {
         Ok(Place { class: Some(minor), bucket: None })
     }
 
-    /// Makes a place that of a demand. Gives what its packets get, and the counters of its class where the kernel tells
-    /// them along.
+    /// Configures a place for a demand. Returns the guarantee of its packets, and the counters of its class if the
+    /// kernel's answer has them.
     ///
     /// # Errors
-    /// What the kernel refused; the place is as it was.
+    /// A refusal of the kernel; the place is unchanged.
     pub(super) fn change(
         &mut self,
         tools: &mut Tools<'_>,
@@ -203,7 +203,7 @@ impl Link {
         Ok((guarantee, counters))
     }
 
-    /// Makes a place what it was before.
+    /// Restores the previous state of a place.
     pub(super) fn restore(&mut self, tools: &mut Tools<'_>, place: Place, before: PlaceState) {
         if let (Some(minor), Some(parameters)) = (place.class, before.class) {
             left_for_later(self.change_class(tools.netlink, minor, parameters).map(drop));
@@ -214,7 +214,7 @@ impl Link {
         }
     }
 
-    /// A bucket for a claim that gets a second flow; gives its number.
+    /// Takes a bucket for a claim that gets a second flow; returns its number.
     pub(super) fn share(
         &mut self,
         tools: &mut Tools<'_>,
@@ -227,8 +227,8 @@ impl Link {
         })
     }
 
-    /// Makes what of a place nobody uses any more unused: a bucket at once, a class for [`tidy`](Link::tidy), and if it
-    /// `drains`, when its packets have left. It is so even where the kernel refuses.
+    /// Makes the unused parts of a place available: a bucket at once, a class for [`tidy`](Link::tidy), and if it
+    /// `drains`, when its packets have left. Takes effect even if the kernel refuses.
     pub(super) fn park(
         &mut self,
         tools: &mut Tools<'_>,
@@ -259,13 +259,12 @@ impl Link {
         self.leaving.push((minor, class.parameters.rate < a_second));
     }
 
-    /// Whether there is nothing to be tidied up.
+    /// Whether there is no class to park.
     pub(super) fn is_tidy(&self) -> bool {
         self.leaving.is_empty() && self.draining.is_empty()
     }
 
-    /// What has gone through the class of a place, or through its bucket where it has no class; `None` where it has
-    /// neither.
+    /// Returns the counters of a place's class, or of its bucket if it has no class; `None` if it has neither.
     pub(super) fn statistics(
         &self,
         tools: &mut Tools<'_>,
@@ -275,7 +274,7 @@ impl Link {
         Ok(match place {
             Place { class: Some(minor), .. } => {
                 let class = kernel::class(tools.netlink, interface, minor)?;
-                // Nothing where the kernel has lost it.
+                // Zero if the kernel has lost the class.
                 Some(class.map(|class| class.counters).unwrap_or_default())
             }
             Place { bucket: Some(number), .. } => {
@@ -292,7 +291,7 @@ impl Link {
         tools: &mut Tools<'_>,
         repair: &mut Repair,
     ) -> Result<(), TcError> {
-        // Without BPF there are none; with it, a daemon that was set otherwise may have left some.
+        // A u32 classifier has no buckets; with BPF, a daemon with other settings may have left some.
         if tools.table.choice() == ClassifierChoice::U32 {
             return Ok(());
         }
@@ -302,7 +301,7 @@ impl Link {
         Ok(())
     }
 
-    /// Gives a class these parameters, if it has not got them. Gives its counters if it had to be changed.
+    /// Sets the parameters of a class, if they differ. Returns its counters if it was changed.
     fn change_class(
         &mut self,
         netlink: &mut Connection,
@@ -319,15 +318,15 @@ impl Link {
         Ok(now.map(|class| class.counters))
     }
 
-    /// Parks the classes that have been made unused since the last time. They are free even where the kernel refuses;
+    /// Parks the classes that have become unused since the last call. They are free even if the kernel refuses;
     /// [`Link::repair`] tries again.
     ///
-    /// What its last owner left must not burden the others: neither packets that still wait, which would go on being
-    /// served as if reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next
-    /// owner would inherit. Both are rare, and then the class is made anew.
+    /// Remains of the previous owner must not burden others: neither waiting packets, which would still be served as
+    /// reserved, nor a debt of more than a second (a packet that took so long at its rate), which the next owner would
+    /// inherit. Both are rare, and then the class is created again.
     ///
     /// # Errors
-    /// What the kernel refused first.
+    /// The first refusal of the kernel.
     pub(super) fn tidy(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
         self.look_at_draining(netlink)?;
         if self.leaving.is_empty() {
@@ -352,7 +351,7 @@ impl Link {
         outcome
     }
 
-    /// Parks the classes that have sent what waited in them, or have had the time for it.
+    /// Parks the draining classes whose queues are empty, or whose time is over.
     fn look_at_draining(&mut self, netlink: &mut Connection) -> Result<(), TcError> {
         let now = Instant::now();
         if self.draining.is_empty() || self.next_drain_look.is_some_and(|at| now < at) {
@@ -371,7 +370,7 @@ impl Link {
         Ok(())
     }
 
-    /// Makes a class of the pool anew.
+    /// Creates a class of the pool again.
     fn empty_class(&self, netlink: &mut Connection, minor: u16) -> Result<(), TcError> {
         let delete = kernel::delete_class(self.plan.interface, handle(minor));
         match netlink.request("empty a class", delete) {
@@ -382,7 +381,7 @@ impl Link {
         Ok(netlink.request_all("make a class anew", again)?)
     }
 
-    /// What makes a class of the pool, with its queue.
+    /// Returns the requests that create a class of the pool, with its queue.
     fn class_and_queue(&self, minor: u16, class: &PoolClass) -> [Message; 2] {
         let (interface, limit) = (self.plan.interface, self.plan.reserved_queue);
         [
@@ -410,10 +409,10 @@ impl Link {
     }
 }
 
-/// Whether our root qdisc is in place.
+/// Whether our root qdisc is present.
 ///
 /// # Errors
-/// [`TcError::ForeignQdisc`] where one is that neither we nor the kernel put there.
+/// [`TcError::ForeignQdisc`] if there is one that neither we nor the kernel created.
 pub(super) fn has_our_root<'a>(
     qdiscs: impl IntoIterator<Item = &'a Qdisc>,
     interface: InterfaceId,

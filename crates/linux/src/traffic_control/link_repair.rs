@@ -1,4 +1,4 @@
-//! Comparing the qdiscs, classes and queues of a link with its plan, and putting them right.
+//! Comparison of the qdiscs, classes and queues of a link with its plan, and their repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message};
 
 impl Link {
-    /// Compares the kernel's qdiscs (those of all links, as they were listed) and classes with the plan, and puts them
-    /// right; with nothing there, builds it all.
+    /// Compares the kernel's qdiscs (those of all links, as listed) and classes with the plan, and repairs them; if
+    /// there are none, builds all of them.
     ///
     /// # Errors
-    /// [`TcError::ForeignQdisc`] where somebody else shapes this link; nothing is changed then.
+    /// [`TcError::ForeignQdisc`] if another program shapes this link; nothing is changed then.
     pub(super) fn repair(
         &mut self,
         netlink: &mut Connection,
@@ -54,7 +54,7 @@ impl Link {
             match netlink.request("delete a class", kernel::delete_class(interface, class)) {
                 Ok(()) => repair.removed += 1,
                 Err(error) if error.is(libc::ENOENT) => {}
-                // A filter of somebody's leads there.
+                // A filter of another program leads there.
                 Err(error) if error.is(libc::EBUSY) => {
                     tracing::warn!(interface = %InterfaceName(interface), class, "cannot delete a class in use");
                 }
@@ -64,7 +64,7 @@ impl Link {
         Ok(repair)
     }
 
-    /// Gives each transmit queue of a device with several its bands.
+    /// Creates the bands of each transmit queue of a device with several.
     fn repair_transmit_queues(
         &self,
         netlink: &mut Connection,
@@ -93,13 +93,13 @@ impl Link {
         Ok(netlink.request_all("make the transmit queues", messages)?)
     }
 
-    /// Who uses a class of the pool; `None` for one of all the link.
+    /// Returns the user of a class of the pool; `None` for a class of the whole link.
     fn user_of(&self, minor: u16) -> Option<Usage> {
         let index = minor.checked_sub(POOL).map(usize::from);
         Some(self.pool.get(index?)?.usage)
     }
 
-    /// The classes of services by DSCP, with their minor numbers.
+    /// Returns the classes of services by DSCP, with their minor numbers.
     fn services(&self) -> impl Iterator<Item = (u16, ClassParameters)> {
         let (plan, nature) = (&self.plan, self.nature);
         let services = plan.services.iter().take(super::MAX_SERVICES).zip(0..);
@@ -109,7 +109,7 @@ impl Link {
         })
     }
 
-    /// All classes that should be: minor number, parent, parameters. Parents come first.
+    /// Returns all desired classes: minor number, parent, parameters. Parents come first.
     fn desired(&self) -> impl Iterator<Item = (u16, u32, ClassParameters)> {
         let (plan, nature) = (&self.plan, self.nature);
         let pool = self.pool.iter().zip(POOL..).map(|(c, minor)| (minor, c.parameters));
@@ -140,7 +140,7 @@ impl Link {
                 Some(_) => Fault::ClassAltered,
                 None => Fault::ClassMissing,
             };
-            // With the root all of them are gone, which was said.
+            // If the root was missing, all classes were; that is reported already.
             if was_there {
                 repair.faults.push((self.user_of(minor), fault));
             }
@@ -183,7 +183,7 @@ impl Link {
         messages
     }
 
-    /// Classes below our root that are not ours, children before parents.
+    /// Returns the classes below our root that are not ours, children before parents.
     fn ownerless(&self, there: &BTreeMap<u32, Class>) -> Vec<u32> {
         let desired: BTreeSet<u32> = self.desired().map(|(minor, ..)| handle(minor)).collect();
         let mut extra: Vec<&Class> = there

@@ -1,7 +1,7 @@
-//! What the packets of one flow get on a link: the claims that they match, and what the kernel has of them now.
+//! Treatment of one flow's packets on a link: the claims that they match, and the kernel's entry for them.
 //!
-//! One look-up for each kind of flow and each mask of ranges that the link has ([`Kinds`](super::kinds::Kinds)), as the
-//! classifier does: the cost does not depend on how many flows there are.
+//! Needs one lookup for each kind of flow and each mask of ranges on the link ([`Kinds`](super::kinds::Kinds)), as in
+//! the classifier: the cost does not depend on the number of flows.
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Flow, InterfaceId, Rate};
@@ -13,86 +13,86 @@ use super::place::class_of_priority;
 use super::plan::{BEST_EFFORT, handle};
 use super::{ClassifierChoice, Queues, TcError, TrafficControl, kernel};
 
-/// Which of the claims that packets match they get.
+/// Order of the claims that packets match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// This one first of all.
+    /// The claim applies first.
     Governs,
-    /// This one if the claims before it have no room for a packet.
+    /// The claim applies if the claims before it have no room for a packet.
     Next,
-    /// This one when a better claim on the same flow ends, and not before.
+    /// The claim applies only after a larger claim on the same flow ends.
     Standby,
 }
 
 /// A claim that the packets of a flow match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowClaim {
-    /// Which; `None`: an earlier daemon has left it, and nobody has claimed it yet.
+    /// ID of the claim; `None`: left by an earlier daemon and not claimed yet.
     pub claim: Option<ClaimId>,
-    /// Whose, if that is known.
+    /// Protocol of the claim, if it is known.
     pub protocol: Option<Protocol>,
-    /// The flow, or range of flows, that it is for.
+    /// The flow, or range of flows, of the claim.
     pub flow: Flow,
-    /// How much.
+    /// Reserved rate.
     pub rate: Rate,
-    /// Whether other flows use it up, too.
+    /// Whether other flows share it.
     pub is_shared: bool,
-    /// Whether packets get it before the others.
+    /// Order among the claims.
     pub precedence: Precedence,
 }
 
-/// The place where the kernel puts packets.
+/// A class or priority in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelPlace {
-    /// A class of HTB.
+    /// An HTB class.
     Class {
-        /// The handle: major number in the upper half.
+        /// Handle: major number in the upper half.
         handle: u32,
         /// Whether the kernel has it.
         is_there: bool,
     },
-    /// A priority, of which the device's own queues make a band.
+    /// A priority, from which the device's own queues derive a band.
     Priority(u32),
 }
 
-/// What the classifier in the kernel has for a flow.
+/// The classifier's entry for a flow in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelEntry {
     /// The flow, or range, of the entry.
     pub flow: Flow,
-    /// Where packets go.
+    /// Class or priority of the packets.
     pub place: KernelPlace,
-    /// The rate of the token bucket that lets them in there; `None` where there is none.
+    /// Rate of the token bucket that admits them; `None` if there is none.
     pub bucket: Option<Rate>,
 }
 
-/// How a flow stands on a link.
+/// Treatment of a flow on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowOnLink {
-    /// Which classifier is at work.
+    /// The classifier in use.
     pub classifier: ClassifierChoice,
-    /// How reservations are kept apart on the link.
+    /// Separation of reservations on the link.
     pub queues: Queues,
-    /// The claims that its packets match, the governing one first; as many as were wanted.
+    /// The claims that the packets match, the governing one first; at most the requested number.
     pub claims: Vec<FlowClaim>,
-    /// How many there are.
+    /// Total number of those claims.
     pub count: usize,
-    /// What the kernel has for its packets; `None`: nothing, so that they go with best effort.
+    /// The kernel's entry for the packets; `None`: there is none, so they are sent with best effort.
     pub kernel: Option<KernelEntry>,
-    /// Where best effort goes.
+    /// Class or priority of best effort.
     pub best_effort: KernelPlace,
-    /// Why its packets do not get what is reserved for them.
+    /// Reason why the packets are not served as reserved.
     pub fault: Option<String>,
 }
 
-/// A flow in the kernel's table, and what packets get by it first.
+/// A flow in the kernel's table, and the guarantee that applies first to its packets.
 type Found = (Flow, Guarantee);
 
 impl TrafficControl {
-    /// How the packets of a flow stand on a link, with so many of the claims that they match.
+    /// Returns the treatment of a flow's packets on a link, with at most `limit` of the claims that they match.
     ///
     /// # Errors
-    /// [`TcError::UnknownLink`], or the kernel cannot be asked.
+    /// [`TcError::UnknownLink`], or the kernel query failed.
     pub fn flow_on_link(
         &mut self,
         interface: InterfaceId,
@@ -130,8 +130,8 @@ impl TrafficControl {
         Ok(on_link)
     }
 
-    /// Claims of links but this one that packets of a flow would match there, each with its link; as many as are wanted.
-    /// Ranges are left out: these are for the flows of any link.
+    /// Returns claims on other links that packets of a flow would match there, each with its link; at most the
+    /// requested number. Ranges are left out: these are for the flows of any link.
     pub fn claims_elsewhere(
         &self,
         interface: Option<InterfaceId>,
@@ -147,7 +147,7 @@ impl TrafficControl {
         claims.take(limit).collect()
     }
 
-    /// The claims on these flows of a link, which come in the classifier's order; the governing one first.
+    /// Returns the claims on these flows of a link, which are in the classifier's order; the governing one first.
     fn claims_on(&self, interface: InterfaceId, around: &[Flow], limit: usize) -> Vec<FlowClaim> {
         let on =
             around.iter().filter_map(|flow| Some((*flow, self.flows.get(&(interface, *flow))?)));
@@ -210,7 +210,7 @@ impl TrafficControl {
         }
     }
 
-    /// The first of these flows that the kernel's table has, with what it leads to; and what is not as it should be.
+    /// Returns the first of these flows in the kernel's table, with its entry; and a deviation from the desired entry.
     fn kernel_entry(
         &mut self,
         interface: InterfaceId,
@@ -239,7 +239,7 @@ impl TrafficControl {
         Ok((first, fault))
     }
 
-    /// What an entry of the kernel's gives packets first.
+    /// Returns the guarantee of a kernel entry that applies first.
     fn guarantee_of(
         &mut self,
         interface: InterfaceId,
@@ -263,11 +263,11 @@ impl TrafficControl {
         if !is_htb {
             return Ok(KernelPlace::Priority(priority));
         }
-        // The classes that all share are looked after by comparisons of the queues.
+        // Comparisons of the queues check the classes that all reservations share.
         let is_there = match class_of_priority(priority) {
             Some(minor) => match kernel::class(&mut self.netlink, interface, minor) {
                 Ok(class) => class.is_some(),
-                // The class, or the qdisc that it was in.
+                // The class is missing, or its qdisc.
                 Err(error) if error.is(libc::ENOENT) || error.is(libc::EINVAL) => false,
                 Err(error) => return Err(error.into()),
             },

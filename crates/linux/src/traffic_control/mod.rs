@@ -1,21 +1,21 @@
 //! Traffic control: one class of guaranteed rate per reservation, and a classifier that finds it.
 //!
-//! On every planned link stands an HTB qdisc with our mark (the module `plan` draws it). A reservation is one class of
-//! a pool made in advance (or a token bucket alone, see [`Queues`]), and entries in the classifier that
-//! lead its flows there; what no entry leads away is best
-//! effort. Installing, changing and removing cost the same however many reservations there are.
+//! Every planned link has an HTB qdisc with our major number (drawn in the module `plan`). A reservation is one class
+//! of a pool created in advance (or a token bucket alone, see [`Queues`]), and entries in the classifier that lead its
+//! flows there; packets without an entry are best effort. Installing, changing and removing take constant time for any
+//! number of reservations.
 //!
-//! A flow can be claimed several times, by several protocols, by whoever asks for it, and by ranges that it lies in. All
-//! claims stand, and its packets get the best of them (the modules `claims` and `bpf/classifier.c`): no claim takes anything
-//! from another, and when one ends the next best takes over.
+//! A flow can be claimed several times, by several protocols, by several requesters, and by ranges that contain it. All
+//! claims stay, and its packets are served by the best of them (the modules `claims` and `bpf/classifier.c`): no claim
+//! takes anything from another, and when one ends the next best takes over.
 //!
-//! All of it lives in the kernel and outlives us. The next [`TrafficControl::open`] finds classes and entries again:
-//! every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol, or of at
-//! least its rate, takes it over in place; what
-//! nobody has taken over when its soft state should have re-formed, [`TrafficControl::reap_adopted`] gives up.
+//! This state is in the kernel and outlives the daemon. The next [`TrafficControl::open`] finds classes and entries
+//! again: every entry is *adopted*, keeps its rate, and waits. An installation of the same flow by the same protocol,
+//! or of at least its rate, takes it over in place; what nobody has taken over when its soft state should have been
+//! refreshed, [`TrafficControl::reap_adopted`] removes.
 //!
-//! Others may meddle with traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`] find
-//! what they did, put it right, and say whose reservation it was.
+//! Other programs may change traffic control at any time: [`TrafficControl::reconcile`] and [`TrafficControl::audit`]
+//! find such changes, repair them, and report the affected reservations.
 
 mod adoption;
 mod audit;
@@ -68,13 +68,13 @@ pub use plan::{LinkPlan, MAX_SERVICES, Queues, ServicePlan};
 /// The class of our own signalling on every planned link, as a packet's priority.
 pub const SIGNALLING_CLASS: u32 = plan::handle(plan::SIGNALLING);
 
-/// How packets find their class.
+/// Kinds of classifiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClassifierChoice {
-    /// BPF where the kernel has it (TCX, Linux 6.6 and later), else u32.
+    /// BPF if the kernel supports it (TCX, Linux 6.6 and later), else u32.
     #[default]
     Auto,
-    /// A BPF program with a hash map; an error where it is not to be had. At most 1 048 576 flows in all.
+    /// A BPF program with hash maps; an error if it is unavailable. At most 1 048 576 flows in all.
     Bpf,
     /// u32 filters: slower with many flows, at most 4 095 flows of one kind on an interface.
     U32,
@@ -85,38 +85,38 @@ pub enum ClassifierChoice {
 pub struct Adopted {
     /// Outgoing interface.
     pub interface: InterfaceId,
-    /// Whose packets.
+    /// Flow of the packets.
     pub flow: Flow,
-    /// What they get. Flows that share one class share its rate: the first of them has it all, the others have zero.
+    /// Reserved rate. Flows that share one class share its rate: the first of them has all of it, the others have zero.
     pub rate: Rate,
-    /// The protocol that reserved it, if the kernel has kept that.
+    /// The protocol that reserved it, if the kernel has stored that.
     pub protocol: Option<Protocol>,
 }
 
-/// What [`TrafficControl::reconcile`] found and did.
+/// Findings and repairs of [`TrafficControl::reconcile`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciliation {
-    /// Things without an owner that were removed: classes, flow entries.
+    /// Number of removed objects without an owner: classes, flow entries.
     pub removed: u32,
-    /// Things that were missing or altered and are right again.
+    /// Number of missing or altered objects that were restored.
     pub restored: u32,
-    /// Interfaces that somebody else's queueing discipline has taken over, with its kind; nothing was done there.
+    /// Interfaces where another program has installed a queueing discipline, with its kind; nothing was changed there.
     pub foreign: Vec<(InterfaceId, String)>,
-    /// Interfaces that are gone; their plan and installations are forgotten with them.
+    /// Interfaces that are gone; their plans and installations are removed as well.
     pub gone: Vec<InterfaceId>,
-    /// Whose reservations were not in place, and why.
+    /// Reservations that were not in place, and the faults.
     pub deviations: Vec<Deviation>,
 }
 
-/// What went through a reservation's class since its installation.
+/// Counters of a reservation's class since its installation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Octets sent, from the IP header on.
     pub octets: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Packets dropped because the queue was full; with [`Queues::Aggregate`], those that exceeded the reservation and went
-    /// with best effort.
+    /// Packets dropped because the queue was full; with [`Queues::Aggregate`], those that exceeded the reservation and
+    /// were sent with best effort.
     pub drops: u64,
     /// Octets waiting now.
     pub backlog_octets: u32,
@@ -126,49 +126,49 @@ pub struct Statistics {
 
 /// Traffic control on the planned links of one network namespace.
 ///
-/// Its netlink socket belongs to the namespace in which it was opened; the BPF classifier is attached in the namespace
+/// The netlink socket belongs to the namespace in which it was opened; the BPF classifier is attached in the namespace
 /// of the calling thread. So all calls come from threads of one namespace.
 #[derive(Debug)]
 pub struct TrafficControl {
     netlink: Connection,
     table: Box<dyn FlowTable>,
     links: BTreeMap<InterfaceId, Link>,
-    /// By name. Ordered: the maps here are walked, and no peer may choose how far apart their keys lie.
+    /// By ID. Ordered: the maps here are walked, and no peer may influence the distribution of the keys.
     claims: BTreeMap<ClaimId, Installed>,
     /// Every flow that the classifier should hold, and the claims on it.
     flows: BTreeMap<(InterfaceId, Flow), FlowClaims>,
     /// Flows of the table that an earlier daemon has left.
     adopted: BTreeMap<(InterfaceId, Flow), AdoptedFlow>,
-    /// What kinds of flows there are.
+    /// Kinds of the flows on each link.
     kinds: Kinds,
-    /// Links with places that are to be parked.
+    /// Links with places to park.
     untidy: BTreeSet<InterfaceId>,
-    /// What is not in place now, and how far the audit has come.
+    /// Known faults, and the progress of the audit.
     faults: Faults,
 }
 
-/// An installation in place.
+/// An installed claim.
 #[derive(Clone, Debug)]
 struct Installed {
     interface: InterfaceId,
-    /// What it holds.
+    /// Class and bucket that it holds.
     place: Place,
-    /// What its packets get.
+    /// Guarantee of its packets.
     guarantee: Guarantee,
-    /// Whose it is.
+    /// Protocol of the claim.
     protocol: Option<Protocol>,
     /// The flow of the installation itself, unless it was removed.
     flow: Option<Flow>,
-    /// The flows that were added: as many as peers like, so that a list would be walked too long.
+    /// Added flows. A set, because peers choose their number and a list would take too long to search.
     added: BTreeSet<Flow>,
     /// Counters of its class at the time of installation.
     baseline: Statistics,
-    /// What its flows' entries had counted for it when it ceased to be the best claim.
+    /// Counts of its flows' entries at the time when it ceased to be the best claim.
     carried: Statistics,
 }
 
 impl Installed {
-    /// The claim as its flows have it.
+    /// Returns the claim in the form that its flows register.
     fn standing(&self, claim: ClaimId) -> Standing {
         Standing {
             holder: Holder::Claim(claim),
@@ -184,7 +184,7 @@ impl Installed {
 }
 
 impl Statistics {
-    /// What was counted up to now and before.
+    /// Returns the sum of these counters and earlier ones.
     fn plus(self, before: Statistics) -> Statistics {
         Statistics {
             octets: self.octets + before.octets,
@@ -196,20 +196,20 @@ impl Statistics {
 }
 
 impl TrafficControl {
-    /// Takes the links over, building what is missing and adopting what an earlier daemon left. What an earlier one left
-    /// on links that are not planned any more is removed.
+    /// Takes over the links: creates what is missing and adopts the state of an earlier daemon. Its state on links that
+    /// are not planned any more is removed.
     ///
     /// Needs CAP_BPF (or CAP_SYS_ADMIN) besides CAP_NET_ADMIN for the BPF classifier; the calls after it do not.
     ///
     /// # Errors
-    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or what the kernel refused.
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or a refusal of the kernel.
     pub fn open(
         links: &[LinkPlan],
         classifier: ClassifierChoice,
     ) -> Result<(TrafficControl, Vec<Adopted>), TcError> {
         let mut netlink = Connection::open()?;
         let qdiscs = kernel::qdiscs(&mut netlink)?;
-        // Before anything is changed, so that a plan that cannot be carried out leaves no half of it behind.
+        // Before any change, so that a plan that cannot be applied leaves nothing half done.
         for plan in links {
             link::has_our_root(&qdiscs, plan.interface)?;
             reconcile::nature(&mut netlink, plan.interface)?;
@@ -244,12 +244,12 @@ impl TrafficControl {
         Ok((control, adopted))
     }
 
-    /// Which classifier is at work: never [`ClassifierChoice::Auto`].
+    /// Returns the classifier in use: never [`ClassifierChoice::Auto`].
     pub fn classifier(&self) -> ClassifierChoice {
         self.table.choice()
     }
 
-    /// What went through a reservation since its installation.
+    /// Returns the counters of a reservation since its installation.
     pub fn statistics(&mut self, claim: ClaimId) -> Result<Statistics, TcError> {
         let installed = self.claims.get(&claim).ok_or(TcError::UnknownClaim { claim })?;
         let interface = installed.interface;
@@ -258,7 +258,7 @@ impl TrafficControl {
         if let Some(now) = link.statistics(tools, installed.place)? {
             let base = installed.baseline;
             return Ok(Statistics {
-                // A class that was lost and made again counts from zero.
+                // A class that was lost and created again counts from zero.
                 octets: now.octets.saturating_sub(base.octets),
                 packets: now.packets.saturating_sub(base.packets),
                 drops: now.drops.saturating_sub(base.drops),
@@ -275,7 +275,7 @@ impl TrafficControl {
         Ok(counted.plus(installed.carried))
     }
 
-    /// Whether it is the best of the claims that a flow has for itself.
+    /// Whether the holder's claim is the best of the claims of a flow alone.
     fn governs(&self, interface: InterfaceId, flow: &Flow, holder: Holder) -> bool {
         let own = self.flows.get(&(interface, *flow)).and_then(FlowClaims::own);
         own.is_some_and(|own| own.holder == holder)

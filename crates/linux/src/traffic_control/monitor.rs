@@ -1,4 +1,4 @@
-//! Announcements of changes to traffic control that others make.
+//! Announcements of changes to traffic control by other programs.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,29 +9,29 @@ use super::kernel::HEADER;
 use super::{TcError, TrafficControl};
 use crate::netlink::{Heard, NetlinkError, Subscription};
 
-/// Room for announcements that wait, octets.
+/// Receive buffer for announcements, octets.
 const ROOM: i32 = 1 << 20;
-/// Datagrams that are read in one go.
+/// Datagrams read in one call.
 const BATCH: usize = 64;
 
-/// Listens for changes of qdiscs, classes and filters. What [`TrafficControl`] does itself is not announced here, so that
-/// nothing wakes up for it.
+/// Receives changes of qdiscs, classes and filters. The changes of [`TrafficControl`] itself are filtered out, so that
+/// they wake nobody.
 #[derive(Debug)]
 pub struct Monitor {
     subscription: Subscription,
 }
 
-/// What others have changed.
+/// Changes by other programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Something of these interfaces.
+    /// Changes on these interfaces.
     Interfaces(BTreeSet<InterfaceId>),
-    /// More than could be announced.
+    /// Unknown changes: announcements were lost.
     Anything,
 }
 
 impl TrafficControl {
-    /// Listens for changes by others from now on.
+    /// Subscribes to changes by others from now on.
     ///
     /// # Errors
     /// The socket could not be opened.
@@ -45,7 +45,7 @@ impl TrafficControl {
 }
 
 impl Monitor {
-    /// What others have changed since the last call; bounded in work, so that the rest may come with the next call.
+    /// Returns the changes by others since the last call. The work is bounded; further changes come with the next call.
     ///
     /// # Errors
     /// The socket failed.

@@ -1,4 +1,4 @@
-//! What a claim holds in the kernel beside its flows: a class of its own, a bucket for several flows, both, or nothing.
+//! Kernel resources of a claim besides its flows: a class of its own, a bucket for several flows, both, or nothing.
 
 use earmark_core::admission::ClaimId;
 
@@ -6,31 +6,31 @@ use super::flow_table::FlowTable;
 use super::plan::{MARK, POOL, POOL_MOST};
 use crate::netlink::Connection;
 
-/// Most buckets of one interface, and most flows of all.
+/// Maximum number of buckets of one interface, and of flows in all.
 pub(super) const MOST_FLOWS: u32 = 1 << 20;
 
-/// Where the packets of a claim go.
+/// Class and bucket of a claim's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// A class of the pool, by its minor number, on links where each claim has one.
+    /// Minor number of a class of the pool, on links with a class per claim.
     pub(super) class: Option<u16>,
-    /// A bucket of the interface, by its number, where several flows share the claim.
+    /// Number of a bucket of the interface, if several flows share the claim.
     pub(super) bucket: Option<u32>,
 }
 
-/// The class of the pool that a priority means.
+/// Returns the class of the pool that a priority means.
 pub(super) fn class_of_priority(priority: u32) -> Option<u16> {
     let minor = priority as u16;
     let is_of_pool = (POOL..POOL + POOL_MOST as u16).contains(&minor);
     (priority >> 16 == u32::from(MARK) && is_of_pool).then_some(minor)
 }
 
-/// Who uses a class or a bucket. It is free when neither is left.
+/// Users of a class or a bucket. Without any, it is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// The claim that holds it.
     pub(super) claim: Option<ClaimId>,
-    /// Adopted flows that lead into it.
+    /// Number of adopted flows that lead into it.
     pub(super) adopted: u32,
 }
 
@@ -40,7 +40,7 @@ impl Usage {
     }
 }
 
-/// What places are made with.
+/// Kernel interfaces for changes of places.
 pub(super) struct Tools<'a> {
     pub(super) netlink: &'a mut Connection,
     pub(super) table: &'a mut dyn FlowTable,

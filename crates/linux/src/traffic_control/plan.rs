@@ -1,4 +1,4 @@
-//! How a link is shared: the plan that the operator gives, and the class parameters that follow from it.
+//! Division of a link: the plan that the operator gives, and the class parameters that follow from it.
 //!
 //! ```text
 //! ea4d:  HTB, default class 2, sizes counted from the IP header on
@@ -8,25 +8,25 @@
 //!      +- ea4d:5    control traffic of others: 1 % and no more                            priority 0
 //!      +- ea4d:6..  services by DSCP, in their order: their rates, may borrow up to the link   priority 2..
 //!      +- ea4d:10.. the pool: one class per reservation, its rate and no more             priority 1
-//!      +- ea4d:4    or, where they are not kept apart: all reservations together          priority 1
+//!      +- ea4d:4    or, if they share a class: all reservations together                  priority 1
 //! ```
 //!
-//! A class for each reservation keeps each to its rate whatever the others do, by queueing what comes early; but HTB
-//! takes time in proportion to their number to make them. With [`Queues::Aggregate`] all reservations share one class,
-//! whose rate is what may be reserved, and each has a token bucket in the classifier instead: what exceeds it goes with
-//! best effort (RFC 2211 section 6.3) and so cannot crowd the class.
+//! A class for each reservation limits each to its rate whatever the others do, by queueing early packets; but the time
+//! that HTB takes to create one is proportional to their number. With [`Queues::Aggregate`] all reservations share one
+//! class, whose rate is the reservable bandwidth, and each has a token bucket in the classifier instead: excess packets
+//! are sent with best effort (RFC 2211 section 6.3) and so cannot crowd the class.
 //!
-//! With [`Queues::Priority`] there is no HTB and nothing is shaped: the device's own rate is the link's. Buckets in
-//! the classifier police each reservation, and the kernel's pfifo_fast (below mq on a device with several transmit queues) has
-//! three bands: signalling and what is reserved, services by DSCP, best effort.
+//! With [`Queues::Priority`] there is no HTB and nothing is shaped: the device's own rate is the link's. Buckets in the
+//! classifier police each reservation, and the kernel's pfifo_fast (below mq on a device with several transmit queues)
+//! has three bands: signalling and reserved traffic, services by DSCP, best effort.
 //!
-//! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts what it sees, which on Ethernet
-//! includes 14 octets of header. So the root carries a size table that takes these 14 off, and a reserved class has
-//! exactly the rate and bucket of its reservation, whatever the packet size. The link itself and best effort add the
+//! **What a rate counts.** A token bucket of RFC 2210 counts IP packets; HTB counts frames, which on Ethernet have a
+//! header of 14 octets. So the root has a size table that subtracts these 14, and a reserved class has exactly the rate
+//! and bucket of its reservation, whatever the packet size. The classes of the link itself and of best effort add the
 //! 14 again, because the bandwidth of a link counts them.
 //!
-//! HTB lets a class that is within its own rate send whatever its parent has used, so that reservations are safe as
-//! long as their sum is: that sum is the ledger's to guard. What is reservable plus 2 % should fit the bandwidth.
+//! HTB lets a class within its own rate send whatever its parent has used, so reservations are safe as long as their
+//! sum is: the ledger guards that sum. What is reservable plus 2 % should fit the bandwidth.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use earmark_core::{InterfaceId, Rate};
 use super::bucket::BucketParameters;
 use super::entry::Guarantee;
 
-/// The major number of our root qdisc, by which we know what is ours.
+/// The major number of our root qdisc, which identifies our objects.
 pub(crate) const MARK: u16 = 0xea4d;
 /// The class of the link as a whole.
 pub(super) const LINK: u16 = 1;
@@ -44,57 +44,59 @@ pub(super) const LINK: u16 = 1;
 pub(super) const BEST_EFFORT: u16 = 2;
 /// The class of our own signalling.
 pub(super) const SIGNALLING: u16 = 3;
-/// The class of all reservations together, where they share one.
+/// The class of all reservations together, if they share one.
 pub(super) const RESERVED: u16 = 4;
 /// The class of control traffic that this host forwards.
 pub(super) const CONTROL: u16 = 5;
 /// The class of the first service by DSCP.
 pub(super) const FIRST_SERVICE: u16 = 6;
-/// Most services by DSCP.
+/// Maximum number of services by DSCP.
 pub const MAX_SERVICES: usize = 8;
 /// The first class of the pool.
 pub(super) const POOL: u16 = 0x10;
-/// The most classes a pool can have: their queues are numbered like them, below the numbers that the kernel gives.
+/// Maximum number of classes in a pool: their queues have the same numbers, which are below those that the kernel
+/// assigns.
 pub(super) const POOL_MOST: u32 = 0x7f00;
 
-/// Packets that may wait in the class that reservations share: bursts that come together. It is never full for long, since
-/// the buckets let no more in than it sends.
+/// Limit of packets in the class that reservations share: bursts that coincide. The class is never full for long, since
+/// the buckets admit no more than it sends.
 pub(super) const SHARED_QUEUE: u32 = 1_000;
-/// Priorities that pfifo_fast makes bands of (Linux: `sch_generic.c`): 0 for control and reserved, 1 for services, 2 for best effort.
+/// Priorities that pfifo_fast maps to bands (Linux: `sch_generic.c`): 0 for control and reserved, 1 for services, 2 for
+/// best effort.
 const CONTROL_PRIORITY: u32 = 7;
 const RESERVED_PRIORITY: u32 = 6;
 const SERVICE_PRIORITY: u32 = 0;
 const BEST_EFFORT_PRIORITY: u32 = 2;
-/// How long control traffic of others may exceed its rate.
+/// Burst of control traffic of others, as time at its rate.
 const CONTROL_BURST: Duration = Duration::from_millis(250);
-/// How long a flow may exceed its rate that an earlier daemon has left, where its bucket is not known.
+/// Burst of a flow of an earlier daemon whose bucket is unknown, as time at its rate.
 pub(super) const ADOPTED_BURST: Duration = Duration::from_millis(2);
-/// How long a service may exceed its rate where it has no queue to wait in.
+/// Burst of a service without a queue, as time at its rate.
 const SERVICE_BURST: Duration = Duration::from_millis(10);
 
-/// Packets of signalling that may wait: a second of it at the usual sizes and 10 Mbit/s.
+/// Limit of waiting signalling packets: a second of signalling at usual sizes and 10 Mbit/s.
 pub(super) const SIGNALLING_QUEUE: u32 = 100;
 
-/// The full handle of one of our classes.
+/// Returns the full handle of one of our classes.
 pub(crate) const fn handle(minor: u16) -> u32 {
     (MARK as u32) << 16 | minor as u32
 }
 
-/// How reservations are kept apart.
+/// Separation of reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Queues {
-    /// A class each: up to some thousand reservations.
+    /// A class for each reservation: up to some thousand reservations.
     #[default]
     PerFlow,
-    /// One class together, and a token bucket each: up to a million. Needs the BPF classifier.
+    /// One shared class, and a token bucket for each reservation: up to a million. Needs the BPF classifier.
     Aggregate,
-    /// No classes and no shaping: a token bucket each, and strict priority in the device's own queues. Up to a million,
-    /// at the rate of the device. Needs the BPF classifier.
+    /// No classes and no shaping: a token bucket for each reservation, and strict priority in the device's own queues.
+    /// Up to a million, at the rate of the device. Needs the BPF classifier.
     Priority,
 }
 
 impl Queues {
-    /// Whether each reservation has a queue of its own, which holds it to its rate.
+    /// Whether each reservation has a queue of its own, which limits it to its rate.
     pub(super) fn are_shaped(self) -> bool {
         self == Queues::PerFlow
     }
@@ -105,40 +107,40 @@ impl Queues {
     }
 }
 
-/// A rate for packets with certain DSCPs that nobody has reserved for.
+/// A rate for unreserved packets with certain DSCPs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePlan {
     /// DSCPs of the packets, each below 64.
     pub dscps: Vec<u8>,
-    /// What they get together at least; what best effort leaves unused as well.
+    /// Guaranteed rate of all of them together; they may also use what best effort leaves unused.
     pub rate: Rate,
 }
 
-/// How one interface is to be shared.
+/// Division of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
-    /// Which interface.
+    /// Index of the interface.
     pub interface: InterfaceId,
-    /// Bandwidth of the link, counted with the link layer's header. Everything together is shaped to it.
+    /// Bandwidth of the link, counted with the link layer's header. All traffic together is shaped to it.
     pub bandwidth: Rate,
-    /// Part of it that may be reserved; the rest is best effort's own.
+    /// Part of it that may be reserved; the rest is for best effort alone.
     pub reservable: Rate,
-    /// How reservations are kept apart.
+    /// Separation of reservations.
     pub queues: Queues,
-    /// Classes made in advance.
+    /// Number of classes created in advance.
     pub pool: u32,
-    /// Most classes there may ever be, at most 32 512; past it an installation is refused.
+    /// Limit of classes, at most 32 512; above it an installation is refused.
     pub pool_limit: u32,
-    /// Packets that may wait in the best-effort queue.
+    /// Limit of packets in the best-effort queue.
     pub best_effort_queue: u32,
-    /// Packets that may wait in the queue of one reservation.
+    /// Limit of packets in the queue of one reservation.
     pub reserved_queue: u32,
     /// Services by DSCP, the first one served first; at most [`MAX_SERVICES`].
     pub services: Vec<ServicePlan>,
 }
 
 impl LinkPlan {
-    /// A plan with the usual sizes: 256 classes in advance, 4 096 at most, 50 and 200 packets of queue.
+    /// Returns a plan with default sizes: 256 classes in advance, 4 096 at most, 50 and 200 packets of queue.
     pub fn new(interface: InterfaceId, bandwidth: Rate, reservable: Rate) -> LinkPlan {
         LinkPlan {
             interface,
@@ -153,7 +155,7 @@ impl LinkPlan {
         }
     }
 
-    /// The priority of the packets of a reservation; `class` is its own, where it has one.
+    /// Returns the priority of a reservation's packets; `class` is its own, if it has one.
     pub(super) fn reserved_priority(&self, class: Option<u16>) -> u32 {
         match (self.queues, class) {
             (Queues::PerFlow, Some(minor)) => handle(minor),
@@ -162,7 +164,7 @@ impl LinkPlan {
         }
     }
 
-    /// What the classifier has to know of the link.
+    /// Returns the classifier's settings for the link.
     pub(super) fn settings(&self, nature: LinkNature) -> LinkSettings {
         let bandwidth = octets_per_second(self.bandwidth);
         let is_htb = self.queues.is_htb();
@@ -179,7 +181,7 @@ impl LinkPlan {
             is_shaped: self.queues.are_shaped(),
             are_services_shaped: is_htb,
             signalling: priority(SIGNALLING, CONTROL_PRIORITY),
-            // HTB has a default class for what names none.
+            // HTB has a default class for packets without one.
             best_effort: if is_htb { 0 } else { BEST_EFFORT_PRIORITY },
             overhead: nature.overhead.into(),
             control: Guarantee {
@@ -191,26 +193,26 @@ impl LinkPlan {
     }
 }
 
-/// What the classifier has to know of a link.
+/// The classifier's settings for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkSettings {
-    /// Each claim has a queue of its own.
+    /// Whether each claim has a queue of its own.
     pub(super) is_shaped: bool,
-    /// Each service has a class of its own.
+    /// Whether each service has a class of its own.
     pub(super) are_services_shaped: bool,
     /// The priority of signalling.
     pub(super) signalling: u32,
-    /// The priority of what nobody has reserved for.
+    /// The priority of unreserved packets.
     pub(super) best_effort: u32,
     /// Octets of link header in a packet's length.
     pub(super) overhead: u32,
-    /// What control traffic of others gets.
+    /// Guarantee of control traffic of others.
     pub(super) control: Guarantee,
-    /// What packets with certain DSCPs get.
+    /// Guarantees of packets with certain DSCPs.
     pub(super) services: Vec<(Vec<u8>, Guarantee)>,
 }
 
-/// What of an interface's nature shapes its classes.
+/// Properties of an interface that its class parameters depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkNature {
     /// Largest IP packet, octets.
@@ -221,41 +223,41 @@ pub(super) struct LinkNature {
     pub(super) queues: u32,
 }
 
-/// The parameters of a class in the kernel's units, so that a dump can be compared with them.
+/// The parameters of a class in the kernel's units, so that they can be compared with a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClassParameters {
     /// Octets per second.
     pub(super) rate: u64,
     /// Octets per second that it may reach by borrowing.
     pub(super) ceiling: u64,
-    /// Bucket of the rate: the time that it takes to fill, in ticks of 64 ns.
+    /// Bucket of the rate: the time to fill it, in ticks of 64 ns.
     pub(super) buffer: u32,
-    /// Bucket of the ceiling, likewise.
+    /// Bucket of the ceiling: the time to fill it, in ticks of 64 ns.
     pub(super) ceiling_buffer: u32,
     /// Octets per turn among borrowers.
     pub(super) quantum: u32,
-    /// 0 is served first.
+    /// Priority; 0 is served first.
     pub(super) priority: u32,
     /// Octets added to the size of each packet.
     pub(super) overhead: u16,
 }
 
-/// The least rate of a class, octets per second. HTB forgets a debt of more than a minute, so that a class with less
-/// would get this much nevertheless, at 1 500 octets a packet. It must not be more: classes get their rate whatever the
-/// others do, and what the ledger does not know of could then be taken, by many tiny reservations, from the large ones.
+/// Minimum rate of a class, octets per second. HTB forgets a debt of more than a minute, so a class with less would get
+/// this much nevertheless, at 1 500 octets a packet. The value must not be higher: classes get their rate whatever the
+/// others do, so many tiny reservations could take bandwidth that the ledger does not count from the large ones.
 pub(super) const LEAST_RATE: u64 = 25;
-/// Rate of a class without owner, octets per second. Nothing leads there; should a packet be left in it all the same, it
-/// must not run up a long debt, which the next owner would inherit.
+/// Rate of a class without owner, octets per second. No entry leads there; if a packet is left in it all the same, it
+/// must not cause a long debt, which the next owner would inherit.
 const PARKED_RATE: u64 = 125_000;
 
 impl ClassParameters {
-    /// The link as a whole.
+    /// Returns the parameters of the link as a whole.
     pub(super) fn link(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let rate = octets_per_second(plan.bandwidth);
         Self::new(rate, rate, 0, nature).counting_overhead(nature)
     }
 
-    /// Everything that nobody reserved.
+    /// Returns the parameters of best effort: all unreserved traffic.
     pub(super) fn best_effort(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
         let services = plan.services.iter().map(|service| octets_per_second(service.rate));
@@ -267,7 +269,8 @@ impl ClassParameters {
         ClassParameters { priority: 7, ..parameters }
     }
 
-    /// Our own messages: enough to be heard in any flood, not so much that a flood of forged ones could do harm.
+    /// Returns the parameters of our own signalling: enough to pass in any flood, and little enough that forged
+    /// messages do no harm.
     pub(super) fn signalling(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let bandwidth = octets_per_second(plan.bandwidth);
         let rate = signalling_rate(bandwidth);
@@ -275,13 +278,14 @@ impl ClassParameters {
         ClassParameters { priority: 0, ..Self::new(rate, ceiling, 0, nature) }
     }
 
-    /// Control traffic of others: a bucket in the classifier holds it to this, where there is one.
+    /// Returns the parameters of others' control traffic: a bucket in the classifier limits it to this, if there is
+    /// one.
     pub(super) fn control(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let rate = signalling_rate(octets_per_second(plan.bandwidth));
         ClassParameters { priority: 0, ..Self::new(rate, rate, 0, nature) }
     }
 
-    /// A service by DSCP, the first one with index 0.
+    /// Returns the parameters of a service by DSCP; the first one has index 0.
     pub(super) fn service(
         plan: &LinkPlan,
         service: &ServicePlan,
@@ -294,21 +298,22 @@ impl ClassParameters {
         ClassParameters { priority: (2 + index).min(6), ..parameters }
     }
 
-    /// All reservations together, where they share a class. Its bucket holds what comes in 10 ms, so that packets of many
-    /// flows may come at the same moment.
+    /// Returns the parameters of all reservations together, if they share a class. Its bucket holds 10 ms at its rate,
+    /// so that packets of many flows may arrive at the same moment.
     pub(super) fn all_reserved(plan: &LinkPlan, nature: LinkNature) -> ClassParameters {
         let rate = octets_per_second(plan.reservable).max(LEAST_RATE);
         let burst = u32::try_from(rate / 100).unwrap_or(u32::MAX);
         Self::new(rate, rate, burst, nature)
     }
 
-    /// A class that waits for an owner.
+    /// Returns the parameters of a class without owner.
     pub(super) fn parked(nature: LinkNature) -> ClassParameters {
         Self::new(PARKED_RATE, PARKED_RATE, 0, nature)
     }
 
-    /// A reservation: its rate and its bucket, and nothing beyond them. Excess waits in the queue of the class and is
-    /// then dropped; lending it bandwidth would let it push best effort aside, since HTB has one priority for both.
+    /// Returns the parameters of a reservation: its rate and its bucket, without borrowing. Excess waits in the queue
+    /// of the class and is then dropped; borrowed bandwidth would displace best effort, since HTB has one priority for
+    /// both.
     pub(super) fn reserved(demand: &Demand, nature: LinkNature) -> ClassParameters {
         let rate = octets_per_second(demand.rate).max(LEAST_RATE);
         Self::new(rate, rate, demand.burst.max(demand.max_packet), nature)
@@ -330,7 +335,7 @@ impl ClassParameters {
         ClassParameters { overhead: nature.overhead, ..self }
     }
 
-    /// Its rate, for people.
+    /// Returns the rate, for display.
     pub(super) fn as_rate(&self) -> Rate {
         Rate::from_bps(self.rate.saturating_mul(8))
     }
@@ -340,14 +345,14 @@ fn signalling_rate(bandwidth: u64) -> u64 {
     (bandwidth / 100).max(8_000).min(bandwidth.max(LEAST_RATE))
 }
 
-/// Rounded up, so that nobody gets less than was promised.
+/// Converts a rate, rounded up, so that no reservation gets less than promised.
 pub(super) fn octets_per_second(rate: Rate) -> u64 {
     rate.as_bps().div_ceil(8).max(1)
 }
 
-/// A bucket of `burst` octets, or of one packet if that is more, plus what flows in the 1 ms by which the kernel's timer
-/// may be late; as the time that it takes to fill at `rate`, in ticks of 64 ns. The kernel's number ends at 274 s: a
-/// larger bucket is cut to that, and what does not fit in waits in the queue.
+/// Returns the size of a bucket of `burst` octets, or of one packet if that is more, plus the octets of the 1 ms by
+/// which the kernel's timer may be late; as the time to fill it at `rate`, in ticks of 64 ns. The kernel's number ends
+/// at 274 s: a larger bucket is limited to that, and excess waits in the queue.
 fn buffer(rate: u64, burst: u32, nature: LinkNature) -> u32 {
     let octets = u64::from(burst.max(nature.mtu)) + rate / 1_000;
     let nanoseconds = u128::from(octets) * 1_000_000_000 / u128::from(rate.max(1));
@@ -378,9 +383,9 @@ mod tests {
         assert_eq!(parameters.buffer, 1_578_118);
     }
 
-    /// Best effort keeps a little even where everything may be reserved.
+    /// Best effort keeps a little even if all bandwidth is reservable.
     #[test]
-    fn the_rest_of_the_link_is_best_efforts() {
+    fn best_effort_gets_the_rest_of_the_link() {
         let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(8));
         let best_effort = ClassParameters::best_effort(&plan, ETHERNET);
         assert_eq!(best_effort.rate, (10_000_000 - 8_000_000 - 2 * 100_000) / 8);
@@ -389,9 +394,10 @@ mod tests {
         assert_eq!(ClassParameters::best_effort(&all, ETHERNET).rate, 12_500);
     }
 
-    /// Many tiny reservations take hardly more than the ledger counts, and a bucket that the kernel cannot express is cut.
+    /// Many tiny reservations take hardly more than the ledger counts, and a bucket that the kernel cannot express is
+    /// limited.
     #[test]
-    fn tiny_reservations_stay_tiny() {
+    fn tiny_reservations_take_hardly_more_than_counted() {
         let demand = Demand {
             service: Service::Guaranteed,
             rate: Rate::from_bps(1),
@@ -403,9 +409,9 @@ mod tests {
         assert_eq!(parameters.buffer, u32::MAX);
     }
 
-    /// Nothing overflows or divides by zero at either end of the scale.
+    /// Neither end of the scale overflows or divides by zero.
     #[test]
-    fn extreme_rates_are_held_within_what_the_kernel_takes() {
+    fn extreme_rates_stay_within_kernel_limits() {
         for bps in [0, 1, 7, u64::MAX] {
             let plan = LinkPlan::new(InterfaceId(1), Rate::from_bps(bps), Rate::from_bps(bps));
             for parameters in [

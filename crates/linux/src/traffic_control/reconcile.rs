@@ -1,4 +1,4 @@
-//! Taking links over, comparing the kernel's state with ours, and leaving.
+//! Taking over links, comparing the kernel's state with the desired state, and teardown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::interface::InterfaceName;
 use crate::netlink::Connection;
 
 impl TrafficControl {
-    /// Takes one more link over, or changes the plan of one (its bandwidth, say); installations stay.
+    /// Takes over one more link, or changes the plan of one (its bandwidth, for example); installations stay.
     ///
     /// # Errors
-    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or what the kernel refused.
+    /// [`TcError::NoSuchInterface`], [`TcError::ForeignQdisc`], or a refusal of the kernel.
     pub fn add_link(&mut self, plan: &LinkPlan) -> Result<Vec<Adopted>, TcError> {
         let interface = plan.interface;
         flow_table::can_keep_apart(self.table.as_ref(), plan)?;
@@ -42,14 +42,14 @@ impl TrafficControl {
         Ok(adopted)
     }
 
-    /// Has the packets of a link looked up; whether they were not.
+    /// Attaches the classifier to a link; returns whether it was missing.
     pub(super) fn attach(&mut self, interface: InterfaceId) -> Result<bool, TcError> {
         let link = self.links.get(&interface).ok_or(TcError::UnknownLink { interface })?;
         let settings = link.plan.settings(link.nature);
         self.table.attach(interface, &settings, self.kinds.of(interface))
     }
 
-    /// Forgets a link that has gone from the kernel, with its installations.
+    /// Removes a link that is gone from the kernel, with its installations.
     pub fn forget_link(&mut self, interface: InterfaceId) {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
@@ -57,16 +57,16 @@ impl TrafficControl {
         self.adopted.retain(|(on, _), _| *on != interface);
         self.kinds.forget(interface);
         self.faults.forget_link(interface);
-        // Where the interface is gone there is nothing to detach from, which the kernel may call an error.
+        // If the interface is gone there is nothing to detach from, which the kernel may report as an error.
         if let Err(error) = self.table.detach(interface) {
             tracing::debug!(%error, interface = %InterfaceName(interface), "forgetting a link");
         }
     }
 
-    /// Takes everything of ours out of a link that takes part no more, and forgets its installations.
+    /// Removes all our objects from a link that takes part no more, and its installations.
     ///
     /// # Errors
-    /// What the kernel refused; the link is forgotten nevertheless.
+    /// A refusal of the kernel; the link is removed from the state nevertheless.
     pub fn remove_link(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         self.links.remove(&interface);
         self.claims.retain(|_, installed| installed.interface != interface);
@@ -75,22 +75,22 @@ impl TrafficControl {
         self.clear(interface)
     }
 
-    /// Compares the kernel's state with what it should be, and puts it right: the qdiscs, the classes, their queues, the
+    /// Compares the kernel's state with the desired one and repairs it: the qdiscs, the classes, their queues, the
     /// classifier, its entries.
     ///
     /// # Errors
-    /// What the kernel refused first; the other links, and all flows, are put right nevertheless. A link that is gone or
-    /// somebody else's is no error, but part of the result.
+    /// The first refusal of the kernel; the other links, and all flows, are repaired nevertheless. A link that is gone,
+    /// or has a qdisc of another program, is no error, but part of the result.
     pub fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let links = self.links.keys().copied().collect();
         self.reconcile_links(links)
     }
 
-    /// Compares some links only, as [`reconcile`](TrafficControl::reconcile) does all: qdiscs, classes and the classifier, but
-    /// not its flows.
+    /// Compares some links only, as [`reconcile`](TrafficControl::reconcile) does all: qdiscs, classes and the
+    /// classifier, but not its flows.
     ///
     /// # Errors
-    /// As of [`reconcile`](TrafficControl::reconcile).
+    /// As for [`reconcile`](TrafficControl::reconcile).
     pub fn reconcile_queues(
         &mut self,
         links: &BTreeSet<InterfaceId>,
@@ -141,13 +141,13 @@ impl TrafficControl {
         outcome.map(|()| result)
     }
 
-    /// Puts links right one by one, and says what was found.
+    /// Repairs links one by one, and reports what was found.
     fn restore_links(
         &mut self,
         links: Vec<InterfaceId>,
         result: &mut Reconciliation,
     ) -> Result<(), TcError> {
-        // Once for all links: the kernel lists those of all of them or none.
+        // Once for all links: the kernel lists the qdiscs of all of them or none.
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
         let mut outcome = Ok(());
         for interface in links {
@@ -170,13 +170,13 @@ impl TrafficControl {
         outcome
     }
 
-    /// Builds one link again that somebody has taken down.
+    /// Builds one link again that another program has taken down.
     pub(super) fn rebuild_link(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         let qdiscs = kernel::qdiscs(&mut self.netlink)?;
         self.restore_link(interface, &qdiscs).map(drop)
     }
 
-    /// Puts the qdisc, the classes and the classifier of one link right; not the classifier's entries.
+    /// Repairs the qdisc, the classes and the classifier of one link; not the classifier's entries.
     fn restore_link(
         &mut self,
         interface: InterfaceId,
@@ -195,10 +195,10 @@ impl TrafficControl {
         Ok(repair)
     }
 
-    /// Removes everything that is ours from the kernel.
+    /// Removes all our objects from the kernel.
     ///
     /// # Errors
-    /// What the kernel refused first; everything else is removed nevertheless.
+    /// The first refusal of the kernel; everything else is removed nevertheless.
     pub fn teardown(mut self) -> Result<(), TcError> {
         let mut outcome = Ok(());
         for interface in self.links.keys().copied().collect::<Vec<_>>() {
@@ -208,7 +208,7 @@ impl TrafficControl {
         outcome
     }
 
-    /// Removes what is ours from one interface. A qdisc or an interface that is gone already is no error.
+    /// Removes our objects from one interface. A qdisc or an interface that is gone already is no error.
     pub(super) fn clear(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         let detached = self.table.detach(interface);
         let request = kernel::delete_root(interface);
@@ -229,7 +229,7 @@ impl TrafficControl {
     }
 }
 
-/// What an interface is like.
+/// Returns the properties of an interface.
 pub(super) fn nature(
     netlink: &mut Connection,
     interface: InterfaceId,

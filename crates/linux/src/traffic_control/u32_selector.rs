@@ -1,4 +1,4 @@
-//! What u32 filters compare: words of a packet under masks, for a flow, for control traffic, for a service.
+//! Selectors of u32 filters: words of a packet under masks, for a flow, for control traffic, for a service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,17 +6,17 @@ use earmark_core::{Flow, Prefix};
 
 use super::plan::{LinkSettings, SIGNALLING, handle};
 
-/// `TC_U32_TERMINAL`: a match decides.
+/// `TC_U32_TERMINAL`: a match is final.
 const TERMINAL: u8 = 1;
 
-/// What a filter compares: words of the packet, from the IP header on.
+/// The words of the packet that a filter compares, from the IP header on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selector {
     pub(super) ether_type: u16,
     words: Vec<Word>,
 }
 
-/// The word at an offset must have this value under this mask; as numbers, the first octet the most significant.
+/// A word at an offset with its value under a mask; as numbers, the first octet is the most significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     offset: i32,
@@ -30,31 +30,31 @@ const ARP: u16 = libc::ETH_P_ARP as u16;
 const ICMPV6: u8 = 58;
 
 impl Selector {
-    /// All IPv4 packets of a protocol.
+    /// Selects all IPv4 packets of a protocol.
     fn protocol(protocol: u8) -> Selector {
         let words = vec![Word { offset: 8, mask: 0x00ff_0000, value: u32::from(protocol) << 16 }];
         Selector { ether_type: IPV4, words }
     }
 
-    /// All of ARP: what neighbours ask about addresses must not wait behind a full queue.
+    /// Selects all ARP packets: address resolution must not wait behind a full queue.
     fn arp() -> Selector {
         Selector { ether_type: ARP, words: vec![Word { offset: 0, mask: 0, value: 0 }] }
     }
 
-    /// Neighbour discovery (RFC 4861): ICMPv6 that no router sends on, because its hop limit is 255.
+    /// Selects neighbour discovery (RFC 4861): ICMPv6 that no router forwards, because its hop limit is 255.
     fn neighbor_discovery() -> Selector {
         let value = u32::from(ICMPV6) << 8 | 255;
         Selector { ether_type: IPV6, words: vec![Word { offset: 4, mask: 0xffff, value }] }
     }
 
-    /// All packets of a family with a DSCP.
+    /// Selects all packets of a family with a DSCP.
     fn dscp(ether_type: u16, dscp: u8) -> Selector {
         let shift = if ether_type == IPV4 { 18 } else { 22 };
         let word = Word { offset: 0, mask: 0x3f << shift, value: u32::from(dscp) << shift };
         Selector { ether_type, words: vec![word] }
     }
 
-    /// All packets of a family with a protocol, and with these ports if they are not 0.
+    /// Selects all packets of a family with a protocol, and with these ports if they are not 0.
     fn service(ether_type: u16, protocol: u8, destination_port: u16, source_port: u16) -> Selector {
         let everywhere = match ether_type {
             IPV4 => Prefix::new(Ipv4Addr::UNSPECIFIED.into(), 0),
@@ -62,12 +62,12 @@ impl Selector {
         };
         let all = Flow { protocol, destination_port, source_port, ..Flow::to_range(everywhere) };
         let mut selector = Selector::of(&all);
-        // An address of which no bit counts need not be compared.
+        // An address without significant bits need not be compared.
         selector.words.retain(|word| word.mask != 0);
         selector
     }
 
-    /// The packets of a flow.
+    /// Selects the packets of a flow.
     pub(super) fn of(flow: &Flow) -> Selector {
         let protocol = u32::from(flow.protocol);
         let ports = u32::from(flow.source_port) << 16 | u32::from(flow.destination_port);
@@ -110,7 +110,7 @@ impl Selector {
         }
     }
 
-    /// The flow that this selects, where it is one that [`Selector::of`] writes.
+    /// Returns the flow that this selects, if it has the form that [`Selector::of`] writes.
     pub(super) fn flow(&self) -> Option<Flow> {
         let at = |offset| self.words.iter().find(|w| w.offset == offset).map(|w| w.value);
         let open = |start: i32, end: i32| {
@@ -151,7 +151,7 @@ impl Selector {
         (Selector::of(&flow) == *self).then_some(flow)
     }
 
-    /// `struct tc_u32_sel` and its keys.
+    /// Encodes `struct tc_u32_sel` and its keys.
     pub(super) fn emit(&self) -> Vec<u8> {
         let mut octets = vec![0; 16];
         octets[0] = TERMINAL;
@@ -176,7 +176,7 @@ impl Selector {
     }
 }
 
-/// An address, but for its last bits that are open, as words from an offset on: where, under which mask, and what.
+/// Returns an address, except its open last bits, as words from an offset on: offset, mask, value.
 fn address_words(address: IpAddr, start: i32, open: u8) -> impl Iterator<Item = (i32, u32, u32)> {
     let octets = match address {
         IpAddr::V4(a) => a.octets().to_vec(),
@@ -192,25 +192,25 @@ fn address_words(address: IpAddr, start: i32, open: u8) -> impl Iterator<Item = 
     })
 }
 
-/// The first priority behind all flows and ranges.
+/// The first priority after all flows and ranges.
 pub(super) const FIRST_UNRESERVED: u16 = 63_000;
 
 const RSVP: u8 = 46;
-/// RSVP that only the edges of a core look at (RFC 3175).
+/// RSVP that only the edges of a core process (RFC 3175).
 const RSVP_E2E_IGNORE: u8 = 134;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// IGMP, OSPF, PIM, VRRP.
 const CONTROL_PROTOCOLS: [u8; 4] = [2, 89, 103, 112];
-/// BGP and LDP, whose sessions have another port at one end.
+/// BGP and LDP; one end of their sessions has another port.
 const CONTROL_PORTS_OF_TCP: [u16; 2] = [179, 646];
-/// RIP, RIPng, LDP, BFD, its echo, over several hops, and on members of an aggregate.
+/// RIP, RIPng, LDP, BFD, BFD echo, multihop BFD, and BFD on members of an aggregate.
 const CONTROL_PORTS_OF_UDP: [u16; 7] = [520, 521, 646, 3784, 3785, 4784, 6784];
 /// CS6 and CS7.
 const CONTROL_DSCPS: [u8; 2] = [48, 56];
 
-/// The filters that are not for flows, each with a priority of its own and its class, by priority: signalling before the
-/// flows; control traffic and services behind them.
+/// Returns the filters that are not for flows, each with a priority of its own and its class, by priority: signalling
+/// before the flows; control traffic and services after them.
 pub(super) fn fixed_filters(settings: &LinkSettings) -> Vec<(u16, Selector, u32)> {
     let signalling = [
         Selector::arp(),
@@ -246,7 +246,7 @@ mod tests {
     use earmark_core::{InterfaceId, Rate};
 
     #[test]
-    fn selector_of_a_flow_is_read_back_as_the_flow() {
+    fn flow_selector_is_decoded_as_the_flow() {
         for (destination, source, (destination_port, source_port), flow_label) in [
             ("10.0.9.9", Some("10.0.0.1"), (5_000, 6_000), 0),
             ("10.0.9.9", Some("10.0.0.1"), (5_000, 0), 0),
@@ -298,7 +298,7 @@ mod tests {
         assert!(widest.openness() < u32::from(FIRST_UNRESERVED - FIRST_RANGE_OF_IPV6));
     }
     #[test]
-    fn control_traffic_and_services_are_told_by_protocol_port_and_dscp() {
+    fn control_traffic_and_services_are_selected_by_protocol_port_and_dscp() {
         let services = vec![ServicePlan { dscps: vec![46], rate: Rate::from_mbps(1) }];
         let plan = LinkPlan::new(InterfaceId(1), Rate::from_mbps(10), Rate::from_mbps(5));
         let nature = LinkNature { mtu: 1_500, overhead: 14, queues: 1 };

@@ -1,15 +1,16 @@
-//! The u32 classifier, for kernels where BPF is not to be had: one filter per flow, on the root of HTB.
+//! The u32 classifier, for kernels without BPF: one filter per flow, on the root of HTB.
 //!
 //! A u32 filter compares 32-bit words of the packet under masks. The filters form lists by priority, walked in order;
-//! one list per kind of flow keeps the most specific first. So a packet costs time in proportion to the number of
-//! flows, and a list ends at 4 095 filters. Filters live and die with the root qdisc.
+//! one list per kind of flow keeps the most specific first. So the time per packet is proportional to the number of
+//! flows, and a list is limited to 4 095 filters. Filters exist as long as the root qdisc.
 //!
-//! A filter leads to the largest of the claims on its flow and on the flows that contain it. What filters cannot do: ask whether a
-//! claim has room, so that a larger claim counts also while others use it up; and of two flows that overlap, neither of which
-//! contains the other, packets in both get what the first one has.
+//! A filter leads to the largest of the claims on its flow and on the flows that contain it. Limitations: filters
+//! cannot check whether a claim has room, so a larger claim applies also while others use it up; and of two flows that
+//! overlap without one containing the other, the first one applies to packets in both.
 //!
-//! What a filter with ports cannot see: packets with IPv4 options or IPv6 extension headers in front of the ports, and
-//! fragments after the first. Without ports, an IPv6 packet with extension headers has the protocol of the first of them.
+//! A filter with ports does not match packets with IPv4 options or IPv6 extension headers before the ports, nor
+//! fragments after the first. Without ports, an IPv6 packet with extension headers has the protocol of the first of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,12 +28,12 @@ use crate::netlink::{Attribute, Connection, Message, NetlinkError, Received};
 // Attributes of u32 (`TCA_U32_...`).
 const CLASS: u16 = 1;
 const SELECTOR: u16 = 5;
-/// The bits of a filter's handle that number it in its list; without them it is a list itself.
+/// The bits of a filter's handle that number it in its list; without them the handle is that of a list.
 const NODE: u32 = 0xfff;
 /// The first priorities are those of the filters for signalling, one each; flows follow.
 const FIRST_FLOWS: u16 = 10;
 
-/// A filter as the kernel names it.
+/// A filter in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Filter {
     class: u32,
@@ -41,22 +42,22 @@ struct Filter {
 }
 
 impl Filter {
-    /// What it leads to; u32 filters have no buckets.
+    /// Returns the filter's entry; u32 filters have no buckets.
     fn entry(&self) -> Entry {
         let own = Guarantee { bucket: BucketParameters::NONE, class: self.class };
         Entry { own: Some(own), ..Entry::default() }
     }
 }
 
-/// The classifier.
+/// The classifier in the kernel.
 #[derive(Debug)]
 pub(super) struct U32Table {
     netlink: Connection,
-    /// Ours is the key: local configuration and what was admitted. Ordered, so that the hasher is no question.
+    /// Ordered. The keys are ours: local configuration and admitted flows.
     filters: BTreeMap<(InterfaceId, Flow), Filter>,
-    /// What each flow was promised.
+    /// Guarantee of each flow.
     wanted: BTreeMap<(InterfaceId, Flow), Guarantee>,
-    /// Flows of the table that other flows may lie in.
+    /// Flows of the table that may contain other flows.
     wide: BTreeSet<(InterfaceId, Flow)>,
 }
 
@@ -66,7 +67,8 @@ impl U32Table {
         Ok(U32Table { netlink: Connection::open()?, filters, wanted, wide })
     }
 
-    /// What the packets of a flow get: the largest of what was promised to it and to the flows that it lies in.
+    /// Returns the guarantee for the packets of a flow: the largest among its own and those of the flows that contain
+    /// it.
     fn best(&self, interface: InterfaceId, flow: &Flow) -> Option<Guarantee> {
         let own = self.wanted.get(&(interface, *flow)).copied();
         let on = self.wide.iter().filter(|(on, wide)| *on == interface && wide.covers(flow));
@@ -74,7 +76,7 @@ impl U32Table {
         own.into_iter().chain(wider).min_by_key(|guarantee| guarantee.bucket.cost())
     }
 
-    /// The flows that lie in a wider one: their destinations lie in a row.
+    /// Returns the flows inside a wider one: their destinations are consecutive.
     fn within(&self, interface: InterfaceId, wide: &Flow) -> Vec<Flow> {
         let destinations = wide.destinations();
         let first = Flow { source: None, ..Flow::to_range(Prefix::host(destinations.address())) };
@@ -86,7 +88,7 @@ impl U32Table {
             .collect()
     }
 
-    /// Has a flow, and those in it, lead to the best class that there is for each.
+    /// Leads a flow, and those inside it, to the best class for each.
     fn lead(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         let narrower = match is_wide(flow) {
             true => self.within(interface, flow),
@@ -109,11 +111,11 @@ impl U32Table {
         }
         let handle = self.add(interface, priority(flow), &Selector::of(flow), class)?;
         self.filters.insert((interface, *flow), Filter { class, handle });
-        // The new one stands behind the old one in its list: until this, packets took the old class.
+        // The new filter comes after the old one in its list: until this deletion, packets take the old class.
         old.map_or(Ok(()), |old| self.delete(interface, flow, old))
     }
 
-    /// Adds a filter; returns the handle that the kernel gave it.
+    /// Adds a filter; returns the handle that the kernel assigned.
     fn add(
         &mut self,
         interface: InterfaceId,
@@ -136,7 +138,7 @@ impl U32Table {
         Err(NetlinkError::Malformed { field: "echo of a filter", offset: 0 }.into())
     }
 
-    /// Forgets what a flow was promised.
+    /// Removes the guarantee of a flow.
     fn forget(&mut self, interface: InterfaceId, flow: &Flow) {
         self.wanted.remove(&(interface, *flow));
         self.wide.remove(&(interface, *flow));
@@ -175,7 +177,8 @@ impl U32Table {
         }
     }
 
-    /// Learns the filters of an interface from the kernel. Returns the priorities and classes of those that are not for flows.
+    /// Reads the filters of an interface from the kernel. Returns the priorities and classes of those that are not for
+    /// flows.
     fn refresh(&mut self, interface: InterfaceId) -> Result<BTreeSet<(u16, u32)>, TcError> {
         let listed = self.listed(interface)?;
         self.filters.retain(|(on, _), _| *on != interface);
@@ -186,7 +189,7 @@ impl U32Table {
                 continue;
             };
             let filter = Filter { class, handle: number };
-            // Two for one flow: an earlier change was cut short. The later one is what was meant.
+            // Two for one flow: an earlier change was interrupted. The later one is the intended one.
             if let Some(earlier) = self.filters.insert((interface, flow), filter) {
                 self.delete(interface, &flow, earlier)?;
             }
@@ -194,7 +197,7 @@ impl U32Table {
         Ok(fixed)
     }
 
-    /// The filters on our root of an interface, as the kernel lists them; none where there is no such root.
+    /// Returns the filters on our root of an interface, as the kernel lists them; empty if there is no such root.
     fn listed(&mut self, interface: InterfaceId) -> Result<Vec<Listed>, TcError> {
         let fixed = filter_header(interface, 0, 0, 0);
         let message = Message::new(libc::RTM_GETTFILTER, 0).fixed(&fixed);
@@ -240,7 +243,7 @@ impl FlowTable for U32Table {
     }
 
     fn is_attached(&mut self, _: InterfaceId) -> Result<bool, TcError> {
-        // Filters live and die with the root qdisc, and the kernel tells of their changes.
+        // Filters exist as long as the root qdisc, and the kernel announces their changes.
         Ok(true)
     }
 
@@ -252,7 +255,7 @@ impl FlowTable for U32Table {
         let fixed = filter_header(interface, 0, 0, 0);
         let message = Message::new(libc::RTM_DELTFILTER, 0).fixed(&fixed);
         match self.netlink.request("delete the u32 filters", message) {
-            // No such qdisc, interface or filters, or a qdisc that can have none.
+            // No such qdisc, interface or filters, or a qdisc that supports none.
             Err(error)
                 if [libc::ENOENT, libc::EINVAL, libc::ENODEV, libc::EOPNOTSUPP]
                     .iter()
@@ -291,7 +294,7 @@ impl FlowTable for U32Table {
 
     fn remove(&mut self, interface: InterfaceId, flow: &Flow) -> Result<(), TcError> {
         self.forget(interface, flow);
-        // Those that lie in it keep a class that is still there.
+        // The flows inside it keep a class that still exists.
         let led = self.lead(interface, flow);
         let Some(&filter) = self.filters.get(&(interface, *flow)) else {
             return led;
@@ -327,12 +330,12 @@ impl FlowTable for U32Table {
         flow: &Flow,
         _: &Entry,
     ) -> Result<bool, TcError> {
-        // The kernel cannot be asked for one filter by what it matches: comparisons of all of them find what has changed.
+        // The kernel cannot look up a filter by its selector: comparisons of all filters find changes.
         Ok(self.filters.contains_key(&(interface, *flow)))
     }
 }
 
-/// Whether other flows may lie in a flow.
+/// Whether other flows may be inside a flow.
 fn is_wide(flow: &Flow) -> bool {
     flow.is_range() || flow.source.is_none() || flow.source_port == 0 || flow.destination_port == 0
 }
@@ -343,7 +346,7 @@ struct Listed {
     handle: u32,
     class: u32,
     priority: u16,
-    /// `None` where it is not one that we write for a flow.
+    /// `None` if the filter is not in the form that we write for a flow.
     flow: Option<Flow>,
 }
 
@@ -384,11 +387,11 @@ impl Listed {
     }
 }
 
-/// One list per kind of flow, most specific first, as in the BPF classifier; two families cannot share a list. Ranges come
-/// behind all flows, the narrowest first.
+/// Returns the priority of a flow. One list per kind of flow, most specific first, as in the BPF classifier; two
+/// families cannot share a list. Ranges come after all flows, the narrowest first.
 pub(super) fn priority(flow: &Flow) -> u16 {
     if flow.is_range() {
-        // Of IPv6 3 * 129 * 129 at most; the two families need not be in any order.
+        // For IPv6 3 * 129 * 129 at most; the order of the two families is irrelevant.
         let family = if flow.destination.is_ipv4() { 100 } else { FIRST_RANGE_OF_IPV6 };
         return family + flow.openness() as u16;
     }
@@ -398,17 +401,17 @@ pub(super) fn priority(flow: &Flow) -> u16 {
         (_, 0) => 1,
         _ => 0,
     };
-    // A label counts more than none, and less than a source port.
+    // A label takes precedence over none, and a source port over a label.
     let kind = ports * 2 + u16::from(flow.flow_label == 0);
     let any_source = if flow.source.is_none() { 8 } else { 0 };
     let family = if flow.destination.is_ipv4() { 10 } else { 30 };
     family + any_source + kind
 }
 
-/// Behind all of IPv4: 100 + 33 * 129 * 3.
+/// First priority after all of IPv4: 100 + 33 * 129 * 3.
 pub(super) const FIRST_RANGE_OF_IPV6: u16 = 13_000;
 
-/// The fixed part of messages about filters on our root qdisc.
+/// Returns the fixed part of messages about filters on our root qdisc.
 fn filter_header(
     interface: InterfaceId,
     handle: u32,

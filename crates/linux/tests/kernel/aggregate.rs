@@ -12,15 +12,15 @@ use crate::flood::{
 };
 use crate::support::{Line, flow, installation};
 
-/// Ports of the stream that does not keep to its reservation.
+/// Ports of the stream that exceeds its reservation.
 const GREEDY: (u16, u16) = (6_002, 5_002);
 
 fn plan(line: &Line) -> LinkPlan {
     LinkPlan { queues: Queues::Aggregate, ..line.plan() }
 }
 
-/// A reservation for the stream whose bucket is as deep as its source is late when the machine holds it up: it catches up
-/// at once, and a bucket does not queue.
+/// Returns a reservation for the stream. Its bucket is as deep as the source's delay on a busy machine: the source
+/// catches up at once, and a bucket does not queue.
 fn stream(line: &Line) -> Installation {
     let stream = installation(line, 1, flow(STREAM.0, STREAM.1), Rate::from_bps(RATE));
     Installation { demand: Demand { burst: 100_000, ..stream.demand }, ..stream }
@@ -41,8 +41,8 @@ pub(crate) fn reserved_stream() {
     assert_best_effort_once_removed(&line, &mut control, &stream);
 }
 
-/// One that sends ten times what it has reserved gets that, and goes with best effort beyond; the other, and its delay,
-/// are none the worse for it.
+/// A stream of ten times its reservation gets the reservation, and its excess is sent with best effort; the other
+/// stream and its delay are not affected.
 pub(crate) fn excess() {
     let line = Line::new();
     let (mut control, _) = line.open(&plan(&line), ClassifierChoice::Bpf);
@@ -62,14 +62,14 @@ pub(crate) fn excess() {
     assert_eq!(with.received, with.sent, "{with:?}");
     let statistics = control.statistics(greedy.claim).expect("counted");
     let promised = RATE / 8 * time.as_secs();
-    // Two packets of burst and 2 ms of jitter more.
+    // Two more packets of burst and 2 ms of jitter.
     assert!((promised * 9 / 10..promised + 6_000).contains(&statistics.octets), "{statistics:?}");
     assert!(statistics.drops > statistics.packets, "{statistics:?}");
     assert!(octets >= statistics.octets, "what was reserved has arrived: {octets}, {statistics:?}");
 }
 
-/// The next daemon finds flows and buckets, keeps them, and finds nothing to put right; one that is set otherwise gives
-/// them up, and leaves nothing of them.
+/// The next daemon adopts flows and buckets, and finds nothing to repair; a daemon with other settings drops and
+/// removes them.
 pub(crate) fn adoption() {
     let line = Line::new();
     let (mut first, _) = line.open(&plan(&line), ClassifierChoice::Bpf);
@@ -129,7 +129,7 @@ pub(crate) fn many() {
     assert_eq!((found.removed, found.restored), (0, 0));
 }
 
-/// u32 filters have no buckets, and say so.
+/// u32 filters have no buckets; the error says so.
 pub(crate) fn needs_bpf() {
     let line = Line::new();
     let plan = plan(&line);

@@ -1,4 +1,4 @@
-//! Messages of Boomerang: pings with MAGIC.
+//! Boomerang messages: pings with MAGIC.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ fn data() -> Vec<u8> {
     MAGIC.into_iter().chain(0..56).collect()
 }
 
-/// Out, edited on the way, answered by a host that runs nothing of ours, and back, edited again. With router alert the
-/// answer has none; and without a daemon all flows by itself.
+/// A message is sent out, changed on the way, answered by a host without Earmark, and changed again on the way back.
+/// The answer has no router alert even if the request has; and without a daemon all messages are forwarded unchanged.
 pub(crate) fn there_and_back() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -90,7 +90,7 @@ pub(crate) fn there_and_back() {
     }
 }
 
-/// For this host: the daemon has it, and the kernel does not answer.
+/// The daemon receives a message for this host, and the kernel does not answer it.
 pub(crate) fn for_this_host() {
     let line = line();
     let mut router = router(&line);
@@ -112,7 +112,8 @@ pub(crate) fn for_this_host() {
     }
 }
 
-/// Pings without MAGIC, or with it elsewhere, are answered as ever, also while others flood with it and nobody reads.
+/// Pings without MAGIC, or with it elsewhere, are answered as usual, also during a flood of pings with MAGIC that
+/// nobody reads.
 pub(crate) fn other_pings() {
     let line = line();
     let [own, far] = ends(&line);
@@ -162,7 +163,7 @@ pub(crate) fn other_pings() {
     assert_eq!(received + lost, sent, "each is handed out, or counted");
 }
 
-/// How many loops a second a router carries that only sends on; without a loss, in bursts that its ring holds.
+/// Number of loops per second through a router that only forwards; without a loss, in bursts that its ring holds.
 pub(crate) fn throughput() {
     const BURSTS: u64 = 20;
     const BURST: u64 = 1_000;

@@ -1,4 +1,5 @@
-//! Several claims on one flow: each packet gets the best of those that stand, and nobody's claim takes anything from another.
+//! Several claims on one flow: each packet is served by the best installed claim, and no claim takes anything from
+//! another.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +13,7 @@ use earmark_linux::{ClassifierChoice, Enforcement, LinkPlan, Queues, TrafficCont
 use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
 use crate::support::{Line, PATIENCE, RECEIVER, flow, installation};
 
-/// Ways to keep reservations apart, with the classifier of each.
+/// Kinds of separation of reservations, with the classifier of each.
 const WAYS: [(Queues, ClassifierChoice); 4] = [
     (Queues::PerFlow, ClassifierChoice::Bpf),
     (Queues::PerFlow, ClassifierChoice::U32),
@@ -22,10 +23,10 @@ const WAYS: [(Queues, ClassifierChoice); 4] = [
 
 /// Steps of one random sequence.
 const STEPS: usize = 150;
-/// Ports that the flows of a sequence have: few, so that they meet.
+/// Ports of the flows of a sequence: few, so that claims overlap.
 const PORTS: std::ops::Range<u16> = 5_000..5_003;
 
-/// A claim as the model has it.
+/// A claim in the model.
 #[derive(Clone, Debug)]
 struct Claim {
     installation: Installation,
@@ -33,7 +34,7 @@ struct Claim {
     flows: Vec<Flow>,
 }
 
-/// Every way to name the packets to a port, the most specific first, as the classifier has it.
+/// Returns every flow that matches the packets to a port, the most specific first, as in the classifier.
 fn names(port: u16) -> Vec<Flow> {
     let exact = flow(6_000, port);
     let any = Flow { source: None, ..exact };
@@ -49,9 +50,9 @@ fn names(port: u16) -> Vec<Flow> {
     kinds.chain(range(24)).chain(range(20)).collect()
 }
 
-/// The claim whose packets those to a port are, if each comes alone, so that every bucket has room: the narrowest; of one
-/// flow's first what it has for itself, then what it shares; of each the largest. Filters know no buckets: the narrowest flow's,
-/// or the largest of those that contain it.
+/// Returns the claim of the packets to a port, if each arrives alone, so that every bucket has room: that of the
+/// narrowest flow; among one flow's claims first those of its own, then the shared ones; the largest of each. With
+/// filters, which have no buckets: that of the narrowest flow, or the largest of those that contain it.
 fn best(claims: &[Claim], port: u16, choice: ClassifierChoice) -> Option<ClaimId> {
     let rank = |claim: &&Claim| {
         let Installation { demand, claim, .. } = claim.installation;
@@ -76,8 +77,8 @@ fn best(claims: &[Claim], port: u16, choice: ClassifierChoice) -> Option<ClaimId
     })
 }
 
-/// Random claims come, change, get and lose flows, and go; daemons restart. After each step a packet to each port goes where
-/// the model says, seen by the kernel's counters.
+/// Random claims are installed, changed and removed, and get and lose flows; daemons restart. After each step a packet
+/// to each port takes the class of the model, according to the kernel's counters.
 pub(crate) fn random_sequences() {
     for (number, (queues, choice)) in (0..).zip(WAYS) {
         let line = Line::new();
@@ -129,7 +130,7 @@ pub(crate) fn random_sequences() {
                 (7, _) if below(5) == 0 => {
                     drop(control);
                     control = line.open(&plan, choice).0;
-                    // Soft state re-forms in another order, and then nothing of the old is left.
+                    // Soft state is refreshed in another order, and then nothing of the old state is left.
                     claims.reverse();
                     for claim in &claims {
                         let own = Installation { flow: claim.flows[0], ..claim.installation };
@@ -171,15 +172,15 @@ fn counts(control: &mut TrafficControl, claims: &[Claim]) -> Vec<(ClaimId, u64)>
     ids.map(|id| (id, control.statistics(id).expect("counted").packets)).collect()
 }
 
-/// The stream that is watched, with a bucket as deep as its source may be late.
+/// Returns a reservation for the measured stream, with a bucket as deep as its source may be late.
 fn stream(line: &Line) -> Installation {
     let stream = installation(line, 1, flow(STREAM.0, STREAM.1), Rate::from_bps(RATE));
     Installation { demand: Demand { burst: 100_000, ..stream.demand }, ..stream }
 }
 
-/// Beside a flood, others claim the stream's flow, for more and for less, before and after, and end their claims; somebody
-/// claims a larger range that the stream is in, and uses it up himself; the stream's own claim ends while a range covers
-/// it. It loses nothing.
+/// During a flood, other claims on the stream's flow are installed, for more and for less, before and after its own,
+/// and removed; another claim on a larger range that contains the stream is installed and used up by other packets; the
+/// stream's own claim ends while a range covers it. The stream loses nothing.
 pub(crate) fn strangers(choice: ClassifierChoice) {
     let ways = WAYS.iter().filter(|(queues, c)| *c == choice && *queues != Queues::Priority);
     for &(queues, _) in ways {
@@ -206,7 +207,8 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
                     control.tidy().expect("tidied");
                     pause();
                 }
-                // The larger range is used up by a stranger's packets, and the flood is in it. Filters cannot tell.
+                // Another flow's packets use up the larger range, and the flood is in it. Filters cannot distinguish
+                // them.
                 if choice == ClassifierChoice::Bpf {
                     control.install(&claim(13, range, 2_500_000)).expect("installed");
                     let greedy = Duration::from_millis(1_000);
@@ -227,7 +229,7 @@ pub(crate) fn strangers(choice: ClassifierChoice) {
     }
 }
 
-/// After a restart a small claim by another protocol comes before the owner's: the flow keeps what it had.
+/// After a restart a small claim by another protocol comes before the owner's: the flow keeps its guarantee.
 pub(crate) fn after_adoption() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
@@ -260,7 +262,7 @@ pub(crate) fn after_adoption() {
     }
 }
 
-/// A thousand claims on one flow take no longer each than the first, and go again.
+/// Each of a thousand claims on one flow takes no longer than the first, and can be removed again.
 pub(crate) fn thousand_claims() {
     let line = Line::new();
     for queues in [Queues::Aggregate, Queues::PerFlow] {

@@ -1,4 +1,4 @@
-//! The classes that stand behind reservations: what the kernel makes of them.
+//! The kernel's classes of reservations.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,17 +10,17 @@ use earmark_linux::{ClassifierChoice, LinkPlan, TrafficControl, link};
 
 use crate::support::{Line, PATIENCE, RECEIVER, demand, flow, installation, tc_header};
 
-/// What was put right since the last time.
+/// Returns how many objects were restored since the last call.
 fn restored(line: &Line, control: &mut TrafficControl) -> u32 {
     let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
     assert_eq!(found.removed, 0);
     found.restored
 }
 
-/// The rate of one of our classes as the kernel has it, octets per second: less than 2^32.
+/// Returns the rate of one of our classes in the kernel, octets per second: less than 2^32.
 fn rate_of(line: &Line, minor: u32) -> u32 {
     let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
-    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS with NLM_F_ECHO
     let ask = || Connection::open()?.ask("read a class", request);
     let answers = line.router.run_in(ask).expect("inside").expect("is there");
     let message = answers.iter().next().expect("one").expect("well-formed");
@@ -35,10 +35,10 @@ fn named(attributes: Attributes<'_>, kind: u16) -> Attribute<'_> {
     well_formed.find(|attribute| attribute.kind == kind).expect("is there")
 }
 
-/// What has gone through one of our classes, packets.
+/// Returns the number of packets that one of our classes has sent.
 fn packets_of(line: &Line, minor: u32) -> u32 {
     let class = tc_header(line.outward, 0xea4d_0000 | minor, 0);
-    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS, to be echoed
+    let request = Message::new(42, 8).fixed(&class); // RTM_GETTCLASS with NLM_F_ECHO
     let ask = || Connection::open()?.ask("read a class", request);
     let answers = line.router.run_in(ask).expect("inside").expect("is there");
     let message = answers.iter().next().expect("one").expect("well-formed");
@@ -48,7 +48,7 @@ fn packets_of(line: &Line, minor: u32) -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// What neighbours ask each other does not wait with best effort: without an answer nothing could be sent any more.
+/// Address resolution does not wait behind best effort: without an answer nothing could be sent any more.
 pub(crate) fn neighbors(choice: ClassifierChoice) {
     const SIGNALLING: u32 = 3;
     let line = Line::new();
@@ -65,8 +65,8 @@ pub(crate) fn neighbors(choice: ClassifierChoice) {
     assert!(packets_of(&line, SIGNALLING) > by_arp, "neighbour discovery asked with best effort");
 }
 
-/// From a bit per second to more than there is: the kernel gives back what it was told, also past 32 bits, so that
-/// nothing is put right again and again.
+/// The kernel reports every rate as it was set, from one bit per second to more than any link has, also past 32 bits,
+/// so that nothing is repaired again and again.
 pub(crate) fn any_rate() {
     let line = Line::new();
     let all = Rate::from_mbps(400_000);
@@ -85,7 +85,7 @@ pub(crate) fn any_rate() {
     }
 }
 
-/// The MTU changes, and then the operator's mind: what follows from it is put right once, and installations stay.
+/// After changes of the MTU and of the plan, the classes are adapted once, and installations stay.
 pub(crate) fn another_link() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
@@ -101,7 +101,7 @@ pub(crate) fn another_link() {
     control.add_link(&doubled).expect("changed");
     assert_eq!(rate_of(&line, 1), 2_500_000);
     drop(control);
-    // The next daemon has read another configuration.
+    // The next daemon has another configuration.
     let halved = LinkPlan { bandwidth: Rate::from_mbps(5), ..line.plan() };
     let (mut control, adopted) = line.open(&halved, ClassifierChoice::Bpf);
     assert_eq!(adopted, [mine.flow]);
@@ -109,8 +109,8 @@ pub(crate) fn another_link() {
     assert_eq!(restored(&line, &mut control), 0);
 }
 
-/// Reservations that were released keep their classes until these are parked, all at once: more than go in one request. A
-/// daemon that never came to it leaves what the next one puts right.
+/// Released reservations keep their classes until these are parked, all at once: more than fit in one request. The next
+/// daemon repairs what an earlier one did not park.
 pub(crate) fn parking() {
     const COUNT: u32 = 100;
     let line = Line::new();
@@ -140,8 +140,8 @@ pub(crate) fn parking() {
     assert_eq!(restored(&line, &mut next), 0);
 }
 
-/// A reservation so small that its class is in debt for a minute, with packets that wait, is taken out. The class is
-/// the only one, and who gets it next gets its rate at once.
+/// A reservation is removed whose rate is so small that its class has a debt of a minute, with waiting packets. The
+/// class is the only one, and the next owner gets its rate at once.
 pub(crate) fn next_owner() {
     let line = Line::new();
     let plan = LinkPlan { pool: 1, pool_limit: 1, ..line.plan() };

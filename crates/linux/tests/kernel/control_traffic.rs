@@ -1,4 +1,5 @@
-//! Control traffic beside a flood: what keeps neighbours and routes passes, and marking packets buys nothing.
+//! Control traffic during a flood: messages of neighbours and routing pass, and marking of other packets has no
+//! advantage.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -10,13 +11,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
 use crate::support::{Line, RECEIVER, SENDER};
 
-/// A raw socket of an IP protocol.
+/// Opens a raw socket of an IP protocol.
 fn raw(namespace: &earmark_linux::netns::Namespace, protocol: i32) -> Socket {
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(protocol)));
     namespace.run_in(open).expect("inside").expect("a socket")
 }
 
-/// The packets that wait at a raw socket.
+/// Returns the number of packets that wait at a raw socket.
 fn waiting(socket: &Socket) -> u32 {
     socket.set_nonblocking(true).expect("set");
     let mut count = 0;
@@ -32,7 +33,7 @@ fn marked(socket: UdpSocket, dscp: u32) -> UdpSocket {
     socket.into()
 }
 
-/// The router's own hellos (OSPF's protocol, CS6) pass the flood, while a second flood is marked CS6 to get before it; the
+/// The router's own hellos (OSPF's protocol, CS6) pass the flood, while a second flood is marked CS6 to precede it; the
 /// marked flood gets no more than its small share beyond best effort.
 pub(crate) fn hellos(choice: ClassifierChoice) {
     let line = Line::new();
@@ -44,7 +45,7 @@ pub(crate) fn hellos(choice: ClassifierChoice) {
     const HELLOS: u32 = 40;
     let stop = std::sync::atomic::AtomicBool::new(false);
     let octets = std::thread::scope(|scope| {
-        // Filters cannot tell the router's own packets from those that it forwards: there the marked flood is gentle.
+        // Filters cannot distinguish the router's own packets from forwarded ones: there the marked flood is smaller.
         let rate = if choice == ClassifierChoice::Bpf { 20_000_000 } else { 50_000 };
         let (marked, stop) = (&marked, &stop);
         scope.spawn(move || send(marked, 5_009, PAYLOAD, rate, Duration::from_secs(3), stop));
@@ -65,7 +66,7 @@ pub(crate) fn hellos(choice: ClassifierChoice) {
     }
 }
 
-/// BGP and BFD that are forwarded pass a flood, up to their share.
+/// Forwarded BGP and BFD pass a flood, up to their share.
 pub(crate) fn forwarded() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
@@ -105,8 +106,8 @@ pub(crate) fn services(choice: ClassifierChoice) {
     assert!(unmarked.received < unmarked.sent * 9 / 10, "{choice:?}: {unmarked:?} {STREAM:?}");
 }
 
-/// The router's own RSVP messages leave with signalling whatever their ports and marks; a stranger's of protocol 46 have the
-/// share of forwarded control traffic.
+/// The router's own RSVP messages are sent in the signalling class whatever their ports and marks; those of protocol 46
+/// by others have the share of forwarded control traffic.
 pub(crate) fn rsvp_of_strangers() {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);

@@ -9,7 +9,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use crate::interception::{assert_nothing, open_on, take};
 use crate::support::Line;
 
-/// A common header with Send_TTL 17, and something behind it.
+/// A common header with Send_TTL 17, and some octets after it.
 const MESSAGE: [u8; 12] = [0x10, 1, 0, 0, 17, 0, 0, 12, 1, 2, 3, 4];
 
 const UDP: InterfaceSignalling = InterfaceSignalling {
@@ -21,7 +21,7 @@ const UDP: InterfaceSignalling = InterfaceSignalling {
     gist: earmark_linux::Gist::Off,
 };
 
-/// The sender's host as a program without any privilege sees it.
+/// Opens a socket on the sender's host as a program without any privilege can.
 fn host(line: &Line, interface: InterfaceId) -> SignallingSocket {
     let open = || {
         let none = CapabilitySet::empty();
@@ -39,7 +39,7 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Everything that appendix C's tables say of a host without raw sockets (its link) and of a router.
+/// Host and router behave as in appendix C's tables for a host without raw sockets (on its link) and for a router.
 pub(crate) fn host_and_router() {
     let line = Line::new();
     line.add_ipv6();
@@ -74,7 +74,7 @@ pub(crate) fn host_and_router() {
                 assert_eq!((d.ttl, d.payload), (17, &MESSAGE[..]), "its TTL is what it says");
             }
         };
-        // The host to its router: for a far receiver, for a group, and to the router itself.
+        // The host to its router: for a remote receiver, for a group, and to the router itself.
         host.send(&path(far, outward), &MESSAGE).expect("sent");
         take("a Path for a receiver", &mut router, comes(next, line.inward));
         host.send(&path(group, outward), &MESSAGE).expect("sent");
@@ -83,7 +83,7 @@ pub(crate) fn host_and_router() {
         take("a Resv for the router", &mut router, comes(next, line.inward));
         assert_nothing(&mut host);
 
-        // The router to the host: what follows the data goes both ways, so that the host hears it once.
+        // The router to the host: messages that follow the data are sent raw and inside UDP, so the host receives one.
         router.send(&path(own, line.inward), &MESSAGE).expect("sent");
         take("a Path for the host", &mut host, comes(own, outward));
         host.join(group, outward).expect("joined");
@@ -99,12 +99,13 @@ pub(crate) fn host_and_router() {
     }
 }
 
-/// Where an interface is not set so, nothing inside UDP is heard or sent; and those who can do both hear only one.
+/// An interface without the setting neither receives nor sends inside UDP; and nodes with raw sockets receive only one
+/// copy.
 pub(crate) fn only_where_wanted() {
     let line = Line::new();
     let outward = link::index(&line.sender, "right").expect("an answer").expect("there");
     let mut host = host(&line, outward);
-    // Switched on, but elsewhere.
+    // On, but on another interface.
     let mut router = open_on(&line.router, &[line.outward], UDP);
     let mut receiver = crate::signalling::open(&line.receiver);
     let path = Outgoing {

@@ -1,4 +1,4 @@
-//! What others do to traffic control is noticed, put right and told, with whose reservation it was.
+//! Changes of traffic control by others are detected, repaired and reported, with the affected reservation.
 
 use earmark_core::Rate;
 use earmark_linux::netlink::Message;
@@ -12,7 +12,7 @@ use crate::support::{Line, eventually, flow, installation, meddle, plan, tc_head
 const ROOT: u32 = u32::MAX;
 const OUR_ROOT: u32 = 0xea4d_0000;
 
-/// Whether others have changed something of the line's link, in a while.
+/// Whether the monitor reports changes by others on the line's link.
 fn is_told(monitor: &mut Monitor, line: &Line) -> bool {
     match monitor.changed().expect("heard") {
         Changed::Interfaces(interfaces) => interfaces.contains(&line.outward),
@@ -20,7 +20,7 @@ fn is_told(monitor: &mut Monitor, line: &Line) -> bool {
     }
 }
 
-/// What traffic control does itself is not announced; what others do is, at once.
+/// Changes by traffic control itself are not announced; changes by others are, at once.
 pub(crate) fn changes_by_others() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
@@ -31,7 +31,7 @@ pub(crate) fn changes_by_others() {
     control.tidy().expect("tidied");
     control.install(&claim).expect("installed");
     assert!(!is_told(&mut monitor, &line), "it was ourselves");
-    // Of the reservation, which is the first of the pool that was parked (RTM_DELTCLASS).
+    // The class of the reservation, which is the first of the pool that was parked (RTM_DELTCLASS).
     meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x11, 0)));
     eventually("the class's end is told", || is_told(&mut monitor, &line));
     let links = [line.outward].into();
@@ -51,7 +51,7 @@ pub(crate) fn changes_by_others() {
     assert_eq!(found.deviations, [whole], "once for all of the link");
 }
 
-/// Another daemon takes everything out, classifier and flows too, of which nobody tells: the audit finds it.
+/// Another daemon removes everything, also classifier and flows, without an announcement: the audit finds it.
 pub(crate) fn silent_changes() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
         let line = Line::new();
@@ -92,14 +92,15 @@ pub(crate) fn silent_changes() {
     }
 }
 
-/// Somebody else's qdisc cannot be replaced: the reservation says that it is not enforced, and why, until it is again.
+/// Another program's qdisc cannot be replaced: the reservation is reported as not enforced, with the reason, until it
+/// is again.
 pub(crate) fn foreign_qdisc() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
     let claim = installation(&line, 1, flow(6_000, 5_000), Rate::from_mbps(1));
     control.install(&claim).expect("installed");
     meddle(&line.router, Message::new(37, 0).fixed(&tc_header(line.outward, OUR_ROOT, ROOT)));
-    // RTM_NEWQDISC, to be created: a queue of 9 packets.
+    // RTM_NEWQDISC with create flags: a queue of 9 packets.
     let queue = Message::new(36, 0x500).fixed(&tc_header(line.outward, 0x10000, ROOT));
     meddle(&line.router, queue.text(1, "pfifo").u32(2, 9));
     let links = [line.outward].into();
@@ -115,10 +116,10 @@ pub(crate) fn foreign_qdisc() {
     assert_eq!(control.enforcement(claim.claim), Some(Enforcement::Enforced));
 }
 
-/// What the audit puts right on one link says nothing of another, on which somebody else's qdisc is.
+/// Repairs by the audit on one link do not clear the fault of another, which has another program's qdisc.
 pub(crate) fn repair_beside_a_foreign_qdisc() {
     let line = Line::new();
-    // The audit goes through the links in the order of their numbers.
+    // The audit visits the links in the order of their indexes.
     assert!(line.inward < line.outward);
     let plans = [plan(line.inward), plan(line.outward)];
     let open = |plans: &[LinkPlan]| {
@@ -140,7 +141,7 @@ pub(crate) fn repair_beside_a_foreign_qdisc() {
         line.router.run_in(|| control.reconcile_queues(&links)).expect("inside").expect("compared");
     assert_eq!(found.foreign, [(line.outward, "pfifo".to_owned())]);
 
-    // Another daemon, of the other link only, takes the classifier out there.
+    // Another daemon, of the other link only, detaches the classifier there.
     let stranger = open(&plans[..1]);
     line.router.run_in(|| stranger.teardown()).expect("inside").expect("taken out");
     let found = line.router.run_in(|| control.audit(0)).expect("inside").expect("looked");

@@ -1,4 +1,4 @@
-//! Sessions of Boomerang that the kernel refreshes by itself.
+//! Boomerang sessions that the kernel refreshes without the daemon.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::interception::{assert_nothing, open_on};
 use crate::packets::{ends, icmp_checksum, line, outgoing, take_one};
 use crate::support::{Line, RECEIVER, SENDER, eventually};
 
-/// A message for IPv4 by bit rates, as it leaves its initiating node.
+/// A message for IPv4 by bit rates, as its initiating node sends it.
 #[derive(Clone, Copy)]
 struct Message {
     key: FastKey,
     rates: [u32; 2],
 }
 
-/// UDP between the ends of the line, exactly.
+/// Returns a message of a session for UDP between the ends of the line, with all keys exact.
 fn message(source_port: u16) -> Message {
     let mut classifier = [0; 16];
     classifier[..4].copy_from_slice(&SENDER.octets());
@@ -44,7 +44,7 @@ impl Message {
         FastSession { initiator: SENDER, interval: 30, forward, reverse }
     }
 
-    /// The ICMP message: an echo, or its reply.
+    /// Returns the ICMP message: an echo, or its reply.
     fn octets(&self, is_reply: bool) -> Vec<u8> {
         let mut octets = vec![if is_reply { 0 } else { 8 }, 0, 0, 0, 0x12, 0x34, 0, 1];
         octets.extend([0x47, 0x11, 0x47, 0x11, 0, 0, 0, 7, 0x10, 0x12, 0, 0]);
@@ -66,7 +66,7 @@ fn fast_path(socket: &SignallingSocket) -> &FastPath {
     socket.fast_path().expect("BPF")
 }
 
-/// How often each direction was refreshed.
+/// Returns the number of refreshes of each direction.
 fn refreshes(socket: &SignallingSocket, key: &FastKey) -> [u32; 2] {
     let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
     assert_eq!(seen.interval, 30);
@@ -78,8 +78,8 @@ fn refreshes(socket: &SignallingSocket, key: &FastKey) -> [u32; 2] {
     seen.map(|direction| direction.refreshes)
 }
 
-/// There and back without the daemon, which finds it written down; the first message, and all after a change of routes,
-/// are the daemon's.
+/// Echo and reply are refreshed without the daemon, which finds the refreshes recorded; the first message, and all
+/// after a change of routes, go to the daemon.
 pub(crate) fn refreshed_by_the_kernel() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -118,7 +118,7 @@ pub(crate) fn refreshed_by_the_kernel() {
     take_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 1]);
 
-    // A direction that has nothing here flows on, and is not counted.
+    // A direction without a reservation here is forwarded, and is not counted.
     let one_way = Message { rates: [2_000_000, 0], ..ours };
     fast_path(&router).set(&ours.key, &one_way.session()).expect("entered");
     sender.send(&out, &one_way.octets(false)).expect("sent");
@@ -131,7 +131,7 @@ pub(crate) fn refreshed_by_the_kernel() {
     is_taken(&mut sender, &mut router, "after it was taken out");
 }
 
-/// Whatever says more than that, or something else, is the daemon's.
+/// Any message with more or other content goes to the daemon.
 pub(crate) fn all_else_is_the_daemons() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -139,7 +139,7 @@ pub(crate) fn all_else_is_the_daemons() {
     let ours = message(6_001);
     fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
-    // Where one octet is another: the format, a flag, the interval, the version, each key, the mask, the rate.
+    // Offsets of octets that are changed: the format, a flag, the interval, the version, each key, the mask, the rate.
     let places = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
     let mut others: Vec<(Outgoing, Vec<u8>)> = places
         .into_iter()
@@ -149,7 +149,7 @@ pub(crate) fn all_else_is_the_daemons() {
             (out, finished(octets))
         })
         .collect();
-    // The reverse rate is the reply's business.
+    // Only the reply uses the reverse rate.
     let mut reverse = ours;
     reverse.rates[1] += 1;
     let mut bad_sum = ours.octets(false);
@@ -178,7 +178,7 @@ pub(crate) fn all_else_is_the_daemons() {
     assert_nothing(&mut sender);
 }
 
-/// Nothing is done for a packet whose header cannot be: it is on its way to be dropped.
+/// Packets with an invalid header are ignored: they will be dropped.
 pub(crate) fn not_for_what_is_no_packet() {
     let line = line();
     let router = router(&line);
@@ -203,7 +203,7 @@ pub(crate) fn not_for_what_is_no_packet() {
     }
 }
 
-/// What is lent to the kernel it gives to whom it suffices for; the daemon learns it from copies.
+/// The kernel grants from its delegated share as long as that suffices; the daemon learns of it from copies.
 pub(crate) fn set_up_and_release() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -257,7 +257,7 @@ pub(crate) fn set_up_and_release() {
     assert_eq!(copies(&mut router), [Settled::Released([forward, reverse])]);
     assert_eq!(shares(&router), [3_000_000, 936_000]);
 
-    // What is lent less becomes that once what was taken is known.
+    // A reduction of the share takes effect once the taken part is known.
     send(&message(3), "it is back");
     let less = router.fast_path_mut().expect("BPF").lend(outward, 0).expect("lent");
     assert_eq!(less, 2_000_000);
@@ -265,8 +265,8 @@ pub(crate) fn set_up_and_release() {
     assert_eq!(shares(&router), [0, 872_000]);
     router.fast_path_mut().expect("BPF").lend(outward, 3_000_000).expect("lent");
 
-    // Too much; too long; locked; not all five keys, or a port that is none; released, and not taken out yet; or nothing
-    // lent any more.
+    // Rate too high; interval too long; locked; not all five keys, or an invalid port; released, and not removed yet;
+    // or no share delegated any more.
     let mut wide = message(5);
     wide.key.mask[8..10].fill(0);
     let mut locked = message(5).octets(false);
@@ -294,7 +294,7 @@ pub(crate) fn set_up_and_release() {
     assert_eq!(shares(&router), [3_000_000, 872_000]);
 }
 
-/// Copies wake nobody; what the daemon has to treat does, although it stands behind copies that nobody has read.
+/// Copies wake nobody; messages for the daemon do, even after unread copies.
 pub(crate) fn copies_wake_nobody() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -314,7 +314,7 @@ pub(crate) fn copies_wake_nobody() {
         sender.send(&out, &message(port).octets(false)).expect("sent");
         take_one("it is back", &mut sender, |_| ());
         assert!(!is_awake(&router, Timespec::default()), "the kernel has settled it");
-        // Key 0 stands for all ports, which the kernel does not judge.
+        // Key 0 means all ports, which the kernel does not handle.
         sender.send(&out, &message(0).octets(false)).expect("sent");
         assert!(is_awake(&router, Timespec { tv_sec: 10, tv_nsec: 0 }), "it is the daemon's");
         let mut read = Vec::new();
@@ -323,8 +323,8 @@ pub(crate) fn copies_wake_nobody() {
     }
 }
 
-/// No initiating node gets more than it may, and a thousandth one that comes takes the place of the first. A link takes
-/// the place of one that has gone, and nothing of what was taken of that.
+/// No initiating node gets more than its allowance, and one beyond the limit of nodes replaces the first. A new link
+/// replaces one that is gone, and inherits nothing of what was taken of that.
 pub(crate) fn so_much_for_each() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
@@ -335,7 +335,7 @@ pub(crate) fn so_much_for_each() {
     path.lend(line.outward, 100_000_000).expect("lent");
     path.lend(line.inward, 100_000_000).expect("lent");
     let mut next = 1;
-    // How many half sessions are set up until one comes to the daemon.
+    // Number of half sessions that are set up until one goes to the daemon.
     let mut set_up = |router: &mut SignallingSocket| {
         for count in 0.. {
             sender.send(&out, &message(next).octets(false)).expect("sent");
@@ -375,7 +375,7 @@ pub(crate) fn so_much_for_each() {
 
     let path = router.fast_path_mut().expect("BPF");
     let link = |number: u32| InterfaceId(1_000_000 + number);
-    // Two are there already.
+    // Two exist already.
     for number in 2..1_024 {
         assert_eq!(path.lend(link(number), 5).ok(), Some(5));
     }
@@ -388,7 +388,7 @@ pub(crate) fn so_much_for_each() {
     assert_eq!(path.lend(line.inward, 7).ok(), Some(7));
 }
 
-/// What the kernel sends on by itself gets through a flood like our own messages.
+/// Messages that the kernel forwards itself pass a flood like our own messages.
 pub(crate) fn through_a_flood() {
     const COUNT: u32 = 100;
     let line = Line::new();

@@ -14,12 +14,12 @@ use crate::support::{Line, RECEIVER, SENDER, demand, eventually, flow, installat
 
 /// Octets of UDP payload; with 28 of headers, 1 028 octets of IP.
 pub(crate) const PAYLOAD: usize = 1_000;
-/// What the stream sends and reserves, counted from the IP header on.
+/// Rate that the stream sends and reserves, counted from the IP header on.
 pub(crate) const RATE: u64 = 2_000_000;
 pub(crate) const STREAM: (u16, u16) = (6_000, 5_000);
 const FLOOD: (u16, u16) = (6_001, 5_001);
 
-/// Sends packets of `payload` octets at `rate`, numbered, until `stop` or for `time`. Returns how many.
+/// Sends packets of `payload` octets at `rate`, numbered, until `stop` or for `time`. Returns their number.
 pub(crate) fn send(
     socket: &UdpSocket,
     port: u16,
@@ -34,7 +34,7 @@ pub(crate) fn send(
     let mut packet = vec![0; payload];
     while start.elapsed() < time && !stop.load(Ordering::Relaxed) {
         packet[..4].copy_from_slice(&count.to_be_bytes());
-        // A flood may fail to send: that is what a flood is.
+        // Send errors are normal in a flood.
         let _ = socket.send_to(&packet, destination);
         count += 1;
         let due = start + gap * count;
@@ -43,7 +43,7 @@ pub(crate) fn send(
     count
 }
 
-/// Everything that arrives until it has been quiet for a while: packets, and IP octets.
+/// Receives until nothing has arrived for a while: returns packets, and IP octets.
 pub(crate) fn drain(socket: &UdpSocket) -> (u32, u64) {
     let (mut packets, mut octets) = (0, 0);
     let mut packet = [0; 2_048];
@@ -54,16 +54,16 @@ pub(crate) fn drain(socket: &UdpSocket) -> (u32, u64) {
     (packets, octets)
 }
 
-/// What came through.
+/// Result of one run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) sent: u32,
     pub(crate) received: u32,
-    /// Bits per second of the flood that came through.
+    /// Bits per second of the flood that arrived.
     flood: u64,
 }
 
-/// Sends stream and flood for `time`, or for as long as something takes that is done meanwhile.
+/// Sends stream and flood for `time`, or for the duration of `meanwhile`.
 pub(crate) fn run(line: &Line, time: Duration, meanwhile: impl FnOnce()) -> Outcome {
     let (stream, flood) = (line.source(STREAM.0), line.source(FLOOD.0));
     let (sink, flood_sink) = (line.sink(STREAM.1), line.sink(FLOOD.1));
@@ -93,7 +93,7 @@ pub(crate) fn run(line: &Line, time: Duration, meanwhile: impl FnOnce()) -> Outc
     })
 }
 
-/// Says that something ends when it is dropped, also by a panic.
+/// Sets a flag when it is dropped, also by a panic.
 struct AtEnd<'a>(&'a AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -102,7 +102,7 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-/// Without a reservation the stream loses; with one it does not, and the flood gets the rest.
+/// The stream loses packets without a reservation, and none with one; the flood gets the rest.
 pub(crate) fn reserved_stream(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
@@ -117,7 +117,7 @@ pub(crate) fn reserved_stream(choice: ClassifierChoice) {
     assert_best_effort_once_removed(&line, &mut control, &stream);
 }
 
-/// The stream came through whole, and traffic control has counted every packet of it.
+/// Asserts that the stream arrived completely, and that traffic control has counted every packet of it.
 pub(crate) fn assert_carried(
     control: &mut TrafficControl,
     stream: &Installation,
@@ -130,7 +130,7 @@ pub(crate) fn assert_carried(
     assert_eq!(statistics.drops, 0);
 }
 
-/// Without its reservation the stream loses packets to the flood.
+/// Asserts that the stream loses packets to the flood without its reservation.
 pub(crate) fn assert_best_effort_once_removed(
     line: &Line,
     control: &mut TrafficControl,
@@ -141,8 +141,8 @@ pub(crate) fn assert_best_effort_once_removed(
     assert!(after.received < after.sent * 9 / 10, "as before: {after:?}");
 }
 
-/// A daemon is killed in the middle of the stream that it reserved for, and another begins. There is one class only, so
-/// that the second cannot but use that of the first.
+/// A daemon is killed in the middle of the stream that it reserved for, and another one starts. There is one class
+/// only, so the second daemon must use that of the first.
 pub(crate) fn restart(choice: ClassifierChoice) {
     let line = Line::new();
     let plan = LinkPlan { pool: 1, pool_limit: 1, ..line.plan() };
@@ -170,7 +170,7 @@ pub(crate) fn restart(choice: ClassifierChoice) {
     assert_eq!(outcome.received, outcome.sent, "{outcome:?}");
 }
 
-/// What tells a process of this program that it is to be the daemon of [`restart`]: interface and classifier.
+/// Environment variable that makes a process of this program the daemon of [`restart`]: interface and classifier.
 const DAEMON: &str = "EARMARK_TEST_DAEMON";
 
 /// Starts this program again, inside the router, and waits until it has reserved for the stream.
@@ -186,7 +186,7 @@ fn first_daemon(line: &Line, choice: ClassifierChoice) -> Child {
     child
 }
 
-/// In a process that [`first_daemon`] has started: reserves, says so, and waits to be killed. Returns in all others.
+/// In a process started by [`first_daemon`]: reserves, reports it, and waits to be killed. Returns in all others.
 pub(crate) fn be_the_daemon_if_asked() {
     let Ok(orders) = std::env::var(DAEMON) else { return };
     let (interface, choice) = orders.split_once(' ').expect("an interface and a classifier");
@@ -205,7 +205,7 @@ pub(crate) fn be_the_daemon_if_asked() {
     std::process::exit(1);
 }
 
-/// RSVP messages that the router forwards get through the flood, though nothing has been reserved for them.
+/// RSVP messages that the router forwards pass the flood without a reservation.
 pub(crate) fn signalling(choice: ClassifierChoice) {
     let line = Line::new();
     let (_control, _) = line.open(&line.plan(), choice);

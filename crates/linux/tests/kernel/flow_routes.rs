@@ -1,4 +1,4 @@
-//! The route of a flow, asked of the kernel and compared with where its packets go.
+//! The kernel's route of a flow, compared with the path of its packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -13,10 +13,10 @@ use earmark_wire::{ipv4, ipv6, udp};
 use crate::packets::outgoing;
 use crate::support::{eventually, ip, namespace, words};
 
-/// Flows that are compared for each policy.
+/// Number of flows that are compared for each policy.
 const FLOWS: usize = 200;
 
-/// `sender` -- `router` -- two links to `left` and `right`, behind which 10.99.0.0/16 and fd99::/16 are.
+/// `sender` -- `router` -- two links to `left` and `right`, which lead to 10.99.0.0/16 and fd99::/16.
 struct Fork {
     sender: Namespace,
     router: Namespace,
@@ -26,7 +26,7 @@ struct Fork {
     frames: [Frames; 2],
 }
 
-/// What tells the packets of the tests apart.
+/// Identity of a test packet: addresses and ports.
 type Seen = (IpAddr, IpAddr, u16, u16);
 
 impl Fork {
@@ -67,7 +67,7 @@ impl Fork {
         fork
     }
 
-    /// Lets all neighbours find each other: packets that wait for that may be lost.
+    /// Lets all neighbours resolve each other's addresses: packets that wait for that may be lost.
     fn meet(&mut self) {
         for (at, far) in self.far.iter().enumerate() {
             for address in [format!("10.9.{}.2:9", at + 1), format!("[fd09:{}::2]:9", at + 1)] {
@@ -102,7 +102,7 @@ impl Fork {
         ip(&self.router, &words(command));
     }
 
-    /// Where the kernel says that flows go, and where their packets go: as many as asked for, each once.
+    /// Asserts that one packet of each flow takes the route that the kernel reports; returns the flows per link.
     fn compare(&mut self, what: &str, flows: &[Flow], asker: &mut FlowRoutes) -> [usize; 2] {
         let answers: Vec<InterfaceId> = flows
             .iter()
@@ -147,7 +147,7 @@ impl Fork {
         }
     }
 
-    /// On which link each packet came, once all have come.
+    /// Returns the link on which each packet arrived, once all have arrived.
     fn arrivals(&mut self, count: usize) -> BTreeMap<Seen, usize> {
         let mut taken = BTreeMap::new();
         let start = Instant::now();
@@ -168,12 +168,12 @@ impl Fork {
     }
 }
 
-/// The wildcard address of the family of another.
+/// Returns the wildcard address of the family of `address`.
 fn any(address: &str) -> &'static str {
     if address.contains("::") { "[::]:0" } else { "0.0.0.0:0" }
 }
 
-/// A packet of UDP behind the fork, in a frame.
+/// Parses a UDP packet behind the fork, in a frame.
 fn ours(frame: &[u8]) -> Option<Seen> {
     let (packet, kind) = (frame.get(14..)?, frame.get(12..14)?);
     let (source, destination, payload): (IpAddr, IpAddr, &[u8]) = match kind {
@@ -195,7 +195,7 @@ fn ours(frame: &[u8]) -> Option<Seen> {
     Some((source, destination, udp.source_port, udp.destination_port))
 }
 
-/// Random flows of a family, the same in each run.
+/// Returns random flows of a family, the same in each run.
 fn flows(ipv6: bool, seed: u64) -> Vec<Flow> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut number = move || {
@@ -238,7 +238,7 @@ fn asker(fork: &Fork, marks: Vec<MarkRule>) -> FlowRoutes {
     fork.router.run_in(|| FlowRoutes::open(marks)).expect("inside").expect("a socket")
 }
 
-/// Each policy, for routes with two next hops, groups and resilient groups; and again when one next hop has gone.
+/// Each policy, for routes with two next hops, groups and resilient groups; and again after one next hop is gone.
 pub(crate) fn multipath() {
     let mut fork = Fork::new();
     let mut asker = asker(&fork, Vec::new());
@@ -264,7 +264,7 @@ pub(crate) fn multipath() {
     ] {
         let family = if ipv6 { "ipv6" } else { "ipv4" };
         fork.ip(&format!("{} route replace {route}", if ipv6 { "-6" } else { "-4" }));
-        // Of IPv6 the kernel tells the hop for policy 3 by another hash than that of forwarded packets.
+        // For IPv6 with policy 3 the kernel reports the hop by another hash than that of forwarded packets.
         for policy in 0..if ipv6 { 3 } else { 4 } {
             let key = format!("net.{family}.fib_multipath_hash_policy");
             link::sysctl(&fork.router, &key, &policy.to_string()).expect("a policy");
@@ -291,7 +291,7 @@ pub(crate) fn multipath() {
     }
 }
 
-/// Rules by source, by port and by incoming interface, that lead to tables of their own.
+/// Rules by source, by port and by incoming interface that lead to tables of their own.
 pub(crate) fn rules() {
     let mut fork = Fork::new();
     let mut asker = asker(&fork, Vec::new());
@@ -314,14 +314,14 @@ pub(crate) fn rules() {
     }
     let counts = fork.compare("all rules", &flows(false, 6), &mut asker);
     assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
-    // Rules that jump and skip end somewhere: the kernel lets no rule go back.
+    // Rules with goto and nop end somewhere: the kernel refuses a backward goto.
     fork.ip("rule add pref 1 goto 50");
     fork.ip("rule add pref 50 goto 90");
     fork.ip("rule add pref 90 iif in lookup 200");
     assert_eq!(fork.compare("jumps", &flows(false, 8), &mut asker), [0, FLOWS]);
 }
 
-/// A rule by mark: packets of this host that carry one, and a flow that the settings say is marked so.
+/// A rule by mark: packets of this host with a mark, and a flow that is marked according to the settings.
 pub(crate) fn marks() {
     let mut fork = Fork::new();
     fork.ip("route add 10.99.0.0/16 via 10.9.1.1");
@@ -349,7 +349,7 @@ pub(crate) fn marks() {
     }
 }
 
-/// Flows that the kernel would not send on have no route; questions that it cannot be asked are counted.
+/// Flows that the kernel would not forward have no route; queries that it does not support are counted.
 pub(crate) fn no_route() {
     use earmark_core::{FlowResolver, Resolution};
     let fork = Fork::new();
@@ -357,15 +357,15 @@ pub(crate) fn no_route() {
     let counters = asker.counters();
     let known = Flow { destination: [10, 9, 1, 1].into(), ..flows(false, 1)[0] };
     let nowhere = Flow { destination: [192, 0, 2, 1].into(), ..known };
-    // A kernel that does not know flow labels says so, and is not taken to have no route.
+    // A kernel without support for flow labels returns an error, which does not mean that there is no route.
     fork.ip("-6 route add fd99::/16 via fd09:1::1");
     let labelled = Flow { flow_label: 5, source_port: 0, ..flows(true, 1)[0] };
     assert_ne!(asker.resolve(&labelled, Some(fork.inward)), Resolution::Nowhere);
-    // Where a flow of another host comes in need not be known.
+    // The incoming interface of a flow of another host may be unknown.
     assert!(matches!(asker.resolve(&known, None), Resolution::Through(_)));
     fork.ip("route add blackhole 10.98.0.0/16");
     let blackhole = Flow { destination: [10, 98, 0, 1].into(), ..known };
-    // A packet with our own address for its source is not let in.
+    // A packet with our own address as its source is dropped.
     let martian = Flow { source: Some([10, 9, 1, 2].into()), ..known };
     for flow in [nowhere, blackhole, martian] {
         assert_eq!(asker.resolve(&flow, Some(fork.inward)), Resolution::Nowhere, "{flow:?}");
@@ -373,7 +373,7 @@ pub(crate) fn no_route() {
     assert!(matches!(asker.resolve(&known, Some(fork.inward)), Resolution::Through(_)));
     let esp = Flow { protocol: 50, source_port: 0, destination_port: 0, ..known };
     assert!(matches!(asker.resolve(&esp, Some(fork.inward)), Resolution::Through(_)));
-    // An interface that is not there.
+    // A missing interface.
     assert_eq!(asker.resolve(&known, Some(InterfaceId(9_999))), Resolution::Unknown);
     let read =
         |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
@@ -382,8 +382,8 @@ pub(crate) fn no_route() {
     assert_eq!(read(&counters.malformed), 0);
 }
 
-/// A message leaves by the router that it names, whatever the routes say of its destination: on two links, and of two routers
-/// on one link.
+/// A message leaves by the given next hop, whatever the routes to its destination are: on two links, and with two
+/// routers on one link.
 pub(crate) fn chosen_next_hop() {
     let mut fork = Fork::new();
     fork.ip("route add 10.99.0.0/16 via 10.9.1.1");
@@ -413,7 +413,7 @@ pub(crate) fn chosen_next_hop() {
                 ..outgoing(46, source, flow.destination)
             };
             let payload = [link as u8; 12];
-            // By itself, and together with another.
+            // Alone, and together with another.
             socket.send(&how, &payload).expect("sent");
             socket.send_all([(&how, &payload[..]), (&how, &payload[..])], |_, error| {
                 panic!("not sent: {error}");
@@ -435,7 +435,7 @@ pub(crate) fn chosen_next_hop() {
     }
 }
 
-/// Whom a frame with RSVP in it is for.
+/// Returns the destination of a frame with RSVP in it.
 fn signalling(frame: &[u8]) -> Option<[u8; 6]> {
     let mac = *frame.first_chunk::<6>()?;
     let packet = frame.get(14..)?;

@@ -1,4 +1,4 @@
-//! Messages of GIST: UDP packets to port 270 that begin with its magic number.
+//! GIST messages: UDP packets to port 270 that begin with its magic number.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,14 +22,14 @@ fn how(gist: Gist) -> InterfaceSignalling {
     InterfaceSignalling { gist, ..InterfaceSignalling::default() }
 }
 
-/// A magic number, a common header of this type, and one object.
+/// Returns a magic number, a common header of this type, and one object.
 fn message(kind: u8) -> Vec<u8> {
     let mut octets = vec![0x4e, 0x04, 0xbd, 0xa5, 1, 16, 0, 2, 0, 33, kind, 0xc0];
     octets.extend([0, 1, 0, 1, 7, 7, 7, 7]);
     octets
 }
 
-/// A message by either way of its family.
+/// Addresses of a message, by family.
 struct Way {
     from: IpAddr,
     source: SocketAddr,
@@ -42,7 +42,7 @@ fn way(from: IpAddr, to: IpAddr) -> Way {
     Way { from, source, sink, out: outgoing(17, from, to) }
 }
 
-/// A router takes exactly this one, as it was sent.
+/// Asserts that the router intercepts exactly this message, unchanged.
 fn assert_taken(
     what: &str,
     router: &mut SignallingSocket,
@@ -61,7 +61,8 @@ fn assert_taken(
     });
 }
 
-/// What asks for it is taken in transit; Queries also by port alone where the interface is set so; all else flows on.
+/// Messages with router alert are intercepted in transit; Queries also by port alone with that setting; others are
+/// forwarded.
 pub(crate) fn in_transit() {
     let line = line();
     let [near, far] = ends(&line);
@@ -87,7 +88,7 @@ pub(crate) fn in_transit() {
                 if is_taken {
                     assert_taken(&what, &mut router, &line, &way, &data, alert);
                     assert_nothing(&mut receiver);
-                    // As a router sends it on: longer, with the address of whoever sent it.
+                    // Forwarded as a router does: longer, with the address of the original sender.
                     let longer = [&data[..], &[9; 40]].concat();
                     let onward = Outgoing { ttl: 63, ..out };
                     router.send(&onward, &udp(way.source, way.sink, &longer)).expect("sent on");
@@ -105,7 +106,7 @@ pub(crate) fn in_transit() {
     }
 }
 
-/// Whatever goes elsewhere, or does not begin so, flows on with router alert and without.
+/// Packets to other ports, or with another beginning, are forwarded with router alert and without.
 pub(crate) fn others_pass() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Gist::Off));
@@ -132,8 +133,8 @@ pub(crate) fn others_pass() {
     }
 }
 
-/// Of what is for a host, everything is taken, and nothing is answered that its port is closed; neither is what is no
-/// message. Nobody else gets the port.
+/// A host receives every message for it, and does not report its port as closed, also not for other packets to the
+/// port. No other program can bind the port.
 pub(crate) fn for_this_host() {
     let line = line();
     for without_bpf in [false, true] {
@@ -169,8 +170,8 @@ pub(crate) fn for_this_host() {
     }
 }
 
-/// Raw sockets stand in for BPF: the same in transit with router alert; Queries by port alone cannot be had. Those of others
-/// that ask routers to look go on.
+/// Raw sockets replace BPF: the same in transit with router alert; Queries by port alone are unavailable. Other packets
+/// with router alert are forwarded.
 pub(crate) fn without_bpf() {
     let line = line();
     let [near, far] = ends(&line);
@@ -200,7 +201,7 @@ pub(crate) fn without_bpf() {
     }
 }
 
-/// A daemon that has given up all but two capabilities can take further interfaces, as long as BPF does the work.
+/// A daemon that has dropped all but two capabilities can add interfaces, as long as BPF intercepts.
 pub(crate) fn later_interfaces() {
     let line = line();
     let open = || {
@@ -219,7 +220,7 @@ pub(crate) fn later_interfaces() {
 
 fn open_without_bpf(namespace: &Namespace, line: &Line) -> SignallingSocket {
     let open = || {
-        // The port needs a capability that the process gives up with the one for BPF.
+        // The port needs a capability that the process drops together with that for BPF.
         std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "270").expect("set");
         capabilities::drop_to_network_capabilities().expect("dropped");
         let mut socket = SignallingSocket::open().expect("opened");
@@ -231,7 +232,7 @@ fn open_without_bpf(namespace: &Namespace, line: &Line) -> SignallingSocket {
     namespace.run_in(open).expect("inside")
 }
 
-/// Where the port is somebody else's, that is said.
+/// If another program has bound the port, an error reports it.
 pub(crate) fn port_in_use() {
     let line = Line::new();
     let [from, _, own] = addresses(FAMILIES[0]);

@@ -1,4 +1,4 @@
-//! Messages that raw sockets do not get: to groups, and without router alert.
+//! Messages that raw sockets do not receive: to groups, and without router alert.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use earmark_linux::{
 use crate::signalling::open;
 use crate::support::{Line, PATIENCE, RECEIVER, SENDER, eventually};
 
-/// A socket that uses some interfaces.
+/// Opens a socket that uses these interfaces.
 pub(crate) fn open_on(
     namespace: &Namespace,
     interfaces: &[InterfaceId],
@@ -33,7 +33,7 @@ fn index(namespace: &Namespace, name: &str) -> InterfaceId {
     link::index(namespace, name).expect("an answer").expect("there")
 }
 
-/// A Path through an interface.
+/// Returns a Path through an interface.
 fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing {
     Outgoing {
         protocol: 46,
@@ -48,7 +48,7 @@ fn path(source: IpAddr, destination: IpAddr, interface: InterfaceId) -> Outgoing
     }
 }
 
-/// Takes exactly one message.
+/// Asserts that exactly one message arrives, and checks it.
 pub(crate) fn take(what: &str, socket: &mut SignallingSocket, mut check: impl FnMut(Datagram<'_>)) {
     let mut count = 0;
     eventually(what, || {
@@ -69,8 +69,8 @@ pub(crate) fn assert_nothing(socket: &mut SignallingSocket) {
     while socket.receive(|d| panic!("not expected: {d:?}")).expect("received") > 0 {}
 }
 
-/// What the kernel does with it while it is the group's router, and while it is not: either way a Path to a group comes to
-/// the router's daemon once, goes no further by itself, and does not come back when it is sent on. Data flows on.
+/// Whether or not the kernel is the group's multicast router, a Path to a group reaches the router's daemon once, is
+/// not forwarded by the kernel, and does not return when it is forwarded by the daemon. Data are forwarded.
 pub(crate) fn groups() {
     let line = Line::new();
     line.add_ipv6();
@@ -120,7 +120,7 @@ pub(crate) fn groups() {
     }
 }
 
-/// A packet of data to a group passes the router.
+/// Asserts that a data packet to a group passes the router.
 fn data_flows(line: &Line, group: IpAddr) {
     let bound = |namespace: &Namespace, port| {
         let any: IpAddr = match group {
@@ -152,7 +152,7 @@ fn data_flows(line: &Line, group: IpAddr) {
     assert_eq!(sink.recv(&mut [0; 9]).expect("received"), 4);
 }
 
-/// Without the option a message is caught only where the interface is set so; and when the daemon is gone, it flows on.
+/// Without the option a message is intercepted only with that setting; and after the daemon has ended, it is forwarded.
 pub(crate) fn without_router_alert() {
     let line = Line::new();
     line.add_ipv6();
@@ -173,7 +173,7 @@ pub(crate) fn without_router_alert() {
         take("the receiver gets it", &mut receiver, |d| assert_eq!(d.ttl, 63));
         assert_nothing(&mut router);
 
-        // Later changes take no more than the daemon keeps.
+        // Later changes need only the capabilities that the daemon keeps.
         let set = || {
             capabilities::drop_to_network_capabilities().expect("dropped");
             router.set_interface(line.inward, all).expect("set");
@@ -189,7 +189,7 @@ pub(crate) fn without_router_alert() {
                 assert_eq!(d.payload, message);
             });
         }
-        // To the router itself; and too long for one packet: that the kernel puts together.
+        // To the router itself; and too long for one packet, so that the kernel reassembles it.
         let own: IpAddr = match source {
             IpAddr::V4(_) => [10, 77, 1, 2].into(),
             IpAddr::V6(_) => "2001:db8:1::2".parse().expect("an address"),
@@ -206,7 +206,7 @@ pub(crate) fn without_router_alert() {
     }
 }
 
-/// More messages than the ring holds are lost and counted; those that it held are handed out whole, also around its end.
+/// Messages beyond the capacity of the ring are lost and counted; the others are received whole, also around its end.
 pub(crate) fn overflow() {
     let line = Line::new();
     let outward = index(&line.sender, "right");

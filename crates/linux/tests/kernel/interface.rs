@@ -1,4 +1,4 @@
-//! What the kernel tells of one interface: its name in messages, its speed, its offloads.
+//! Properties of one interface: its name in messages, its speed, its offloads.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use earmark_linux::{InterfaceName, TcError, interface, link};
 
 use crate::support::{eventually, namespace};
 
-/// A message about interfaces, sent in a namespace.
+/// Sends a message about interfaces in a namespace.
 fn request(namespace: &Namespace, index: u32, message: impl Fn(Message) -> Message + Sync) {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -27,7 +27,7 @@ fn pair() -> (Namespace, InterfaceId) {
     (namespace, near)
 }
 
-/// Errors name an interface as it is called when they are read; of one that is gone only its index is left.
+/// Errors show the current name of an interface when they are read; for a deleted one only its index.
 pub(crate) fn names_stand_in_messages() {
     let (namespace, near) = pair();
     let say = |error: &TcError| namespace.run_in(|| error.to_string()).expect("a thread inside");
@@ -62,7 +62,7 @@ pub(crate) fn speed_is_what_the_driver_tells() {
     for missing in ["nowhere", "a-name-of-32-octets-is-too-long-"] {
         assert_eq!(speed(missing).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{missing}");
     }
-    // A bridge is as fast as the fastest of its ports.
+    // The speed of a bridge is that of its fastest port.
     request(&namespace, 0, |message| {
         let kind = |m: Message| m.text(libc::IFLA_INFO_KIND, "bridge");
         message.text(libc::IFLA_IFNAME, "bridge").nested(libc::IFLA_LINKINFO, kind)

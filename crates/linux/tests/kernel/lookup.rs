@@ -1,4 +1,4 @@
-//! What packets of a flow get is told as the classifier finds it.
+//! The reported treatment of a flow's packets equals that of the classifier.
 
 use earmark_core::{Flow, Rate};
 use earmark_linux::netlink::Message;
@@ -13,14 +13,14 @@ fn of(control: &mut TrafficControl, line: &Line, packets: &Flow, limit: usize) -
     line.router.run_in(ask).expect("inside").expect("an answer")
 }
 
-/// The slots of the claims in their order, each with its precedence.
+/// Returns the slots of the claims in order, each with its precedence.
 fn precedences(on_link: &FlowOnLink) -> Vec<(u32, Precedence)> {
     let precedence =
         |claim: &earmark_linux::FlowClaim| (claim.claim.expect("ours").slot, claim.precedence);
     on_link.claims.iter().map(precedence).collect()
 }
 
-/// Packets go where the look-up says, among claims of every width; what is taken away is missed.
+/// Packets take the class of the lookup, among claims of every width; removed objects are reported as missing.
 pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
@@ -44,7 +44,7 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
             false => vec![(4, governs), (1, standby), (2, standby), (3, standby)],
         }
     );
-    // Packets are counted where that says.
+    // Packets are counted for the reported claim.
     let (source, sink) = (line.source(6_000), line.sink(5_000));
     let claim = found.claims[0].claim.expect("ours");
     let before = control.statistics(claim).expect("counted").packets;
@@ -69,7 +69,7 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     let outside = of(&mut control, &line, &outside, 10);
     assert_eq!((outside.count, outside.kernel, outside.fault), (0, None, None));
 
-    // Of other links only what is for this flow; ranges may be for the flows of any.
+    // On other links only the claims for this flow; ranges may be for the flows of any link.
     let elsewhere = control.claims_elsewhere(Some(line.inward), &exact, 10);
     let elsewhere: Vec<u32> =
         elsewhere.iter().map(|(_, claim)| claim.claim.expect("ours").slot).collect();
@@ -79,7 +79,7 @@ pub(crate) fn claims_of_every_width(choice: ClassifierChoice) {
     let unknown = control.flow_on_link(line.inward, &exact, 10);
     assert!(matches!(unknown, Err(TcError::UnknownLink { .. })), "{unknown:?}");
 
-    // RTM_DELTCLASS; u32 filters hold their classes.
+    // RTM_DELTCLASS; classes with u32 filters cannot be deleted.
     if is_bpf {
         meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, handle, 0)));
         let found = of(&mut control, &line, &exact, 10);
@@ -120,7 +120,7 @@ pub(crate) fn shared_and_many() {
     assert_eq!(found.fault, None);
 }
 
-/// Links without classes: buckets in front of one class for all, or of a band of the device.
+/// Links without classes per claim: buckets before one class for all, or before a band of the device.
 pub(crate) fn without_classes() {
     use earmark_linux::{LinkPlan, Queues};
     for queues in [Queues::Aggregate, Queues::Priority] {

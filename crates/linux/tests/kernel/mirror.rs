@@ -11,7 +11,7 @@ use earmark_linux::{FlowRoutes, InterfaceState, Mirror, Update, link};
 
 use crate::support::{Line, PATIENCE, eventually, flow, ip, words};
 
-/// What a reader of the updates knows.
+/// State of a reader that applies the updates.
 #[derive(Debug, Default)]
 struct Known {
     interfaces: BTreeMap<InterfaceId, InterfaceState>,
@@ -19,13 +19,13 @@ struct Known {
     multicast: Vec<MulticastRoute>,
     several: BTreeSet<Prefix>,
     rules: [bool; 2],
-    /// Where flows may have moved.
+    /// Prefixes of flows that may have moved.
     moved: Vec<Prefix>,
     resyncs: u32,
 }
 
 impl Known {
-    /// Every update must make sense after those before it.
+    /// Applies an update, which must be consistent with those before it.
     fn take(&mut self, update: Update) {
         match update {
             Update::Interface(state) => {
@@ -59,7 +59,7 @@ impl Known {
         }
     }
 
-    /// Whether both have the same, in whatever order they heard of it.
+    /// Whether both have the same state, in any order of the updates.
     fn agrees_with(&self, other: &Known) -> bool {
         fn same<T: PartialEq>(ours: &[T], theirs: &[T]) -> bool {
             ours.len() == theirs.len() && ours.iter().all(|one| theirs.contains(one))
@@ -92,8 +92,8 @@ fn take(mirror: &mut Mirror, known: &mut Known) {
     mirror.receive(|update| known.take(update)).expect("announcements");
 }
 
-/// Whoever opens a mirror now finds nothing that this one did not tell. IPv6 brings in changes for some seconds after a link
-/// has come up, so that they need not agree at once.
+/// Asserts that a new mirror finds nothing that this one has not reported. IPv6 changes follow for some seconds after a
+/// link is up, so the two need not agree at once.
 fn assert_complete(line: &Line, mirror: &mut Mirror, known: &mut Known) {
     let mut found = Known::default();
     let start = Instant::now();
@@ -149,7 +149,7 @@ pub(crate) fn follows() {
     assert_complete(&line, &mut mirror, &mut known);
 }
 
-/// The kernel flushes the routes of the link without a word.
+/// The kernel flushes the routes of the link without an announcement.
 pub(crate) fn link_down() {
     let line = Line::new();
     for n in 0..50 {
@@ -171,14 +171,14 @@ pub(crate) fn link_down() {
     assert_complete(&line, &mut mirror, &mut known);
 }
 
-/// More announcements than the socket holds: some are lost, and the mirror is right nevertheless.
+/// More announcements than the socket holds: some are lost, and the mirror is correct nevertheless.
 pub(crate) fn burst() {
     let line = Line::new();
     let (mut mirror, mut known) = open_with_room(&line, 64 << 10);
     let add = |n: u32| {
         let destination = (0x0b00_0000 + n).to_be_bytes();
         let header = [2, 32, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
-        Message::new(24, 0x600) // RTM_NEWROUTE, to be created
+        Message::new(24, 0x600) // RTM_NEWROUTE with create flags
             .fixed(&header)
             .attribute(1, &destination)
             .attribute(5, &[10, 77, 2, 1])
@@ -195,7 +195,8 @@ pub(crate) fn burst() {
     assert_complete(&line, &mut mirror, &mut known);
 }
 
-/// Multicast forwarding entries of both families come, change and go; those of a router that ends go with it.
+/// Multicast forwarding entries of both families are added, changed and removed; those of a router that ends are
+/// removed.
 pub(crate) fn multicast() {
     let line = Line::new();
     line.add_ipv6();
@@ -241,14 +242,14 @@ pub(crate) fn multicast() {
     }
 }
 
-/// A route that prefers an address goes with it, and one of two paths dies with its link and revives: nothing of this is
-/// announced as a change of routes.
+/// A route that prefers an address is removed with it, and one of two next hops fails with its link and recovers:
+/// neither is announced as a change of routes.
 pub(crate) fn silent_changes() {
     let line = Line::new();
     let second = [10, 77, 2, 99].into();
     link::add_address(&line.router, "right", second, 24).expect("an address");
     let (prefix, preferred) = ([10, 88, 0, 0], [10, 77, 2, 99]);
-    // RTM_NEWROUTE, to be created: RTA_DST, RTA_GATEWAY, RTA_PREFSRC.
+    // RTM_NEWROUTE with create flags: RTA_DST, RTA_GATEWAY, RTA_PREFSRC.
     let message = Message::new(24, 0x600)
         .fixed(&[2, 16, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
         .attribute(1, &prefix)
@@ -294,8 +295,8 @@ pub(crate) fn silent_changes() {
     assert_complete(&line, &mut mirror, &mut known);
 }
 
-/// Several next hops, as a route of its own and as nexthop objects: each change is told, also those that the kernel tells of
-/// no route; and so are rules, other tables, and settings.
+/// Several next hops, as a multipath route and as nexthop objects: each change is reported, also those that the kernel
+/// announces for no route; and so are changes of rules, other tables, and settings.
 pub(crate) fn flows() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
@@ -336,7 +337,7 @@ pub(crate) fn flows() {
         "route replace 10.88.0.0/16 nexthop via 10.77.2.1 weight 3 nexthop via 10.77.1.1",
         own,
     );
-    // The rule takes effect for other tables; a route there is told.
+    // The rule makes other tables relevant; a route there is reported.
     let everything = Prefix::everything(false);
     ip(&line.router, &words("rule add from 10.77.1.1 lookup 100"));
     eventually("the rule is known", || {
@@ -367,7 +368,7 @@ pub(crate) fn flows() {
     assert_complete(&line, &mut mirror, &mut known);
 }
 
-/// A resilient group moves its buckets by itself, and nobody announces it.
+/// A resilient group moves its buckets without an announcement.
 pub(crate) fn resilient_buckets() {
     let line = Line::new();
     let (mut mirror, mut known) = open(&line);
@@ -385,7 +386,7 @@ pub(crate) fn resilient_buckets() {
         known.several.contains(&prefix)
     });
     mirror.poll(|update| known.take(update)).expect("polled");
-    // Buckets that nobody has used lately would move at once.
+    // Buckets without recent use would move at once.
     let mut asker =
         line.router.run_in(|| FlowRoutes::open(Vec::new())).expect("inside").expect("a socket");
     for last in 1..=200 {

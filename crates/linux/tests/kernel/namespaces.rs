@@ -8,7 +8,7 @@ use earmark_linux::netns::Namespace;
 
 use crate::support::namespace;
 
-/// The child sees the namespace, its parent does not.
+/// The child is in the namespace, its parent is not.
 pub(crate) fn a_command_runs_inside() {
     let namespace = namespace();
     let output = namespace
@@ -41,7 +41,7 @@ pub(crate) fn a_dropped_one_is_gone() {
     }
 }
 
-/// Nothing keeps it but who holds it: a process that is killed leaves none behind.
+/// Only its holders keep an unnamed namespace: a process that is killed leaves none behind.
 pub(crate) fn an_unnamed_one_has_no_mount() {
     let one = namespace();
     assert_eq!(one.name(), None);
@@ -50,7 +50,7 @@ pub(crate) fn an_unnamed_one_has_no_mount() {
     let inside = || std::fs::metadata("/proc/thread-self/ns/net").expect("an inode").ino();
     assert_eq!(one.run_in(inside).expect("it can be entered"), held);
     for named in std::fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-        // Others may go while this looks.
+        // Other namespaces may be deleted during this check.
         assert_ne!(
             named.metadata().map_or(0, |file| file.ino()),
             held,

@@ -1,4 +1,4 @@
-//! The committed BPF objects are what their sources compile to.
+//! The committed BPF objects equal the compiled sources.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The sources of messages in a set of somebody else's: what a daemon that sleeps between messages asks the kernel.
+//! The message sources in an epoll set of the caller: the system calls of a daemon that sleeps between messages.
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -12,10 +12,10 @@ use crate::support::{Line, PATIENCE, SENDER};
 
 /// The number of the first source in the set.
 const FIRST: u64 = 7;
-/// Nobody's number.
+/// A number that belongs to no source.
 const FOREIGN: u64 = FIRST + SignallingSocket::SOURCES;
 
-/// A set, and the sockets of a router in it.
+/// A set with the sockets of a router.
 struct Daemon {
     set: OwnedFd,
     socket: SignallingSocket,
@@ -26,13 +26,13 @@ impl Daemon {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
         let mut socket = open(&line.router);
         socket.wait_in(set.try_clone().expect("a descriptor"), FIRST).expect("entered");
-        // A number that is nobody's, as those of a daemon's other sources are to the socket.
+        // A number of no source, like those of a daemon's other descriptors.
         socket.note(FOREIGN);
         assert!(!socket.has_more());
         Daemon { set, socket }
     }
 
-    /// Waits at most so long, and tells the socket what the set says; whether that was something.
+    /// Waits at most `longest`, and reports the events of the set to the socket; returns whether there were any.
     fn wait(&mut self, longest: Timespec) -> bool {
         let mut events = Vec::with_capacity(16);
         let room = rustix::buffer::spare_capacity(&mut events);
@@ -45,7 +45,7 @@ impl Daemon {
         !events.is_empty()
     }
 
-    /// Wakes up and takes what there is; gives how many messages each turn had.
+    /// Waits and receives until nothing is left; returns the number of messages of each turn.
     fn turns(&mut self) -> Vec<usize> {
         let patience = Timespec::try_from(PATIENCE).expect("not so long");
         assert!(self.wait(patience), "woken");
@@ -64,8 +64,8 @@ impl Daemon {
     }
 }
 
-/// One turn for each message that comes by itself, and none to find out that there is no other: through a raw socket, from
-/// the ring, and from a socket that was opened after the set was told.
+/// A message that arrives alone takes one turn, and none to find out that there is no other: through a raw socket, from
+/// the ring, and from a socket that was opened after the set was given.
 pub(crate) fn one_turn_for_a_message() {
     let line = Line::new();
     let mut sender = open(&line.sender);
@@ -96,7 +96,7 @@ pub(crate) fn one_turn_for_a_message() {
     router.assert_asleep();
 }
 
-/// Many that wait come in batches, none of which is asked for in vain.
+/// Many waiting messages are received in batches, without an empty receive call.
 pub(crate) fn batches() {
     const COUNT: usize = 100;
     let line = Line::new();
@@ -110,7 +110,7 @@ pub(crate) fn batches() {
         turns.extend(router.turns());
     }
     assert_eq!(turns.iter().sum::<usize>(), COUNT);
-    // Only a full batch leaves open whether there is more.
+    // Only after a full batch there may be more.
     assert!(turns[0] > 0 && turns.windows(2).all(|w| w[1] > 0 || w[0] >= 32), "{turns:?}");
     router.assert_asleep();
 }

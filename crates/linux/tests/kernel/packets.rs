@@ -1,4 +1,4 @@
-//! Pings and RTCP packets, and who sends and hears them without knowing of Earmark.
+//! Pings and RTCP packets, and programs without Earmark that send and receive them.
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use crate::support::{Line, eventually};
 
 pub(crate) const MAGIC: [u8; 4] = [0x47, 0x11, 0x47, 0x11];
 
-/// Both families of addresses of a line: its sender, its receiver, and the router's on the sender's side.
+/// Addresses of a line in both families: its sender, its receiver, and the router on the sender's side.
 pub(crate) const FAMILIES: [[&str; 3]; 2] =
     [["10.77.1.1", "10.77.2.1", "10.77.1.2"], ["2001:db8:1::1", "2001:db8:2::1", "2001:db8:1::2"]];
 
@@ -21,7 +21,7 @@ pub(crate) fn addresses(family: [&str; 3]) -> [IpAddr; 3] {
     family.map(|address| address.parse().expect("an address"))
 }
 
-/// A line with both families.
+/// Returns a line with both families.
 pub(crate) fn line() -> Line {
     let line = Line::new();
     line.add_ipv6();
@@ -29,13 +29,13 @@ pub(crate) fn line() -> Line {
     line
 }
 
-/// The sender's interface, and the receiver's.
+/// Returns the sender's interface, and the receiver's.
 pub(crate) fn ends(line: &Line) -> [InterfaceId; 2] {
     [(&line.sender, "right"), (&line.receiver, "left")]
         .map(|(namespace, name)| link::index(namespace, name).expect("an answer").expect("there"))
 }
 
-/// A packet of a protocol with 64 hops left, wherever the routes lead.
+/// Returns a packet of a protocol with TTL 64, by the routes.
 pub(crate) fn outgoing(protocol: u8, source: IpAddr, destination: IpAddr) -> Outgoing {
     Outgoing {
         protocol,
@@ -50,12 +50,12 @@ pub(crate) fn outgoing(protocol: u8, source: IpAddr, destination: IpAddr) -> Out
     }
 }
 
-/// ICMP's protocol number for a family.
+/// Returns ICMP's protocol number for a family.
 pub(crate) fn icmp(address: IpAddr) -> u8 {
     if address.is_ipv4() { 1 } else { 58 }
 }
 
-/// The sum of the addresses, the protocol and the length (RFC 8200 section 8.1).
+/// Returns the pseudo-header: addresses, length and protocol (RFC 8200 section 8.1).
 fn pseudo_sum(protocol: u8, source: IpAddr, destination: IpAddr, length: usize) -> Vec<u8> {
     let mut octets = Vec::new();
     for address in [source, destination] {
@@ -69,7 +69,7 @@ fn pseudo_sum(protocol: u8, source: IpAddr, destination: IpAddr, length: usize) 
     octets
 }
 
-/// The checksum that belongs into an ICMP message that is right but for that.
+/// Returns the correct checksum of an ICMP message.
 pub(crate) fn icmp_checksum(message: &[u8], source: IpAddr, destination: IpAddr) -> [u8; 2] {
     let mut octets = match source {
         IpAddr::V4(_) => Vec::new(),
@@ -81,7 +81,7 @@ pub(crate) fn icmp_checksum(message: &[u8], source: IpAddr, destination: IpAddr)
     checksum::checksum(&octets).to_be_bytes()
 }
 
-/// An echo request.
+/// Returns an echo request.
 pub(crate) fn echo(data: &[u8], source: IpAddr, destination: IpAddr) -> Vec<u8> {
     let kind = if source.is_ipv4() { 8 } else { 128 };
     let mut message = vec![kind, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -91,14 +91,14 @@ pub(crate) fn echo(data: &[u8], source: IpAddr, destination: IpAddr) -> Vec<u8> 
     message
 }
 
-/// Whether a UDP packet has the checksum that it must have.
+/// Whether a UDP packet has the correct checksum.
 pub(crate) fn has_right_checksum(packet: &[u8], source: IpAddr, destination: IpAddr) -> bool {
     let mut octets = pseudo_sum(17, source, destination, packet.len());
     octets.extend(packet);
     checksum::sum(&octets) == 0xffff
 }
 
-/// A UDP packet with its header.
+/// Returns a UDP packet with its header.
 pub(crate) fn udp(source: SocketAddr, destination: SocketAddr, data: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; udp::HEADER];
     packet.extend(data);
@@ -112,7 +112,7 @@ pub(crate) fn udp(source: SocketAddr, destination: SocketAddr, data: &[u8]) -> V
     packet
 }
 
-/// An RTCP packet: its type, a count or subtype, and what follows its first word.
+/// Returns an RTCP packet of a type, with a count or subtype, and `body` after its first word.
 pub(crate) fn rtcp(kind: u8, count: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x80 | count, kind];
     packet.extend((body.len() as u16 / 4).to_be_bytes());
@@ -120,7 +120,7 @@ pub(crate) fn rtcp(kind: u8, count: u8, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A sender report without blocks, a source description, and an APP packet of this name with 16 octets of data.
+/// Returns a sender report without blocks, a source description, and an APP packet of this name with 16 octets of data.
 pub(crate) fn compound(name: [u8; 4]) -> Vec<u8> {
     let mut application = vec![0, 0, 0, 7];
     application.extend(name);
@@ -133,12 +133,12 @@ pub(crate) fn compound(name: [u8; 4]) -> Vec<u8> {
     .concat()
 }
 
-/// A sender report without blocks.
+/// Returns a sender report without blocks.
 pub(crate) fn report() -> Vec<u8> {
     rtcp(200, 0, &[7; 24])
 }
 
-/// A program's UDP socket.
+/// Opens a program's UDP socket.
 pub(crate) fn program(namespace: &Namespace, address: SocketAddr) -> UdpSocket {
     let bind = || UdpSocket::bind(address);
     let socket = namespace.run_in(bind).expect("inside").expect("a socket");
@@ -146,7 +146,7 @@ pub(crate) fn program(namespace: &Namespace, address: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// What `ping` uses: hears every ICMP message for its host.
+/// The equivalent of `ping`: receives every ICMP message for its host.
 pub(crate) struct Pinger {
     socket: socket2::Socket,
     is_ipv4: bool,
@@ -164,7 +164,7 @@ impl Pinger {
         Pinger { socket, is_ipv4 }
     }
 
-    /// Sends a ping and waits for the answer; whether it came.
+    /// Sends a ping and waits for the answer; returns whether it arrived.
     pub(crate) fn ping(&mut self, source: IpAddr, destination: IpAddr, data: &[u8]) -> bool {
         let message = echo(data, source, destination);
         let to = SocketAddr::new(destination, 0);
@@ -172,7 +172,7 @@ impl Pinger {
         self.hears_answer(data)
     }
 
-    /// Whether an answer with this data comes.
+    /// Whether an answer with this data arrives.
     pub(crate) fn hears_answer(&mut self, data: &[u8]) -> bool {
         let mut room = [0; 2_048];
         let header = if self.is_ipv4 { 20 } else { 0 };
@@ -187,7 +187,7 @@ impl Pinger {
     }
 }
 
-/// Takes exactly one message.
+/// Asserts that exactly one message arrives.
 pub(crate) fn take_one(
     what: &str,
     socket: &mut SignallingSocket,

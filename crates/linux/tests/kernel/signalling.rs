@@ -12,7 +12,7 @@ pub(crate) fn open(namespace: &Namespace) -> SignallingSocket {
     namespace.run_in(SignallingSocket::open).expect("inside").expect("the sockets")
 }
 
-/// A Path on its way from the sender to the receiver.
+/// Returns a Path on its way from the sender to the receiver.
 pub(crate) fn path(router_alert: bool) -> Outgoing {
     Outgoing {
         protocol: 46,
@@ -27,8 +27,8 @@ pub(crate) fn path(router_alert: bool) -> Outgoing {
     }
 }
 
-/// The router sees the Path though it is not addressed to it, the receiver does not until the router sends it on;
-/// and then it still comes from the sender.
+/// The router receives a Path that is not addressed to it; the receiver does not receive it until the router forwards
+/// it, and then still with the sender's address.
 pub(crate) fn caught_and_relayed() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
@@ -58,7 +58,7 @@ pub(crate) fn caught_and_relayed() {
     assert_eq!((router.counters().received, router.counters().sent), (1, 1));
 }
 
-/// Resv messages are addressed to the next hop and carry no alert; in transit they are none of a router's business.
+/// Resv messages are addressed to the next hop and carry no alert; a router forwards those in transit.
 pub(crate) fn flows_on() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
@@ -70,7 +70,7 @@ pub(crate) fn flows_on() {
     assert_eq!(router.receive(|_| ()).expect("nothing"), 0);
 }
 
-/// Longer than the MTU: cut by the sender, put together by the router, cut again, put together by the receiver.
+/// A message longer than the MTU is fragmented by the sender, reassembled by the router, and again so to the receiver.
 pub(crate) fn long_message() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
@@ -93,17 +93,17 @@ pub(crate) fn long_message() {
     assert!(matches!(sender.send(&nowhere, b""), Err(SendError::MixedFamilies)));
 }
 
-/// Many at once, those that need something special among them: all arrive, in their order, but for those that cannot.
+/// Many messages at once, with special ones among them: all arrive in order, except those that cannot be sent.
 pub(crate) fn many_at_once() {
     let line = Line::new();
     let mut sockets = [&line.sender, &line.router].map(open);
     let [sender, router] = &mut sockets;
     let mut messages: Vec<(Outgoing, Vec<u8>)> =
         (0..100_u8).map(|n| (path(true), vec![n; 100])).collect();
-    messages[7].1 = vec![7; 9_001]; // wider than the link
+    messages[7].1 = vec![7; 9_001]; // longer than the MTU
     messages[50].1 = vec![50; 65_535]; // longer than a packet
     messages[51].0.destination = "2001:db8::1".parse().expect("an address");
-    messages[70].0.interface = Some(InterfaceId(9_999)); // not there
+    messages[70].0.interface = Some(InterfaceId(9_999)); // no such interface
     let mut failed = Vec::new();
     sender.send_all(messages.iter().map(|(how, octets)| (how, &octets[..])), |how, error| {
         failed.push((how.destination, error));
@@ -134,7 +134,7 @@ pub(crate) fn many_at_once() {
     assert_eq!(arrived, expected);
 }
 
-/// The same Path between the IPv6 addresses of the line.
+/// Returns the same Path between the IPv6 addresses of the line.
 fn path6(router_alert: bool) -> Outgoing {
     Outgoing {
         source: "2001:db8:1::1".parse().expect("an address"),
@@ -143,7 +143,7 @@ fn path6(router_alert: bool) -> Outgoing {
     }
 }
 
-/// A line with IPv6 on which the neighbours know each other already.
+/// Returns a line with IPv6 on which the neighbours have resolved each other's addresses.
 fn line6() -> Line {
     let line = Line::new();
     line.add_ipv6();
@@ -151,7 +151,7 @@ fn line6() -> Line {
     line
 }
 
-/// As in IPv4: the router catches what carries the option, and nothing else; the sender's address stays.
+/// As in IPv4: the router intercepts messages with the option, and no others; the sender's address stays.
 pub(crate) fn caught_and_relayed6() {
     let line = line6();
     let mut sockets = [&line.sender, &line.router, &line.receiver].map(open);
@@ -184,7 +184,7 @@ pub(crate) fn caught_and_relayed6() {
     arrives(receiver, 63, false, b"no path");
     assert_eq!(router.receive(|_| ()).expect("nothing"), 0, "it flowed on");
 
-    // Longer than the MTU: fragments are not put together on the way, so that they flow on.
+    // Longer than the MTU: fragments are not reassembled on the way, so they are forwarded.
     let long: Vec<u8> = (0..9_001_u32).map(|n| n as u8).collect();
     sender.send(&path6(true), &long).expect("sent");
     eventually("the router sends the fragments on", || {
@@ -194,7 +194,7 @@ pub(crate) fn caught_and_relayed6() {
     arrives(receiver, 63, true, &long);
 }
 
-/// Between the addresses of a link, which mean nothing without their interface.
+/// Messages between link-local addresses, which need their interface.
 pub(crate) fn link_local() {
     let line = line6();
     let mut sockets = [&line.sender, &line.router].map(open);
@@ -231,7 +231,7 @@ pub(crate) fn link_local() {
     });
 }
 
-/// One daemon per namespace; and again when the first has gone, however it went.
+/// One daemon per namespace; another one can start after the first has ended, however it ended.
 pub(crate) fn second_daemon() {
     let line = Line::new();
     let first = open(&line.router);

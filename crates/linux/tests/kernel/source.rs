@@ -1,4 +1,4 @@
-//! The source of packets and the sink that measurements of routers use.
+//! The packet source and sink for measurements of routers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use earmark_linux::packets::{Mix, Route, Sink, Source, Watched, ports};
 
 use crate::support::{Line, RECEIVER, SENDER};
 
-/// The flow that has a socket, and one that has none.
+/// The flow with a socket, and one without.
 const FLOW: u32 = 2_050;
 const OTHER: u32 = 7;
 const COUNT: u32 = 200;
@@ -20,8 +20,8 @@ fn source(line: &Line) -> Source {
     line.sender.run_in(|| Source::open(near, route)).expect("inside").expect("a source")
 }
 
-/// Packets are forwarded and reach a socket, with the ports of their flow and their numbers; a sink lets the watched flow pass
-/// and drops the others.
+/// Packets are forwarded and reach a socket, with the ports of their flow and their numbers; a sink passes the watched
+/// flow and drops the others.
 pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
     let line = Line::new();
     let source = source(&line);
@@ -39,7 +39,7 @@ pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
         numbers
     };
     let all: Vec<u32> = (0..COUNT / 2).collect();
-    // The first of all may be lost while the neighbours find each other.
+    // The first packet may be lost during address resolution.
     send(FLOW);
     assert_eq!(send(FLOW), all);
     assert_eq!(send(FLOW + (1 << 10)), [], "another destination port");
@@ -57,7 +57,7 @@ pub(crate) fn packets_reach_a_socket_unless_a_sink_drops_them() {
     assert_eq!(send(FLOW), all, "as before");
 }
 
-/// The thread that receives for an interface is found, and receives.
+/// The kernel thread that receives for an interface is found, and receives.
 pub(crate) fn interface_receives_by_a_thread() {
     let line = Line::new();
     link::set_feature(&line.receiver, "left", Feature::ReceiveJoining, true).expect("switched on");

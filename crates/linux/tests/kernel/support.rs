@@ -1,4 +1,4 @@
-//! What the tests share: time limits, namespaces joined by veth pairs, UDP inside them.
+//! Shared parts of the tests: time limits, namespaces connected by veth pairs, UDP inside them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ use earmark_linux::netns::Namespace;
 use earmark_linux::{ClassifierChoice, LinkPlan, Mirror, TrafficControl, Update, link};
 use libtest_mimic::Failed;
 
-/// No test takes longer, even on a machine that has much else to do.
+/// Time limit of a test, sufficient even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long is waited for what has to come.
+/// Time limit of a wait for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a test on a thread of its own; one that panics or is not done in time has failed.
+/// Runs a test on a thread of its own; a test that panics or exceeds its time limit fails.
 pub(crate) fn in_time(test: impl FnOnce() + Send + 'static) -> Result<(), Failed> {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || done.send(catch_unwind(AssertUnwindSafe(test))));
@@ -33,7 +33,7 @@ pub(crate) fn in_time(test: impl FnOnce() + Send + 'static) -> Result<(), Failed
     }
 }
 
-/// A namespace that goes with this process, however that ends.
+/// Returns a namespace that the kernel deletes with this process, however that ends.
 pub(crate) fn namespace() -> Namespace {
     Namespace::unnamed().expect("a namespace")
 }
@@ -71,7 +71,7 @@ impl Line {
         let everywhere = "0.0.0.0/0".parse().expect("a prefix");
         link::add_route(&sender, everywhere, [10, 77, 1, 2].into()).expect("a route");
         link::add_route(&receiver, everywhere, [10, 77, 2, 2].into()).expect("a route");
-        // A carrier takes a moment to be noticed.
+        // The kernel takes a moment to detect a carrier.
         for (namespace, name) in
             [(&sender, "right"), (&router, "left"), (&router, "right"), (&receiver, "left")]
         {
@@ -80,8 +80,7 @@ impl Line {
         Line { sender, router, receiver, inward, outward }
     }
 
-    /// Gives the line IPv6 addresses beside the others: 2001:db8:1::/64 on the sender's side, 2001:db8:2::/64 on the
-    /// receiver's.
+    /// Adds IPv6 addresses to the line: 2001:db8:1::/64 on the sender's side, 2001:db8:2::/64 on the receiver's.
     pub(crate) fn add_ipv6(&self) {
         for (namespace, name, address) in [
             (&self.sender, "right", "2001:db8:1::1"),
@@ -102,7 +101,8 @@ impl Line {
         }
     }
 
-    /// Sends packets to and fro until the neighbours have found each other: the kernel loses what waits for that too long.
+    /// Sends packets in both directions until the neighbours are resolved: the kernel drops packets that wait too long
+    /// for that.
     pub(crate) fn meet_in_ipv6(&self) {
         let [a, b] = [(&self.sender, "[2001:db8:1::1]:9"), (&self.receiver, "[2001:db8:2::1]:9")]
             .map(|(namespace, address)| {
@@ -120,12 +120,12 @@ impl Line {
         }
     }
 
-    /// Shapes the router's way to the receiver to 10 Mbit/s, of which 8 can be reserved.
+    /// Returns a plan for the router's link to the receiver: 10 Mbit/s, of which 8 can be reserved.
     pub(crate) fn plan(&self) -> LinkPlan {
         plan(self.outward)
     }
 
-    /// Opens traffic control in the router; returns the flows that were adopted.
+    /// Opens traffic control in the router; returns also the adopted flows.
     pub(crate) fn open(
         &self,
         plan: &LinkPlan,
@@ -140,13 +140,13 @@ impl Line {
         (control, adopted.into_iter().map(|adopted| adopted.flow).collect())
     }
 
-    /// A socket of the sender from `port` to the receiver.
+    /// Opens a socket of the sender from `port` to the receiver.
     pub(crate) fn source(&self, port: u16) -> UdpSocket {
         let address = SocketAddr::from((SENDER, port));
         self.sender.run_in(|| UdpSocket::bind(address)).expect("inside").expect("a socket")
     }
 
-    /// A socket of the receiver on `port`, with room for what comes.
+    /// Opens a socket of the receiver on `port`, with a large receive buffer.
     pub(crate) fn sink(&self, port: u16) -> UdpSocket {
         let address = SocketAddr::from((RECEIVER, port));
         let socket =
@@ -160,14 +160,14 @@ impl Line {
 
 /// Whether packets can leave through an interface.
 fn is_up(namespace: &Namespace, name: &str) -> bool {
-    // Who asks for one interface makes the kernel see to its carrier now (Linux 6.8 and later), not within a second.
+    // A query for one interface makes the kernel check its carrier now (Linux 6.8 and later), not within a second.
     link::index(namespace, name).expect("an answer");
     let dump = || Mirror::open()?.initial();
     let updates = namespace.run_in(dump).expect("inside").expect("a dump");
     updates.iter().any(|u| matches!(u, Update::Interface(state) if state.name == name && state.up))
 }
 
-/// UDP from the sender's `source_port` to the receiver's `port`.
+/// Returns UDP from the sender's `source_port` to the receiver's `port`.
 pub(crate) fn flow(source_port: u16, port: u16) -> Flow {
     Flow {
         destination: IpAddr::V4(RECEIVER),
@@ -181,23 +181,23 @@ pub(crate) fn flow(source_port: u16, port: u16) -> Flow {
     }
 }
 
-/// 10 Mbit/s, of which 8 can be reserved.
+/// Returns a plan of 10 Mbit/s, of which 8 can be reserved.
 pub(crate) fn plan(interface: InterfaceId) -> LinkPlan {
     LinkPlan::new(interface, Rate::from_mbps(10), Rate::from_mbps(8))
 }
 
-/// A bucket of two packets at a rate.
+/// Returns a demand with a bucket of two packets at a rate.
 pub(crate) fn demand(rate: Rate) -> Demand {
     Demand { service: Service::ControlledLoad, rate, burst: 3_000, max_packet: 1_500 }
 }
 
-/// A reservation on the router's way to the receiver.
+/// Returns a reservation on the router's link to the receiver.
 pub(crate) fn installation(line: &Line, slot: u32, flow: Flow, rate: Rate) -> Installation {
     let claim = ClaimId { slot, generation: 0 };
     Installation { claim, interface: line.outward, flow, demand: demand(rate) }
 }
 
-/// Asks `what` again and again until it says yes, or for so long.
+/// Repeats a check until it succeeds; panics with `what` after the time limit.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -206,13 +206,13 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a netlink request in a namespace, as somebody who meddles would.
+/// Sends a netlink request in a namespace, as another program would.
 pub(crate) fn meddle(namespace: &Namespace, message: Message) {
     let request = || Connection::open()?.request("meddle", message);
     namespace.run_in(request).expect("inside").expect("the kernel agrees");
 }
 
-/// The fixed part of a traffic-control message (`struct tcmsg`).
+/// Returns the fixed part of a traffic-control message (`struct tcmsg`).
 pub(crate) fn tc_header(interface: InterfaceId, handle: u32, parent: u32) -> Vec<u8> {
     let words = [0, interface.0, handle, parent, 0];
     words.into_iter().flat_map(u32::to_ne_bytes).collect()
@@ -226,7 +226,7 @@ pub(crate) fn ip(namespace: &Namespace, arguments: &[&str]) {
     assert!(output.status.success(), "ip {arguments:?}: {said}");
 }
 
-/// The words of a command.
+/// Returns the words of a command.
 pub(crate) fn words(command: &str) -> Vec<&str> {
     command.split_whitespace().collect()
 }

@@ -23,13 +23,13 @@ fn pass(line: &Line, from: u16, to: u16) {
     sink.recv(&mut [0; 200]).expect("received");
 }
 
-/// How many packets went through the class of a claim.
+/// Returns the number of packets through the class of a claim.
 fn counted(control: &mut TrafficControl, slot: u32) -> u64 {
     let claim = earmark_core::admission::ClaimId { slot, generation: 0 };
     control.statistics(claim).expect("counted").packets
 }
 
-/// Two flows are left behind. One is claimed again, the other is given up after a while, and its class is free again.
+/// Of two adopted flows, one is claimed again, the other is dropped after a while, and its class is free again.
 pub(crate) fn reaping(choice: ClassifierChoice) {
     let line = Line::new();
     let mut plan = line.plan();
@@ -44,7 +44,7 @@ pub(crate) fn reaping(choice: ClassifierChoice) {
     let (mut second, mut adopted) = line.open(&plan, choice);
     adopted.sort();
     assert_eq!(adopted, [flow(6_001, 5_000), flow(6_002, 5_000)]);
-    // Another flow has to wait for a class.
+    // Another flow must wait for a class.
     let third = installation(&line, 3, flow(6_003, 5_000), rate);
     assert!(matches!(second.install(&third), Err(TcError::PoolFull { limit: 2, .. })));
     second.install(&installation(&line, 9, flow(6_002, 5_000), rate)).expect("claimed");
@@ -56,7 +56,7 @@ pub(crate) fn reaping(choice: ClassifierChoice) {
     }
 }
 
-/// Somebody deletes a class, the classifier's entry, the whole qdisc; somebody adds a class.
+/// Another program deletes a class, the classifier's entry, the whole qdisc, and adds a class.
 pub(crate) fn reconciling(choice: ClassifierChoice) {
     let line = Line::new();
     let mut plan = line.plan();
@@ -71,11 +71,11 @@ pub(crate) fn reconciling(choice: ClassifierChoice) {
     };
     assert_eq!(reconcile(&mut control), (0, 0));
 
-    // One of the pool that nothing leads to (RTM_DELTCLASS).
+    // An unused class of the pool (RTM_DELTCLASS).
     meddle(&line.router, Message::new(41, 0).fixed(&tc_header(line.outward, OUR_ROOT | 0x17, 0)));
     assert_eq!(reconcile(&mut control), (0, 2), "the class and its queue");
 
-    // One that we know nothing of (RTM_NEWTCLASS, to be created): 1 Mbit/s in `struct tc_htb_opt`.
+    // An unknown class (RTM_NEWTCLASS with create flags): 1 Mbit/s in `struct tc_htb_opt`.
     let mut options = [0; 44];
     for at in [0, 12] {
         options[at + 1] = 1;
@@ -108,7 +108,7 @@ pub(crate) fn reconciling(choice: ClassifierChoice) {
     assert!(matches!(control.install(&second), Err(TcError::UnknownLink { .. })));
 }
 
-/// Every way to name a flow finds its packets, the more specific one first.
+/// Every kind of flow matches its packets, the more specific one first.
 pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), choice);
@@ -126,7 +126,7 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
         let least_specific_first = installation(&line, slot, kind, Rate::from_mbps(1));
         control.install(&least_specific_first).expect("installed");
     }
-    // The most specific one takes the packet; taken out, the next one does.
+    // The most specific one takes the packet; after its removal, the next one does.
     for slot in 0..kinds.len() as u32 {
         pass(&line, 6_000, 5_000);
         assert_eq!(counted(&mut control, slot), 1, "kind {slot}");
@@ -148,13 +148,13 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     pass(&line, 6_000, 5_000);
     pass(&line, 6_002, 5_000);
     assert_eq!(counted(&mut control, 7), 2);
-    // Its own flow is removed, and then asked for again.
+    // Its own flow is removed, and then requested again.
     control.remove_flow(moved.claim, moved.flow).expect("removed");
     pass(&line, 6_002, 5_000);
     control.install(&moved).expect("entered again");
     pass(&line, 6_002, 5_000);
     assert_eq!(counted(&mut control, 7), 3);
-    // Another claim on the flow is smaller, then larger, then gone.
+    // Another claim on the flow is smaller, then larger, then removed.
     let other = installation(&line, 9, moved.flow, Rate::from_mbps(1));
     for (rate, expected) in [(1, (4, 0)), (3, (4, 1)), (1, (5, 1))] {
         control
@@ -173,7 +173,7 @@ pub(crate) fn kinds_of_flows(choice: ClassifierChoice) {
     assert_eq!((found.removed, found.restored), (0, 0));
 }
 
-/// Ranges of addresses, in both families: a flow comes before them, and the narrower one before the wider.
+/// Ranges of addresses, in both families: a flow takes precedence over them, and the narrower one over the wider.
 pub(crate) fn ranges(choice: ClassifierChoice) {
     let line = Line::new();
     line.add_ipv6();
@@ -218,7 +218,7 @@ pub(crate) fn ranges(choice: ClassifierChoice) {
         let widest_first = installation(&line, slot_of(&flow), flow, Rate::from_bps(100_000));
         control.install(&widest_first).expect("installed");
     }
-    // The next daemon finds them as they are.
+    // The next daemon adopts them unchanged.
     drop(control);
     let (mut control, mut adopted) = line.open(&line.plan(), choice);
     let mut expected = all.clone();
@@ -259,7 +259,7 @@ pub(crate) fn ranges(choice: ClassifierChoice) {
     assert_eq!((found.removed, found.restored), (0, 0));
 }
 
-/// IPv6 flows too, exact and from any sender.
+/// IPv6 flows, exact and from any sender.
 pub(crate) fn ipv6(choice: ClassifierChoice) {
     let line = Line::new();
     line.add_ipv6();
@@ -292,8 +292,8 @@ pub(crate) fn ipv6(choice: ClassifierChoice) {
     assert_eq!(adopted, [wildcard, exact]);
 }
 
-/// Three flows share a class. The next daemon finds all three, with the rate counted once; the first that is claimed
-/// brings the class along, and the others stay in it when they are added again.
+/// Three flows share a class. The next daemon adopts all three, with the rate counted once; the first one that is
+/// claimed takes over the class, and the others stay in it when they are added again.
 pub(crate) fn shared_class(choice: ClassifierChoice) {
     let line = Line::new();
     let mut plan = line.plan();
@@ -322,7 +322,7 @@ pub(crate) fn shared_class(choice: ClassifierChoice) {
     }
 }
 
-/// A flow label in place of the source port; and with BPF, ports behind extension headers.
+/// A flow label in place of the source port; and with BPF, ports after extension headers.
 pub(crate) fn flow_labels(choice: ClassifierChoice) {
     let line = Line::new();
     line.add_ipv6();
@@ -343,7 +343,7 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
     }
     let raw = line.sender.run_in(|| {
         let (family, raw) = (socket2::Domain::IPV6, socket2::Type::RAW);
-        socket2::Socket::new(family, raw, Some(255.into())) // the header is ours to write
+        socket2::Socket::new(family, raw, Some(255.into())) // the sender writes the header
     });
     let raw = raw.expect("inside").expect("a socket");
     let sink = line.receiver.run_in(|| UdpSocket::bind("[2001:db8:2::1]:5000"));
@@ -359,7 +359,7 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
         (0x7_0000, 6_001, 1, 2),
     ] {
         if options > 0 && choice == ClassifierChoice::U32 {
-            continue; // it cannot see through them
+            continue; // u32 filters do not skip extension headers
         }
         raw.send_to(&udp_packet(label, port, options), &to.into()).expect("sent");
         sink.recv(&mut [0; 200]).expect("received");
@@ -375,7 +375,8 @@ pub(crate) fn flow_labels(choice: ClassifierChoice) {
     assert_eq!(adopted, [any_port, labelled, with_port]);
 }
 
-/// IPv6 and UDP from the sender's `port` to the receiver's 5000, with so many headers of destination options between.
+/// Returns IPv6 and UDP from the sender's `port` to the receiver's 5000, with this many destination options headers
+/// between.
 fn udp_packet(label: u32, port: u16, options: usize) -> Vec<u8> {
     let mut udp = Vec::new();
     for field in [port, 5_000, 12, 0] {
@@ -401,7 +402,7 @@ fn udp_packet(label: u32, port: u16, options: usize) -> Vec<u8> {
     packet
 }
 
-/// Who comes with the other classifier finds nothing to adopt, and nothing that disturbs either.
+/// A daemon with the other classifier finds nothing to adopt and no leftovers of the first.
 pub(crate) fn other_classifier() {
     let line = Line::new();
     for choice in [ClassifierChoice::Bpf, ClassifierChoice::U32, ClassifierChoice::Bpf] {
@@ -416,7 +417,7 @@ pub(crate) fn other_classifier() {
     }
 }
 
-/// A root qdisc of the operator's stays, before and after.
+/// A root qdisc of the operator stays, before and after.
 pub(crate) fn foreign() {
     let line = Line::new();
     let pfifo = |flags| {
@@ -442,7 +443,7 @@ pub(crate) fn foreign() {
     assert!(matches!(refused, Err(TcError::ForeignQdisc { .. })), "still there");
 }
 
-/// More installations than were planned for, up to the limit; and classes are used again.
+/// More installations than classes in advance, up to the limit; and classes are reused.
 pub(crate) fn pool() {
     let line = Line::new();
     let mut plan = line.plan();
@@ -460,13 +461,13 @@ pub(crate) fn pool() {
     control.install(&numbered(100)).expect("there is a class now");
     let found = line.router.run_in(|| control.reconcile()).expect("inside").expect("compared");
     assert_eq!((found.removed, found.restored), (0, 0));
-    // A daemon with smaller plans keeps what is in use.
+    // A daemon with smaller plans keeps the classes in use.
     drop(control);
     let (_second, adopted) = line.open(&line.plan(), ClassifierChoice::Bpf);
     assert_eq!(adopted.len(), 100);
 }
 
-/// Afterwards the link is as if we had never been there: even a stranger's qdisc can be put there.
+/// After the teardown nothing of ours is left on the link: another program's qdisc can be installed.
 pub(crate) fn teardown() {
     for choice in [ClassifierChoice::Bpf, ClassifierChoice::U32] {
         let line = Line::new();
@@ -484,8 +485,8 @@ pub(crate) fn teardown() {
     }
 }
 
-/// With CAP_NET_ADMIN and CAP_NET_RAW alone, everything but opening works: installing, putting a deleted qdisc and a
-/// detached classifier right, taking another link over, leaving.
+/// With only CAP_NET_ADMIN and CAP_NET_RAW, everything but opening works: installing, repairing a deleted qdisc and a
+/// detached classifier, taking over another link, teardown.
 pub(crate) fn capabilities() {
     let line = Line::new();
     let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);

@@ -1,4 +1,4 @@
-//! Boomerang and YESSIR by raw sockets alone, as on a kernel that lends no BPF.
+//! Boomerang and YESSIR by raw sockets alone, as on a kernel without BPF.
 
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ const BOTH: InterfaceSignalling = InterfaceSignalling {
     gist: earmark_linux::Gist::Off,
 };
 
-/// A socket that was opened without the right to load programs.
+/// Opens a socket without the capability to load programs.
 fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
     let open = || {
         capabilities::drop_to_network_capabilities().expect("dropped");
@@ -41,8 +41,8 @@ fn open(namespace: &Namespace, interfaces: &[InterfaceId]) -> SignallingSocket {
     namespace.run_in(open).expect("inside")
 }
 
-/// Outward messages with router alert are taken, all else flows; what is for this host comes as a copy, and the kernel
-/// answers.
+/// Requests with router alert are intercepted, others are forwarded; a message for this host arrives as a copy, and the
+/// kernel answers it.
 pub(crate) fn boomerang() {
     let line = line();
     let mut sender = open(&line.sender, &[ends(&line)[0]]);
@@ -66,7 +66,7 @@ pub(crate) fn boomerang() {
         });
         assert_nothing(&mut router);
 
-        // Somebody else's ping that asks routers to look at it, and ours without.
+        // Another host's ping with router alert, and a Boomerang ping without it.
         let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
         let before = router.counters().passed_on;
         sender.send(&out, &echo(b"foreign", from, to)).expect("sent");
@@ -83,7 +83,7 @@ pub(crate) fn boomerang() {
     }
 }
 
-/// The same for reports; those of others pass, with checksums that are right.
+/// Reports with router alert are intercepted in the same way; others pass, with correct checksums.
 pub(crate) fn yessir() {
     let line = line();
     let [near, far] = ends(&line);

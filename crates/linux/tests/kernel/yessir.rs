@@ -1,4 +1,4 @@
-//! Messages of YESSIR: RTCP compounds with an APP packet named YSSR; and plain sender reports.
+//! YESSIR messages: RTCP compounds with an APP packet named YSSR; and plain sender reports.
 
 use std::net::SocketAddr;
 
@@ -17,8 +17,8 @@ fn how(yessir: Yessir, sender_reports: bool) -> InterfaceSignalling {
     InterfaceSignalling { yessir, sender_reports, ..InterfaceSignalling::default() }
 }
 
-/// With router alert, or without where the interface is set so: taken, also from a program that leaves its checksum to
-/// hardware, and sent on longer than it was. For the last host it is a copy, and the application has it, too.
+/// With router alert, or without it with that setting: intercepted, also from a program that leaves its checksum to
+/// hardware, and forwarded with a greater length. At the last host it is a copy, and the application receives it, too.
 pub(crate) fn taken_and_copied() {
     let line = line();
     let [near, far] = ends(&line);
@@ -75,7 +75,7 @@ pub(crate) fn taken_and_copied() {
     }
 }
 
-/// Whatever is not named so, or lies about its lengths, passes, with router alert and without; and nobody saw it.
+/// Packets with another name, or with wrong lengths, pass, with router alert and without; no router receives them.
 pub(crate) fn others_pass() {
     let line = line();
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], how(Yessir::Off, false));
@@ -83,7 +83,7 @@ pub(crate) fn others_pass() {
     let mut router = open_on(&line.router, &interfaces, how(Yessir::Always, false));
     let ours = compound(NAME);
     let mut lies = ours.clone();
-    lies[2] = 1; // the first packet is longer than all
+    lies[2] = 1; // length of the first packet beyond the compound
     let mut older = ours.clone();
     older[0] = 0x40; // version 1
     let mut endless = report();
@@ -117,7 +117,7 @@ pub(crate) fn others_pass() {
     }
 }
 
-/// Sender reports of programs that know nothing of it: copied where the interface is set so, and never held up.
+/// Sender reports of programs without YESSIR: copied with that setting, and never delayed.
 pub(crate) fn sender_reports() {
     let line = line();
     let interfaces = [line.inward, line.outward];
@@ -156,7 +156,7 @@ pub(crate) fn sender_reports() {
             }
             assert_nothing(&mut router);
         }
-        // With YSSR in it, but without the router alert that the interface asks for: nobody's business.
+        // With YSSR in it, but without the router alert that the setting requires: not intercepted.
         let sink = SocketAddr::new(to, 5_001);
         let sink_program = program(&line.receiver, sink);
         source_program.send_to(&compound(NAME), sink).expect("sent");

@@ -1,4 +1,4 @@
-//! What of one stream of fluid has left and arrived, in all and in each second.
+//! Octets of one fluid stream sent and received, in total and in each second.
 
 use alloc::vec::Vec;
 
@@ -8,16 +8,16 @@ use super::rate::{Flux, Volume};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// See the module's text.
+/// Counters of one fluid stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
-    /// All is counted up to then.
+    /// Time up to which everything is counted.
     at: Time,
     leaves: Flux,
     arrives: Flux,
     left: Volume,
     arrived: Volume,
-    /// What arrived in each second since the beginning of the network, as far as anything did.
+    /// Received volume of each second since the start of the network, up to the last one with arrivals.
     seconds: Vec<Volume>,
 }
 
@@ -40,7 +40,7 @@ impl Meter {
         while self.at < now && self.arrives != Flux::ZERO {
             let second = self.at.as_nanos() / SECOND;
             let ends = Time::from_nanos((second + 1).saturating_mul(SECOND)).min(now);
-            let second = second as usize; // as many as a run has
+            let second = second as usize; // seconds of a run fit in memory
             if self.seconds.len() <= second {
                 self.seconds.resize(second + 1, Volume::default());
             }
@@ -50,12 +50,12 @@ impl Meter {
         self.at = self.at.max(now);
     }
 
-    /// Octets that have left, and that have arrived.
+    /// Returns the octets sent and received.
     pub(super) fn octets(&self) -> (u64, u64) {
         (self.left.octets(), self.arrived.octets())
     }
 
-    /// What arrived in each second, bits per second.
+    /// Returns the rate received in each second, bits per second.
     pub(super) fn rates(&self, until: Time) -> Vec<u64> {
         let seconds = until.since(Time::ZERO).as_nanos().div_ceil(SECOND.into());
         let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(100_000);
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    /// 80 kbit/s leave from 0.5 s to 2.5 s; half of it arrives until 1.75 s, all of it from then on.
+    /// 80 kbit/s are sent from 0.5 s to 2.5 s; half of it arrives until 1.75 s, all of it from then on.
     #[test]
     fn seconds_add_up() {
         let [all, half] = [80_000, 40_000].map(|bps| Flux::of(Rate::from_bps(bps)));

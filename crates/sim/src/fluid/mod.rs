@@ -1,28 +1,28 @@
-//! Data as fluid: streams that have a rate at each time, instead of packets.
+//! Fluid model of data: streams that have a rate at each time, instead of packets.
 //!
 //! # Description
-//! A source has a rate that changes when it starts, turns on or off, and ends ([`Network::add_fluid`]). Each direction of a
-//! link is shared out as its egress would share it among packets: a reserved class gets what flows into it, up to its rate;
-//! of what classes leave, best effort has the rest, each stream in proportion to what of it arrives, which is what a queue
-//! that is full does to it. Rates count IP octets, and links have to carry the framing of each packet, too. What passes a
-//! link arrives at the next one, and so on.
+//! A source has a rate that changes when it starts, turns on or off, and ends ([`Network::add_fluid`]). Each direction
+//! of a link is shared as its egress would share it among packets: a reserved class gets its inflow, up to its rate;
+//! best effort has the rest, each stream in proportion to its inflow, which is the effect of a full queue. Rates count
+//! IP octets, and links carry the framing of each packet, too. The output of a link is the input of the next one.
 //!
-//! A change is followed to where it reaches and no further ([`plane`]). Streams of best effort towards one destination flow
-//! together, unless one is watched or has a reservation somewhere. So a source that turns on or off costs the links of its
-//! path, and, at each of these that is congested, the destinations of best effort there and the links behind; not the flows.
-//! A reservation that comes or goes costs the path of its stream.
+//! A change is propagated only as far as it has an effect ([`plane`]). Best-effort streams towards one destination are
+//! merged, unless one is watched or has a reservation somewhere. So a source that turns on or off costs time for the
+//! links of its path and, at each congested one, for the best-effort destinations there and the links after it; not for
+//! the flows. A new or removed reservation costs time for the path of its stream.
 //!
 //! # Scope and limits
-//! Fluid is everywhere at once: propagation delays are left out, so a rate changes at the receiver at most one delay of the
-//! path sooner than with packets. Queues hold nothing: they even out what is shorter than they take to empty, 5.6 ms for 50
-//! packets of 125 octets at 10 Mbit/s, and that is lost here, or is not. Signalling takes nothing of the links. A token bucket
-//! is as even as a constant rate. Where a link is filled by a few sources that send evenly, it is the phases of their packets
-//! that decide whose are dropped, and some do better than others, by a fifth or so; fluid treats all alike. Given times are taken for their mean rate. Groups get nothing. Nothing is known of a stream
-//! that keeps counts only.
+//! Fluid is everywhere at once: propagation delays are left out, so a rate changes at the receiver at most one delay of
+//! the path sooner than with packets. Queues hold nothing: with packets they even out bursts shorter than the time to
+//! empty them, 5.6 ms for 50 packets of 125 octets at 10 Mbit/s; here such bursts are lost, or not. Signalling uses
+//! none of the bandwidth. A token bucket is as even as a constant rate. If a few sources that send evenly fill a link,
+//! the phases of their packets decide which are dropped, and some get up to a fifth more than others; fluid treats all
+//! alike. Given times are replaced by their mean rate. Groups receive nothing. Nothing is recorded of a stream that
+//! records counts only.
 //!
 //! # Validation
-//! Sources draw the same dice as with packets, so that both can be played with one seed and compared second by second, which
-//! `tests/fluid.rs` does, here and in the scenarios.
+//! Sources draw the same random numbers as with packets, so that both can be run with one seed and compared second by
+//! second, which `tests/fluid.rs` does, here and in the scenarios.
 
 mod meter;
 mod plane;
@@ -45,27 +45,27 @@ use crate::network::{Happening, Network, NodeId};
 use crate::packet::UDP;
 use crate::traffic::{Keep, Source};
 
-/// A stream of fluid of the network that gave it.
+/// A fluid stream of the network that returned this ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FluidId(u32);
 
-/// All fluid of a network.
+/// All fluid streams of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Fluids {
     plane: Plane,
-    /// By number; those that have ended, and that nobody watches, are gone.
+    /// Streams by number; ended ones without an observer are removed.
     streams: Vec<Option<Box<Stream>>>,
-    /// Numbers of those that run, by destination and its port.
+    /// Numbers of the running ones, by destination and its port.
     running: BTreeSet<(IpAddr, u16, u32)>,
     /// Channels that streams share, by link, destination and octets of packets.
     shared: BTreeMap<(LinkNumber, IpAddr, u32), ChannelNumber>,
-    /// Which port a link of the plane is.
+    /// Port of each link of the plane.
     ports: Vec<(NodeId, InterfaceId)>,
     /// Whether routes have changed.
     astray: bool,
 }
 
-/// A stream.
+/// A fluid stream.
 #[derive(Debug)]
 struct Stream {
     node: NodeId,
@@ -73,21 +73,21 @@ struct Stream {
     octets: u32,
     until: Time,
     turns: Turns,
-    /// What flows now.
+    /// Current rate.
     flux: Flux,
-    /// Whether it has started, and its way was looked for.
+    /// Whether it has started and its path was determined.
     led: bool,
-    /// Where it enters.
+    /// First channel of the path.
     first: Option<ChannelNumber>,
-    /// Whether its channels are its own.
+    /// Whether its channels are not shared.
     alone: bool,
     meter: Option<Meter>,
 }
 
 impl Network {
-    /// Adds a stream of fluid. Its source address is found now, its way when it starts.
+    /// Adds a fluid stream. Its source address is determined now, its path when it starts.
     pub fn add_fluid(&mut self, source: &Source) -> FluidId {
-        let number = self.fluids.streams.len() as u32; // four thousand million streams fit no memory
+        let number = self.fluids.streams.len() as u32; // memory limits streams to fewer than 2^32
         let dice = self.random.stream(&self.next_stream_name());
         let starts = source.from.max(self.now);
         let turns = Turns::new(source, starts, dice);
@@ -120,13 +120,13 @@ impl Network {
         FluidId(number)
     }
 
-    /// Octets of a stream that have left so far, and that have arrived; nothing where only counts are kept.
+    /// Returns the octets of a stream sent and received so far; zeros if only counts are recorded.
     pub fn fluid_octets(&self, stream: FluidId) -> (u64, u64) {
         self.metered(stream).map_or((0, 0), |meter| meter.octets())
     }
 
-    /// What arrived of a stream in each second until a time, bits per second; zeros where only counts are kept, and for what
-    /// is yet to come.
+    /// Returns the rate received of a stream in each second until a time, bits per second; zeros if only counts are
+    /// recorded, and for the future.
     pub fn fluid_rates(&self, stream: FluidId, until: Time) -> Vec<u64> {
         self.metered(stream).unwrap_or_default().rates(until)
     }
@@ -137,7 +137,7 @@ impl Network {
         Some(meter)
     }
 
-    /// A stream turns on, off, or ends.
+    /// Turns a stream on or off, or ends it.
     pub(crate) fn turn_fluid(&mut self, id: FluidId) {
         self.find_fluids();
         let now = self.now;
@@ -170,7 +170,7 @@ impl Network {
 }
 
 impl Fluids {
-    /// How many streams there have been.
+    /// Returns the number of streams so far.
     pub(crate) fn count(&self) -> usize {
         self.streams.len()
     }
@@ -183,7 +183,7 @@ impl Fluids {
         self.streams.get_mut(number as usize)?.as_deref_mut()
     }
 
-    /// The channels of a stream, from its source on.
+    /// Returns the channels of a stream, from its source on.
     fn channels(&self, stream: &Stream) -> impl Iterator<Item = ChannelNumber> {
         core::iter::successors(stream.first, |&channel| match self.plane.next(channel) {
             Next::Channel(next) => Some(next),
@@ -195,7 +195,7 @@ impl Fluids {
         self.plane.link_of(channel) == link
     }
 
-    /// Whether a stream goes this way already.
+    /// Whether a stream takes this path already.
     fn goes(&self, number: u32, hops: &[(NodeId, InterfaceId)], arrives: bool) -> bool {
         let Some(stream) = self.stream(number) else { return false };
         let ports = self.channels(stream).map(|c| self.ports[self.plane.link_of(c) as usize]);
@@ -204,7 +204,7 @@ impl Fluids {
         ports.eq(hops.iter().copied()) && (arrived == arrives || stream.meter.is_none())
     }
 
-    /// Gives a stream channels through these links, each with a class if it has one there.
+    /// Creates the channels of a stream through these links, each with its class there, if any.
     fn enter(
         &mut self,
         number: u32,
@@ -240,7 +240,7 @@ impl Fluids {
         };
     }
 
-    /// Takes the channels of a stream away; nothing of it may flow.
+    /// Removes the channels of a stream, which must be without flow.
     fn leave(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number as usize).and_then(Option::as_deref_mut)
         else {
@@ -275,7 +275,7 @@ impl Fluids {
         }
     }
 
-    /// Lets all changes reach wherever they have to, and notes what arrives from now on.
+    /// Propagates all changes, and records the new arrival rates.
     fn settle(&mut self, now: Time) {
         self.plane.settle();
         let mut arrivals = core::mem::take(&mut self.plane.arrivals);

@@ -1,11 +1,11 @@
-//! The plane that fluid flows in: links, the channels through them, and how a change at one place reaches the others.
+//! The plane of the fluid model: links, the channels through them, and the propagation of changes.
 //!
-//! A *channel* is what of one link some streams have: a stream alone, where it has to be told from others, or all streams
-//! without reservations towards one destination. What leaves a channel enters the next one, so channels towards one
-//! destination join like brooks. Each link knows the sum of what its channels want and the share of it that they get. A
-//! change enters a channel, and goes on along the channels that follow; only where the share of a congested link changes do
-//! all its channels of best effort change with it. Links wait in a queue for being looked at, so that many changes at one of
-//! them are one; the queue ends when nothing changes any more.
+//! A *channel* is the part of one link that some streams use: one stream alone, if it must be distinguished from
+//! others, or all streams without reservations towards one destination. The output of a channel enters the next one, so
+//! channels towards one destination merge. Each link has the sum of its channels' demands and the share of it that they
+//! get. A change enters a channel, and continues along the channels after it; only if the share of a congested link
+//! changes do all its best-effort channels change with it. Changed links wait in a queue, so that many changes at one
+//! of them are handled at once; the queue is empty when nothing changes any more.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -19,46 +19,47 @@ pub(super) type LinkNumber = u32;
 /// Number of a channel.
 pub(super) type ChannelNumber = u32;
 
-/// How often one link is looked at for one change, at most. Where best effort goes round in a circle the shares come closer
-/// to their values each time; the rest is done with the next change.
+/// Maximum number of updates of one link for one change. If best effort flows in a circle, the shares converge with
+/// each update; the remainder is left to the next change.
 const ROUNDS: usize = 64;
 
 /// One direction of a link.
 #[derive(Debug)]
 struct Link {
     bandwidth: Flux,
-    /// Channels of best effort, and what they want of the link.
+    /// Best-effort channels of the link.
     best_effort: Vec<ChannelNumber>,
+    /// Demand of best effort.
     wanted: Flux,
-    /// By the numbers of the egress.
+    /// Classes by their numbers in the egress.
     classes: BTreeMap<u32, Class>,
-    /// What classes want of the link.
+    /// Demand of the classes.
     reserved: Flux,
-    /// What of it they get: all, unless there are more promises than bandwidth.
+    /// Share of it that they get: all, unless the reserved rates exceed the bandwidth.
     class_share: Share,
-    /// What best effort gets of what it wants.
+    /// Share of its demand that best effort gets.
     share: Share,
-    /// Channels whose inflow has changed since the link was looked at,
+    /// Channels whose inflow has changed since the last update of the link.
     changed: Vec<ChannelNumber>,
-    /// and classes.
+    /// Classes whose inflow has changed since the last update of the link.
     changed_classes: Vec<u32>,
-    /// Whether it waits to be looked at.
+    /// Whether it waits for an update.
     waits: bool,
 }
 
 /// A reserved class.
 #[derive(Debug)]
 struct Class {
-    /// IP octets only, as its token bucket counts.
+    /// Rate in IP octets only, as its token bucket counts.
     rate: Flux,
     channels: Vec<ChannelNumber>,
-    /// What flows in,
+    /// Inflow in IP octets.
     inflow: Flux,
-    /// and what that takes of the link.
+    /// Demand on the link, with framing.
     wanted: Flux,
-    /// What of that its bucket lets pass, when the link was looked at last,
+    /// Part of that which its bucket passed at the last update of the link.
     passes: Flux,
-    /// and what share of it that was.
+    /// Share of that part in the demand.
     share: Share,
 }
 
@@ -75,43 +76,43 @@ impl Class {
     }
 }
 
-/// See the module's text.
+/// One channel of a link.
 #[derive(Debug)]
 struct Channel {
     link: LinkNumber,
     class: Option<u32>,
-    /// Place among the channels of its class, or of best effort.
+    /// Position among the channels of its class, or of best effort.
     place: u32,
     /// Octets of its packets.
     octets: u32,
     inflow: Flux,
     outflow: Flux,
     next: Next,
-    /// The stream that has it alone.
+    /// The stream that has it alone, if any.
     owner: Option<u32>,
-    /// How many streams use it.
+    /// Number of streams that use it.
     users: u32,
     changed: bool,
 }
 
-/// Where what leaves a channel goes.
+/// Destination of a channel's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Into another one.
+    /// Another channel.
     Channel(ChannelNumber),
-    /// To its destination, and somebody wants to know, by this name.
+    /// The end of the path, watched by this number.
     Watched(u32),
-    /// To its destination, or nowhere.
+    /// The end of the path, or nowhere.
     Gone,
 }
 
-/// See the module's text.
+/// All links and channels of a network.
 #[derive(Debug, Default)]
 pub(super) struct Plane {
     links: Vec<Link>,
     channels: Slab<Channel>,
     waiting: VecDeque<LinkNumber>,
-    /// Names of watched ends whose flow has changed, and how much it is now.
+    /// Numbers of watched ends whose rate has changed, and the new rate.
     pub(super) arrivals: Vec<(u32, Flux)>,
 }
 
@@ -133,13 +134,13 @@ impl Plane {
         self.links.len() as u32 - 1
     }
 
-    /// Another bandwidth for a link.
+    /// Changes the bandwidth of a link.
     pub(super) fn set_bandwidth(&mut self, link: LinkNumber, bandwidth: Flux) {
         self.links[link as usize].bandwidth = bandwidth;
         self.look_at(link);
     }
 
-    /// Another rate for a class of a link, if anything flows in it.
+    /// Changes the rate of a class of a link, if it has channels.
     pub(super) fn set_class_rate(&mut self, link: LinkNumber, number: u32, rate: Flux) {
         let known = &mut self.links[link as usize];
         if let Some(class) = known.classes.get_mut(&number).filter(|class| class.rate != rate) {
@@ -149,7 +150,7 @@ impl Plane {
         }
     }
 
-    /// The channels in a class, each with the stream that has it.
+    /// Returns the channels in a class, each with the stream that has it.
     pub(super) fn channels_of(&self, link: LinkNumber, class: u32) -> Vec<(ChannelNumber, u32)> {
         let class = self.links[link as usize].classes.get(&class);
         let channels = class.into_iter().flat_map(|class| &class.channels);
@@ -158,12 +159,12 @@ impl Plane {
         owned.collect()
     }
 
-    /// Numbers of the classes of a link that something may flow in.
+    /// Returns the numbers of the classes of a link that have channels.
     pub(super) fn classes_of(&self, link: LinkNumber) -> Vec<u32> {
         self.links[link as usize].classes.keys().copied().collect()
     }
 
-    /// Adds a channel of best effort without inflow, which nobody uses yet.
+    /// Adds a best-effort channel without inflow and without users.
     pub(super) fn add_channel(
         &mut self,
         link: LinkNumber,
@@ -187,19 +188,20 @@ impl Plane {
         number
     }
 
-    /// One user more of a channel.
+    /// Adds a user to a channel.
     pub(super) fn use_channel(&mut self, channel: ChannelNumber) {
         self.channels[channel as usize].users += 1;
     }
 
-    /// One user less; `true` where it was the last one, and the channel is gone. Nothing of that user may flow in it.
+    /// Removes a user from a channel; `true` if it was the last one, and the channel is removed. The user must have no
+    /// flow in it.
     pub(super) fn leave_channel(&mut self, number: ChannelNumber) -> bool {
         let channel = &mut self.channels[number as usize];
         channel.users -= 1;
         if channel.users > 0 {
             return false;
         }
-        // Nothing, unless shares that go round in a circle are not at rest yet.
+        // Zero, unless shares in a circle have not converged yet.
         let (link, inflow) = (channel.link, channel.inflow);
         self.flow_in(number, inflow, Flux::ZERO);
         self.pass(number, Flux::ZERO);
@@ -209,17 +211,17 @@ impl Plane {
         true
     }
 
-    /// What follows a channel.
+    /// Returns the destination of a channel's output.
     pub(super) fn next(&self, channel: ChannelNumber) -> Next {
         self.channels[channel as usize].next
     }
 
-    /// The link of a channel.
+    /// Returns the link of a channel.
     pub(super) fn link_of(&self, channel: ChannelNumber) -> LinkNumber {
         self.channels[channel as usize].link
     }
 
-    /// A channel goes into a class with this rate, or back to best effort. The rate is that of the class from now on.
+    /// Moves a channel into a class with this rate, or back to best effort. The rate is that of the class from now on.
     pub(super) fn classify(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
         let channel = &self.channels[number as usize];
         let link = channel.link;
@@ -236,7 +238,7 @@ impl Plane {
         self.flow_in(number, Flux::ZERO, inflow);
     }
 
-    /// What flows into a channel changes by what one who lets something flow in changes.
+    /// Changes the inflow of a channel by the change of one of its inputs.
     pub(super) fn flow_in(&mut self, number: ChannelNumber, before: Flux, now: Flux) {
         if before == now {
             return;
@@ -264,7 +266,7 @@ impl Plane {
         self.look_at(link);
     }
 
-    /// Lets all changes reach wherever they have to.
+    /// Propagates all changes.
     pub(super) fn settle(&mut self) {
         let most = ROUNDS * self.links.len();
         for _ in 0..most {
@@ -283,7 +285,7 @@ impl Plane {
         }
     }
 
-    /// Shares a link out, and passes on what has changed.
+    /// Shares a link among its channels, and propagates changes.
     fn serve(&mut self, number: LinkNumber) {
         let link = &mut self.links[number as usize];
         link.waits = false;
@@ -315,10 +317,10 @@ impl Plane {
             self.channels[channel as usize].changed = false;
             self.pass(channel, self.outflow(channel));
         }
-        self.links[number as usize].changed = changed; // with its room; no channel leads to its own link
+        self.links[number as usize].changed = changed; // keeps its capacity; no channel leads to its own link
     }
 
-    /// What may leave a channel now.
+    /// Returns the current output of a channel.
     fn outflow(&self, number: ChannelNumber) -> Flux {
         let channel = &self.channels[number as usize];
         let link = &self.links[channel.link as usize];
@@ -341,7 +343,7 @@ impl Plane {
         }
     }
 
-    /// A channel without inflow joins a class, or best effort.
+    /// Adds a channel without inflow to a class, or to best effort.
     fn join(&mut self, number: ChannelNumber, class: Option<(u32, Flux)>) {
         let channel = &mut self.channels[number as usize];
         let link = &mut self.links[channel.link as usize];
@@ -358,7 +360,7 @@ impl Plane {
         channels.push(number);
     }
 
-    /// A channel without inflow leaves its class, or best effort. A class goes with its last channel.
+    /// Removes a channel without inflow from its class, or from best effort. A class is removed with its last channel.
     fn part(&mut self, number: ChannelNumber) {
         let channel = &self.channels[number as usize];
         let (place, class) = (channel.place as usize, channel.class);

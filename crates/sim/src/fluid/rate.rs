@@ -1,4 +1,4 @@
-//! Rates of fluid: whole numbers, so that sums of what comes and goes are exact, and the same on all machines.
+//! Rates of fluid: integers, so that sums of changes are exact, and the same on all machines.
 
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::time::Duration;
@@ -18,7 +18,7 @@ impl Flux {
         Flux(rate.as_bps().saturating_mul(1_000))
     }
 
-    /// The mean rate of packets of so many octets at these times.
+    /// Returns the mean rate of packets of this length at these times.
     pub(super) fn mean(octets: u32, times: &[Duration]) -> Flux {
         let milli_bits = times.len() as u128 * u128::from(octets) * 8_000;
         let span = times.last().map_or(0, Duration::as_nanos);
@@ -26,7 +26,7 @@ impl Flux {
         Flux(u64::try_from(flux).unwrap_or(u64::MAX))
     }
 
-    /// What packets of so many octets take on a link at this rate, their framing included.
+    /// Returns the bandwidth that packets of this length need at this rate, including framing.
     pub(super) fn framed(self, octets: u32) -> Flux {
         let octets = u64::from(octets.max(1));
         self.times(Share(octets + u64::from(FRAMING), octets))
@@ -36,7 +36,7 @@ impl Flux {
         Flux(self.0.saturating_sub(other.0))
     }
 
-    /// Rounded down: nothing comes from nowhere.
+    /// Returns a share of this rate, rounded down so that rates never increase.
     pub(super) fn times(self, Share(part, whole): Share) -> Flux {
         match part == whole {
             true => self,
@@ -44,7 +44,7 @@ impl Flux {
         }
     }
 
-    /// What flows in a time.
+    /// Returns the volume that flows in a time.
     pub(super) fn during(self, time: Duration) -> Volume {
         Volume(u128::from(self.0) * time.as_nanos())
     }
@@ -78,14 +78,14 @@ impl SubAssign for Flux {
     }
 }
 
-/// A part of a whole; the whole is not 0.
+/// A fraction: part and whole; the whole is not 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share(u64, u64);
 
 impl Share {
     pub(super) const ALL: Share = Share(1, 1);
 
-    /// What of `wanted` there is room for.
+    /// Returns the share of `wanted` that `room` allows.
     pub(super) fn of(room: Flux, wanted: Flux) -> Share {
         match room < wanted {
             true => Share(room.0, wanted.0),
@@ -100,12 +100,12 @@ impl PartialEq for Share {
     }
 }
 
-/// How much has flown: 10^-12 bit.
+/// A volume: 10^-12 bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Volume(u128);
 
 impl Volume {
-    /// Whole octets, rounded.
+    /// Returns whole octets, rounded.
     pub(super) fn octets(self) -> u64 {
         const OCTET: u128 = 8_000_000_000_000;
         u64::try_from((self.0 + OCTET / 2) / OCTET).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! When a source of fluid is on, and how much it lets flow.
+//! On and off times of a fluid source, and its rate.
 
 use core::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::dice;
 use crate::shape::Shape;
 use crate::traffic::Source;
 
-/// A source that is on and off by turns. It draws what the packets of the same source would, in the same order.
+/// A source that alternates between on and off. It draws the same random numbers as a packet source, in the same order.
 #[derive(Debug)]
 pub(super) struct Turns {
     dice: Stream,
     flux: Flux,
-    /// Mean times on and off; `None` where it is always on.
+    /// Mean times on and off; `None` for a source that is always on.
     bursts: Option<(Duration, Duration)>,
     is_on: bool,
     next_burst: Time,
 }
 
 impl Turns {
-    /// A source that is off until its [`first`](Turns::first) turn.
+    /// Creates a source that is off until its [`first`](Turns::first) turn.
     pub(super) fn new(source: &Source, starts: Time, mut dice: Stream) -> Turns {
         let (mut bursts, mut next_burst) = (None, starts);
         let flux = match &source.shape {
@@ -37,12 +37,12 @@ impl Turns {
         Turns { dice, flux, bursts, is_on: false, next_burst }
     }
 
-    /// When it is on for the first time.
+    /// Returns the time when it is on for the first time.
     pub(super) fn first(&self) -> Time {
         self.next_burst
     }
 
-    /// Turns on or off, now: what it lets flow from now on, and when it turns next.
+    /// Turns on or off now; returns the new rate, and the time of the next turn.
     pub(super) fn turn(&mut self, now: Time) -> (Flux, Time) {
         let Some((on, off)) = self.bursts else {
             return (self.flux, Time::MAX);

@@ -1,4 +1,4 @@
-//! The ways of fluid through the network, and the classes it has there.
+//! Paths of fluid streams through the network, and their classes on the links.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::network::{Happening, Network, NodeId};
 use crate::packet::USUAL_TTL;
 
 impl Network {
-    /// Gives a stream that is nowhere its channels, from its source as far as routes lead.
+    /// Creates the channels of a stream without any, from its source as far as routes lead.
     pub(super) fn lead_fluid(&mut self, number: u32) {
         let Some(stream) = self.fluids.stream(number) else { return };
         let flow = stream.flow;
@@ -24,7 +24,7 @@ impl Network {
         self.fluids.enter(number, &hops, arrives, alone);
     }
 
-    /// The links from a node to a destination, and whether they lead there.
+    /// Returns the links from a node towards a destination, and whether they reach it.
     fn way(&self, from: NodeId, destination: IpAddr) -> (Vec<(NodeId, InterfaceId)>, bool) {
         let (mut hops, mut at) = (Vec::new(), from);
         while hops.len() < usize::from(USUAL_TTL) {
@@ -44,7 +44,7 @@ impl Network {
         (hops, false)
     }
 
-    /// The link of the plane that a port is.
+    /// Returns the link number of a port in the plane.
     fn link_of_fluid(&mut self, (node, interface): (NodeId, InterfaceId)) -> Option<LinkNumber> {
         let port = self.hosts[node.0].ports.get_mut(interface)?;
         if port.fluid.is_none() {
@@ -54,13 +54,13 @@ impl Network {
         port.fluid
     }
 
-    /// The class of a flow at a port, and its rate.
+    /// Returns the class of a flow at a port, and its rate.
     fn class_of_fluid(&self, hop: (NodeId, InterfaceId), flow: &Flow) -> Option<(u32, Flux)> {
         let (class, rate) = self.hosts[hop.0.0].ports.get(hop.1)?.egress.class_for(flow)?;
         Some((class, Flux::of(rate)))
     }
 
-    /// Routes, or links, are others than before; fluid looks for its ways when everything has changed that changes now.
+    /// Records a change of routes or links; streams are routed again after all changes of this moment.
     pub(crate) fn fluids_are_astray(&mut self) {
         if !self.fluids.running.is_empty() && !self.fluids.astray {
             self.fluids.astray = true;
@@ -68,7 +68,7 @@ impl Network {
         }
     }
 
-    /// Leads streams whose ways have changed along the new ones.
+    /// Moves streams whose paths have changed to the new ones.
     pub(crate) fn find_fluids(&mut self) {
         if !core::mem::take(&mut self.fluids.astray) {
             return;
@@ -94,8 +94,8 @@ impl Network {
         self.fluids.settle(now);
     }
 
-    /// Traffic control of a port has been told something of a flow: streams that it may be about go where they belong, and
-    /// its class has the rate that it has now.
+    /// Applies a change of a flow in traffic control of a port: the streams that it may concern move to their class,
+    /// and the class has its new rate.
     pub(crate) fn classify_fluids(&mut self, node: NodeId, interface: InterfaceId, flow: &Flow) {
         let Some(link) = self.fluid_link(node, interface) else { return };
         if let Some((class, rate)) = self.class_of_fluid((node, interface), flow) {
@@ -114,7 +114,7 @@ impl Network {
         self.fluids.settle(self.now);
     }
 
-    /// Likewise of all ports of a node.
+    /// Applies a change of a flow at all ports of a node, as [`Network::classify_fluids`] does at one.
     pub(crate) fn classify_fluids_everywhere(&mut self, node: NodeId, flow: &Flow) {
         if self.fluids.running.is_empty() {
             return;
@@ -152,7 +152,7 @@ impl Network {
         }
     }
 
-    /// A class of a port is there no more, or is another: its streams go where they belong.
+    /// Applies the removal or change of a class at a port: its streams move to their new class.
     pub(crate) fn declassify_fluids(&mut self, node: NodeId, interface: InterfaceId, class: u32) {
         let Some(link) = self.fluid_link(node, interface) else { return };
         for (_, owner) in self.fluids.plane.channels_of(link, class) {
@@ -161,7 +161,7 @@ impl Network {
         self.fluids.settle(self.now);
     }
 
-    /// Likewise all classes of a port.
+    /// Applies the removal of all classes of a port.
     pub(crate) fn declassify_all_fluids(&mut self, node: NodeId, interface: InterfaceId) {
         let Some(link) = self.fluid_link(node, interface) else { return };
         for class in self.fluids.plane.classes_of(link) {
@@ -169,7 +169,7 @@ impl Network {
         }
     }
 
-    /// The bandwidth of a port is another.
+    /// Applies a change of a port's bandwidth.
     pub(crate) fn widen_fluids(&mut self, node: NodeId, interface: InterfaceId) {
         let port = self.hosts[node.0].ports.get(interface);
         if let Some((port, link)) = port.and_then(|port| Some((port, port.fluid?))) {

@@ -1,13 +1,13 @@
-//! One end of a connection: what it does with segments, with time, and with what its daemon wants.
+//! One end of a connection: its handling of segments, time, and requests of its daemon.
 //!
 //! ```text
 //! asked for   Calling ---------------------------> Open       Calling -> Hello -> Open        with TLS
 //! called      Called -> Silent ------------------> Open       Called -> Silent -> Greeted -> Open
-//!             and from each of them                Over       what is on its way still arrives
+//!             and from each of them                Over       data in flight still arrives
 //! ```
 //!
-//! It is TCP without congestion control, options and urgent data, and goes back to the first octet that is missing when
-//! time runs out. TLS is its handshake alone: it takes as long, and then octets go in the clear.
+//! The protocol is TCP without congestion control, options and urgent data; after a timeout it retransmits from the
+//! first missing octet. TLS is its handshake alone: it takes as long, and then octets are sent in the clear.
 
 mod hear;
 
@@ -19,36 +19,36 @@ use earmark_core::{CloseReason, ConnectionId, Time, Transport};
 
 use super::segment::{Segment, flag};
 
-/// Octets that an end takes before its daemon has read them.
+/// Receive buffer: octets that the daemon has not read.
 const WINDOW: usize = 0xffff;
-/// Octets that may wait for the other end.
+/// Send buffer: octets that may wait for the other end.
 pub(super) const BACKLOG: usize = 1 << 20;
-/// How long an acknowledgement may take at first.
+/// Initial retransmission timeout.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// After how many times that it was repeated in vain an end gives up, each after twice the time: 38 seconds.
+/// Number of retransmissions without an answer before an end gives up, each after twice the time: 38 seconds.
 const ATTEMPTS: u32 = 6;
 
-/// Records of TLS, by their first octet.
+/// TLS records, by their first octet.
 const HANDSHAKE: u8 = 0x16;
 const ALERT: u8 = 0x15;
-/// Lengths of what is said until TLS stands, octets: about those of a handshake with certificates on both sides.
+/// Lengths of the handshake messages of TLS, octets: about those with certificates on both sides.
 const CLIENT_HELLO: usize = 250;
 const SERVER_HELLO: usize = 1_200;
 const CLIENT_FINISHED: usize = 900;
 
-/// Who is let in.
+/// Callers that a node accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Welcome {
-    /// Everybody.
+    /// All callers.
     #[default]
     Everybody,
-    /// Over TLS nobody can prove who he is.
+    /// No caller over TLS: nobody can authenticate.
     NotOverTls,
-    /// Nobody: nothing listens.
+    /// None: nothing listens.
     Nobody,
 }
 
-/// How far a connection has come; see the module's text.
+/// Stage of a connection; the module's documentation has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Calling,
@@ -57,11 +57,11 @@ enum Stage {
     Silent,
     Greeted,
     Open,
-    /// The daemon hears nothing more of it.
+    /// Closed for the daemon.
     Over,
 }
 
-/// What the daemon is to be told.
+/// Event of a connection for the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Open(Transport),
@@ -69,51 +69,51 @@ pub(crate) enum Told {
     Closed(CloseReason),
 }
 
-/// What an end wants done.
+/// Actions that an endpoint requests.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    /// To be sent, in order. Ports are filled in by who sends.
+    /// Segments to send, in order. The sender fills in the ports.
     pub(super) segments: Vec<Segment>,
     pub(super) told: Vec<Told>,
 }
 
-/// See the module's text. Numbers of octets wrap; the call has one, and so has the end.
+/// One end of a connection. Sequence numbers wrap; SYN and FIN count as one octet each.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) connection: ConnectionId,
     transport: Transport,
     stage: Stage,
-    /// Most octets of a segment.
+    /// Maximum segment size, octets.
     longest: usize,
-    /// Number of the first octet that the other end has not said to have.
+    /// Sequence number of the first octet that the other end has not acknowledged.
     acknowledged: u32,
-    /// Number of the next octet to be sent.
+    /// Sequence number of the next octet to send.
     next: u32,
-    /// Number behind all that was ever sent; beyond `next` where it had to go back.
+    /// Highest sequence number sent, plus one; after `next` during a retransmission.
     furthest: u32,
-    /// Whether the call is acknowledged.
+    /// Whether the SYN is acknowledged.
     called: bool,
-    /// What was written and is not acknowledged.
+    /// Written octets that are not acknowledged.
     outgoing: VecDeque<u8>,
-    /// What was written before it stood.
+    /// Octets written before the connection was open.
     waiting: Vec<u8>,
-    /// Whether nothing more will be written.
+    /// Whether the daemon will write no more.
     ending: bool,
-    /// Whether the end is acknowledged, or there is no more to be said for another reason.
+    /// Whether the FIN is acknowledged, or no more is to be sent for another reason.
     ended: bool,
-    /// How many octets from `acknowledged` on the other end has room for.
+    /// Receive window of the other end, octets from `acknowledged` on.
     window: u32,
-    /// Number of the next octet to come.
+    /// Sequence number of the next expected octet.
     expected: u32,
-    /// What came before that which it follows, by number.
+    /// Octets received out of order, by sequence number.
     early: BTreeMap<u32, Vec<u8>>,
-    /// Number of the other end's end, where that is known.
+    /// Sequence number of the other end's FIN, if it is known.
     ends_at: Option<u32>,
-    /// What came and was not read.
+    /// Received octets that are not read.
     unread: Vec<u8>,
-    /// How often the first of what is not acknowledged was repeated since the other end was heard of.
+    /// Number of retransmissions since the last segment of the other end.
     attempts: u32,
-    /// When something is to be repeated.
+    /// Time of the next retransmission.
     pub(super) timer: Option<Time>,
 }
 
@@ -147,7 +147,7 @@ impl Endpoint {
         }
     }
 
-    /// One that the daemon asks for, with segments of at most `longest` octets.
+    /// Creates an endpoint for a connection that the daemon requests, with segments of at most `longest` octets.
     pub(super) fn call(
         connection: ConnectionId,
         transport: Transport,
@@ -160,7 +160,7 @@ impl Endpoint {
         (end, wanted)
     }
 
-    /// One that the other end asks for.
+    /// Creates an endpoint for a connection that the other end requests.
     pub(super) fn answer(
         connection: ConnectionId,
         longest: usize,
@@ -174,12 +174,12 @@ impl Endpoint {
         (end, wanted)
     }
 
-    /// Whether it can be forgotten.
+    /// Whether it can be removed.
     pub(super) fn is_done(&self) -> bool {
         self.stage == Stage::Over && self.ended
     }
 
-    /// The daemon writes.
+    /// Writes octets of the daemon.
     pub(super) fn write(&mut self, octets: &[u8], now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         match self.stage {
@@ -197,7 +197,7 @@ impl Endpoint {
         wanted
     }
 
-    /// The daemon wants no more of it.
+    /// Closes the connection for the daemon.
     pub(super) fn close(&mut self, now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         if self.stage == Stage::Open {
@@ -208,13 +208,13 @@ impl Endpoint {
         wanted
     }
 
-    /// It ends now, without a farewell; for the other end it is broken.
+    /// Resets the connection at once; the other end sees it broken.
     pub(super) fn abort(&mut self, wanted: &mut Wanted) {
         wanted.segments.push(self.segment(flag::RST | flag::ACK, self.next, Vec::new()));
         self.fall_silent();
     }
 
-    /// It ends when all has arrived that was written.
+    /// Closes the connection after all written octets have arrived.
     fn say_goodbye(&mut self, now: Time, wanted: &mut Wanted) {
         self.stage = Stage::Over;
         self.ending = true;
@@ -230,7 +230,7 @@ impl Endpoint {
 
 /// Sending.
 impl Endpoint {
-    /// Octets that are on their way, as far as is known.
+    /// Returns the octets that are in flight, as far as is known.
     fn in_flight(&self) -> usize {
         self.next.wrapping_sub(self.acknowledged) as usize
     }
@@ -242,12 +242,12 @@ impl Endpoint {
             sequence,
             acknowledgement: if flags & flag::ACK == 0 { 0 } else { self.expected },
             flags,
-            window: self.room() as u16, // it is at most WINDOW
+            window: self.room() as u16, // at most WINDOW
             payload,
         }
     }
 
-    /// Sends `flags` and octets, which go behind all that was sent.
+    /// Sends `flags` and octets after everything sent so far.
     fn push(&mut self, flags: u8, payload: Vec<u8>, wanted: &mut Wanted) {
         let extent = payload.len() as u32 + u32::from(flags & (flag::SYN | flag::FIN) != 0);
         wanted.segments.push(self.segment(flags, self.next, payload));
@@ -261,7 +261,7 @@ impl Endpoint {
         wanted.segments.push(self.segment(flag::ACK, self.next, Vec::new()));
     }
 
-    /// Sends what has not been sent and may be.
+    /// Sends the unsent octets that the window permits.
     fn transmit(&mut self, now: Time, wanted: &mut Wanted) {
         match self.called {
             true => self.transmit_octets(wanted),
@@ -295,7 +295,7 @@ impl Endpoint {
         }
     }
 
-    /// The other end says what it has.
+    /// Processes an acknowledgement of the other end.
     fn hear_acknowledgement(&mut self, segment: &Segment, now: Time) {
         let advanced = segment.acknowledgement.wrapping_sub(self.acknowledged) as usize;
         if advanced > self.furthest.wrapping_sub(self.acknowledged) as usize {
@@ -318,7 +318,7 @@ impl Endpoint {
         self.ended |= advanced > of_call + octets;
     }
 
-    /// An acknowledgement has not come.
+    /// Retransmits after a missing acknowledgement.
     pub(super) fn repeat(&mut self, now: Time) -> Wanted {
         let mut wanted = Wanted::default();
         self.timer = None;
@@ -331,7 +331,7 @@ impl Endpoint {
             return wanted;
         }
         if self.called && self.window == 0 {
-            // Something that was heard already, and that is answered with the window as it is now.
+            // An octet that was received already; the answer has the current window.
             wanted.segments.push(self.segment(
                 flag::ACK,
                 self.acknowledged.wrapping_sub(1),
@@ -345,7 +345,7 @@ impl Endpoint {
         wanted
     }
 
-    /// Whether the daemon knows of it, and is still interested.
+    /// Whether the daemon knows the connection and still uses it.
     fn is_told(&self) -> bool {
         matches!(self.stage, Stage::Calling | Stage::Hello | Stage::Open)
     }

@@ -1,8 +1,8 @@
-//! Connections between the daemons of a network, over packets that get lost, overtake one another and wait like all others.
+//! Connections between the daemons of a network, over packets that are lost, reordered and queued like all others.
 //!
-//! What a daemon asks for with [`Effect::Connect`](earmark_core::Effect::Connect) is TCP in its own octets; every other
-//! daemon listens, on every port, as long as it is told nothing else. A daemon that dies takes its connections with it, as
-//! its kernel would: they are reset. One whose link is down finds out when nothing is acknowledged.
+//! A connection that a daemon requests with [`Effect::Connect`](earmark_core::Effect::Connect) is TCP in its own
+//! octets; every other daemon listens, on every port, unless it is set otherwise. The connections of a daemon that dies
+//! are reset, as by its kernel. If its link is down, a daemon finds out by the missing acknowledgements.
 
 mod endpoint;
 mod segment;
@@ -26,13 +26,13 @@ use endpoint::{Endpoint, Wanted};
 pub(crate) use segment::TCP;
 use segment::{HEADER, Segment, flag};
 
-/// The first port that callers take (IANA: dynamic ports).
+/// The first port of callers (IANA: dynamic ports).
 const FIRST_PORT: u16 = 49_152;
 
 /// A connection, by its two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pair {
-    /// This node's end.
+    /// Address and port of this node's end.
     local: SocketAddr,
     peer: SocketAddr,
 }
@@ -41,11 +41,11 @@ pub(crate) struct Pair {
 #[derive(Debug)]
 pub(crate) struct Streams {
     ends: BTreeMap<Pair, Endpoint>,
-    /// Those that the daemon has a name for.
+    /// Connections by the IDs of the daemon.
     names: BTreeMap<ConnectionId, Pair>,
-    /// How many were accepted.
+    /// Number of accepted connections.
     accepted: u64,
-    /// How many were asked for.
+    /// Number of requested connections.
     called: u16,
     welcome: Welcome,
     reads: bool,
@@ -64,15 +64,15 @@ impl Default for Streams {
     }
 }
 
-/// What is told to the network.
+/// Settings.
 impl Network {
-    /// From now on a node lets these in. Connections that stand stay.
+    /// Sets the callers that a node accepts from now on. Open connections stay.
     pub fn welcome(&mut self, node: NodeId, welcome: Welcome) {
         self.hosts[node.0].streams.welcome = welcome;
     }
 
-    /// A node stops reading from its connections, or reads on. What its daemon has not read fills the window, and then waits
-    /// with those who write.
+    /// Makes a node stop or resume reading from its connections. Octets that its daemon has not read fill the window;
+    /// further ones wait at the senders.
     pub fn set_reading(&mut self, node: NodeId, reads: bool) {
         let streams = &mut self.hosts[node.0].streams;
         streams.reads = reads;
@@ -84,13 +84,13 @@ impl Network {
         }
     }
 
-    /// How many connections a node has, those included that are being opened or closed.
+    /// Returns the number of a node's connections, including those that are being opened or closed.
     pub fn connections(&self, node: NodeId) -> usize {
         self.hosts[node.0].streams.ends.len()
     }
 }
 
-/// What a daemon wants.
+/// Requests of a daemon.
 impl Network {
     pub(crate) fn connect_stream(&mut self, node: NodeId, connect: &Connect) {
         let Connect { connection, source, destination, transport } = *connect;
@@ -110,7 +110,7 @@ impl Network {
         self.satisfy(node, pair, wanted);
     }
 
-    /// Writes into a connection; into one that is no more, nothing.
+    /// Writes into a connection; ignored if it is closed.
     pub(crate) fn write_stream(&mut self, node: NodeId, connection: ConnectionId, octets: &[u8]) {
         let now = self.now;
         if let Some(&pair) = self.hosts[node.0].streams.names.get(&connection) {
@@ -125,7 +125,7 @@ impl Network {
         }
     }
 
-    /// The daemon has died.
+    /// Resets all connections after the death of the daemon.
     pub(crate) fn reset_connections(&mut self, node: NodeId) {
         let streams = &mut self.hosts[node.0].streams;
         streams.names.clear();
@@ -137,9 +137,9 @@ impl Network {
     }
 }
 
-/// What comes.
+/// Input.
 impl Network {
-    /// A segment for this node.
+    /// Handles a segment for this node.
     pub(crate) fn hear(&mut self, node: NodeId, packet: &Packet) {
         let (source, destination) = (packet.source, packet.destination);
         let Body::Signalling(octets) = &packet.body else { return };
@@ -170,20 +170,20 @@ impl Network {
         }
     }
 
-    /// The timer of a connection may have run out.
+    /// Handles a timer of a connection, which may have expired.
     pub(crate) fn repeat(&mut self, node: NodeId, pair: Pair) {
         let now = self.now;
         let end = self.hosts[node.0].streams.ends.get(&pair);
-        // Otherwise it has been set anew, or the connection is no more.
+        // Otherwise it was set again, or the connection is closed.
         if end.is_some_and(|end| end.timer == Some(now)) {
             self.act(node, pair, |end, _| end.repeat(now));
         }
     }
 }
 
-/// What becomes of it.
+/// Results.
 impl Network {
-    /// Lets an end do something, and does what it wants then.
+    /// Performs an action of an endpoint, and executes its requests.
     fn act(
         &mut self,
         node: NodeId,
@@ -211,7 +211,7 @@ impl Network {
         for segment in wanted.segments {
             self.send_segment(node, pair, segment);
         }
-        // Told later, though at the same time: this may have come of what the daemon just does.
+        // Reported later, though at the same time: the daemon's current action may be the cause.
         for told in wanted.told {
             if let Some(connection) = connection {
                 let told = Box::new((pair, connection, told));
@@ -220,7 +220,7 @@ impl Network {
         }
     }
 
-    /// The daemon is told, if it lives and knows the connection.
+    /// Reports an event to the daemon, if it runs and knows the connection.
     pub(crate) fn tell(&mut self, node: NodeId, pair: Pair, connection: ConnectionId, told: &Told) {
         let Pair { local, peer } = pair;
         let names = &mut self.hosts[node.0].streams.names;
@@ -265,13 +265,13 @@ impl Network {
     }
 }
 
-/// How a node takes what comes.
+/// Receive settings of a node.
 struct Manner {
     reads: bool,
     welcome: Welcome,
 }
 
-/// The most octets that a segment can have.
+/// Returns the maximum octets of a segment.
 fn longest(source: IpAddr) -> usize {
     let header = if source.is_ipv4() { 20 } else { 40 };
     MTU as usize - header - HEADER

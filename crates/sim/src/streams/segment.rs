@@ -1,5 +1,5 @@
-//! A segment: the part of TCP (RFC 9293) that connections between simulated nodes need, in its own octets, so that taps and
-//! faults treat it like any other message.
+//! Segments: the part of TCP (RFC 9293) that connections between simulated nodes need, in TCP's octets, so that taps
+//! and faults treat them like any other message.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -10,7 +10,7 @@ use earmark_wire::checksum;
 pub(crate) const TCP: u8 = 6;
 /// Octets of the header; there are no options.
 pub(super) const HEADER: usize = 20;
-/// Octets of the header, in words, where it stands.
+/// Header length in words, in its position.
 const DATA_OFFSET: u8 = 5 << 4;
 
 /// Flags.
@@ -26,12 +26,12 @@ pub(super) mod flag {
 pub(super) struct Segment {
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
-    /// Number of the first octet.
+    /// Sequence number of the first octet.
     pub(super) sequence: u32,
-    /// Number of the octet that is expected, with [`flag::ACK`].
+    /// Sequence number of the next expected octet, with [`flag::ACK`].
     pub(super) acknowledgement: u32,
     pub(super) flags: u8,
-    /// How many octets there is room for.
+    /// Receive window, octets.
     pub(super) window: u16,
     pub(super) payload: Vec<u8>,
 }
@@ -41,7 +41,7 @@ impl Segment {
         self.flags & flags == flags
     }
 
-    /// Reads one; `None` where it is none, or was damaged on its way.
+    /// Parses a segment; `None` if it is malformed, or was damaged.
     pub(super) fn parse(octets: &[u8], source: IpAddr, destination: IpAddr) -> Option<Segment> {
         let (&header, payload) = octets.split_first_chunk::<HEADER>()?;
         let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = header;
@@ -76,7 +76,7 @@ impl Segment {
         octets
     }
 
-    /// What is answered to a segment that belongs to nothing; to a reset, nothing (RFC 9293 section 3.10.7.1).
+    /// Returns the answer to a segment without a connection; a reset gets none (RFC 9293 section 3.10.7.1).
     pub(super) fn refusal(&self) -> Option<Segment> {
         if self.has(flag::RST) {
             return None;
@@ -95,7 +95,7 @@ impl Segment {
     }
 }
 
-/// The checksum with the pseudo-header; zero where the one that is there is right.
+/// Returns the checksum with the pseudo-header; zero if the present one is right.
 fn checksum_of(octets: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
     let mut covered = Vec::with_capacity(40 + octets.len());
     for address in [source, destination] {
@@ -104,7 +104,7 @@ fn checksum_of(octets: &[u8], source: IpAddr, destination: IpAddr) -> u16 {
             IpAddr::V6(address) => covered.extend(address.octets()),
         }
     }
-    // In IPv6 the length has two words more, which are zero and count nothing.
+    // In IPv6 the length has two more words, which are zero and do not affect the sum.
     covered.extend((octets.len() as u16).to_be_bytes());
     covered.extend([0, TCP]);
     covered.extend(octets);

@@ -1,4 +1,4 @@
-//! Connections by themselves, over a channel that loses, repeats and overtakes; and between the nodes of a network.
+//! Connections alone, over a channel that loses, duplicates and reorders; and between the nodes of a network.
 
 use alloc::string::ToString;
 use alloc::vec;
@@ -18,23 +18,24 @@ use crate::{Faults, LinkEnd, LinkSpec};
 const CONNECTION: ConnectionId = ConnectionId(2);
 const LONGEST: usize = 1_000;
 
-/// Two ends and what is between them.
+/// Two endpoints and the channel between them.
 struct Channel {
     now: Time,
     ends: [Option<Endpoint>; 2],
-    /// Segments on their way, by when they arrive, and to whom.
+    /// Segments in flight, by arrival time, with the receiving side.
     flying: BTreeMap<(Time, u64), (usize, Segment)>,
     entered: u64,
     dice: Stream,
-    /// Of 256 segments so many are lost, and so many come twice.
+    /// Lost segments of 256.
     loss: u64,
+    /// Duplicated segments of 256.
     twice: u64,
     jitter: Duration,
     reads: [bool; 2],
     welcome: Welcome,
     heard: [Vec<u8>; 2],
     told: [Vec<Told>; 2],
-    /// Whether an end was done because nothing it repeated was answered.
+    /// Whether an endpoint ended because its retransmissions were not answered.
     gave_up: bool,
 }
 
@@ -60,7 +61,7 @@ impl Channel {
         channel
     }
 
-    /// As bad as links get.
+    /// Returns a channel with heavy loss, duplication and reordering.
     fn bad(seed: u64, transport: Transport) -> Channel {
         let jitter = Duration::from_millis(30);
         Channel { loss: 50, twice: 30, jitter, ..Channel::new(seed, transport) }
@@ -92,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// The next thing that happens; `false` where nothing does.
+    /// Processes the next event; `false` if there is none.
     fn step(&mut self) -> bool {
         let timer = |side: usize| self.ends[side].as_ref().and_then(|end| end.timer);
         let timers = [0, 1].into_iter().filter_map(|side| Some((timer(side)?, side)));
@@ -132,7 +133,7 @@ impl Channel {
         self.satisfy(side, wanted);
     }
 
-    /// Lets everything happen until `done`, for at most an hour.
+    /// Processes events until `done`, for at most an hour.
     fn run(&mut self, done: impl Fn(&Channel) -> bool) {
         while !done(self) && self.now < Time::from_secs(3_600) && self.step() {}
     }
@@ -154,9 +155,9 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|place| (place % 251) as u8).collect()
 }
 
-/// The answer comes after one round trip, and with TLS after two.
+/// A connection opens after one round trip, and with TLS after two.
 #[test]
-fn opening_takes_one_round_trip_and_with_tls_two() {
+fn opening_takes_one_round_trip_or_two_with_tls() {
     for (transport, millis) in [(Transport::Tcp, 20), (Transport::Tls, 40)] {
         let mut channel = Channel::new(1, transport);
         channel.run(|channel| !channel.told[0].is_empty());
@@ -174,16 +175,16 @@ fn opening_takes_one_round_trip_and_with_tls_two() {
 }
 
 #[test]
-fn who_is_not_let_in_is_told_why() {
+fn refused_caller_gets_the_reason() {
     let mut channel = Channel { welcome: Welcome::NotOverTls, ..Channel::new(1, Transport::Tls) };
     channel.run(|_| false);
     assert_eq!(channel.told, [vec![Told::Closed(CloseReason::NotAuthenticated)], vec![]]);
     assert!(channel.ends.iter().all(Option::is_none));
 }
 
-/// Two windows of octets wait in vain, and go on when there is room.
+/// Two windows of octets wait, and continue when there is room.
 #[test]
-fn a_side_that_does_not_read_holds_the_other_up_and_loses_nothing() {
+fn unread_octets_block_the_sender_and_are_not_lost() {
     let mut channel = Channel { reads: [true, false], ..Channel::new(1, Transport::Tcp) };
     let all = pattern(200_000);
     channel.run(|channel| !channel.told[0].is_empty());
@@ -200,7 +201,7 @@ fn a_side_that_does_not_read_holds_the_other_up_and_loses_nothing() {
 }
 
 #[test]
-fn what_waits_for_too_long_a_queue_ends_the_connection() {
+fn full_send_buffer_closes_the_connection() {
     let mut channel = Channel { reads: [true, false], ..Channel::new(1, Transport::Tcp) };
     channel.run(|channel| !channel.told[0].is_empty());
     channel.write(0, &pattern(BACKLOG));
@@ -212,7 +213,7 @@ fn what_waits_for_too_long_a_queue_ends_the_connection() {
 }
 
 #[test]
-fn silence_is_noticed_by_who_has_something_to_say() {
+fn silent_peer_is_detected_when_sending() {
     let mut channel = Channel::new(1, Transport::Tcp);
     channel.run(|channel| !channel.told[0].is_empty());
     channel.loss = 256;
@@ -224,17 +225,17 @@ fn silence_is_noticed_by_who_has_something_to_say() {
     assert!((38..=39).contains(&took), "{took} s");
 }
 
-/// Nothing of it matters to the octets: numbers that wrap neither.
+/// All octets arrive in order, also if sequence numbers wrap.
 fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     let mut channel = Channel::bad(seed, transport);
     channel.run(|channel| !channel.told[0].is_empty());
     if channel.told[0] != [Told::Open(transport)] {
-        return; // the call itself was lost seven times
+        return; // the SYN was lost seven times
     }
     let mut written = [vec![], vec![]];
     for &(side, length) in chunks {
         let octets = pattern(length);
-        // The called side may write when it has heard something.
+        // The called side may write after it has received something.
         if channel.ends[side].is_some() && !channel.told[side].is_empty() {
             channel.write(side, &octets);
             written[side].extend(octets);
@@ -251,7 +252,7 @@ fn all_arrives(seed: u64, transport: Transport, chunks: &[(usize, usize)]) {
     channel.close(0);
     channel.run(|_| false);
     if channel.gave_up {
-        return; // the farewell was: who has nothing to say does not find out
+        return; // the FIN was: an endpoint with nothing to send cannot detect it
     }
     assert!(channel.ends.iter().all(Option::is_none), "both ends are done");
     if channel.told[1].len() > 1 {
@@ -278,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn segments_are_read_as_they_were_written(
+    fn segment_is_decoded_as_encoded(
         source_port: u16, destination_port: u16, sequence: u32, acknowledgement: u32, flags: u8,
         window: u16, payload: Vec<u8>, v6: bool, bit: prop::sample::Index,
     ) {
@@ -309,7 +310,7 @@ struct Net {
 const FROM: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const TO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)), 4_000);
 
-/// Settings of a node that waits for the rest of a message, however long it takes.
+/// Returns settings of a node that waits without limit for the rest of a message.
 fn patient() -> NodeConfig {
     let mut config = NodeConfig::default();
     config.nsis.gist.associations.connect_timeout = Duration::from_secs(3_600);
@@ -317,7 +318,7 @@ fn patient() -> NodeConfig {
     config
 }
 
-/// The beginning of the longest message of GIST: what has not come whole, nobody judges.
+/// Returns the beginning of the longest GIST message: the engine does not judge an incomplete one.
 fn beginning(length: usize) -> Vec<u8> {
     let mut octets = pattern(length);
     octets[..8].copy_from_slice(&[1, 64, 0xff, 0xff, 0, 0, 3, 0]);
@@ -364,7 +365,7 @@ impl Net {
         self.network.run_until(until);
     }
 
-    /// What became of connections since this was last asked: where, after how many milliseconds, and what.
+    /// Returns the connection events since the last call: node, time in milliseconds, result.
     fn seen(&mut self) -> Vec<(NodeId, u128, Result<Transport, CloseReason>)> {
         let log = self.network.take_log();
         log.iter()
@@ -380,7 +381,7 @@ impl Net {
 
 /// Packets take 10 ms each way and some microseconds.
 #[test]
-fn a_connection_crosses_a_router_and_ends_at_both_ends() {
+fn connection_through_router_closes_at_both_ends() {
     let mut net = net(true);
     net.connect(Transport::Tls);
     net.network.write_stream(net.h1, CONNECTION, &beginning(100_000));
@@ -395,7 +396,7 @@ fn a_connection_crosses_a_router_and_ends_at_both_ends() {
 }
 
 #[test]
-fn where_nobody_listens_nothing_opens() {
+fn connection_without_listener_is_refused() {
     for daemon in [false, true] {
         let mut net = net(daemon);
         net.network.welcome(net.h2, Welcome::Nobody);
@@ -407,7 +408,7 @@ fn where_nobody_listens_nothing_opens() {
 }
 
 #[test]
-fn without_a_route_nothing_is_tried() {
+fn connection_without_route_fails_at_once() {
     let mut net = net(true);
     let (source, connection) = (FROM, CONNECTION);
     let destination = SocketAddr::new(IpAddr::from([1; 16]), 4_000);
@@ -418,7 +419,7 @@ fn without_a_route_nothing_is_tried() {
 }
 
 #[test]
-fn a_daemon_that_dies_breaks_its_connections() {
+fn dead_daemon_breaks_its_connections() {
     let mut net = net(true);
     net.connect(Transport::Tcp);
     net.run(100);
@@ -437,7 +438,7 @@ fn a_daemon_that_dies_breaks_its_connections() {
     );
 }
 
-/// Faults of links are faults of connections, too; octets that were turned over are not taken.
+/// Faults of links affect connections, too; damaged octets are rejected.
 #[test]
 fn connections_survive_bad_links() {
     let mut net = net(true);
@@ -457,7 +458,7 @@ fn connections_survive_bad_links() {
     );
 }
 
-/// What the tap of a router sees is TCP in IP.
+/// The tap of a router records TCP in IP.
 #[test]
 fn taps_see_whole_packets() {
     let mut net = net(true);

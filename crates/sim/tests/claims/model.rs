@@ -1,4 +1,4 @@
-//! What stands, and what it gives to packets.
+//! Model of the installed claims, and the rates that they give to packets.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use crate::play::Host;
 const UDP: u8 = 17;
 /// Destination ports: of the session with two senders, and of the one with a single sender.
 pub(crate) const PORTS: [u16; 2] = [5_000, 5_002];
-/// Source ports of h1, by flow. YESSIR takes each for one stream only.
+/// Source ports of h1, by flow. YESSIR uses each for one stream only.
 pub(crate) const SOURCE_PORTS: [u16; 3] = [6_000, 6_002, 6_004];
-/// Every host of the network.
+/// Address range of every host of the network.
 const EVERYBODY: &str = "10.0.0.0/16";
 
-/// Where flows begin and end: h1 and h2.
+/// Ends of the flows: h1 and h2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
 }
 
-/// Who reserves, for what, and by which protocol.
+/// A reserving host, with its protocol and flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claimant {
     /// By RSVP, the two flows to the first port.
@@ -32,21 +32,21 @@ pub(crate) enum Claimant {
     RsvpOne,
     /// By Boomerang, the first flow.
     BoomerangFirst,
-    /// By Boomerang, whatever goes from h1 to h2 in UDP.
+    /// By Boomerang, all UDP from h1 to h2.
     BoomerangHosts,
-    /// By Boomerang, the last flow, in the name of h1.
+    /// By Boomerang, the last flow, on behalf of h1.
     BoomerangStranger,
-    /// By Boomerang, whatever goes to the network of h2.
+    /// By Boomerang, everything to the network of h2.
     BoomerangRange,
     /// By YESSIR, the last flow.
     YessirAlone,
-    /// By YESSIR, the first two flows together, as whatever goes to the first port.
+    /// By YESSIR, the first two flows together, as everything to the first port.
     YessirShared,
     /// By NSIS, the first flow.
     NsisFirst,
     /// By NSIS, the second flow.
     NsisSecond,
-    /// By NSIS, whatever goes from everybody to the first port.
+    /// By NSIS, everything from all hosts to the first port.
     NsisRange,
 }
 
@@ -65,7 +65,7 @@ impl Claimant {
         Claimant::NsisRange,
     ];
 
-    /// Where it is.
+    /// Returns its host.
     pub(crate) fn host(self) -> Host {
         match self {
             Claimant::BoomerangStranger | Claimant::BoomerangRange | Claimant::NsisRange => Host::X,
@@ -73,7 +73,7 @@ impl Claimant {
         }
     }
 
-    /// What it reserves for: each of these by itself.
+    /// Returns its flows, each reserved by itself.
     pub(crate) fn flows(self, ends: Ends) -> Vec<Flow> {
         let [first, second, last] = flows(ends);
         match self {
@@ -94,13 +94,13 @@ impl Claimant {
         }
     }
 
-    /// What r1 holds for it.
+    /// Returns r1's claims for it.
     fn claims(self, ends: Ends, styles: [Style; 2], rate: Rate) -> Vec<Claim> {
         let flows = self.flows(ends);
         let style = match self {
             Claimant::RsvpTwo => styles[0],
             Claimant::RsvpOne => styles[1],
-            // All senders to the port share it, like this style of RSVP.
+            // All senders to the port share it, as in this style of RSVP.
             Claimant::YessirShared => Style::Wildcard,
             _ => Style::FixedFilter,
         };
@@ -116,7 +116,7 @@ impl Claimant {
     }
 }
 
-/// The flows whose packets are looked at: two to the first port, and one to the second.
+/// Returns the flows whose packets are measured: two to the first port, and one to the second.
 pub(crate) fn flows(ends: Ends) -> [Flow; 3] {
     let flow = |source_port, destination_port| Flow {
         destination: ends.destination,
@@ -139,7 +139,7 @@ pub(crate) struct Claim {
     pub(crate) rate: Rate,
 }
 
-/// All that stands.
+/// Returns all installed claims.
 pub(crate) fn claims(
     standing: &BTreeMap<Claimant, Rate>,
     ends: Ends,
@@ -151,20 +151,20 @@ pub(crate) fn claims(
     claims
 }
 
-/// What a flow has while no other flow sends.
+/// Rates of a flow while no other flow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// The rate of the best claim, with which the flow is whole.
+    /// The rate of the best claim, up to which the flow loses nothing.
     pub(crate) best: Rate,
-    /// All that it can use: of the claims on each flow or range that it lies in the largest that is this one's alone, and the
-    /// largest that several share.
+    /// The total rate that it can use: for each flow or range that contains it, the largest claim of that alone, and
+    /// the largest shared one.
     pub(crate) all: Rate,
-    /// The rate of the best claim that the next daemon finds: of the claims on each flow or range one, and one that several
-    /// share only where there is no other.
+    /// The rate of the best claim that the next daemon finds: one claim for each flow or range, a shared one only if
+    /// there is no other.
     pub(crate) adopted: Rate,
 }
 
-/// What a flow has of these claims.
+/// Returns the rates of a flow with these claims.
 pub(crate) fn share(claims: &[Claim], packet: &Flow) -> Share {
     let mut largest: BTreeMap<(Flow, bool), u64> = BTreeMap::new();
     for claim in claims {

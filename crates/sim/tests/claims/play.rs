@@ -1,4 +1,4 @@
-//! The network, what its hosts ask for, and what its packets get.
+//! The network, the requests of its hosts, and the service of its packets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,66 +20,67 @@ use proptest::sample::Index;
 use crate::common::{Bench, Family};
 use crate::model::{self, Claim, Claimant, Ends, PORTS, Share};
 
-/// Rates are multiples of this.
+/// Unit of rates.
 const UNIT: Rate = Rate::from_bps(50_000);
 /// Refresh period of every protocol, seconds.
 const REFRESH: u16 = 1;
-/// How many refreshes may be missing: more than there are while the daemon of r1 is dead, and the flood takes those of others.
+/// Number of refreshes that may be missing: more than during the restart of r1's daemon, when the flood displaces those
+/// of others.
 const MISSED: u32 = 6;
-/// How long routing state of GIST holds.
+/// Validity of GIST routing state.
 const VALIDITY: Duration = Duration::from_secs(4);
-/// Bursts that reservations are to bear, octets.
+/// Burst of the reservations, octets.
 const BURST: u32 = 1_500;
 
 const CORE: Rate = Rate::from_mbps(6);
 const FLOOD: Rate = Rate::from_mbps(12);
 const FLOOD_OCTETS: u32 = 1_000;
-/// Octets of the packets that are counted.
+/// Octets of the counted packets.
 const OCTETS: u32 = 125;
-/// Flows that are looked at.
+/// Number of measured flows.
 const FLOWS: u64 = 3;
-/// How fast the streams are that never end, one for each flow.
+/// Rate of the permanent streams, one for each flow.
 const STEADY: Rate = Rate::from_bps(10_000);
-/// How fast packets without a claim are sent.
+/// Rate of packets without a claim.
 const UNCLAIMED: Rate = Rate::from_bps(125_000);
 
-/// Longer than a message takes to every node and back, and than it is waited for.
+/// Longer than a message takes to every node and back, and than the wait for it.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Longer than state lives that nobody refreshes.
+/// Longer than the lifetime of state without refresh.
 const SILENCE: Duration = Duration::from_secs(12);
-/// How long what a dead daemon left is kept for the next one.
+/// Grace period for a dead daemon's reservations.
 const GRACE: Duration = Duration::from_secs(6);
-/// Packets that wait for a reserved class at most.
+/// Limit of the queue of a reserved class, packets.
 const QUEUE: u64 = 200;
-/// Longer than an emptied bucket takes to fill at the least rate.
+/// Longer than the time to fill an empty bucket at the lowest rate.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// Hosts that reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     H1,
-    /// The stranger.
+    /// The other host.
     X,
 }
 
-/// A network, and what stands in it.
+/// A network with its reservations.
 pub(crate) struct Play {
     bench: Bench,
     h1: NodeId,
     x: NodeId,
     r1: NodeId,
-    /// Of r1, towards r2.
+    /// Interface of r1 towards r2.
     core: InterfaceId,
     ends: Ends,
-    /// Where the flood goes.
+    /// Destination of the flood.
     sink: IpAddr,
     styles: [Style; 2],
     standing: BTreeMap<Claimant, Rate>,
     applications: BTreeMap<Claimant, Vec<u64>>,
     next_application: u64,
-    /// Streams of few packets that never end, by flow: the simulator remembers the classes that they have.
+    /// Permanent streams of few packets, by flow: the simulator caches their classes.
     steady: Vec<StreamId>,
-    /// What packets did not get while the daemon of r1 was dead, and while claims came back.
+    /// Failures during the restart of r1's daemon, and while claims were installed again.
     meanwhile: Vec<String>,
 }
 
@@ -96,7 +97,7 @@ fn config() -> NodeConfig {
     let burst = Duration::from_millis(10);
     let mut nsis = NsisConfig::default();
     (nsis.qos.refresh, nsis.qos.lost_refreshes) = (refresh, MISSED);
-    // A peer that was passed over while its daemon was dead is found again when this is renewed.
+    // A peer that was skipped while its daemon was dead is found again when this is renewed.
     nsis.gist.validity = VALIDITY;
     nsis.gist.shortest_validity = VALIDITY;
     NodeConfig {
@@ -168,7 +169,7 @@ impl Play {
         play
     }
 
-    /// Reserves so many units, or changes what is reserved to that.
+    /// Reserves this many units, or changes the reserved rate to it.
     pub(crate) fn set(&mut self, claimant: Claimant, units: u8) {
         let rate = Rate::from_bps(UNIT.as_bps() * u64::from(units));
         let flows = claimant.flows(self.ends);
@@ -187,7 +188,7 @@ impl Play {
         self.run(SETTLE);
     }
 
-    /// One of those that have reserved gives that back.
+    /// Releases one of the reservations.
     pub(crate) fn release(&mut self, index: Index) {
         let all: Vec<Claimant> = self.standing.keys().copied().collect();
         if all.is_empty() {
@@ -201,7 +202,7 @@ impl Play {
         self.run(SETTLE);
     }
 
-    /// The daemon of a host falls silent until what it reserved has expired.
+    /// Kills the daemon of a host until its reservations have expired.
     pub(crate) fn silence(&mut self, host: Host) {
         let node = self.node(host);
         self.bench.network.kill(node);
@@ -212,7 +213,7 @@ impl Play {
         self.run(SETTLE);
     }
 
-    /// The daemon of r1 dies; some seconds later, in which packets have what they had, the next one begins.
+    /// Kills the daemon of r1; packets keep their service for some seconds, then the next daemon starts.
     pub(crate) fn restart(&mut self) {
         self.bench.network.kill(self.r1);
         self.run(Duration::from_millis(300));
@@ -228,7 +229,7 @@ impl Play {
         self.run(GRACE + SILENCE);
     }
 
-    /// What r1 holds and what packets get, where that is not what the model says.
+    /// Returns the differences of r1's claims and of the packets' service from the model.
     pub(crate) fn differences(&mut self) -> Vec<String> {
         let expected = model::claims(&self.standing, self.ends, self.styles);
         let held = self.bench.network.traffic_control(self.r1);
@@ -253,7 +254,7 @@ impl Play {
         differences
     }
 
-    /// What a flow has by the model. h1 holds it to its own claims, of which r1 has all.
+    /// Returns the rates of a flow by the model. h1 limits it to its own claims, all of which r1 has.
     fn share(&self, number: usize) -> Share {
         let flow = &model::flows(self.ends)[number];
         let mut own = self.standing.clone();
@@ -266,7 +267,8 @@ impl Play {
         }
     }
 
-    /// Beside a flood, streams of 95 % of the best claim lose nothing, and one without a claim loses packets.
+    /// Checks that during a flood streams of 95 % of the best claim lose nothing, and one without a claim loses
+    /// packets.
     fn promise(&mut self, number: usize, best: Rate) -> Result<(), String> {
         let [ramp, length] = [200, 600].map(Duration::from_millis);
         self.flood(ramp + length);
@@ -280,16 +282,16 @@ impl Play {
         self.run(length + ramp);
         let after = self.bench.network.counts(self.steady[number]);
         let (sent, received) = self.bench.network.counts(stream);
-        // One of those that are always sent may be on its way, before and after.
+        // One packet of the permanent stream may be in flight, before and after.
         let lost = sent - received + (after.0 - before.0).saturating_sub(after.1 - before.1 + 1);
         let kept = if best == Rate::ZERO { lost * 10 > sent } else { lost == 0 };
         let failed = || format!("flow {number}, best {best}: {lost} of {sent} packets are lost");
         if kept { Ok(()) } else { Err(failed()) }
     }
 
-    /// Beside a flood, a flow of more than it can use has just what it can.
+    /// Checks that during a flood a flow of more than it can use gets exactly what it can.
     fn limit(&mut self, number: usize, share: Share) -> Result<(), String> {
-        // In the time before the last second it uses up what buckets hold.
+        // Before the last second it uses up the tokens in the buckets.
         let [begin, second] = [400, 1_000].map(Duration::from_millis);
         self.flood(begin + second);
         let rate = Rate::from_bps(share.all.as_bps() + 1_000_000);
@@ -305,7 +307,7 @@ impl Play {
         self.run(Duration::from_millis(drain) + REFILL);
         let packets = |rate: Rate| rate.as_bps() / 8 / u64::from(OCTETS);
         let (expected, tolerance) = (packets(share.all), 3 + packets(share.all) / 50);
-        // The other flows may use as much of what they share with this one.
+        // The other flows may use as much of the shared claims.
         let others = (FLOWS - 1) * packets(STEADY);
         if (expected - others - tolerance..=expected + tolerance).contains(&received) {
             return Ok(());
@@ -366,7 +368,7 @@ impl Play {
         self.bench.network.command(node, command);
     }
 
-    /// What a claimant says for one of its flows.
+    /// Returns the commands of a claimant for one of its flows.
     fn commands(
         &self,
         claimant: Claimant,

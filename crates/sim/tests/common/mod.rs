@@ -1,4 +1,4 @@
-//! A workbench for networks: nodes that are joined by links with addresses of their own, and routes that lead everywhere.
+//! Construction of test networks: nodes connected by links with addresses of their own, and routes to every link.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use earmark_node::{NodeConfig, QueueView};
 use earmark_rsvp as rsvp;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 
-/// Which version of IP a network speaks.
+/// IP version of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -17,7 +17,7 @@ pub(crate) enum Family {
     V6,
 }
 
-/// A network that is being built. Links are numbered as they are entered.
+/// A network under construction. Links are numbered in the order of their addition.
 pub(crate) struct Bench {
     pub(crate) network: Network,
     pub(crate) links: Vec<Link>,
@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     config: NodeConfig,
 }
 
-/// One link, and what is behind it on each side.
+/// One link, and the node and interface at each side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) ends: [(NodeId, InterfaceId); 2],
@@ -52,7 +52,7 @@ impl Bench {
         node
     }
 
-    /// A router with settings of its own.
+    /// Adds a router with settings of its own.
     #[allow(dead_code, reason = "not every test has one")]
     pub(crate) fn router_with(&mut self, name: &str, config: NodeConfig) -> NodeId {
         let node = self.network.add_node(name, true, config);
@@ -60,14 +60,14 @@ impl Bench {
         node
     }
 
-    /// A host behind a router, and its link.
+    /// Adds a host behind a router; returns it with the number of its link.
     pub(crate) fn host(&mut self, name: &str, router: NodeId, bandwidth: Rate) -> (NodeId, usize) {
         let node = self.network.add_node(name, false, self.config.clone());
         self.routers.insert(node, false);
         (node, self.connect(node, router, bandwidth))
     }
 
-    /// A host that runs nothing of Earmark behind a router, and its link.
+    /// Adds a host without Earmark behind a router; returns it with the number of its link.
     #[allow(dead_code, reason = "not every test has one")]
     pub(crate) fn plain_host(
         &mut self,
@@ -80,7 +80,7 @@ impl Bench {
         (node, self.connect(node, router, bandwidth))
     }
 
-    /// Joins two nodes by a link of 1 ms, all of which may be reserved; its number.
+    /// Connects two nodes by a link of 1 ms, all of which may be reserved; returns its number.
     pub(crate) fn connect(&mut self, a: NodeId, b: NodeId, bandwidth: Rate) -> usize {
         let number = self.links.len() as u16;
         let (prefix, addresses) = addresses(self.family, number);
@@ -102,7 +102,7 @@ impl Bench {
         usize::from(number)
     }
 
-    /// Enters the routes: the shortest way to each link, and a default route at each host. Once, when all is joined.
+    /// Adds the routes: the shortest path to each link, and a default route at each host. Call once, after all links.
     pub(crate) fn route(&mut self) {
         for (&node, &router) in &self.routers.clone() {
             let hops = self.first_hops(node);
@@ -125,7 +125,7 @@ impl Bench {
         }
     }
 
-    /// How far each other node is, and the first hop towards it.
+    /// Returns the distance of each other node, and the first hop towards it.
     fn first_hops(&self, root: NodeId) -> BTreeMap<NodeId, (usize, Hop)> {
         let mut hops: BTreeMap<NodeId, (usize, Hop)> = BTreeMap::new();
         let mut waiting = VecDeque::from([root]);
@@ -151,7 +151,7 @@ impl Bench {
     }
 }
 
-/// The address range of a link, and the addresses of its two ends.
+/// Returns the address range of a link, and the addresses of its two ends.
 fn addresses(family: Family, number: u16) -> (Prefix, [IpAddr; 2]) {
     let [high, low] = number.to_be_bytes();
     match family {
@@ -166,14 +166,14 @@ fn addresses(family: Family, number: u16) -> (Prefix, [IpAddr; 2]) {
     }
 }
 
-/// At every node that lives, each link holds what the reservations on it add up to, whatever protocol they are of, and
-/// traffic control has the very same ones.
+/// Asserts that at every node with a daemon each link's ledger holds the sum of the reservations on it, of all
+/// protocols, and that traffic control has exactly these reservations.
 #[allow(dead_code, reason = "for the tests of more than one protocol")]
 pub(crate) fn books_are_right(network: &Network) {
     for id in network.nodes() {
         let Some(node) = network.node(id) else { continue };
         let mut claims = Vec::new();
-        // Rows without a claim are those of receivers on this host; those that share a claim show it each.
+        // Rows without a claim are those of receivers on this host; each row that shares a claim shows it.
         let rows = node.reservation_rows(network.now(), |claim| {
             claims.push(claim);
             QueueView::default()

@@ -1,12 +1,13 @@
-//! Random networks of up to 6 routers, 8 senders and 8 receivers, against a model of what RFC 2205 wants to be reserved.
+//! Random networks of up to 6 routers, 8 senders and 8 receivers, compared with a model of the reservations by RFC
+//! 2205.
 //!
-//! Senders and receivers come, change their minds and go, while messages get lost, doubled, damaged and overtaken, links
-//! fail and daemons die. When all that has stopped and some refresh periods have passed, what every node shows, what its
-//! ledger holds, what its traffic control has and what the senders were told must be what the [`model`] computes. On
-//! links that are too small for everybody, nothing is ever promised twice, and who is refused does not fit. In the end
-//! everybody leaves, and nothing is left anywhere, not even a timer.
+//! Senders and receivers start, change and leave, while messages are lost, duplicated, damaged and reordered, links
+//! fail and daemons die. When all that has stopped and some refresh periods have passed, the listings, ledger and
+//! traffic control of every node and the flowspecs at the senders must equal those that the [`model`] computes. On
+//! links that are too small for all, nothing is ever reserved twice, and refused requests do not fit. In the end all
+//! senders and receivers leave, and no state is left anywhere, not even a timer.
 //!
-//! `EARMARK_MERGING_CASES` sets how many networks are tried.
+//! `EARMARK_MERGING_CASES` sets the number of networks.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -22,7 +23,7 @@ use proptest::test_runner::TestCaseResult;
 use play::{Play, Trees};
 use scenario::scenario;
 
-/// How many networks each property is tried on.
+/// Returns the number of networks for each property.
 fn cases() -> u32 {
     let wanted = std::env::var("EARMARK_MERGING_CASES").ok();
     wanted.map_or(60, |text| text.parse().expect("EARMARK_MERGING_CASES is a number"))
@@ -31,9 +32,9 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
-    /// With room for all.
+    /// Links have room for all requests.
     #[test]
-    fn what_stands_is_what_the_model_says(scenario in scenario()) {
+    fn reservations_equal_the_model(scenario in scenario()) {
         let mut play = Play::new(&scenario, Rate::from_mbps(1_000), false, Trees::Shared);
         for &(pause, step) in &scenario.steps {
             play.pass(pause);
@@ -45,9 +46,9 @@ proptest! {
         ends_empty(&mut play)?;
     }
 
-    /// With room for all, and trees that cross: rates may keep themselves up, but not the reservations.
+    /// Links have room for all, and trees cross: rates may sustain themselves, but not the reservations.
     #[test]
-    fn circles_end_with_the_last_receiver(scenario in scenario()) {
+    fn cyclic_reservations_end_with_the_last_receiver(scenario in scenario()) {
         let mut play = Play::new(&scenario, Rate::from_mbps(1_000), true, Trees::Own);
         for &(pause, step) in &scenario.steps {
             play.pass(pause);
@@ -59,9 +60,9 @@ proptest! {
         ends_empty(&mut play)?;
     }
 
-    /// With links for one or two of the reservations.
+    /// Links have room for one or two of the reservations.
     #[test]
-    fn scarce_bandwidth_is_given_out_once(scenario in scenario(), kbps in 100..1_500_u64) {
+    fn scarce_bandwidth_is_reserved_once(scenario in scenario(), kbps in 100..1_500_u64) {
         let mut play = Play::new(&scenario, Rate::from_bps(kbps * 1_000), true, Trees::Shared);
         for &(pause, step) in &scenario.steps {
             play.pass(pause);
@@ -74,7 +75,7 @@ proptest! {
     }
 }
 
-/// Everybody leaves, and while some of the messages that say so get lost the rest dies of silence.
+/// Makes everybody leave; if tear messages are lost, the remaining state expires.
 fn ends_empty(play: &mut Play) -> TestCaseResult {
     play.end();
     play.settle();

@@ -1,22 +1,22 @@
-//! What must be reserved where, by a few rules about the links of the senders' trees.
+//! Model of the reservations on each link, by a few rules about the links of the senders' trees.
 //!
-//! Written from RFC 2205 sections 1.3 and 3.4 and RFC 2209 (RESV REFRESH), with the flowspecs merged as RFC 2211 section
-//! 8 and RFC 2212 ("Ordering and Merging") say, to be read beside them. Nothing is kept and nothing is quick: what is
-//! reserved on a link is computed anew from the receivers each time somebody asks. It is what stands when everything has
-//! settled, on networks with room for all of it, where all receivers of a session use one style and one service.
+//! Written from RFC 2205 sections 1.3 and 3.4 and RFC 2209 (RESV REFRESH), with the flowspecs merged according to RFC
+//! 2211 section 8 and RFC 2212 ("Ordering and Merging"), to be read beside them. No state is stored and nothing is
+//! optimized: the reservation on a link is computed from the receivers for each query. The result is that of a settled
+//! network with room for all of it, where all receivers of a session use one style and one service.
 //!
-//! In the shared styles what is asked for on a link depends on all links beyond it, and where the trees of a session's
-//! senders together make a circle these may depend on that link in turn. There the rules have several solutions: a rate
-//! that was once asked for may keep itself up, by the RFC's own rules. Here it is the least one, that of a network in
-//! which nothing has been asked for before; for whom there are reservations is the same in all of them.
+//! In the shared styles the request on a link depends on all links beyond it, and if the trees of a session's senders
+//! together form a cycle these may depend on that link in turn. Then the rules have several solutions: a rate that was
+//! once requested may sustain itself, by the RFC's own rules. The model computes the least solution, that of a network
+//! without earlier requests; the senders of the reservations are the same in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_wire::intserv::{FlowSpec, Rspec, TokenBucket};
 
-/// A node, by any number.
+/// A node number, of any range.
 pub(crate) type Node = usize;
-/// A sender, by any number.
+/// A sender number, of any range.
 pub(crate) type Sender = usize;
 /// A link in the direction of the data: from, to.
 pub(crate) type Hop = (Node, Node);
@@ -24,16 +24,16 @@ pub(crate) type Hop = (Node, Node);
 /// The settled facts of one session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// The links that each sender's packets cross. They form a tree from its host to the receivers.
+    /// Links that each sender's packets cross. They form a tree from its host to the receivers.
     pub(crate) trees: BTreeMap<Sender, BTreeSet<Hop>>,
-    /// What is asked for, and at which node.
+    /// Requests, with the requesting node.
     pub(crate) requests: Vec<(Node, Request)>,
 }
 
-/// What a receiver asks for.
+/// Request of a receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
-    /// FF: for each of these senders as much.
+    /// FF: this much for each of these senders.
     Distinct(BTreeMap<Sender, FlowSpec>),
     /// SE: these senders together.
     Explicit(BTreeSet<Sender>, FlowSpec),
@@ -44,18 +44,18 @@ pub(crate) enum Request {
 /// One reservation on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pipe {
-    /// For whom; `None` for every sender.
+    /// Senders; `None` for every sender.
     pub(crate) senders: Option<BTreeSet<Sender>>,
-    /// What they get, each or together.
+    /// Flowspec, of each sender or of all together.
     pub(crate) flowspec: FlowSpec,
 }
 
-/// What is reserved on links.
+/// Reservations by link.
 type Known<T> = BTreeMap<Hop, T>;
 /// A shared-explicit reservation on a link.
 type Shared = (BTreeSet<Sender>, FlowSpec);
 
-/// A wildcard reservation on a link, and the SCOPE it was asked for with.
+/// A wildcard reservation on a link, and the SCOPE of its request.
 #[derive(PartialEq)]
 struct Wild {
     flowspec: FlowSpec,
@@ -63,7 +63,7 @@ struct Wild {
 }
 
 impl Facts {
-    /// All that is reserved on a link.
+    /// Returns all reservations of a link.
     pub(crate) fn pipes(&self, hop: Hop) -> Vec<Pipe> {
         let distinct = self.trees.keys().filter_map(|&sender| {
             let flowspec = self.distinct(sender, hop)?;
@@ -77,8 +77,8 @@ impl Facts {
         distinct.chain(explicit).chain(wildcard).collect()
     }
 
-    /// FF: what is reserved on a link for one sender is the largest of what the receivers at its end ask for and of what
-    /// is reserved on the links beyond.
+    /// FF: returns the reservation of a link for one sender, the largest of the requests of the receivers at its end
+    /// and of the reservations on the links beyond.
     fn distinct(&self, sender: Sender, hop: Hop) -> Option<FlowSpec> {
         if !self.trees[&sender].contains(&hop) {
             return None;
@@ -91,8 +91,9 @@ impl Facts {
         largest(here.chain(beyond))
     }
 
-    /// SE: for each sender whose packets cross the link, the requests that name it are found, among the receivers at its
-    /// end and on those links beyond that its packets take. All senders found share the largest of all requests found.
+    /// SE: for each sender whose packets cross the link, the requests that name it are collected, among the receivers
+    /// at its end and on those links beyond that its packets take. All senders found share the largest of all requests
+    /// found.
     fn explicit(&self, hop: Hop, known: &Known<Shared>) -> Option<Shared> {
         let here = self.requests_at(hop.1).filter_map(|request| match request {
             Request::Explicit(senders, flowspec) => Some((senders.clone(), *flowspec)),
@@ -107,10 +108,10 @@ impl Facts {
         Some((senders, largest(matching.iter().map(|(_, flowspec)| *flowspec))?))
     }
 
-    /// WF: the largest of what is asked for at the end of the link and on the links beyond, as far as packets that cross
-    /// the link get there. Where senders come from several sides, or where a request from beyond bears one, the request
-    /// bears a SCOPE with those of them that come over this link and are wanted by somebody, and where these are none it
-    /// is not sent.
+    /// WF: returns the largest of the requests at the end of the link and on the links beyond, as far as packets that
+    /// cross the link get there. If senders come from several sides, or a request from beyond has a SCOPE, the request
+    /// has a SCOPE with those of them that come over this link and are requested by someone; if there are none, it is
+    /// not sent.
     fn wildcard(&self, hop: Hop, known: &Known<Wild>) -> Option<Wild> {
         let crossing = self.crossing(hop);
         let here = self.requests_at(hop.1).filter_map(|request| match request {
@@ -122,7 +123,7 @@ impl Facts {
             let wild = if routed.is_empty() { None } else { known.get(&next) }?;
             Some((routed, wild.flowspec, wild.scope.clone()))
         });
-        // For whom, how much, and with which SCOPE.
+        // Senders, flowspec and SCOPE.
         let requests: Vec<(BTreeSet<Sender>, FlowSpec, Option<BTreeSet<Sender>>)> =
             here.chain(beyond).filter(|(senders, ..)| !senders.is_empty()).collect();
         let flowspec = largest(requests.iter().map(|(_, flowspec, _)| *flowspec))?;
@@ -139,8 +140,8 @@ impl Facts {
         (!scope.is_empty()).then_some(Wild { flowspec, scope: Some(scope) })
     }
 
-    /// What a rule, which looks at what is reserved beyond a link, comes to on all links: it is applied to each of them,
-    /// at first to nothing, until nothing changes any more.
+    /// Applies a rule, which depends on the reservations beyond a link, to all links until nothing changes any more,
+    /// starting without reservations.
     fn settled<T: PartialEq>(&self, rule: impl Fn(Hop, &Known<T>) -> Option<T>) -> Known<T> {
         let links: BTreeSet<Hop> = self.trees.values().flatten().copied().collect();
         let mut known = Known::new();
@@ -157,13 +158,13 @@ impl Facts {
         self.requests.iter().filter(move |(at, _)| *at == node).map(|(_, request)| request)
     }
 
-    /// The senders whose packets cross a link.
+    /// Returns the senders whose packets cross a link.
     fn crossing(&self, hop: Hop) -> BTreeSet<Sender> {
         let crossing = self.trees.iter().filter(|(_, tree)| tree.contains(&hop));
         crossing.map(|(&sender, _)| sender).collect()
     }
 
-    /// The links that packets which cross this one take next.
+    /// Returns the next links of packets that cross this one.
     fn beyond(&self, hop: Hop) -> impl Iterator<Item = Hop> {
         let trees = self.trees.values().filter(move |tree| tree.contains(&hop));
         let next = trees.flatten().filter(move |(from, _)| *from == hop.1);
@@ -171,7 +172,7 @@ impl Facts {
     }
 }
 
-/// The least upper bound; `None` of none.
+/// Returns the least upper bound; `None` for no flowspecs.
 fn largest(flowspecs: impl Iterator<Item = FlowSpec>) -> Option<FlowSpec> {
     flowspecs.reduce(|a, b| match (a, b) {
         (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => {
@@ -209,7 +210,7 @@ mod tests {
     const R2: Node = 5;
     const R3: Node = 6;
 
-    /// Multiples of the resource B of the figures.
+    /// Returns a multiple of the resource B of the figures.
     fn units(number: u16) -> FlowSpec {
         let rate = f32::from(number) * 1_000.0;
         FlowSpec::ControlledLoad(TokenBucket {
@@ -221,7 +222,8 @@ mod tests {
         })
     }
 
-    /// All senders reach all receivers, unless S2 and S3 are kept from (c).
+    /// Returns the facts of the figures: all senders reach all receivers, except that S2 and S3 do not reach (c) if
+    /// `partial`.
     fn figure(partial: bool, requests: Vec<(Node, Request)>) -> Facts {
         let down = [(ROUTER, C), (ROUTER, D), (D, R2), (D, R3)];
         let tree = |sender: Sender| {
@@ -240,7 +242,7 @@ mod tests {
         Pipe { senders: None, flowspec: units(number) }
     }
 
-    /// Reserved at (c) and (d), sent to (a) and (b).
+    /// Returns the reservations at (c) and (d), and the requests sent to (a) and (b).
     fn reserved(facts: &Facts) -> [Vec<Pipe>; 4] {
         [(ROUTER, C), (ROUTER, D), (A, ROUTER), (B, ROUTER)].map(|hop| facts.pipes(hop))
     }
@@ -292,7 +294,8 @@ mod tests {
         assert_eq!(reserved(&facts), [[wild(4)], [wild(3)], [wild(4)], [wild(3)]]);
     }
 
-    /// R1 asks for nothing, and nothing else of S1 is routed on: nobody downstream wants S1, which the SCOPE says.
+    /// R1 requests nothing, and S1's packets are routed to no one else: no request downstream includes S1, as the SCOPE
+    /// says.
     #[test]
     fn a_scope_keeps_requests_from_senders_that_nobody_gets() {
         // Before the router of the figure there is another one, which all senders pass; S1 goes no further than (c).
@@ -308,9 +311,9 @@ mod tests {
         }
         assert_eq!(facts.pipes((FIRST, ROUTER)), [wild(3)]);
         assert_eq!(facts.pipes((B, FIRST)), [wild(3)]);
-        // The router has one side only, so its request bears no SCOPE, and S1's side is asked as well.
+        // The router has one side only, so its request has no SCOPE, and is sent towards S1 as well.
         assert_eq!(facts.pipes((A, FIRST)), [wild(3)]);
-        // A sender that comes in from another side at the router makes its request bear one.
+        // With a sender from another side, the router's request has a SCOPE.
         facts.trees.insert(4, [(8, ROUTER), (ROUTER, C)].into());
         assert_eq!(facts.pipes((B, FIRST)), [wild(3)]);
         assert_eq!(facts.pipes((A, FIRST)), []);

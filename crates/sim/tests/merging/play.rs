@@ -1,4 +1,4 @@
-//! A story in a simulated network: its hosts and applications, and what goes wrong.
+//! Execution of a scenario in a simulated network: its hosts and applications, and its faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,26 +17,26 @@ use crate::scenario::{Destination, Plan, Scenario, Step};
 
 /// Refresh period of all nodes.
 const REFRESH: Duration = Duration::from_secs(2);
-/// How often applications look for news.
+/// Interval at which applications read their events.
 const SLICE: Duration = Duration::from_millis(20);
-/// Enough for everything to settle once nothing goes wrong any more. State that nobody refreshes lives 10.5 s; what a
-/// dead daemon left is taken out after 12 s; what was lost comes again within 3 s at each of nine nodes at most.
+/// Time for everything to settle after the last fault. State without refresh expires after 10.5 s; a dead daemon's
+/// reservations are removed after 12 s; lost messages are repeated within 3 s at each of nine nodes at most.
 const SETTLING: Duration = Duration::from_secs(30);
-/// How long what a dead daemon left is kept for the next one.
+/// Grace period for a dead daemon's reservations.
 const GRACE: Duration = Duration::from_secs(12);
 /// Data port of the first session, and of all senders.
 pub(crate) const PORT: u16 = 5_000;
 
-/// How packets to groups whose sessions use a shared style travel.
+/// Trees of packets to groups whose sessions use a shared style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trees {
-    /// All over one tree, so that the model has one solution.
+    /// One tree for all senders, so that the model has one solution.
     Shared,
-    /// Those of each sender over the shortest paths from there.
+    /// Shortest paths from each sender.
     Own,
 }
 
-/// A story that is being played.
+/// A running scenario.
 pub(crate) struct Play {
     pub(crate) bench: Bench,
     /// Routers, senders' hosts, receivers' hosts.
@@ -46,22 +46,22 @@ pub(crate) struct Play {
     pub(crate) receivers: Vec<IpAddr>,
     pub(crate) sessions: Vec<Plan>,
     family: Family,
-    /// Whether all that is asked for lies in one order.
+    /// Whether all requests are totally ordered.
     ordered: bool,
-    /// Links between routers are the first ones.
+    /// Number of links between routers, which come first.
     router_links: usize,
     dead: BTreeSet<usize>,
-    /// Who sends, by sender and session.
+    /// Active senders, by sender and session.
     sending: BTreeSet<(usize, usize)>,
-    /// Who asks, by receiver and session.
+    /// Active receivers, by receiver and session.
     asking: BTreeMap<(usize, usize), Asking>,
-    /// What each sender was last told of the reservation for what it sends to a session.
+    /// The last flowspec that each sender received for its packets to a session.
     pub(crate) told: BTreeMap<(usize, usize), FlowSpec>,
-    /// What receivers heard of requests that were refused for want of something.
+    /// Errors that receivers got for requests refused for lack of resources.
     pub(crate) refusals: Vec<String>,
 }
 
-/// What a receiver wants, and which senders it has heard of.
+/// Senders that a receiver requests, and those that it knows.
 #[derive(Clone, Debug, Default)]
 struct Asking {
     wanted: BTreeSet<usize>,
@@ -70,8 +70,8 @@ struct Asking {
 }
 
 impl Play {
-    /// The network of a story whose links between routers have this bandwidth. Where that is not enough for all, what
-    /// is asked for should be `ordered`: of any two requests one is the larger in all respects.
+    /// Creates the network of a scenario whose links between routers have this bandwidth. If that is not enough for
+    /// all, requests should be `ordered`: of any two requests one is the larger in all respects.
     pub(crate) fn new(scenario: &Scenario, bandwidth: Rate, ordered: bool, trees: Trees) -> Play {
         let timing = rsvp::Timing { refresh: REFRESH, lifetime_factor: 3 };
         let config = rsvp::Config { timing, ..rsvp::Config::default() };
@@ -131,7 +131,7 @@ impl Play {
         play
     }
 
-    /// Lets time pass; receivers answer the senders that they hear of.
+    /// Lets time pass; receivers respond to the senders that become known.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.bench.network.now() + time;
         while self.bench.network.now() < end {
@@ -141,7 +141,7 @@ impl Play {
         }
     }
 
-    /// Nothing goes wrong any more, for as long as it takes.
+    /// Stops all faults, and waits until everything has settled.
     pub(crate) fn settle(&mut self) {
         self.set_faults(Faults::default());
         (0..self.router_links).for_each(|link| self.set_link_up(link, true));
@@ -149,7 +149,7 @@ impl Play {
         self.pass(SETTLING);
     }
 
-    /// Everybody leaves.
+    /// Makes all senders and receivers leave.
     pub(crate) fn end(&mut self) {
         for (sender, session) in self.sending.clone() {
             self.stop(sender, session);
@@ -189,7 +189,7 @@ impl Play {
         self.react();
     }
 
-    /// What the model has to know of a session.
+    /// Returns the model's input about a session.
     pub(crate) fn facts(&self, session: usize) -> Facts {
         let senders = self.sending.iter().filter(|(_, to)| *to == session);
         let trees = senders.map(|&(sender, _)| (sender, self.tree(sender, session)));
@@ -210,7 +210,7 @@ impl Play {
         Facts { requests: requests.collect(), trees }
     }
 
-    /// The number of the node that a hop leads to, by where it leaves.
+    /// Returns the number of the node behind an interface.
     pub(crate) fn behind(&self, node: usize, interface: InterfaceId) -> Option<usize> {
         let end = (self.nodes[node], interface);
         let mut links = self.bench.links.iter();
@@ -222,7 +222,7 @@ impl Play {
         self.nodes.iter().position(|&node| node == peer)
     }
 
-    /// The links that a sender's packets to a session cross, by the routes that the nodes have.
+    /// Returns the links that a sender's packets to a session cross, by the routes of the nodes.
     fn tree(&self, sender: usize, session: usize) -> BTreeSet<Hop> {
         let destination = self.session(session).destination;
         let (mut tree, mut ends) = (BTreeSet::new(), vec![self.routers + sender]);
@@ -252,7 +252,7 @@ impl Play {
             let session = self.session(session);
             self.command(node, rsvp::Command::Session { application, session });
         }
-        // Always more than anybody asks for.
+        // Always more than any request.
         let tspec = TokenBucket {
             rate: 1e6 * f32::from(amount),
             depth: 1e5,
@@ -275,7 +275,7 @@ impl Play {
     fn ask(&mut self, receiver: usize, session: usize, wanted: BTreeSet<usize>, amount: u8) {
         let style = self.sessions[session].style;
         let gives_up = self.asking.get(&(receiver, session)).is_some_and(|before| match style {
-            // A fixed filter is given up only with all others of the application.
+            // An application releases its fixed filters only all together.
             Style::FixedFilter => !wanted.is_superset(&before.wanted),
             Style::SharedExplicit => wanted.is_disjoint(&before.known),
             Style::Wildcard => false,
@@ -306,12 +306,12 @@ impl Play {
             if destination.is_multicast() {
                 self.bench.network.leave(self.nodes[node], destination);
             }
-            // What was reported before does not concern the next application.
+            // Earlier events do not concern the next application.
             self.react();
         }
     }
 
-    /// A receiver asks for what it wants now that there is news of a sender.
+    /// Makes a receiver request what it wants after news of a sender.
     fn reserve(&mut self, receiver: usize, session: usize, sender: usize) {
         let asking = &self.asking[&(receiver, session)];
         let flowspec = self.flowspec(receiver, session, asking.amount);
@@ -354,7 +354,7 @@ impl Play {
         self.bench.network.command(self.nodes[node], Command::Rsvp(command));
     }
 
-    /// The applications read what was reported to them, until there is nothing more.
+    /// Makes the applications read their events, until there are none.
     fn react(&mut self) {
         loop {
             let log = self.bench.network.take_log();
@@ -411,7 +411,7 @@ impl Play {
             {
                 self.refusals.push(format!("d{receiver} heard of {error:?}"));
             }
-            // The sender has gone before its news were read.
+            // The sender was gone before its event was read.
             rsvp::Event::Rejected { reason: Rejection::NoSuchSender, .. } => {}
             rsvp::Event::Rejected { reason, .. } => panic!("d{receiver}: {reason}"),
             _ => {}
@@ -422,7 +422,7 @@ impl Play {
         self.routers + self.senders.len() + receiver
     }
 
-    /// Who a step of a session is about: a unicast session has but one receiver.
+    /// Returns the receiver of a step of a session: a unicast session has only one.
     fn receiver_of(&self, session: usize, receiver: usize) -> usize {
         let receiver = match self.sessions[session].destination {
             Destination::Group => receiver,
@@ -443,7 +443,8 @@ impl Play {
         FilterSpec { source: self.senders[sender], selector: SourceSelector::Port(PORT) }
     }
 
-    /// What a receiver asks for: each in another way, so that the least upper bound of several is none of them.
+    /// Returns the flowspec of a receiver: different for each, so that the least upper bound of several equals none of
+    /// them.
     fn flowspec(&self, receiver: usize, session: usize, amount: u8) -> FlowSpec {
         let turned = if self.ordered { 1 } else { (receiver as u8 * 3 + amount) % 8 + 1 };
         let bucket = TokenBucket {
@@ -464,12 +465,12 @@ impl Play {
     }
 }
 
-/// The application of a host that sends to a session, or receives.
+/// Returns the application of a host that sends to a session, or receives.
 fn application(session: usize) -> Application {
     Application(session as u64)
 }
 
-/// The group of a session.
+/// Returns the group of a session.
 fn group(family: Family, session: usize) -> IpAddr {
     let number = session as u8 + 1;
     match family {
@@ -478,7 +479,7 @@ fn group(family: Family, session: usize) -> IpAddr {
     }
 }
 
-/// `amount` times 10 000 octets a second, 80 kbit/s.
+/// Returns a bucket of `amount` times 10 000 octets a second, 80 kbit/s.
 fn bucket(amount: u8) -> TokenBucket {
     TokenBucket {
         rate: 10_000.0 * f32::from(amount),
@@ -489,7 +490,7 @@ fn bucket(amount: u8) -> TokenBucket {
     }
 }
 
-/// The present of a network.
+/// Returns the current time of a network.
 pub(crate) fn now(play: &Play) -> Time {
     play.bench.network.now()
 }

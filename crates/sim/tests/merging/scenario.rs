@@ -1,4 +1,4 @@
-//! Random stories: a network, who sends and who asks for what when, and what goes wrong meanwhile.
+//! Random scenarios: a network, senders and receivers with the times of their requests, and faults.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,30 +11,30 @@ use proptest::sample::select;
 
 use crate::common::Family;
 
-/// Most routers of a network.
+/// Maximum number of routers of a network.
 const ROUTERS: usize = 6;
-/// Most senders, and most receivers.
+/// Maximum number of senders, and of receivers.
 const HOSTS: usize = 8;
 
-/// Most sessions.
+/// Maximum number of sessions.
 const SESSIONS: usize = 4;
 
-/// A story.
+/// A scenario.
 #[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) family: Family,
-    /// For each router but the first one that it is joined to, of those before it.
+    /// For each router but the first, the earlier router to which it is connected.
     pub(crate) parents: Vec<usize>,
-    /// More links between routers, which make circles.
+    /// Additional links between routers, which form cycles.
     pub(crate) shortcuts: BTreeSet<(usize, usize)>,
-    /// The router that each sender's host is behind.
+    /// Router of each sender's host.
     pub(crate) senders: Vec<usize>,
-    /// The router that each receiver's host is behind.
+    /// Router of each receiver's host.
     pub(crate) receivers: Vec<usize>,
     pub(crate) sessions: Vec<Plan>,
     pub(crate) faults: Percent,
-    /// What happens, each after this time.
+    /// Steps, each after this time.
     pub(crate) steps: Vec<(Duration, Step)>,
 }
 
@@ -42,49 +42,49 @@ pub(crate) struct Scenario {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) style: Style,
-    /// Guaranteed service is asked for, not controlled load.
+    /// Whether guaranteed service is requested instead of controlled load.
     pub(crate) guaranteed: bool,
     pub(crate) destination: Destination,
 }
 
-/// Where a session's data goes.
+/// Destination of a session's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// To a group of its own, which any of the receivers may join.
+    /// A group of its own, which any of the receivers may join.
     Group,
-    /// To one of the receivers; numbers wrap around.
+    /// One of the receivers; numbers wrap around.
     Receiver(usize),
 }
 
-/// How bad the links are.
+/// Faults of the links, percent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Percent {
     pub(crate) loss: u8,
     pub(crate) duplication: u8,
     pub(crate) corruption: u8,
-    /// Milliseconds.
+    /// Maximum delay, milliseconds.
     pub(crate) jitter: u8,
 }
 
-/// One thing that happens. Numbers past those that there are wrap around.
+/// One step. Numbers beyond the existing ones wrap around.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A sender announces itself to a session, or something else than before.
+    /// A sender starts to send to a session, or changes its Tspec.
     Send { sender: usize, session: usize, amount: u8 },
     /// A sender stops.
     Stop { sender: usize, session: usize },
-    /// A receiver of a session asks for this much for some senders, those of the bits of `wanted`, or for all in the
-    /// wildcard style.
+    /// A receiver of a session requests this much for the senders of the bits of `wanted`, or for all in the wildcard
+    /// style.
     Ask { receiver: usize, session: usize, wanted: u8, amount: u8 },
     /// A receiver leaves a session.
     Leave { receiver: usize, session: usize },
     /// The daemon of a router dies.
     Kill { router: usize },
-    /// A new one starts where there is none.
+    /// A new daemon starts on a router without one.
     Start { router: usize },
     /// A link between routers fails.
     Fail { link: usize },
-    /// It works again.
+    /// A link between routers is up again.
     Mend { link: usize },
 }
 
@@ -94,7 +94,7 @@ impl Scenario {
     }
 }
 
-/// All stories.
+/// Returns a strategy for all scenarios.
 pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
     let network = (
         any::<u64>(),
@@ -131,7 +131,7 @@ pub(crate) fn scenario() -> impl Strategy<Value = Scenario> {
     )
 }
 
-/// The routers that hosts are behind. Few hosts meet more often.
+/// Returns the routers of hosts. With few hosts, steps more often concern the same one.
 fn hosts() -> impl Strategy<Value = Vec<usize>> {
     prop_oneof![vec(0..ROUTERS, 1..=3), vec(0..ROUTERS, 1..=HOSTS)]
 }
@@ -157,7 +157,7 @@ fn faults() -> impl Strategy<Value = Percent> {
     })
 }
 
-/// Mostly quick, so that things meet; now and then long enough for state to run out.
+/// Usually short, so that steps overlap; sometimes long enough for state to expire.
 fn pause() -> impl Strategy<Value = Duration> {
     prop_oneof![6 => 0..100_u64, 3 => 100..3_000_u64, 1 => 3_000..15_000_u64]
         .prop_map(Duration::from_millis)
@@ -182,7 +182,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// As a script, to be read when a test fails.
+/// Formats the scenario as a script, to be read when a test fails.
 impl fmt::Debug for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, IP{:?}, {:?} %", self.seed, self.family, self.faults)?;

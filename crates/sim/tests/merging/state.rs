@@ -1,4 +1,4 @@
-//! What a network holds, and how that differs from what it should hold.
+//! State of a network, and its differences from the desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,20 +12,20 @@ use earmark_wire::intserv::FlowSpec;
 use crate::model::{Facts, Hop, Pipe, Request, Sender};
 use crate::play::{PORT, Play, now};
 
-/// A reservation on a link, as listings show it.
+/// A reservation on a link, as in listings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     hop: Hop,
     session: usize,
     destination: IpAddr,
-    /// In ascending order; one `None` for every sender.
+    /// Senders in ascending order; one `None` for every sender.
     senders: Vec<Option<IpAddr>>,
     service: &'static str,
     rate: Rate,
     burst: u32,
 }
 
-/// How a settled network differs from the model.
+/// Returns the differences of a settled network from the model.
 pub(crate) fn differences(play: &Play) -> Vec<String> {
     let wanted = wanted(play);
     let mut differences = unlike_senders(play);
@@ -42,7 +42,7 @@ pub(crate) fn differences(play: &Play) -> Vec<String> {
     differences
 }
 
-/// Likewise, where more may be reserved than the model says, for the same senders.
+/// Returns the differences from the model, but permits larger reservations for the same senders.
 pub(crate) fn differences_but_in_rate(play: &Play) -> Vec<String> {
     let (wanted, rows) = (wanted(play), rows(play));
     let mut differences = unlike_senders(play);
@@ -70,7 +70,7 @@ pub(crate) fn differences_but_in_rate(play: &Play) -> Vec<String> {
     differences
 }
 
-/// All that the model says should be reserved.
+/// Returns all reservations of the model.
 fn wanted(play: &Play) -> Vec<Line> {
     let mut wanted = Vec::new();
     for session in 0..play.sessions.len() {
@@ -83,7 +83,7 @@ fn wanted(play: &Play) -> Vec<Line> {
     wanted
 }
 
-/// What the model says that the senders should be told, by session and sender.
+/// Returns the flowspecs that the senders should get according to the model, by session and sender.
 fn told(play: &Play) -> Vec<(usize, Sender, Option<FlowSpec>)> {
     let mut told = Vec::new();
     for session in 0..play.sessions.len() {
@@ -97,10 +97,10 @@ fn told(play: &Play) -> Vec<(usize, Sender, Option<FlowSpec>)> {
     told
 }
 
-/// Where the nodes know other senders than the model, or show other styles.
+/// Returns the nodes whose senders or styles differ from the model.
 fn unlike_senders(play: &Play) -> Vec<String> {
     let mut differences = wrong_styles(play);
-    // At each node, how many senders it should know.
+    // Number of senders that each node should know.
     let mut senders: BTreeMap<usize, usize> = BTreeMap::new();
     for session in 0..play.sessions.len() {
         for (&sender, tree) in &play.facts(session).trees {
@@ -118,7 +118,7 @@ fn unlike_senders(play: &Play) -> Vec<String> {
     differences
 }
 
-/// Where more is held than there is, or traffic control holds something else than the ledger.
+/// Returns the links with more reserved than possible, and differences between traffic control and the ledger.
 pub(crate) fn overcommitted(play: &Play) -> Vec<String> {
     let mut wrong = Vec::new();
     for &node in &play.nodes {
@@ -133,7 +133,7 @@ pub(crate) fn overcommitted(play: &Play) -> Vec<String> {
     wrong
 }
 
-/// The requests that stop on their way up at a link that has room for them.
+/// Returns the requests that stop on their way up at a link that has room for them.
 pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
     let mut wrong = overcommitted(play);
     let rows = rows(play);
@@ -141,8 +141,8 @@ pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
     wrong.extend(books(play, &rows));
     for session in 0..play.sessions.len() {
         let facts = play.facts(session);
-        // A blockaded request for senders that nobody else names is sent all the same (RFC 2209, RESV REFRESH, step 3),
-        // and takes what others ask for in its shared pipe along: only requests for the same senders are kept apart.
+        // A blockaded request for senders that no other request includes is sent all the same (RFC 2209, RESV REFRESH,
+        // step 3), with the requests of others in its shared pipe: only requests for the same senders are separated.
         let several = |request: &Request| match request {
             Request::Explicit(senders, _) => facts.requests.iter().any(
                 |(_, other)| matches!(other, Request::Explicit(others, _) if others != senders),
@@ -155,7 +155,7 @@ pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
                 .trees
                 .iter()
                 .map(|(&sender, tree)| lacking(play, session, &alone, sender, tree, *at, &rows));
-            // What fails on the way to one sender is blockaded for all behind the same hop in the wildcard style, and
+            // A failure on the path to one sender is blockaded for all behind the same hop in the wildcard style, and
             // for that sender alone in the others.
             let ways: Vec<Vec<Lacking>> = match request {
                 Request::Wildcard(_) => vec![lacking.flatten().collect()],
@@ -169,15 +169,15 @@ pub(crate) fn refused_though_it_fits(play: &Play) -> Vec<String> {
     wrong
 }
 
-/// A link on which a sender has less than a receiver asked for.
+/// A link on which a sender has less than a receiver requested.
 struct Lacking {
     asked: Line,
     /// Whether there is room for all of it.
     fits: bool,
 }
 
-/// Upwards from a receiver, the links that have less for a sender than was asked for. One without room keeps those
-/// below it from asking for as much, for blockade state passes on what failed.
+/// Returns, upwards from a receiver, the links that have less for a sender than requested. A link without room prevents
+/// larger requests of those below it, because blockade state forwards the failed one.
 fn lacking(
     play: &Play,
     session: usize,
@@ -206,12 +206,12 @@ fn lacking(
     lacking
 }
 
-/// A neighbour without state is remembered for what it can do.
+/// Whether a neighbour has state; one without is remembered for its capabilities.
 fn has_state(neighbor: &NeighborRow) -> bool {
     neighbor.senders + neighbor.reservations > 0
 }
 
-/// What is left in a network that everybody has left.
+/// Returns the remaining state of a network without senders and receivers.
 pub(crate) fn remains(play: &Play) -> Vec<String> {
     let mut left = compare("rows", &[], &rows(play));
     left.extend(compare("traffic control", &[], &traffic_control(play)));
@@ -269,7 +269,7 @@ fn service(service: Service) -> &'static str {
     }
 }
 
-/// What the nodes show, but for the requests of their own receivers.
+/// Returns the rows of the nodes' listings, except the requests of their own receivers.
 fn rows(play: &Play) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, &node) in play.nodes.iter().enumerate() {
@@ -296,7 +296,7 @@ fn rows(play: &Play) -> Vec<Line> {
     lines
 }
 
-/// The rows that show another style than their session's.
+/// Returns the rows with another style than that of their session.
 fn wrong_styles(play: &Play) -> Vec<String> {
     let mut wrong = Vec::new();
     for &node in &play.nodes {
@@ -311,7 +311,7 @@ fn wrong_styles(play: &Play) -> Vec<String> {
     wrong
 }
 
-/// What traffic control of the nodes has.
+/// Returns the reservations in traffic control of the nodes.
 fn traffic_control(play: &Play) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, &node) in play.nodes.iter().enumerate() {
@@ -333,7 +333,7 @@ fn traffic_control(play: &Play) -> Vec<Line> {
     lines
 }
 
-/// Where the ledgers hold something else than these reservations.
+/// Returns the differences of the ledgers from these reservations.
 fn books(play: &Play, reservations: &[Line]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, &id) in play.nodes.iter().enumerate() {
@@ -359,7 +359,7 @@ fn books(play: &Play, reservations: &[Line]) -> Vec<String> {
     wrong
 }
 
-/// What is not held of a link, bits per second.
+/// Returns the unreserved bandwidth of a link, bits per second.
 fn free(play: &Play, hop: Hop) -> u64 {
     let node = play.bench.network.node(play.nodes[hop.0]).expect("all live");
     let towards = |index| play.behind(hop.0, InterfaceId(index)) == Some(hop.1);
@@ -368,7 +368,7 @@ fn free(play: &Play, hop: Hop) -> u64 {
     link.reservable_bps.as_bps().saturating_sub(link.held_bps.as_bps())
 }
 
-/// The reservation of a link that a sender's packets use.
+/// Returns the reservation of a link that a sender's packets use.
 fn pipe_of(facts: &Facts, hop: Hop, sender: Sender) -> Option<Pipe> {
     let uses = |pipe: &Pipe| pipe.senders.as_ref().is_none_or(|senders| senders.contains(&sender));
     facts.pipes(hop).into_iter().find(uses)

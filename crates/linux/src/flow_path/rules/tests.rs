@@ -3,7 +3,7 @@ use crate::netlink::Messages;
 
 const TO_TABLE: u8 = 1;
 
-/// A rule as the kernel shows it, of IPv4.
+/// An IPv4 rule as the kernel reports it.
 fn rule(
     (priority, table, action): (u32, u8, u8),
     lengths: [u8; 2],
@@ -40,7 +40,7 @@ fn packet(flow: &Flow) -> Packet<'_> {
     Packet { flow, incoming: Some("eth0".into()), is_own: false, mark: 7, user: 0 }
 }
 
-/// What every kernel begins with, and these before `main`.
+/// The rules of every new namespace, with these before `main`.
 fn list(more: impl IntoIterator<Item = Rule>) -> RuleList {
     let usual = |priority, table| rule((priority, table, TO_TABLE), [0; 2], 0, |m| m);
     let mut rules = vec![usual(0, libc::RT_TABLE_LOCAL)];
@@ -59,7 +59,7 @@ fn found(rules: &RuleList, packet: &Packet<'_>, table: u32) -> Option<(u32, bool
 }
 
 #[test]
-fn rule_is_shown_as_the_tool_of_the_system_shows_it() {
+fn rule_text_equals_that_of_ip_rule() {
     let full = rule((100, 200, TO_TABLE), [24, 30], 2, |m| {
         m.attribute(SOURCE, &[10, 0, 1, 4])
             .attribute(DESTINATION, &[10, 0, 9, 0])
@@ -84,7 +84,7 @@ fn rule_is_shown_as_the_tool_of_the_system_shows_it() {
 }
 
 #[test]
-fn rule_fits_what_it_selects() {
+fn rule_matches_what_it_selects() {
     let flow = flow();
     let prefix = |lengths, kind, address: [u8; 4]| {
         rule((100, 200, TO_TABLE), lengths, 0, |m| m.attribute(kind, &address))
@@ -124,9 +124,9 @@ fn rule_fits_what_it_selects() {
     assert_eq!(table_200(|m| m.text(INCOMING, "lo")).fits(&own), Fit::Yes);
 }
 
-/// The kernel cannot be asked for the ports of protocols but TCP and UDP: its answer is of none.
+/// The kernel accepts ports only for TCP and UDP: its answer for other protocols is without ports.
 #[test]
-fn protocol_that_the_kernel_is_not_asked_with_fits_no_rule_for_it() {
+fn protocol_absent_from_the_query_matches_no_rule() {
     let flow = Flow { protocol: 132, ..flow() };
     let rule = table_200(|m| m.u8(IP_PROTOCOL, 132));
     assert_eq!(rule.fits(&packet(&flow)), Fit::No);
@@ -134,7 +134,7 @@ fn protocol_that_the_kernel_is_not_asked_with_fits_no_rule_for_it() {
 }
 
 #[test]
-fn first_rule_that_fits_and_leads_to_the_table_is_found() {
+fn first_matching_rule_with_the_table_is_found() {
     let flow = flow();
     let packet = packet(&flow);
     let rules = list([
@@ -148,7 +148,7 @@ fn first_rule_that_fits_and_leads_to_the_table_is_found() {
 }
 
 #[test]
-fn rule_after_one_that_nobody_can_judge_is_uncertain() {
+fn rule_after_an_unknown_selector_is_uncertain() {
     let flow = flow();
     let unknown = || table_200(|m| m.u32(99, 1));
     let plain = rule((102, 200, TO_TABLE), [0; 2], 0, |m| m);
@@ -159,20 +159,20 @@ fn rule_after_one_that_nobody_can_judge_is_uncertain() {
 }
 
 #[test]
-fn goto_passes_over_what_is_between() {
+fn goto_skips_the_rules_between() {
     let flow = flow();
     let jump = |target| rule((50, 0, 2), [0; 2], 0, |m| m.u32(GOTO, target));
     let through = || [table_200(|m| m), rule((300, 200, TO_TABLE), [0; 2], 0, |m| m)];
     let rules = list([jump(300)].into_iter().chain(through()));
     assert_eq!(found(&rules, &packet(&flow), 200), Some((300, true)));
-    // The kernel lets none go backwards; one that did must not hold us up.
+    // The kernel refuses a backward goto; if one exists, the walk must still end.
     let rules = list([jump(0)].into_iter().chain(through()));
     assert_eq!(found(&rules, &packet(&flow), 200), Some((100, true)));
 }
 
 /// `ip rule add lookup main suppress_prefixlength 0`: all but the default route.
 #[test]
-fn rule_that_suppresses_the_route_has_not_led_to_it() {
+fn rule_that_suppresses_the_route_is_skipped() {
     let flow = flow();
     let suppressing = |length| {
         let main = libc::RT_TABLE_MAIN;
@@ -183,7 +183,7 @@ fn rule_that_suppresses_the_route_has_not_led_to_it() {
 }
 
 #[test]
-fn refusing_rule_is_found_by_its_refusal() {
+fn refusing_rule_is_found_by_its_verdict() {
     let flow = flow();
     let prohibit = rule((100, 0, libc::RTN_PROHIBIT), [0; 2], 0, |m| m);
     let rules = list([prohibit]);

@@ -1,9 +1,10 @@
-//! Loans: numbers that the daemon lends to a program in the kernel, which takes from them without asking.
+//! Amounts that the daemon delegates to a program in the kernel, which takes from them without asking.
 //!
-//! Two totals stand beside each other in an array: what was lent in all, which only the daemon writes, and what was taken in
-//! all, which only the program writes, so that neither needs a lock. A hash map tells the place of a key's, so that the
-//! program looks for a key once. The daemon hears of each taking later, and adds up what it knows of. What is still lent is
-//! the first total without the third; what of it the program has not taken yet is the first without the second.
+//! An array has two adjacent totals: the sum of all delegated amounts, which only the daemon writes, and the sum of all
+//! taken amounts, which only the program writes, so that neither needs a lock. A hash map gives the index of a key's
+//! totals, so that the program looks up a key once. The daemon learns of each taken amount later, and sums up the known
+//! ones. The first total minus the known sum is still delegated; the first total minus the second has not been taken
+//! yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,26 +13,26 @@ use rustix::io::Errno;
 
 use crate::sys::bpf::Map;
 
-/// What is lent, by keys of four octets.
+/// Delegated amounts, by keys of four octets.
 #[derive(Debug)]
 pub(super) struct Loans {
-    /// Where what was lent stands in `totals`; what was taken of it is behind that.
+    /// Index of the delegated total in `totals`; the taken total follows it.
     places: Map<4, 4>,
     totals: Map<4, 8>,
-    /// Ordered, for peers may choose the keys.
+    /// Ordered, because peers may choose the keys.
     entries: BTreeMap<[u8; 4], Entry>,
-    /// Places that no key has. The one that has been free for longest is the next: no program writes there any more on
-    /// behalf of the key that had it.
+    /// Indexes without a key. The one that has been free for longest is used next: no program writes there any more on
+    /// behalf of its previous key.
     free: VecDeque<u32>,
 }
 
-/// The place of one key, and the totals that the daemon knows. They begin anew at zero after 2^64, and where more is returned
-/// than was taken they are less than that: only their differences mean something.
+/// Index of one key, and the totals that the daemon knows. Totals wrap after 2^64, and are negative if more is returned
+/// than was taken: only their differences are meaningful.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     place: u32,
     lent: u64,
-    /// What of all that was taken the daemon has heard of.
+    /// Sum of the taken amounts that the daemon knows of.
     known: u64,
 }
 
@@ -46,20 +47,21 @@ impl Loans {
         })
     }
 
-    /// The maps, for the instructions of a program: the places, and what stands there.
+    /// Returns the descriptors of the maps, for the instructions of a program: the indexes, and the totals.
     pub(super) fn descriptors(&self) -> [i32; 2] {
         [self.places.descriptor(), self.totals.descriptor()]
     }
 
-    /// For how many keys something was ever lent.
+    /// Returns the number of keys with an entry.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Lends this much in place of what was lent, with what is taken of that and not known yet.
+    /// Delegates this much in place of the previous amount; what was taken of that and is not known yet stays accounted
+    /// for.
     ///
     /// # Errors
-    /// `E2BIG`: there are too many keys.
+    /// `E2BIG`: the limit of keys is reached.
     pub(super) fn lend(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
         let Some(entry) = self.entries.get_mut(&key) else { return self.begin(key, amount) };
         let lent = entry.known.wrapping_add(amount);
@@ -70,7 +72,7 @@ impl Loans {
         Ok(())
     }
 
-    /// Lends this much under a key that has no place yet.
+    /// Delegates this much under a key that has no index yet.
     fn begin(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
         let place = *self.free.front().ok_or(Errno::TOOBIG)?;
         self.totals.set(&place.to_ne_bytes(), &amount.to_ne_bytes())?;
@@ -81,20 +83,20 @@ impl Loans {
         Ok(())
     }
 
-    /// What is lent, as far as the daemon knows; `None` where nothing ever was.
+    /// Returns the delegated amount, as far as the daemon knows; `None` if the key has no entry.
     pub(super) fn lent(&self, key: [u8; 4]) -> Option<u64> {
         let Entry { lent, known, .. } = *self.entries.get(&key)?;
         Some(difference(lent, known))
     }
 
-    /// The same, or more where more was taken before it was lent less.
+    /// Returns the delegated amount, or more if more was taken before the amount was reduced.
     pub(super) fn outstanding(&self, key: [u8; 4]) -> io::Result<u64> {
         let Some(&Entry { place, lent, known }) = self.entries.get(&key) else { return Ok(0) };
         let taken = self.totals.get(&behind(place))?.map_or(known, u64::from_ne_bytes);
         Ok(difference(lent, known).max(difference(taken, known)))
     }
 
-    /// The program has taken this, or (`is_returned`) given it back.
+    /// Accounts for an amount that the program has taken, or (`is_returned`) returned.
     pub(super) fn learn(&mut self, key: [u8; 4], amount: u64, is_returned: bool) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.known = match is_returned {
@@ -104,7 +106,7 @@ impl Loans {
         }
     }
 
-    /// Lends nothing any more, and forgets what was taken.
+    /// Removes a key and its totals.
     pub(super) fn end(&mut self, key: [u8; 4]) -> io::Result<()> {
         let entry = self.entries.remove(&key);
         self.places.remove(&key)?;
@@ -113,12 +115,12 @@ impl Loans {
     }
 }
 
-/// Where it stands how much was taken.
+/// Returns the index of the taken total.
 fn behind(place: u32) -> [u8; 4] {
     (place + 1).to_ne_bytes()
 }
 
-/// How much more `one` is; 0 where it is less.
+/// Returns `one` minus `other`; 0 if that is negative.
 fn difference(one: u64, other: u64) -> u64 {
     (one.wrapping_sub(other) as i64).max(0) as u64
 }

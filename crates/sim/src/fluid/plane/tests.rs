@@ -1,17 +1,18 @@
-//! The plane alone: shares that can be reckoned by hand.
+//! Tests of the plane alone: shares that can be calculated by hand.
 
 use earmark_core::Rate;
 
 use super::*;
 
-/// Of packets so large that a rate of whole kilobits has whole framing, too.
+/// Packet length for which a rate of whole kilobits has whole framing, too.
 const OCTETS: u32 = 14_000;
 
 fn mbps(rate: u64) -> Flux {
     Flux::of(Rate::from_mbps(rate))
 }
 
-/// Links of 10 Mbit/s, and a way through some of them whose end is watched by the number of the first.
+/// Creates links of 10 Mbit/s, and paths through some of them; the end of each is watched by the number of the first
+/// link.
 fn plane(links: u32, ways: &[&[LinkNumber]]) -> (Plane, Vec<Vec<ChannelNumber>>) {
     let mut plane = Plane::default();
     for _ in 0..links {
@@ -32,7 +33,7 @@ fn plane(links: u32, ways: &[&[LinkNumber]]) -> (Plane, Vec<Vec<ChannelNumber>>)
     (plane, channels)
 }
 
-/// What arrives now at the end of each way, Mbit/s.
+/// Returns the rate that arrives now at the end of each path, Mbit/s.
 fn arrives(plane: &mut Plane, at: &mut [f64]) {
     plane.settle();
     for (name, flux) in plane.arrivals.drain(..) {
@@ -45,10 +46,10 @@ fn near(at: &[f64], expected: &[f64]) {
     assert!(close && at.len() == expected.len(), "{at:?}, and not {expected:?}");
 }
 
-/// A frame takes a thousandth.
+/// Share of the payload: a frame adds a thousandth.
 const FRAMED: f64 = 1.0 / 1.001;
 
-/// A class passes what it promises, best effort shares the rest, and what is lost upstream is no load downstream.
+/// A class passes its reserved rate, best effort shares the rest, and traffic lost upstream is no load downstream.
 #[test]
 fn links_are_shared() {
     let (mut plane, ways) = plane(2, &[&[0, 1], &[0], &[1]]);
@@ -73,10 +74,10 @@ fn links_are_shared() {
     near(&at, &[1.0, 0.0, 10.0 * FRAMED - 1.0]);
 }
 
-/// Three ways that go round in a circle, each over two of three links: with 10 Mbit/s into each, x of 10 + x pass, and the
-/// share s has s (10 + 10 s) = 10 without frames, so s is 0.618.
+/// Three paths in a circle, each over two of three links: with 10 Mbit/s into each, x of 10 + x pass, and the share s
+/// has s (10 + 10 s) = 10 without frames, so s is 0.618.
 #[test]
-fn circles_come_to_rest_and_leave_nothing_behind() {
+fn cyclic_paths_converge_and_leave_no_flow() {
     let (mut plane, ways) = plane(3, &[&[0, 1], &[1, 2], &[2, 0]]);
     let mut at = [0.0; 3];
     for way in &ways {
@@ -100,9 +101,9 @@ fn circles_come_to_rest_and_leave_nothing_behind() {
     }
 }
 
-/// Streams that share channels are one flow; the channels go with the last of them.
+/// Streams that share channels are one flow; the channels are removed with the last of them.
 #[test]
-fn channels_have_users() {
+fn channel_is_removed_with_its_last_user() {
     let (mut plane, ways) = plane(1, &[&[0]]);
     plane.use_channel(ways[0][0]);
     plane.flow_in(ways[0][0], Flux::ZERO, mbps(1));

@@ -1,4 +1,4 @@
-//! What an end does with a segment: puts its octets in their place, and reads what has come in order.
+//! Receiving segments: their octets are put in order, and read in order.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use super::{
 };
 
 impl Endpoint {
-    /// Octets that there is room for.
+    /// Returns the free octets of the receive buffer.
     pub(super) fn room(&self) -> usize {
         WINDOW - self.unread.len().min(WINDOW)
     }
 
-    /// A segment has come. `reads` says whether the daemon reads, `welcome` who is let in.
+    /// Handles a segment. `reads`: whether the daemon reads; `welcome`: the callers that are accepted.
     pub(in crate::streams) fn hear(
         &mut self,
         segment: Segment,
@@ -59,7 +59,7 @@ impl Endpoint {
         wanted
     }
 
-    /// The answer to a call, or a call that is repeated.
+    /// Handles the answer to a SYN, or a repeated SYN.
     fn hear_call(&mut self, segment: &Segment, now: Time, wanted: &mut Wanted) {
         if self.stage == Stage::Calling && segment.has(flag::ACK) {
             self.expected = segment.sequence.wrapping_add(1);
@@ -80,7 +80,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts the octets of a segment in their place.
+    /// Stores the octets of a segment in order.
     fn take(&mut self, segment: Segment) {
         let Segment { sequence, flags, mut payload, .. } = segment;
         if flags & flag::FIN != 0 {
@@ -101,7 +101,7 @@ impl Endpoint {
         }
     }
 
-    /// What follows that which has come, if it is there already.
+    /// Returns the next octets in order, if they have arrived.
     fn next_in_order(&mut self) -> Option<Vec<u8>> {
         let expected = self.expected;
         // There are few: a window holds some dozens of segments.
@@ -113,12 +113,12 @@ impl Endpoint {
         Some(octets)
     }
 
-    /// The daemon reads what there is.
+    /// Reads the received octets for the daemon.
     pub(in crate::streams) fn read_on(&mut self, now: Time, welcome: Welcome) -> Wanted {
         let mut wanted = Wanted::default();
         self.read(now, welcome, &mut wanted);
         self.transmit(now, &mut wanted);
-        // There is room again.
+        // The window is open again.
         self.acknowledge(&mut wanted);
         wanted
     }
@@ -138,7 +138,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads the next thing that the stage calls for; `false` where that is not there.
+    /// Reads the next item that the stage expects; `false` if it is incomplete.
     fn read_one(&mut self, now: Time, welcome: Welcome, wanted: &mut Wanted) -> bool {
         let first = self.unread.first().copied();
         match (self.stage, first) {
@@ -183,7 +183,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes a record of TLS, if all of it is there.
+    /// Reads a TLS record, if it is complete.
     fn read_record(&mut self, length: usize) -> bool {
         let whole = self.unread.len() >= length;
         if whole {
@@ -192,7 +192,7 @@ impl Endpoint {
         whole
     }
 
-    /// The other end has begun TLS.
+    /// Handles the start of TLS by the other end.
     fn be_greeted(&mut self, now: Time, welcome: Welcome, wanted: &mut Wanted) {
         if welcome == Welcome::Everybody {
             self.stage = Stage::Greeted;
@@ -210,7 +210,7 @@ impl Endpoint {
     }
 }
 
-/// A record of TLS 1.2 or 1.3 with `length` octets, the header included.
+/// Returns a record of TLS 1.2 or 1.3 with `length` octets, the header included.
 fn record(content: u8, length: usize) -> Vec<u8> {
     let mut octets = vec![0; length];
     let [high, low] = ((length - 5) as u16).to_be_bytes();
