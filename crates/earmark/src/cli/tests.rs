@@ -1,4 +1,4 @@
-//! What users type is understood as the help promises, and what makes no sense is refused.
+//! Command lines are parsed as the help texts promise; contradictory ones are refused.
 
 use super::*;
 
@@ -6,14 +6,14 @@ fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
 }
 
-/// Clap's own check of the whole tree: names that clash, defaults that do not parse, and so on.
+/// Runs clap's own check of all commands: clashing names, defaults that do not parse, and so on.
 #[test]
 fn the_command_line_is_consistent() {
     use clap::CommandFactory;
     Arguments::command().debug_assert();
 }
 
-/// Every example of every help text must be a command that exists.
+/// Every example of every help text is a command that exists.
 #[test]
 fn the_examples_of_the_help_are_understood() {
     use clap::CommandFactory;
