@@ -1,4 +1,4 @@
-//! Settings that make sense are read as meant; each that does not is refused with its line and key.
+//! Valid settings are read as documented; invalid ones are refused with their line and key.
 
 use super::super::NsisConfig;
 use super::*;
@@ -8,7 +8,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("r1.toml"))
 }
 
-/// The example must stay what its comments say: valid, and all defaults but for the interface.
+/// The example is valid, and contains the defaults except for the interface.
 #[test]
 fn the_example_is_valid_and_shows_the_defaults() {
     let config = read(super::super::EXAMPLE).unwrap();
@@ -31,11 +31,11 @@ fn the_example_is_valid_and_shows_the_defaults() {
     );
 }
 
-/// The keys of each table are those that the parser names when it meets one that it does not know.
+/// The expected keys of each table are those that the parser lists when it finds an unknown one.
 #[test]
 fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     let example = super::super::EXAMPLE;
-    // A key that is commented out is one word before an equals sign.
+    // A commented-out key is one word before an equals sign.
     let uncommented: Vec<&str> = example
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -76,7 +76,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
-        // What is a table itself is shown as such.
+        // A key that is a table itself is shown as a table header.
         let keys_of_table = error.message.split('`').skip(3).step_by(2);
         for key in keys_of_table.filter(|key| *key != "rule") {
             let line = format!("{key} = ");
@@ -133,7 +133,7 @@ fn bandwidth_left_out_is_the_drivers_to_tell() {
     assert_eq!(interface("").capacity(None), None);
 }
 
-/// The longest name that Linux has, and characters that look odd in one.
+/// Valid names include the longest one of Linux, and names with unusual characters.
 #[test]
 fn names_that_interfaces_can_have_are_taken() {
     for name in ["a", "fifteen-octets-", "enp0s31f6", "eth0.5", "br-12ab@", "wg%d", "\u{e9}th0"] {
@@ -142,8 +142,8 @@ fn names_that_interfaces_can_have_are_taken() {
     }
 }
 
-/// A place is found in each error and kept for each interface: with a walk through the text before it this would take
-/// minutes, a line that names an interface twice at the end included.
+/// Finding the place of each interface and error by scanning the text before it would take minutes, also for a line at the
+/// end that names an interface twice.
 #[test]
 fn twenty_thousand_interfaces_are_read_in_a_moment() {
     let mut text = String::new();
@@ -178,7 +178,7 @@ fn queues_are_kept_apart_in_one_of_four_ways() {
     }
 }
 
-/// Both ways to know a neighbour, and what is missing where it is.
+/// Certificates and keys are both accepted; each missing setting is reported.
 #[test]
 fn connections_are_secured_by_certificates_or_keys() {
     let tls = |text: &str| {
