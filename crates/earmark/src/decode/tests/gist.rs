@@ -1,4 +1,4 @@
-//! Captures with messages of GIST and what they carry, good and bad.
+//! Captures of GIST with application data, well-formed and malformed.
 
 use earmark_wire::gist::{
     self, Body, Continuation, Data, Direction, Extensions, MAGIC_LEN, Mri, NetworkLayerInformation,
@@ -40,7 +40,7 @@ fn nli() -> NetworkLayerInformation<'static> {
     }
 }
 
-/// A message in UDP in IPv4.
+/// Builds a message in UDP over IPv4.
 fn packet(nslpid: u16, body: Body<'_>) -> Vec<u8> {
     let extensions = Extensions::NONE;
     let message = gist::Message { hops: 64, nslpid, source_is_peer: true, body, extensions };
@@ -111,7 +111,7 @@ fn reserve() -> Vec<u8> {
     octets
 }
 
-/// The three objects that all messages here begin with.
+/// The three objects at the start of all messages here.
 fn common() -> [Value; 3] {
     [
         json!({"class": "Message-Routing-Information", "method": "path-coupled",
@@ -207,7 +207,7 @@ fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
     assert_eq!(lines[1]["objects"][3], json!({"class": "NSLP-Data", "octets": "01020304"}));
 }
 
-/// Wrong in GIST, in QoS NSLP and in its QSPEC; without the magic number it is nobody's.
+/// Errors in GIST, in QoS NSLP and in its QSPEC are reported; a datagram without the magic number is ignored.
 #[test]
 fn what_is_wrong_is_named() {
     let good = data(1, &reserve());
