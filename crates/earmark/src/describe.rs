@@ -310,7 +310,7 @@ mod tests {
 
     /// The text of a refusal contains the error, the node and advice; values of RFC 2205 appendix B.
     #[test]
-    fn a_refusal_says_what_where_and_what_to_do() {
+    fn refusal_has_error_node_and_advice() {
         let full = error(0, ErrorCode::AdmissionControlFailure, BANDWIDTH);
         assert_eq!(
             error_text(&full),
@@ -328,7 +328,7 @@ mod tests {
 
     /// Organization-defined sub-codes may have any number and must not be read as globally defined ones.
     #[test]
-    fn foreign_sub_codes_are_not_taken_for_global_ones() {
+    fn organization_sub_codes_are_not_read_as_global() {
         let value = error_value::BY_ORGANIZATION | BANDWIDTH;
         let foreign = error(0, ErrorCode::AdmissionControlFailure, value);
         assert!(error_text(&foreign).contains("(value 32770)"), "{}", error_text(&foreign));

@@ -36,7 +36,7 @@ impl Embedded {
     /// [`Embedded::serve`] and [`Embedded::command`], which must therefore be in the same namespace.
     ///
     /// # Errors
-    /// Those of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
+    /// The errors of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
         let mut station = Station::open(config)?;
         let set = wait_set(&mut station).map_err(|error| DaemonError::System {

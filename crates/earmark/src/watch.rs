@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn flapping_interface_is_told_of_once() {
+    fn flapping_interface_is_reported_once() {
         let flapping = (0..99).flat_map(|n| [state(1, n % 2 == 0), state(2, true)]);
         let gone = Update::InterfaceGone(InterfaceId(1));
         let all = flapping.chain([gone.clone(), state(1, false), state(1, true)]);

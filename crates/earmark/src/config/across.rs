@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_place() {
+    fn invalid_aggregates_are_refused_with_place() {
         let table = |keys: &str| {
             let error = read(&format!("[[interface.across]]\n{keys}")).expect_err(keys);
             error.to_string()

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn services_leave_less_to_be_reserved() {
+    fn services_reduce_reservable_rate() {
         let rate = Rate::from_mbps(4);
         let services = vec![earmark_linux::ServicePlan { dscps: vec![46], rate }];
         let config = InterfaceConfig { services, ..InterfaceConfig::new("eth0", Rate::ZERO) };
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn reservable_rate_above_the_speed_is_all_of_the_link() {
+    fn reservable_rate_is_limited_by_speed() {
         let rate = Reservable::Rate(Rate::from_mbps(500));
         assert_eq!(capacity(None, rate, Some(1_000)), Some((1_000, 500)));
         assert_eq!(capacity(None, rate, Some(100)), Some((100, 100)));

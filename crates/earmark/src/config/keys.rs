@@ -89,7 +89,7 @@ impl KeyFile {
     /// Parses the text of a key file; `path` appears in the errors only.
     ///
     /// # Errors
-    /// Those of [`KeyFile::load`], except for access to the file.
+    /// The errors of [`KeyFile::load`], except for access to the file.
     pub fn parse(text: &str, path: &Path) -> Result<KeyFile, ConfigError> {
         let source = Source::new(text, path);
         let file: File = toml::from_str(text).map_err(|error| {
@@ -259,7 +259,7 @@ neighbors = ["10.0.1.2", "fe80::1"]
     }
 
     #[test]
-    fn keys_are_read_as_meant() {
+    fn keys_are_parsed() {
         let origin: Timestamp = "2027-01-11T00:00:00Z".parse().unwrap();
         let [first, second] = <[Key; 2]>::try_from(read(KEYS).unwrap().keys(origin)).unwrap();
         assert_eq!((first.id, first.algorithm), (1, Algorithm::HmacSha256));
@@ -275,7 +275,7 @@ neighbors = ["10.0.1.2", "fe80::1"]
 
     /// Each error names its line and key, and none quotes the secret.
     #[test]
-    fn what_cannot_be_is_refused_without_telling_secrets() {
+    fn invalid_keys_are_refused_without_quoting_secrets() {
         let one = "[[key]]\nid = 1\nalgorithm = \"hmac-md5\"\nsecret = \"hidden-from-view\"\n";
         let cases = [
             ("[[key]]\nid = 1\n".into(), "missing field `algorithm`", 1),

@@ -298,7 +298,7 @@ impl Config {
     /// Parses the text of a configuration file; `path` appears in the errors only.
     ///
     /// # Errors
-    /// Those of [`Config::load`], except for access to the file.
+    /// The errors of [`Config::load`], except for access to the file.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         file::parse(text, path)
     }
@@ -306,7 +306,7 @@ impl Config {
     /// Reads the key file, if one is configured.
     ///
     /// # Errors
-    /// Those of [`KeyFile::load`].
+    /// The errors of [`KeyFile::load`].
     pub fn load_keys(&self) -> Result<Option<KeyFile>, ConfigError> {
         self.integrity.as_ref().map(|integrity| KeyFile::load(&integrity.keys)).transpose()
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_change_does_and_what_cannot_is_named() {
+    fn reload_applies_changes_and_names_the_others() {
         let mut started = config(STARTED);
         let text = STARTED.replace("\"r1\"", "\"r9\"").replacen(
             "\"10Mbit\"",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_may_come_but_not_go() {
+    fn reload_adds_interfaces_and_removes_none() {
         let mut started = config(STARTED);
         let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Mbit\"\n";
         let added = format!("{STARTED}{eth2}");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn service_that_does_not_fit_or_is_unclear_is_refused_with_its_place() {
+    fn invalid_service_is_refused_with_place() {
         let service = |dscp: &str, bandwidth: &str| {
             format!("[[interface.service]]\ndscp = [{dscp}]\nbandwidth = '{bandwidth}'\n")
         };

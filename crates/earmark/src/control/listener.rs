@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_the_groups_and_goes_with_its_daemon() {
+    fn socket_belongs_to_group_and_is_removed_at_end() {
         let place = Place::new("mode");
         let control = place.control();
         let listener = open(&control).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_daemons_socket_is_left_alone() {
+    fn socket_of_running_daemon_is_kept() {
         let place = Place::new("living");
         let control = place.control();
         let _living = open(&control).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_daemons_socket_is_replaced() {
+    fn socket_of_dead_daemon_is_replaced() {
         let place = Place::new("dead");
         let control = place.control();
         let dead = open(&control).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_not_removed() {
+    fn other_file_is_not_removed() {
         let place = Place::new("file");
         let control = Control { socket: place.0.join("file"), group: None };
         std::fs::write(&control.socket, "precious").unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_made_is_named() {
+    fn failure_to_create_directory_is_named() {
         let place = Place::new("directory");
         std::fs::write(place.0.join("file"), "").unwrap();
         let control = Control { socket: place.0.join("file/deeper/s"), group: None };

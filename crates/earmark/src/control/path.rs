@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_that_cannot_be_is_rejected_with_its_reason() {
+    fn impossible_flow_is_rejected_with_reason() {
         for (to, from, ip_protocol, words) in [
             ("0.0.0.0:1", None, 17, "no address that packets could go to"),
             ("239.1.2.3:1", None, 17, "is a group"),
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn match_shows_what_a_claim_looks_at() {
+    fn match_row_has_only_matched_fields() {
         let range = Flow::to_range("10.0.9.0/24".parse().expect("a prefix"));
         let row = match_row(&range);
         assert_eq!(row.destination.to_string(), "10.0.9.0/24");

@@ -142,7 +142,7 @@ fn ethernet(ethertypes: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
 
 /// One Path message behind every supported link-layer header.
 #[test]
-fn every_link_type_is_looked_into() {
+fn every_link_type_is_decoded() {
     let (v4, v6) = (packet4(), packet6());
     let sll = |protocol: [u8; 2], packet: &[u8]| [&[0; 14][..], &protocol, packet].concat();
     let sll2 = |protocol: [u8; 2], packet: &[u8]| [&protocol[..], &[0; 18], packet].concat();
@@ -175,7 +175,7 @@ fn every_link_type_is_looked_into() {
 
 /// A complete line of output; frames without signalling are counted too.
 #[test]
-fn a_line_says_it_all_and_counts_every_frame() {
+fn json_line_is_complete_and_counts_every_frame() {
     let udp = ipv4_packet(17, &[0; 8]);
     let arp = ethernet(&[[0x08, 0x06]], &[0; 28]);
     // Short frames are padded.
@@ -207,7 +207,7 @@ fn a_line_says_it_all_and_counts_every_frame() {
 }
 
 #[test]
-fn next_generation_files_may_mix_link_types() {
+fn pcapng_files_may_mix_link_types() {
     let frames = [(1, packet4()), (0, ethernet(&[[0x86, 0xdd]], &packet6())), (9, packet4())];
     let (lines, summary) = json_lines(&pcapng([1, 101], &frames));
     assert_eq!(lines.len(), 2);
@@ -218,7 +218,7 @@ fn next_generation_files_may_mix_link_types() {
 
 /// A malformed message does not keep the next one from being shown.
 #[test]
-fn malformed_messages_are_shown_with_their_fault() {
+fn malformed_messages_are_shown_with_error() {
     let mut unknown_c_type = path4();
     unknown_c_type[23] = 9;
     unknown_c_type[2..4].fill(0);
@@ -258,7 +258,7 @@ fn malformed_messages_are_shown_with_their_fault() {
 }
 
 #[test]
-fn text_is_for_people() {
+fn text_has_a_line_for_message_and_objects() {
     let mut out = Vec::new();
     decode(&pcap(101, &[packet4()])[..], &mut out, Format::Text).expect("the file is whole");
     let text = String::from_utf8(out).expect("text");
@@ -290,7 +290,7 @@ impl Read for Drip<'_> {
 }
 
 #[test]
-fn a_slow_pipe_is_as_good_as_a_file() {
+fn slow_pipe_is_decoded_like_file() {
     for file in [pcap(101, &[packet4()]), pcapng([101, 1], &[(0, packet4())])] {
         let summary = decode(Drip(&file), &mut Vec::new(), Format::Json).expect("it is whole");
         assert_eq!(summary.messages, 1);
@@ -308,7 +308,7 @@ fn long_files_and_long_frames_are_read() {
 }
 
 #[test]
-fn what_is_no_capture_file_is_refused() {
+fn other_or_truncated_files_are_refused() {
     let refused = |file: &[u8]| decode(file, &mut Vec::new(), Format::Json).map(|_| ());
     assert!(matches!(refused(b""), Err(DecodeError::Empty)));
     for file in [&b"x"[..], b"GIF89a, and so on and on and on", &[0xa1, 0xb2, 0xc3, 0xd4]] {

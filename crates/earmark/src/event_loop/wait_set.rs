@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_for_sources() {
+    fn source_numbers_convert_back() {
         let clients = [1, 2, u64::MAX >> 1].map(|id| Source::Client(ClientId(id)));
         let messages = [FIRST_MESSAGES, BEHIND_MESSAGES - 1].map(Source::Messages);
         let others =

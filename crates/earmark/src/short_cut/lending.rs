@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loan_grows_with_use_and_shrinks_without() {
+    fn delegated_rate_grows_with_use_and_shrinks_without() {
         let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
         assert_eq!(looks(&mut loan, LEAST, 1_000), 4 * LEAST, "neither much nor little");
         assert_eq!(looks(&mut loan, 3 * LEAST, 1), 8 * LEAST);
@@ -173,7 +173,7 @@ mod tests {
 
     /// A flow that comes and goes does not make the size oscillate.
     #[test]
-    fn a_loan_does_not_flap() {
+    fn delegated_rate_does_not_oscillate() {
         let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
         let mut sizes = Vec::new();
         for round in 0..10 * u64::from(IDLE) {

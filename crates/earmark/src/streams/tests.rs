@@ -128,7 +128,7 @@ fn deaf() -> Settings {
 }
 
 #[test]
-fn octets_go_both_ways_and_all_arrive_before_the_end() {
+fn data_of_both_directions_arrive_before_close() {
     let (mut near, mut far) = (Node::new(&deaf()), Node::new(&plain()));
     let port = far.port(Transport::Tcp);
     let long: Vec<u8> = (0..300_000_u32).map(|n| n as u8).collect();
@@ -156,7 +156,7 @@ fn octets_go_both_ways_and_all_arrive_before_the_end() {
 }
 
 #[test]
-fn nobody_listens() {
+fn connection_without_listener_is_unreachable() {
     let mut near = Node::new(&deaf());
     let port = Node::new(&plain()).port(Transport::Tcp);
     near.connect(2, Transport::Tcp, port);
@@ -169,7 +169,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn a_neighbor_that_dies_is_told_of_and_one_that_ends_too() {
+fn reset_and_close_of_neighbor_are_reported() {
     let mut far = Node::new(&plain());
     let port = far.port(Transport::Tcp);
     let address = SocketAddr::new(HERE, port);
@@ -193,7 +193,7 @@ fn a_neighbor_that_dies_is_told_of_and_one_that_ends_too() {
 
 /// The queue of a neighbor that does not read is limited; only its own connection is closed.
 #[test]
-fn a_neighbor_that_stops_reading_loses_its_connection_alone() {
+fn neighbor_that_stops_reading_loses_only_its_connection() {
     let mut far = Node::new(&plain());
     let address = SocketAddr::new(HERE, far.port(Transport::Tcp));
     let mut near = Node::new(&deaf());

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_points_have_the_names_of_their_documents() {
+    fn code_points_are_named_as_in_rfcs() {
         for (text, expected) in [
             ("ef", 46),
             ("EF", 46),

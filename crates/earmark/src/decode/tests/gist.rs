@@ -124,7 +124,7 @@ fn common() -> [Value; 3] {
 }
 
 #[test]
-fn a_query_is_read() {
+fn query_is_decoded() {
     let profiles = [Profile(&[2, 1])];
     let options = [ProtocolOptions::tcp_query(1)];
     let query = Body::Query(Query {
@@ -164,7 +164,7 @@ fn a_query_is_read() {
 }
 
 #[test]
-fn what_is_reserved_is_read() {
+fn reserve_is_decoded() {
     let (lines, _) = json_lines(&pcap(101, &[data(1, &reserve())]));
     let objects = lines[0]["objects"].as_array().expect("a list");
     assert_eq!(
@@ -188,7 +188,7 @@ fn what_is_reserved_is_read() {
 }
 
 #[test]
-fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
+fn ping_is_decoded_and_unknown_nslp_is_shown_as_octets() {
     let version = ping_nslp::Version::V2;
     let ping = Ping { version, hops: 1, sequence: 5, objects: &STANDARD, data: &[] };
     let mut octets = vec![0; 100];
@@ -209,7 +209,7 @@ fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
 
 /// Errors in GIST, in QoS NSLP and in its QSPEC are reported; a datagram without the magic number is ignored.
 #[test]
-fn what_is_wrong_is_named() {
+fn malformed_objects_are_reported() {
     let good = data(1, &reserve());
     let end = good.len();
     let changed = |at: usize, octet: u8| {

@@ -76,7 +76,7 @@ const RATES: Rates = Rates { forward: 2_000_000, reverse: 64_000 };
 
 /// A request and a reply over IPv4 and IPv6; then a damaged one, a truncated one, and a plain ping.
 #[test]
-fn loops_are_read() {
+fn boomerang_messages_are_decoded() {
     for six in [false, true] {
         let protocol = if six { icmp::PROTOCOL_V6 } else { icmp::PROTOCOL_V4 };
         let request = echo(six, Kind::Request, Qos::Bitrate(RATES), false);
@@ -176,7 +176,7 @@ fn report(ends: [IpAddr; 2], command: Command, is_answer: bool) -> Vec<u8> {
 
 /// Reports of sender and receiver over IPv4 and IPv6; then a malformed one, and a report without YESSIR.
 #[test]
-fn reports_are_read() {
+fn yessir_reports_are_decoded() {
     for six in [false, true] {
         let ends = ends(six);
         let active = report(ends, Command::Active, false);

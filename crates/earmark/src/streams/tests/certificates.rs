@@ -4,7 +4,7 @@ use super::super::{Identity, StreamError, Streams, TlsError};
 use super::secured::Authority;
 
 #[test]
-fn faults_name_their_file() {
+fn errors_name_their_file() {
     let authority = Authority::new("faults");
     let good = authority.settings("r1", &["r2"]);
     let with = |change: &dyn Fn(&mut super::super::TlsSettings)| {

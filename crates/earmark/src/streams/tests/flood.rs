@@ -24,7 +24,7 @@ fn silent(from: Ipv4Addr, port: u16) -> TcpStream {
 /// A thousand silent connections from many addresses, to a port with TLS and to one without, stay within the limits, and
 /// a genuine connection is accepted.
 #[test]
-fn a_thousand_half_open_connections_keep_nobody_out() {
+fn thousand_half_open_connections_block_no_other() {
     let authority = Authority::new("flood");
     let settings = Settings { tcp: Some(0), ..authority.settings("r1", &["r2"]) };
     let mut far = Node::new(&settings);
@@ -65,7 +65,7 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
 
 /// Connections that stay silent are closed in time.
 #[test]
-fn who_says_nothing_is_given_up() {
+fn silent_connection_times_out() {
     let limits = Limits { handshake: Duration::from_millis(50), ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..plain() });
     let held: Vec<_> =
@@ -80,7 +80,7 @@ fn who_says_nothing_is_given_up() {
 /// Instead of TLS, the connections send records of random octets, a truncated first record, and a message in plain text. All
 /// are closed, none is reported to the engine, and a connection with TLS is accepted.
 #[test]
-fn rubbish_instead_of_tls_is_shut_out() {
+fn malformed_tls_is_disconnected() {
     let authority = Authority::new("rubbish");
     let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..authority.settings("r1", &["r2"]) });
@@ -117,7 +117,7 @@ fn rubbish_instead_of_tls_is_shut_out() {
 
 /// Connections from one address are limited even if they send data; another address is accepted.
 #[test]
-fn one_address_has_its_share() {
+fn connections_of_one_address_are_limited() {
     let limits = Limits { per_source: 3, ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..plain() });
     let port = far.port(Transport::Tcp);
@@ -143,7 +143,7 @@ fn one_address_has_its_share() {
 
 /// The limits apply to a /64 of IPv6, which one host may have.
 #[test]
-fn hosts_of_ipv6_are_known_by_their_network() {
+fn ipv6_sources_are_counted_by_prefix() {
     let one: IpAddr = "2001:db8:1:2:3:4:5:6".parse().expect("an address");
     let same: IpAddr = "2001:db8:1:2::9".parse().expect("an address");
     let other: IpAddr = "2001:db8:1:3::9".parse().expect("an address");

@@ -32,13 +32,13 @@ const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const OCTETS: usize = 100_000;
 
 #[test]
-fn a_large_message_goes_over_tcp() {
+fn large_message_is_carried_by_tcp() {
     let reliable = Attributes { reliable: true, secure: false };
     echoes([deaf(), plain()], reliable);
 }
 
 #[test]
-fn a_large_message_goes_over_tls() {
+fn large_message_is_carried_by_tls() {
     let authority = Authority::new("large");
     let settings = [authority.settings("near", &["far"]), authority.settings("far", &["near"])];
     echoes(settings, Attributes { reliable: true, secure: true });

@@ -128,7 +128,7 @@ const REFUSED: Result<(), [Option<CloseReason>; 2]> =
     Err([Some(CloseReason::NotAuthenticated), None]);
 
 #[test]
-fn certificates_with_names_that_are_let_in() {
+fn certificate_with_listed_name_is_accepted() {
     let authority = Authority::new("names");
     let r1 = authority.settings("r1.example", &["r3.example", "r2.example"]);
     let r2 = authority.settings("r2.example", &["r1.example"]);
@@ -141,7 +141,7 @@ fn certificates_with_names_that_are_let_in() {
 }
 
 #[test]
-fn a_name_that_is_not_let_in_on_either_side() {
+fn certificate_with_unlisted_name_is_refused_by_either_side() {
     let authority = Authority::new("other");
     let r1 = authority.settings("r1.example", &["r2.example"]);
     let r2 = authority.settings("r2.example", &["r3.example"]);
@@ -150,7 +150,7 @@ fn a_name_that_is_not_let_in_on_either_side() {
 }
 
 #[test]
-fn certificates_that_have_expired_or_are_not_from_here() {
+fn expired_or_foreign_certificate_is_refused() {
     let authority = Authority::new("here");
     let r1 = authority.settings("r1", &["r2"]);
     let old = authority.settings_until("r2", &["r1"], 2_001);
@@ -163,7 +163,7 @@ fn certificates_that_have_expired_or_are_not_from_here() {
 }
 
 #[test]
-fn bare_keys() {
+fn raw_public_keys_are_accepted_if_listed() {
     let authority = Authority::new("keys");
     let [one, two, three] = [(); 3].map(|()| KeyPair::generate().expect("a key"));
     assert_ne!(one.subject_public_key_info(), two.subject_public_key_info());
@@ -181,7 +181,7 @@ fn bare_keys() {
 
 /// A client without a certificate, and one without TLS, are refused.
 #[test]
-fn who_proves_nothing_is_not_let_in() {
+fn unauthenticated_client_is_refused() {
     let authority = Authority::new("nothing");
     let mut far = Node::new(&authority.settings("r1", &["r2"]));
     let address = std::net::SocketAddr::new(super::HERE, far.port(Transport::Tls));
@@ -215,7 +215,7 @@ fn who_proves_nothing_is_not_let_in() {
 
 /// A reload of names and keys applies to new connections.
 #[test]
-fn a_list_that_is_read_again() {
+fn reload_applies_to_new_connections() {
     let authority = Authority::new("again");
     let r1 = authority.settings("r1", &["r2"]);
     let (mut near, mut far) = (Node::new(&r1), Node::new(&authority.settings("r2", &["r1"])));
