@@ -173,7 +173,7 @@ impl Client {
         self.call(&Request::Reserve(request))
     }
 
-    /// Lets an application that was opened with `hold` outlive this connection.
+    /// Detaches an application that was opened with `hold` from this connection.
     pub fn keep(&mut self, application: u64) -> Result<Keep, ClientError> {
         self.call(&Request::Keep(Keep { application }))
     }

@@ -200,7 +200,7 @@ impl<K: Kernel> Driver<K> {
     /// Handles the events of connections and their effects.
     ///
     /// # Errors
-    /// Waiting for them failed.
+    /// Waiting for events of connections failed.
     pub fn follow_streams(&mut self, now: Time) -> io::Result<()> {
         self.take_loans_back(now);
         let Driver { inside, kernel, .. } = self;

@@ -4,7 +4,7 @@
 #[path = "../../scenario/tests/rubbish/damage.rs"]
 mod damage;
 #[path = "control/host.rs"]
-#[allow(dead_code)] // of what clients do there, only a part is done here
+#[allow(dead_code)] // this test uses a part of its functions only
 mod host;
 #[path = "rubbish/said.rs"]
 mod said;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// A place in a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
     /// Line, from 1; 0 if the error concerns no single line.
     pub line: usize,

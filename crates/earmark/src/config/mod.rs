@@ -90,7 +90,7 @@ pub struct Config {
     pub record: Option<PathBuf>,
     /// User to change to once all work that needs root is done; `None` keeps the user that started the daemon.
     pub user: Option<String>,
-    /// Whether reserved flows keep their queues when the daemon stops regularly, for its successor to adopt.
+    /// Whether reserved flows keep their queues when the daemon shuts down cleanly, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
     /// How long the queues are kept if no successor starts, provided that a service manager enforces it.
     pub adoption_time: Duration,

@@ -259,8 +259,8 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// Assigns a number to an application, has the node carry out its commands, and records it unless the node rejects
-    /// one.
+    /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
+    /// unless the node rejects a command.
     pub(super) fn enter(
         &mut self,
         row: ApplicationRow,

@@ -158,7 +158,7 @@ impl WaitSet {
         if self.wakes_at == Some(deadline) {
             return Ok(());
         }
-        let longest = (deadline - clock.now()).max(Duration::from_nanos(1)); // zero would disarm the timer
+        let longest = (deadline - clock.now()).max(Duration::from_nanos(1)); // zero disarms it
         let it_value = Timespec {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),

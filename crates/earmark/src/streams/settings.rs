@@ -59,7 +59,7 @@ pub enum Identity {
     PublicKeys(PathBuf),
 }
 
-/// Limits on accepted connections. Exceeding one affects only the source that exceeds it, or half-open connections.
+/// Limits on accepted connections, so that a flood does not affect the open ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most connections that neighbors have opened.

@@ -1,5 +1,5 @@
-//! The same messages to a node with offload to the kernel, and to a node whose daemon does everything: replies, reservations,
-//! free bandwidth of each link and counters are equal, for any sequence of messages.
+//! Comparison of a node with offload to the kernel and a node whose daemon does everything: for any sequence of messages,
+//! replies, reservations, free bandwidth of each link and counters are equal.
 //!
 //! Both use the daemon's own driver over the real engines. One has the real kernel program before it, run by the kernel's
 //! test runner as if its packets came through the loopback interface of a namespace with two more, one for each direction.

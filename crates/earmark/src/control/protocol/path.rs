@@ -23,7 +23,7 @@ pub struct PathRequest {
     /// Source of the flow, by default this host; port 0 means that none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
-    /// IPv6 flow label of its packets.
+    /// IPv6 flow label of the packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
     /// IP protocol of the flow.
