@@ -78,7 +78,7 @@ pub struct Config {
     pub yessir: earmark_yessir::Config,
     /// Settings of NSIS.
     pub nsis: NsisConfig,
-    /// How often YESSIR retries when bandwidth is released.
+    /// Policy for retrying refused requests of YESSIR when bandwidth is released.
     pub retry: RetryPolicy,
     /// Marks of packets, for policy rules that match them.
     pub marks: Vec<MarkRule>,
