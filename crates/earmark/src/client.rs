@@ -1,8 +1,7 @@
-//! A client of the daemon: blocking, typed, small. The command line is built on it, and so is the lab.
+//! A client of the daemon: blocking, typed and small. The command line and the lab use it.
 //!
-//! A connection carries one conversation: each call sends a request and waits for its answer. Events that come in
-//! between (after [`Client::watch`], or for applications opened with `follow`) are kept until
-//! [`Client::next_event`] takes them.
+//! A connection carries one request at a time: each call sends a request and waits for its answer. Events that arrive
+//! in between (after [`Client::watch`], or for applications opened with `follow`) are queued for [`Client::next_event`].
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,21 +18,21 @@ use crate::control::protocol::{
     Watching,
 };
 
-/// Why the daemon could not be asked, or said no.
+/// Why a request failed: no connection, an invalid answer, or a refusal.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No daemon listens on the control socket.
     #[error("cannot connect to {}: {source}", path.display())]
     Connect {
         /// The control socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The conversation broke off.
+    /// The connection was lost.
     #[error("the daemon does not answer: {0}")]
     Lost(#[from] io::Error),
-    /// The daemon said something that this program does not understand.
+    /// The daemon sent something that this program cannot parse.
     #[error("the daemon's answer makes no sense: {0}")]
     Garbled(String),
     /// The daemon speaks another version of the control protocol.
@@ -42,19 +41,19 @@ pub enum ClientError {
         theirs.map_or("an older version".to_owned(), |theirs| format!("version {theirs}"))
     )]
     OtherVersion {
-        /// Its version; `None` where it is too old to tell.
+        /// Version that the daemon speaks; `None` if it is too old to report one.
         theirs: Option<u32>,
     },
-    /// The daemon said no.
+    /// The daemon refused the request.
     #[error("{0}")]
     Refused(#[from] Problem),
 }
 
-/// A daemon has this long to tell its version when it said something odd.
+/// Time that a daemon has to report its version after an unexpected answer.
 const EXPLAINED_WITHIN: Duration = Duration::from_secs(1);
 
 impl ClientError {
-    /// Whether it could come of a daemon and a client of different versions.
+    /// Whether daemon and client of different versions could cause this error.
     fn may_be_of_another_version(&self) -> bool {
         match self {
             ClientError::Garbled(_) => true,
@@ -63,7 +62,7 @@ impl ClientError {
         }
     }
 
-    /// What to do.
+    /// Advice what to do about the error.
     pub fn hint(&self) -> String {
         match self {
             ClientError::Connect { path, source } => match source.kind() {
@@ -92,7 +91,7 @@ impl ClientError {
 #[derive(Debug)]
 pub struct Client {
     reader: BufReader<UnixStream>,
-    /// What was read of a line when the wait for its rest was over.
+    /// The part of a line that was read before the deadline.
     begun: Vec<u8>,
     events: VecDeque<Notice>,
 }
@@ -101,7 +100,7 @@ impl Client {
     /// Connects to the daemon that serves `path`.
     ///
     /// # Errors
-    /// Nobody listens there, or the socket is not for us.
+    /// No daemon listens there, or the caller may not use the socket.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, ClientError> {
         let path = path.as_ref();
         let stream = UnixStream::connect(path)
@@ -109,51 +108,51 @@ impl Client {
         Ok(Client::over(stream))
     }
 
-    /// Talks over a stream that is connected already.
+    /// Uses a stream that is connected already.
     pub fn over(stream: UnixStream) -> Client {
         Client { reader: BufReader::new(stream), begun: Vec::new(), events: VecDeque::new() }
     }
 
-    /// Senders that are announced here.
+    /// Lists the senders that are announced here.
     ///
     /// # Errors
-    /// As of every call here: the connection broke, or the daemon said no.
+    /// The connection was lost, or the daemon refused; every other call here has the same errors.
     pub fn show_sessions(&mut self) -> Result<Rows<SessionRow>, ClientError> {
         self.show(Listing::Sessions)
     }
 
-    /// Reservations.
+    /// Lists reservations.
     pub fn show_reservations(&mut self) -> Result<Rows<ReservationRow>, ClientError> {
         self.show(Listing::Reservations)
     }
 
-    /// Links.
+    /// Lists links.
     pub fn show_links(&mut self) -> Result<Rows<LinkRow>, ClientError> {
         self.show(Listing::Links)
     }
 
-    /// Neighbours.
+    /// Lists neighbors.
     pub fn show_neighbors(&mut self) -> Result<Rows<NeighborRow>, ClientError> {
         self.show(Listing::Neighbors)
     }
 
-    /// Aggregates across cores.
+    /// Lists aggregates across cores.
     pub fn show_aggregates(&mut self) -> Result<Rows<AggregateRow>, ClientError> {
         self.show(Listing::Aggregates)
     }
 
-    /// What was opened on this host.
+    /// Lists the applications that were opened on this host.
     pub fn show_applications(&mut self) -> Result<Rows<ApplicationRow>, ClientError> {
         self.show(Listing::Applications)
     }
 
-    /// Counters: an object of objects.
+    /// Returns the counters, an object of objects.
     pub fn show_counters(&mut self) -> Result<serde_json::Value, ClientError> {
         let rows: Rows<serde_json::Value> = self.show(Listing::Counters)?;
         Ok(rows.rows.into_iter().next().unwrap_or_default())
     }
 
-    /// Any listing, as rows of type `T`.
+    /// Requests any listing, as rows of type `T`.
     pub fn show<T: DeserializeOwned>(&mut self, what: Listing) -> Result<Rows<T>, ClientError> {
         self.call(&Request::Show(Show { what, limit: None }))
     }
@@ -168,24 +167,24 @@ impl Client {
         self.call(&Request::Listen(request))
     }
 
-    /// Reserves from whichever end the daemon's host is; [`Client::next_event`] tells the outcome if
+    /// Reserves from the end of the flow that the daemon's host is. [`Client::next_event`] returns the outcome if
     /// [`Send::follow`] is set.
     pub fn reserve(&mut self, request: Send) -> Result<Opened, ClientError> {
         self.call(&Request::Reserve(request))
     }
 
-    /// Lets an application that was opened with `hold` outlive this connection.
+    /// Detaches an application that was opened with `hold` from this connection.
     pub fn keep(&mut self, application: u64) -> Result<Keep, ClientError> {
         self.call(&Request::Keep(Keep { application }))
     }
 
-    /// Asks the nodes on a sender's way what they know of it; [`Client::next_event`] gets what comes of it, the last of which
+    /// Queries the nodes on the path of a sender (RFC 2745). [`Client::next_event`] returns the resulting events; the last one
     /// is `Traced`.
     pub fn trace(&mut self, request: Trace) -> Result<TraceBegun, ClientError> {
         self.call(&Request::Trace(request))
     }
 
-    /// Where a flow goes from the daemon's node, and what its packets get.
+    /// Returns the path of a flow on the daemon's node, and the service of its packets.
     pub fn path(&mut self, request: PathRequest) -> Result<PathAnswer, ClientError> {
         self.call(&Request::Path(request))
     }
@@ -200,7 +199,7 @@ impl Client {
         self.call(&Request::Release(Release::All {}))
     }
 
-    /// Hands every event from now on to `each`, until it says `false` or the daemon ends the conversation.
+    /// Passes every event from now on to `each`, until that returns `false` or the daemon closes the connection.
     pub fn watch(&mut self, mut each: impl FnMut(Notice) -> bool) -> Result<(), ClientError> {
         self.start_watching()?;
         while let Some(notice) = self.next_event(None)? {
@@ -211,13 +210,13 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for every event from now on; [`Client::next_event`] gets them. Gives the node's name.
+    /// Requests every event from now on, for [`Client::next_event`]. Returns the node's name.
     pub fn start_watching(&mut self) -> Result<String, ClientError> {
         let answer: Watching = self.call(&Request::Watch(Watch {}))?;
         Ok(answer.node)
     }
 
-    /// The next event; `None` when the deadline comes first.
+    /// Returns the next event; `None` if the deadline comes first.
     pub fn next_event(&mut self, deadline: Option<Instant>) -> Result<Option<Notice>, ClientError> {
         if let Some(notice) = self.events.pop_front() {
             return Ok(Some(notice));
@@ -240,7 +239,7 @@ impl Client {
         }
     }
 
-    /// An error that another version of the protocol would explain: asks whether it does.
+    /// Replaces an error by [`ClientError::OtherVersion`] if the daemon reports another version of the protocol.
     fn explain(&mut self, error: ClientError) -> ClientError {
         let deadline = Instant::now() + EXPLAINED_WITHIN;
         match self.ask::<Versions>(&Request::Version(Version {}), Some(deadline)) {
@@ -251,7 +250,7 @@ impl Client {
         }
     }
 
-    /// The answer to a request; `None` when the deadline comes first.
+    /// Returns the answer to a request; `None` if the deadline comes first.
     fn ask<T: DeserializeOwned>(
         &mut self,
         request: &Request,
@@ -275,7 +274,7 @@ impl Client {
         }
     }
 
-    /// One line of the daemon's; `None` when the deadline comes first.
+    /// Reads one line of the daemon; `None` if the deadline comes first.
     fn read(&mut self, deadline: Option<Instant>) -> Result<Option<Response>, ClientError> {
         loop {
             let wait = match deadline {

@@ -1,12 +1,11 @@
-//! The daemon: starts, serves, stops.
+//! The daemon: start, run and stop.
 //!
-//! At the start everything that can fail is tried in an order that touches the kernel last: privileges, the claim on
-//! the network namespace, the control socket, interfaces, and only then traffic control. An interface that is not there yet
-//! is waited for. What an earlier daemon left
-//! there is adopted, so that its flows keep their queues while soft state forms anew; that makes `kill -9` and a
-//! restart harmless. Then all capabilities but two are given up for good.
+//! At start, everything that can fail is tried in an order that changes the kernel last: privileges, the claim on the
+//! network namespace, the control socket, interfaces, and only then traffic control. The daemon waits for interfaces that do
+//! not exist yet. Reservations that an earlier daemon left are adopted, so that their flows keep their queues while soft
+//! state forms anew; `kill -9` and a restart are therefore harmless. Then all capabilities but two are dropped for good.
 //!
-//! At the end the control socket goes, and the reservations stay in the kernel for the next daemon, unless
+//! At the end the control socket is removed, and the reservations stay in the kernel for the next daemon, unless
 //! `keep_reservations_on_exit = false` or `--cleanup` say otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,10 +34,10 @@ use crate::system::{System, plan, with_cause};
 use crate::user::User;
 use crate::watch::Watch;
 
-/// Why the daemon did not start, or ended.
+/// Why the daemon failed to start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// It may not do its work.
+    /// The process lacks privileges.
     #[error(
         "the daemon needs privileges that this process lacks: {}\n  help: start it as root, \
          or from a service manager that grants them",
@@ -51,21 +50,21 @@ pub enum DaemonError {
     /// The configuration names a user that this host does not have.
     #[error("this host has no user {0:?}\n  help: daemon.user is a name of /etc/passwd")]
     NoSuchUser(String),
-    /// There is one already in this network namespace.
+    /// Another daemon runs in this network namespace.
     #[error(
         "another daemon is running in this network namespace\n  help: stop it first; `earmark show links` \
          asks it how it is"
     )]
     AlreadyRunning,
-    /// The control socket cannot be.
+    /// The control socket cannot be created.
     #[error(transparent)]
     Control(#[from] ListenerError),
-    /// An interface cannot signal as it is set to.
+    /// An interface cannot signal as configured.
     #[error("cannot signal through {name}: {}", with_cause(.source))]
     Signalling {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: InterfaceError,
     },
@@ -75,12 +74,12 @@ pub enum DaemonError {
         with_cause(.0)
     )]
     TrafficControl(TcError),
-    /// The kernel refused something else.
+    /// Another system call failed.
     #[error("cannot {doing}: {cause}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the kernel says.
+        /// The system's error.
         cause: String,
     },
 }
@@ -91,18 +90,18 @@ impl DaemonError {
     }
 }
 
-/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT; `ready` is called when it
-/// serves its control socket. It gives up capabilities of this thread for good, so a program that embeds it gives it a
-/// process of its own.
+/// Runs a daemon in the network namespace of the calling thread until SIGTERM or SIGINT. `ready` is called once the control
+/// socket is served. The daemon drops capabilities of this thread for good, so that a program that embeds it should run it
+/// in a process of its own.
 ///
 /// # Errors
-/// It could not start, or lost a socket that it cannot do without.
+/// The daemon could not start, or lost a socket that it depends on.
 pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     let socket = claim(config)?;
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
     let mut event_loop = start(config, socket, listener)?;
-    // The directory may be closed to the user that we are about to become.
+    // The user that we are about to become may have no access to the directory.
     event_loop.listener.publish()?;
     if let Some(user) = user {
         let handed_over = event_loop.listener.hand_over(user).and_then(|()| user.become_now());
@@ -117,7 +116,7 @@ pub fn run(config: &Config, ready: impl FnOnce()) -> Result<(), DaemonError> {
     ended
 }
 
-/// Claims the network namespace, if this process may do what the settings ask for.
+/// Claims the network namespace, if this process has the privileges that the settings need.
 fn claim(config: &Config) -> Result<SignallingSocket, DaemonError> {
     let access = if config.udp_only { Access::UdpOnly } else { Access::Raw };
     let programs_queues =
@@ -150,17 +149,17 @@ fn start(
         .map_err(DaemonError::system("wait for events"))
 }
 
-/// What a daemon is without its clients: a node, the kernel under it, and the watch over the host.
+/// A daemon without its clients: a node, the kernel below it, and the watch over the host.
 pub(crate) struct Station {
     pub(crate) clock: Clock,
-    /// When the clock began.
+    /// Wall-clock time at which the clock started.
     origin: Timestamp,
     pub(crate) driver: Driver<System>,
     pub(crate) watch: Watch,
 }
 
 impl Station {
-    /// Starts one in the network namespace of the calling thread.
+    /// Starts a node in the network namespace of the calling thread.
     pub(crate) fn open(config: &Config) -> Result<Station, DaemonError> {
         Station::start(config, claim(config)?)
     }
@@ -174,14 +173,14 @@ impl Station {
     }
 }
 
-/// What the kernel has shown at the start.
+/// State of the kernel found at start.
 struct Findings {
     mirror: Mirror,
     initial: Vec<Update>,
     adopted: Vec<Adopted>,
 }
 
-/// The node on its kernel, which knows nothing of the host yet.
+/// Creates the node on its kernel, without any state of the host yet.
 fn node(
     config: &Config,
     socket: SignallingSocket,
@@ -216,7 +215,7 @@ fn node(
             Ok((driver, Findings { mirror, initial, adopted }))
         }
         Err(error) => {
-            // What nobody has reserved is of use to no successor.
+            // Empty queues are of no use to a successor.
             if adopted.is_empty()
                 && let Err(error) = system.teardown()
             {
@@ -227,7 +226,7 @@ fn node(
     }
 }
 
-/// Has the interfaces that there are signal, lends the kernel what it is to have, and begins the recording.
+/// Lets the existing interfaces signal, sets the part of each link for the kernel's own grants, and starts the recording.
 fn prepare(
     config: &Config,
     present: &BTreeMap<&str, InterfaceId>,
@@ -255,7 +254,7 @@ fn prepare(
     recorder.transpose().map_err(DaemonError::system("write the recording (daemon.record)"))
 }
 
-/// What connections are for: none where nobody speaks NSIS.
+/// Settings of connections; none if no interface speaks NSIS.
 pub(crate) fn streams_settings(config: &Config) -> streams::Settings {
     let settings = &config.nsis.streams;
     match config.interfaces.iter().any(|interface| interface.protocols.nsis) {
@@ -275,13 +274,13 @@ fn stop(config: &Config, event_loop: EventLoop) -> Result<(), DaemonError> {
     driver.into_kernel().teardown().map_err(DaemonError::TrafficControl)
 }
 
-/// Which queues are to be taken over, and which to be left alone.
+/// Queues to take over, and interfaces whose queues are left alone.
 struct Links {
     plans: Vec<LinkPlan>,
     hands_off: BTreeSet<InterfaceId>,
 }
 
-/// The interfaces that there are, by name.
+/// Existing interfaces by name.
 fn present(initial: &[Update]) -> BTreeMap<&str, InterfaceId> {
     let named = |update| match update {
         &Update::Interface(InterfaceState { id, ref name, .. }) => Some((name.as_str(), id)),
@@ -290,13 +289,12 @@ fn present(initial: &[Update]) -> BTreeMap<&str, InterfaceId> {
     initial.iter().filter_map(named).collect()
 }
 
-/// What is to be done about the interfaces that there are and whose bandwidth is known. The watch over the host waits for the
-/// others, and says so.
+/// Plans for the existing interfaces with known bandwidth. The watch over the host waits for the others and logs that.
 fn links(config: &Config, present: &BTreeMap<&str, InterfaceId>) -> Links {
     let mut links = Links { plans: Vec::new(), hands_off: BTreeSet::new() };
     for interface in &config.interfaces {
         let Some(&id) = present.get(interface.name.as_str()) else { continue };
-        // What cannot be read is read again, and told, by the watch.
+        // The watch reads the speed again and logs an error.
         let speed = interface::speed(&interface.name).unwrap_or_default();
         let Some(capacity) = interface.capacity(speed) else { continue };
         match plan(id, interface, capacity) {
@@ -314,7 +312,7 @@ pub(crate) fn node_config(
 ) -> NodeConfig {
     NodeConfig {
         name: config.name.clone(),
-        // The standard library's own keys come from the system's source of randomness.
+        // The keys of the standard library's hasher come from the system's source of randomness.
         seed: config.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
         rsvp: earmark_rsvp::Config {
             timing: config.timing,
@@ -358,7 +356,7 @@ pub(crate) fn node_config(
     }
 }
 
-/// What GIST tells neighbours of connections is what this node listens for.
+/// Settings of NSIS, in which GIST announces the ports that this node listens on.
 fn nsis_config(config: &Config) -> earmark_nsis::Config {
     let streams = streams_settings(config);
     let mut nsis = config.nsis.engine.clone();
@@ -395,7 +393,7 @@ fn integrity_settings(
     }
 }
 
-/// A moment as NTP counts it, modulo 2^64: units of 2^-32 seconds since 1900 (RFC 2747 section 3.2).
+/// Converts a time to a 64-bit NTP timestamp: units of 2^-32 seconds since 1900, modulo 2^64 (RFC 2747 section 3.2).
 fn ntp(at: Timestamp) -> u64 {
     const UNIX_EPOCH: i64 = 2_208_988_800;
     let seconds = at.as_second().wrapping_add(UNIX_EPOCH).cast_unsigned();

@@ -1,11 +1,11 @@
-//! Capture files read as signalling: every message of RSVP, Boomerang, YESSIR and GIST in a pcap or pcapng file, one line of JSON or
-//! a few of text each.
+//! Decoder of capture files: prints every message of RSVP, Boomerang, YESSIR and GIST in a pcap or pcapng file, as one line
+//! of JSON or a few lines of text.
 //!
-//! Messages of Boomerang are echoes of ICMP and ICMPv6 whose data begin with MAGIC, those of YESSIR reports of RTCP with an
-//! APP packet of its name, whatever the ports; those of GIST datagrams of its port that begin with the magic number, with what
-//! they carry of QoS NSLP and Ping NSLP. Frames are counted from 1 as other tools count them, all others included. A message that does not parse is
-//! shown as far as its objects can be read, with what is wrong and where. A fragment is reported as such: putting
-//! packets together again is not this tool's task, and guessing at half a message would mislead.
+//! Messages of Boomerang are echoes of ICMP and ICMPv6 whose data begin with MAGIC. Messages of YESSIR are RTCP reports with
+//! an APP packet of its name, on any port. Messages of GIST are datagrams of its port that begin with the magic number; their
+//! QoS NSLP or Ping NSLP data are decoded too. Frames are counted from 1 as in other tools, including frames without
+//! signalling. A malformed message is shown as far as its objects can be parsed, with the error and its offset. A fragment is
+//! reported as such and not reassembled, because half a message could only be guessed at.
 
 use std::io::{self, Cursor, Read, Write};
 use std::net::IpAddr;
@@ -25,43 +25,43 @@ mod yessir;
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
-/// Room for what is read at once, octets; grows for blocks that are longer.
+/// Initial size of the read buffer, octets; it grows for longer blocks.
 const BUFFER: usize = 1 << 16;
-/// Longest block that is read, octets. A capture of jumbo frames stays far below, a length field gone wild does not.
+/// Longest accepted block, octets: far more than a capture of jumbo frames needs, and less than a corrupt length.
 const MAX_BLOCK: usize = 1 << 24;
 
-/// How messages are printed.
+/// Output format of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A line for the message and an indented one for each object.
+    /// One line for each message and an indented line for each object.
     Text,
-    /// One object on one line for each message.
+    /// One JSON object on one line for each message.
     Json,
 }
 
-/// What was in the file.
+/// Counts of a capture file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// All frames.
     pub frames: u64,
-    /// Frames that held a message, or a part of one of RSVP.
+    /// Frames with a message, or with a fragment of an RSVP message.
     pub messages: u64,
-    /// Those of them that could not be read as one.
+    /// Messages that could not be parsed.
     pub malformed: u64,
-    /// Frames whose link type is not known here, and which were not looked into.
+    /// Frames of an unsupported link type, which were skipped.
     pub unknown_link_type: u64,
 }
 
-/// Why a file could not be read to its end. Everything before that point has been printed.
+/// Why a file could not be read to its end. The messages before that point were printed.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// The file could not even be begun.
+    /// The start of the file could not be read.
     #[error("the capture file cannot be read")]
     Start(#[source] io::Error),
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// The file is something else.
+    /// The file is not a capture file.
     #[error("this is neither a pcap nor a pcapng file")]
     NotACapture,
     /// The file ends in the middle of a block.
@@ -70,34 +70,34 @@ pub enum DecodeError {
     /// A block is larger than any frame can be.
     #[error("the block after frame {0} of the capture file is too long to be real")]
     BlockTooLong(u64),
-    /// A block cannot be understood.
+    /// A block cannot be parsed.
     #[error("the capture file is damaged after frame {0}")]
     Damaged(u64),
-    /// The file could not be read.
+    /// Reading the file failed.
     #[error("the capture file could not be read after frame {0}")]
     Read(u64),
-    /// The output could not be written.
+    /// Writing the output failed.
     #[error("the output could not be written")]
     Write(#[from] io::Error),
 }
 
 /// Reads a pcap or pcapng file and prints every message in it.
 ///
-/// Link types: Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. One JSON object looks like
-/// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`;
-/// a Bundle has `"messages"` instead of objects, each like a line without its addresses; a message that is malformed has an
-/// `"error":{"kind","offset","text"}` as well, whose offset counts from the start of the message: of RSVP's header, of
-/// Boomerang's MAGIC, of YESSIR's report, of GIST's common header. Each object has its name as `"class"`.
+/// Supported link types are Ethernet (with VLAN tags), Linux cooked v1 and v2, raw IP, null and loopback. A JSON object is
+/// `{"frame":1,"protocol":"rsvp","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`.
+/// A Bundle has `"messages"` instead of objects, each like a line without the addresses. A malformed message also has an
+/// `"error":{"kind","offset","text"}`, whose offset counts from the start of the message: RSVP's header, Boomerang's MAGIC,
+/// YESSIR's report, or GIST's common header. Each object has its name as `"class"`.
 ///
 /// # Errors
-/// See [`DecodeError`]; what one message is like is never an error.
+/// The causes are listed at [`DecodeError`]; a malformed message is not an error.
 pub fn decode(
     mut reader: impl Read + Send,
     out: &mut dyn Write,
     format: Format,
 ) -> Result<Summary, DecodeError> {
     let mut summary = Summary::default();
-    // The library recognizes a file by what its first read gives, and a pipe may give little.
+    // The library detects the format from the first read, and a read from a pipe may return little.
     let mut start = Vec::new();
     let size = (&mut reader).take(BUFFER as u64).read_to_end(&mut start);
     if size.map_err(DecodeError::Start)? == 0 {
@@ -127,7 +127,7 @@ pub fn decode(
     }
 }
 
-/// Reads on, after making room for a block that is longer than any before it.
+/// Reads more input, after growing the buffer if a block is longer than any before it.
 fn more(
     blocks: &mut dyn PcapReaderIterator,
     capacity: &mut usize,
@@ -156,12 +156,12 @@ fn failure(error: &PcapError<&[u8]>, frames: u64) -> DecodeError {
     }
 }
 
-/// The link types that the file has named so far, by interface.
+/// Link types that the file has declared so far, by interface.
 #[derive(Default)]
 struct LinkTypes(Vec<Linktype>);
 
 impl LinkTypes {
-    /// The frame in a block and its link type, or `None` if the block is no frame.
+    /// The frame in a block and its link type; `None` if the block is not a frame.
     fn frame<'b>(&mut self, block: &'b PcapBlockOwned<'_>) -> Option<(Option<Linktype>, &'b [u8])> {
         let (interface, frame) = match block {
             PcapBlockOwned::LegacyHeader(header) => {
@@ -217,8 +217,8 @@ fn show_frame(
     }
 }
 
-/// Whether something is wrong with a message, or with the one that it carries, which is one of its objects. What is an error
-/// by name only is what an object tells.
+/// Whether a message, or the application's message in one of its objects, is malformed. An `"error"` that is only the name of
+/// an error does not count, because it is a value of an object.
 fn is_malformed(shown: &Map<String, Value>) -> bool {
     let objects = shown.get("objects").and_then(Value::as_array);
     shown.contains_key("error")
@@ -228,29 +228,29 @@ fn is_malformed(shown: &Map<String, Value>) -> bool {
             .any(|object| object.get("error").is_some_and(Value::is_object))
 }
 
-/// What an IP packet turned out to be.
+/// Result of parsing an IP packet.
 enum Finding<'a> {
-    /// A message, good or bad.
+    /// A message, well-formed or malformed.
     Message { source: IpAddr, destination: IpAddr, message: Found<'a> },
-    /// A part of an RSVP message.
+    /// A fragment of an RSVP message.
     Fragment { source: IpAddr, destination: IpAddr, offset: Option<usize> },
-    /// The IP header in front of an RSVP message is broken, or the frame was not captured whole.
+    /// The IP header before an RSVP message is malformed, or the frame was not captured completely.
     BadHeader(String),
 }
 
 /// A message of one of the protocols.
 enum Found<'a> {
     Rsvp(&'a [u8]),
-    /// In ICMP or ICMPv6.
+    /// The ICMP or ICMPv6 message.
     Boomerang(&'a [u8]),
     Yessir(udp::Packet<'a>),
-    /// The packet, and the message behind the magic number.
+    /// The UDP packet, and the message behind the magic number.
     Gist(udp::Packet<'a>, &'a [u8]),
 }
 
 impl<'a> Finding<'a> {
-    /// `None` if it is no signalling. What Boomerang and YESSIR ride in may be anything, so that only a whole message is
-    /// known to be theirs.
+    /// Parses an IP packet; `None` without signalling. Any ICMP message or UDP packet may carry Boomerang or YESSIR, so that only
+    /// whole messages of them are recognized.
     fn of(packet: link::Packet<'a>) -> Option<Finding<'a>> {
         let (protocol, source, destination, fragment, payload) = match packet {
             link::Packet::V4(octets) => match ipv4::Packet::parse(octets) {
@@ -260,7 +260,7 @@ impl<'a> Finding<'a> {
                     let payload = packet.payload();
                     (packet.protocol(), source.into(), destination.into(), offset, payload)
                 }
-                // Where the protocol stands does not hang on the rest of the header.
+                // The protocol field is readable even if the rest of the header is malformed.
                 Err(error) => {
                     let is_rsvp = octets.get(9) == Some(&RSVP);
                     return is_rsvp.then(|| Finding::BadHeader(error.to_string()));
@@ -294,7 +294,7 @@ impl<'a> Finding<'a> {
         Some(Finding::Message { source, destination, message })
     }
 
-    /// The message as a JSON object.
+    /// Converts the message to a JSON object.
     fn show(&self, frame: u64) -> Map<String, Value> {
         let mut shown = Map::new();
         shown.insert("frame".into(), frame.into());

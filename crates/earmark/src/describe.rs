@@ -1,4 +1,4 @@
-//! Events in words: one line for people, the same in the daemon's listings and on the command line.
+//! Events as text, one line each, for the daemon's listings and the command line.
 
 mod interface;
 mod light;
@@ -18,7 +18,7 @@ pub use interface::interface_of;
 pub use light::{boomerang_rejection, failure, rates, way, yessir_hint};
 pub use nsis::{outcome, ping_hint, qos_rejection, qos_source};
 
-/// What happened, in one line; `on` is the name of the interface that the event has by its index ([`interface_of`]).
+/// Describes an event in one line; `on` is the name of the interface that the event contains as an index ([`interface_of`]).
 pub fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Rsvp(event) => of_rsvp(event, on),
@@ -57,7 +57,7 @@ pub fn event(event: &Event, on: &str) -> String {
     }
 }
 
-/// A flow by its addresses and ports.
+/// Formats a flow with its addresses and ports.
 fn flow_text(flow: &Flow) -> String {
     let source = match (flow.sources(), flow.source_port) {
         (None, _) => "all senders".to_owned(),
@@ -72,7 +72,7 @@ fn flow_text(flow: &Flow) -> String {
     format!("{source} to {destination}")
 }
 
-/// Likewise, of what the engine tells.
+/// Describes an event of RSVP in one line.
 fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
     use rsvp::Event::*;
     match event {
@@ -147,7 +147,7 @@ fn of_rsvp(event: &rsvp::Event, on: &str) -> String {
     }
 }
 
-/// What a trace is doing while its user waits.
+/// Describes the progress of a trace.
 pub fn tracing(last_hop: IpAddr, known: usize, attempt: u8, reach: u8) -> String {
     let again = if attempt > 1 { ", again" } else { "" };
     match reach {
@@ -156,7 +156,7 @@ pub fn tracing(last_hop: IpAddr, known: usize, attempt: u8, reach: u8) -> String
     }
 }
 
-/// Why a trace ended.
+/// Describes why a trace ended.
 pub fn trace_end(end: &TraceEnd) -> String {
     match end {
         TraceEnd::Sender => "up to the sender".to_owned(),
@@ -168,7 +168,7 @@ pub fn trace_end(end: &TraceEnd) -> String {
     }
 }
 
-/// An error in words: what, which sub-code, and which node found it.
+/// Describes an error: error code, sub-code, and the node that reports it.
 pub fn error_text(error: &ErrorSpec) -> String {
     let what = match error.code {
         ErrorCode::Unknown(code) => format!("error {code}"),
@@ -182,8 +182,8 @@ pub fn error_text(error: &ErrorSpec) -> String {
     format!("{what}{detail}, found by {}", error.node)
 }
 
-/// What to do about a refused reservation, for who asked for it; `None` where nothing is known to help. `available` is
-/// what could have been granted, where that is known: a node tells it on its own host only.
+/// Advice about a refused reservation for its requester; `None` if none is known. `available` is the rate that could have been
+/// granted, which a node reports on its own host only.
 pub fn advice(error: &ErrorSpec, available: Option<Rate>) -> Option<String> {
     let remedy = remedy(error, available)?;
     let stands = error.flags & ErrorSpec::IN_PLACE != 0;
@@ -227,7 +227,7 @@ const DELAY: u16 = AdmissionControlError::DelayBoundCannotBeMet.code();
 const BANDWIDTH: u16 = AdmissionControlError::BandwidthUnavailable.code();
 const MTU: u16 = AdmissionControlError::MtuTooLarge.code();
 
-/// The sub-code of an error value, if it is a globally defined one (RFC 2205 appendix B).
+/// The sub-code of an error value, if it is globally defined (RFC 2205 appendix B).
 fn sub_code(error: &ErrorSpec) -> Option<u16> {
     (error.value & error_value::DEFINED_BY == 0).then_some(error.value & error_value::SUB_CODE)
 }
@@ -243,7 +243,7 @@ fn detail(error: &ErrorSpec) -> Option<&'static str> {
     (name != "unknown").then_some(name)
 }
 
-/// The rate that counts against a link: r of controlled load, R of guaranteed service.
+/// The rate that is admitted on a link: r for controlled load, R for guaranteed service.
 pub fn rate(flowspec: &FlowSpec) -> Rate {
     match flowspec {
         FlowSpec::ControlledLoad(bucket) => Rate::from_octets_per_second(bucket.rate),
@@ -255,7 +255,7 @@ fn to(session: &Session) -> String {
     with_port(session.destination, session.port)
 }
 
-/// A sender: `10.0.0.1:4000`.
+/// Formats a sender: `10.0.0.1:4000`.
 pub fn filter(filter: &FilterSpec) -> String {
     match filter.selector {
         SourceSelector::Port(port) => with_port(filter.source, port),
@@ -263,7 +263,7 @@ pub fn filter(filter: &FilterSpec) -> String {
     }
 }
 
-/// The senders that a reservation is for.
+/// Formats the senders that a reservation is for.
 fn filters(filters: &rsvp::Filters) -> String {
     match filters.as_slice() {
         [] => "all senders".to_owned(),
@@ -271,7 +271,7 @@ fn filters(filters: &rsvp::Filters) -> String {
     }
 }
 
-/// `10.0.2.2:5001`, or the address alone where the protocol has no ports.
+/// Formats an endpoint: `10.0.2.2:5001`, or the address alone if the protocol has no ports.
 pub fn with_port(address: std::net::IpAddr, port: u16) -> String {
     match port {
         0 => address.to_string(),
@@ -279,7 +279,7 @@ pub fn with_port(address: std::net::IpAddr, port: u16) -> String {
     }
 }
 
-/// The name of an IP protocol, or its number.
+/// Returns the name of an IP protocol, or its number.
 pub fn ip_protocol(number: u8) -> String {
     match number {
         1 => "icmp".to_owned(),
@@ -308,9 +308,9 @@ mod tests {
         ErrorSpec { node: [10, 0, 12, 1].into(), flags, code, value }
     }
 
-    /// Whoever reads a refusal learns what it was, where, and what to do; values as of RFC 2205 appendix B.
+    /// The text of a refusal contains the error, the node and advice; values of RFC 2205 appendix B.
     #[test]
-    fn a_refusal_says_what_where_and_what_to_do() {
+    fn refusal_has_error_node_and_advice() {
         let full = error(0, ErrorCode::AdmissionControlFailure, BANDWIDTH);
         assert_eq!(
             error_text(&full),
@@ -326,9 +326,9 @@ mod tests {
         assert!(text.contains("--max-packet") && text.ends_with("still stands"), "{text}");
     }
 
-    /// Sub-codes that an organization has defined may be any number; ours must not be read into them.
+    /// Organization-defined sub-codes may have any number and must not be read as globally defined ones.
     #[test]
-    fn foreign_sub_codes_are_not_taken_for_global_ones() {
+    fn organization_sub_codes_are_not_read_as_global() {
         let value = error_value::BY_ORGANIZATION | BANDWIDTH;
         let foreign = error(0, ErrorCode::AdmissionControlFailure, value);
         assert!(error_text(&foreign).contains("(value 32770)"), "{}", error_text(&foreign));

@@ -1,10 +1,10 @@
-//! The driver: feeds a [`Node`] with what happens and carries out the effects that come of it.
+//! The driver: passes inputs to a [`Node`] and carries out the resulting effects.
 //!
-//! One input at a time goes in by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]; the effects are
-//! carried out before either returns, in their order but for the messages: these leave last, and together, datagrams before what was written into connections. The kernel stands behind the trait [`Kernel`], so that
-//! everything above it runs in tests without privileges. A reservation that the kernel refuses goes back into the node
-//! as an input ([`HostUpdate::TrafficControlRefused`]) and becomes an error message of the protocol, not a log line
-//! alone. What the node reports piles up until [`Driver::take_events`] is called.
+//! One input at a time is passed by [`Driver::handle`], or a batch of datagrams by [`Driver::receive`]. The effects are
+//! carried out before either returns, in their order except for messages: these are sent last and together, datagrams before
+//! the data of connections. The kernel is behind the trait [`Kernel`], so that everything above it runs in tests without
+//! privileges. A reservation that the kernel refuses becomes an input of the node ([`HostUpdate::TrafficControlRefused`]), so
+//! that the protocol sends an error message. Events of the node accumulate until [`Driver::take_events`] is called.
 
 mod kernel;
 
@@ -29,24 +29,24 @@ use crate::record::Recorder;
 
 pub use kernel::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
 
-/// What the driver counts.
+/// Counters of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DriverCounters {
     /// Messages received.
     pub received: u64,
-    /// Messages handed to the kernel.
+    /// Messages passed to the kernel.
     pub sent: u64,
-    /// Messages the kernel would not take.
+    /// Messages that the kernel failed to send.
     pub send_failed: u64,
-    /// Reservations put into traffic control, or changed there.
+    /// Reservations installed or changed in traffic control.
     pub installed: u64,
-    /// Reservations taken out of it.
+    /// Reservations removed from traffic control.
     pub removed: u64,
-    /// Flows let in to, or taken out of, reservations that stood.
+    /// Flows added to or removed from installed reservations.
     pub flow_changes: u64,
-    /// What traffic control refused.
+    /// Operations that traffic control refused.
     pub refused: u64,
-    /// Times that timers were served.
+    /// Times that due timers were served.
     pub expirations: u64,
     /// Changes of interfaces and routes.
     pub host_changes: u64,
@@ -54,19 +54,19 @@ pub struct DriverCounters {
     pub events: u64,
 }
 
-/// A node, the kernel under it, and what goes between them.
+/// A node, the kernel below it, and the state between them.
 pub struct Driver<K> {
     inside: Inside,
     kernel: K,
     events: Vec<Event>,
-    /// The groups of applications with multicast sessions, by their numbers, which all protocols share: what announces their
-    /// data is addressed to the group.
+    /// Groups of applications with multicast sessions, by application number, which all protocols share. The messages that
+    /// announce the data of such a session are addressed to the group.
     groups: BTreeMap<u64, IpAddr>,
-    /// Interfaces of the configuration that take no part, by name.
+    /// Configured interfaces that take no part, by name.
     unused_links: BTreeMap<String, LinkRow>,
 }
 
-/// What an input passes through; apart from the kernel, so that the kernel can hand in datagrams.
+/// The node with its effects and recorder, separate from the kernel so that the kernel can pass datagrams to it.
 struct Inside {
     node: Node,
     effects: Effects<Event>,
@@ -86,7 +86,7 @@ impl Inside {
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = recorder.record(now, &input)
         {
-            // A full disk must not stop the daemon; half a recording is of use, one with holes is not.
+            // A full disk must not stop the daemon. A shortened recording is useful, one with gaps is not.
             warn!(%error, "recording stops here");
             self.recorder = None;
         }
@@ -101,7 +101,7 @@ impl Inside {
         self.record_answers(now);
     }
 
-    /// Writes down what the kernel said of flows while an input was treated: behind the input, which may have been the last.
+    /// Records the kernel's answers about flows during an input, after that input, which may have been the last.
     fn record_answers(&mut self, now: Time) {
         let Some(recorder) = &mut self.recorder else { return };
         let answers = self.node.take_flow_answers();
@@ -117,7 +117,7 @@ impl Inside {
 }
 
 impl Inside {
-    /// The kernel has this much of a link.
+    /// Reports the bandwidth of a link that is delegated to the kernel to the node, if it has changed.
     fn note_loan(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
         if self.node.ledger().lent(interface) != rate {
             self.take(now, Input::Host(HostUpdate::Lent { interface, rate }));
@@ -125,14 +125,14 @@ impl Inside {
     }
 }
 
-/// Answers of the kernel in one line of a recording.
+/// Most answers of the kernel in one line of a recording.
 const ANSWERS_PER_LINE: usize = 256;
 
-/// Batches that one look reads at most: all that the ring holds.
+/// Most batches read by one call of [`Driver::look`], enough for everything in the ring.
 const BATCHES_PER_LOOK: usize = 1_024;
 
 impl<K: Kernel> Driver<K> {
-    /// A driver of a fresh node.
+    /// Creates a driver with a new node.
     pub fn new(config: NodeConfig, kernel: K, recorder: Option<Recorder>) -> Driver<K> {
         Driver {
             inside: Inside {
@@ -148,15 +148,15 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
-    /// Asks this host where flows go, where their destinations alone do not tell.
+    /// Sets the resolver that looks up the routes of flows on this host, for routes that do not depend on the destination alone.
     pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>) {
         let record = self.inside.recorder.is_some();
         self.inside.node.ask_for_flows(host, record);
     }
 
-    /// One input and all its consequences.
+    /// Handles one input and its effects.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
-        // What the kernel has done came first.
+        // Notifications of the kernel are older than the input.
         if self.kernel.has_copies()
             && let Err(error) = self.look(now)
         {
@@ -176,7 +176,7 @@ impl<K: Kernel> Driver<K> {
         self.lend(now);
     }
 
-    /// One batch of messages and all its consequences; gives how many messages there were.
+    /// Receives one batch of messages and handles them and their effects. Returns the number of messages.
     ///
     /// # Errors
     /// The socket failed.
@@ -197,10 +197,10 @@ impl<K: Kernel> Driver<K> {
         received
     }
 
-    /// What has happened to connections, and all its consequences.
+    /// Handles the events of connections and their effects.
     ///
     /// # Errors
-    /// Waiting for them failed.
+    /// Waiting for events of connections failed.
     pub fn follow_streams(&mut self, now: Time) -> io::Result<()> {
         self.take_loans_back(now);
         let Driver { inside, kernel, .. } = self;
@@ -211,12 +211,12 @@ impl<K: Kernel> Driver<K> {
         followed
     }
 
-    /// When [`Driver::follow_streams`] is due, whether a connection has something or not.
+    /// Time by which [`Driver::follow_streams`] must be called even without events.
     pub fn next_stream_deadline(&self) -> Option<Time> {
         self.kernel.next_stream_deadline()
     }
 
-    /// Learns what the kernel has done by itself up to now.
+    /// Handles the kernel's notifications about what it has done by itself.
     ///
     /// # Errors
     /// The socket failed.
@@ -232,12 +232,12 @@ impl<K: Kernel> Driver<K> {
         Ok(())
     }
 
-    /// When [`Driver::look`] is due.
+    /// Time by which [`Driver::look`] must be called.
     pub fn next_look(&self) -> Option<Time> {
         self.kernel.next_look()
     }
 
-    /// Learns all that somebody can see who looks now: counters, and how long the first so many sessions live.
+    /// Brings counters, and the lifetimes of the first `sessions` sessions, up to date for a listing.
     pub fn catch_up(&mut self, now: Time, sessions: usize) {
         if let Err(error) = self.look(now) {
             warn!(%error, "what the kernel has done");
@@ -255,24 +255,24 @@ impl<K: Kernel> Driver<K> {
         self.lend(now);
     }
 
-    /// Serves the timers that are due. Nothing happens where none is.
+    /// Serves the timers that are due, if any.
     pub fn expire(&mut self, now: Time) {
         if self.inside.node.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.handle(now, Input::Expire);
         }
     }
 
-    /// When [`Driver::expire`] is due.
+    /// Time by which [`Driver::expire`] must be called.
     pub fn next_deadline(&self) -> Option<Time> {
         self.inside.node.next_deadline()
     }
 
-    /// What the node has reported since the last call, oldest first.
+    /// Returns the events since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         mem::take(&mut self.events)
     }
 
-    /// Reports what has not come from the node.
+    /// Reports an event that does not come from the node.
     pub fn report(&mut self, event: Event) {
         self.inside.counters.events += 1;
         self.events.push(event);
@@ -283,17 +283,17 @@ impl<K: Kernel> Driver<K> {
         self.inside.node.interfaces().is_local(address)
     }
 
-    /// The node, to be looked at.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         &self.inside.node
     }
 
-    /// The links of the configuration: those that take part, and those that do not.
+    /// Rows of all configured links, including those that take no part.
     pub fn link_rows(&self) -> impl Iterator<Item = LinkRow> {
         self.inside.node.link_rows().chain(self.unused_links.values().cloned())
     }
 
-    /// Has listings show an interface of the configuration that takes no part, or show it no more.
+    /// Sets or removes the row of a configured interface that takes no part.
     pub fn set_unused_link(&mut self, name: &str, row: Option<LinkRow>) {
         match row {
             Some(row) => self.unused_links.insert(name.to_owned(), row),
@@ -301,7 +301,7 @@ impl<K: Kernel> Driver<K> {
         };
     }
 
-    /// The reservations, each with what has gone through its queue. The kernel is asked for the rows that are taken.
+    /// Rows of reservations with the counters of their queues. The kernel is queried only for the rows that are taken.
     pub fn reservation_rows(&mut self, now: Time) -> impl Iterator<Item = ReservationRow> {
         let Driver { inside, kernel, .. } = self;
         inside.node.reservation_rows(now, |claim| QueueView {
@@ -310,37 +310,37 @@ impl<K: Kernel> Driver<K> {
         })
     }
 
-    /// The kernel behind it, to be looked at.
+    /// Returns the kernel.
     pub fn kernel_ref(&self) -> &K {
         &self.kernel
     }
 
-    /// The kernel behind it.
+    /// Returns the kernel for changes.
     pub fn kernel(&mut self) -> &mut K {
         &mut self.kernel
     }
 
-    /// Gives the kernel back; everything else ends.
+    /// Ends the driver and returns the kernel.
     pub fn into_kernel(self) -> K {
         self.kernel
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> DriverCounters {
         self.inside.counters
     }
 
-    /// What the kernel was lent is to be had again, but for what it has given away already. Comes before any input.
+    /// Withdraws the bandwidth delegated to the kernel, except for what it has granted already. Called before every input.
     fn take_loans_back(&mut self, now: Time) {
         for (interface, rate) in self.kernel.take_back() {
             self.inside.note_loan(now, interface, rate);
         }
     }
 
-    /// What nobody holds is lent to the kernel, as far as it needs it. Comes after each turn.
+    /// Delegates free bandwidth to the kernel as far as it needs it. Called after every input.
     fn lend(&mut self, now: Time) {
         let Driver { inside, kernel, .. } = self;
-        // Whoever is lent something sends messages on by their own destinations, and their flows may go elsewhere.
+        // The kernel forwards messages by their own destinations, and the flows may take other paths.
         if inside.node.routes().flows_differ() {
             return;
         }
@@ -369,7 +369,7 @@ impl<K: Kernel> Driver<K> {
             }
         };
         match destination {
-            // An application has one session; another one is refused.
+            // An application has one session; the node refuses another one.
             Some(_) if self.groups.contains_key(&application) => {}
             Some(group) if group.is_multicast() => {
                 self.kernel.join(group);
@@ -384,8 +384,8 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
-    /// Does what the effects say. A refusal is an input with effects of its own; each takes its reservation away, so
-    /// the rounds come to an end.
+    /// Carries out the effects. A refusal is an input with effects of its own. Each refusal removes its reservation, so that the
+    /// loop ends.
     fn carry_out(&mut self, now: Time) {
         while !self.inside.effects.is_empty() {
             let mut effects = mem::take(&mut self.inside.effects);
@@ -425,7 +425,7 @@ impl<K: Kernel> Driver<K> {
         self.kernel.tidy();
     }
 
-    /// Sends the messages among the effects.
+    /// Sends all messages of the effects.
     fn send_all(&mut self, effects: &Effects<Event>) {
         let (mut all, mut failed) = (0, 0);
         let mut messages = effects.iter().filter_map(|effect| match effect {
@@ -443,8 +443,7 @@ impl<K: Kernel> Driver<K> {
         self.inside.counters.send_failed += failed;
     }
 
-    /// Does one thing, unless it is to send or to write; gives the claim that is not in place as it should be, where that is the
-    /// outcome.
+    /// Carries out one effect other than sending or writing. Returns the claim that could not be installed, with the cause.
     fn perform(
         &mut self,
         now: Time,
@@ -466,7 +465,7 @@ impl<K: Kernel> Driver<K> {
                 let protocol = owner.map(|owner| owner.protocol);
                 let done = self.kernel.install(protocol, installation);
                 counters.installed += u64::from(done.is_ok());
-                // What a dead daemon left for the flow has nobody who asks for it any more, and its bandwidth is free.
+                // A reservation adopted for the flow has no requester any more, and its bandwidth is free.
                 if let (Err(_), Installation { interface, flow, .. }) = (&done, *installation)
                     && let Err(failure) = self.kernel.drop_adopted(interface, flow, protocol)
                 {
@@ -478,7 +477,7 @@ impl<K: Kernel> Driver<K> {
                 counters.flow_changes += 1;
                 self.kernel.add_flow(*claim, *flow).err().map(|failure| (*claim, failure))
             }
-            // What cannot be taken out is found without an owner by the next reconciliation.
+            // What cannot be removed has no owner in the next reconciliation, which removes it.
             Effect::RemoveFlow(claim, flow) => {
                 counters.flow_changes += 1;
                 if let Err(failure) = self.kernel.remove_flow(*claim, *flow) {
@@ -509,7 +508,7 @@ impl<K: Kernel> Driver<K> {
     }
 }
 
-/// Whether packets may leave through another interface now, or not at all.
+/// Whether packets may leave by another interface after this update, or not at all.
 fn may_move_packets(update: &HostUpdate) -> bool {
     matches!(
         update,
@@ -524,7 +523,7 @@ fn may_move_packets(update: &HostUpdate) -> bool {
     )
 }
 
-/// Whether an event is the kernel's to carry out, and nobody else's to know.
+/// Whether an event is an instruction to the kernel, which is not published.
 fn is_about_the_kernel(event: &boomerang::Event) -> bool {
     use boomerang::Event::{Allowance, Expiring, Offload, Recall, Withhold};
     matches!(

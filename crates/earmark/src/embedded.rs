@@ -1,8 +1,8 @@
-//! A node inside another program: what a daemon is, but for its control socket and its signals.
+//! A node inside another program: a daemon without control socket and signal handlers.
 //!
-//! The program hands in commands and takes events, with no socket between; a measurement, for instance, has sixty thousand
-//! sessions begin here. It is never blocked: it waits for [`Embedded`]'s descriptor to become readable, or for
-//! [`Embedded::next_deadline`], and then calls [`Embedded::serve`].
+//! The program passes commands and takes events directly; a measurement, for instance, opens sixty thousand sessions this way.
+//! No call blocks: the program waits until the descriptor of [`Embedded`] is readable, or for [`Embedded::next_deadline`],
+//! and then calls [`Embedded::serve`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,12 +18,12 @@ use crate::config::Config;
 use crate::daemon::{DaemonError, Station};
 use crate::event_loop::{TIMER_GRAIN, next_multiple, receive};
 
-/// The sources in the epoll set, by number; those of messages come behind them.
+/// Numbers of the sources in the epoll set; the sources of messages follow.
 const MIRROR: u64 = 0;
 const STREAMS: u64 = 1;
 const FIRST_MESSAGES: u64 = 2;
 
-/// See the module's text.
+/// A node that runs inside the calling program.
 pub struct Embedded {
     station: Station,
     set: OwnedFd,
@@ -32,11 +32,11 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts a node in the network namespace of the calling thread, to which it belongs from then on: connections are
-    /// begun by the thread that calls [`Embedded::serve`] and [`Embedded::command`].
+    /// Starts a node in the network namespace of the calling thread. Connections are opened by the thread that calls
+    /// [`Embedded::serve`] and [`Embedded::command`], which must therefore be in the same namespace.
     ///
     /// # Errors
-    /// Of a daemon: it lacks privileges, there is one already, the settings do not fit this host.
+    /// The errors of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
         let mut station = Station::open(config)?;
         let set = wait_set(&mut station).map_err(|error| DaemonError::System {
@@ -47,26 +47,26 @@ impl Embedded {
         Ok(Embedded { station, set, ready, grain: TIMER_GRAIN })
     }
 
-    /// Has timers fire at their time, and not together with others as those of a daemon do.
+    /// Lets each timer fire at its exact time, instead of together with others as in a daemon.
     pub fn set_exact_timers(&mut self) {
         self.grain = Duration::ZERO;
     }
 
-    /// The node's present.
+    /// Returns the node's current time.
     pub fn now(&self) -> Time {
         self.station.clock.now()
     }
 
-    /// Carries a command out.
+    /// Carries out a command.
     pub fn command(&mut self, command: Command) {
         let now = self.now();
         self.station.driver.handle(now, Input::Command(command));
     }
 
-    /// Does what there is to do, bounded in work; what is left is reported again.
+    /// Does the work that is due, a bounded amount; the remaining work makes the descriptor readable again.
     ///
     /// # Errors
-    /// A socket failed that the node cannot do without.
+    /// A socket that the node depends on failed.
     pub fn serve(&mut self) -> io::Result<()> {
         self.look()?;
         let Station { clock, driver, watch, .. } = &mut self.station;
@@ -99,7 +99,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// When [`Embedded::serve`] is due at the latest.
+    /// Time by which [`Embedded::serve`] must be called.
     pub fn next_deadline(&self) -> Time {
         let Station { driver, watch, .. } = &self.station;
         let timers = driver.next_deadline().map(|deadline| next_multiple(deadline, self.grain));
@@ -108,17 +108,17 @@ impl Embedded {
         deadlines.into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
-    /// What the node has reported since the last call, oldest first.
+    /// Returns the events since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.station.driver.take_events()
     }
 
-    /// The node, to be looked at.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         self.station.driver.node()
     }
 
-    /// What is ready, without waiting.
+    /// Reads which sources are ready, without waiting.
     fn look(&mut self) -> io::Result<()> {
         self.ready.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -131,7 +131,7 @@ impl Embedded {
 }
 
 impl AsFd for Embedded {
-    /// Readable when [`Embedded::serve`] has something to do.
+    /// Descriptor that is readable while [`Embedded::serve`] has work to do.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }

@@ -1,8 +1,8 @@
-//! Whether the packets get what is reserved: what traffic control finds to be otherwise becomes an event.
+//! Enforcement of reservations: deviations of traffic control from the plan are reported as events.
 //!
-//! Others change traffic control by netlink, which tells of it at once: the queues of that link are compared. Nobody tells
-//! of a classifier that was detached or a flow that was taken out of its maps, so that these are looked at each second, the
-//! flows by turns.
+//! Netlink announces changes of traffic control by other programs at once; the queues of that link are then compared. The
+//! kernel does not announce that a classifier was detached or a flow was removed from its maps, so that these are audited
+//! each second, the flows in turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,24 +16,24 @@ use tracing::{info, warn};
 use crate::driver::Driver;
 use crate::system::{System, with_cause};
 
-/// How often the classifier and some flows are looked at.
+/// Interval between audits of the classifier and a part of the flows.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long changes by others are collected before the queues are compared: whoever changes one thing changes several.
+/// Time to collect changes by other programs before comparing the queues, because one change is usually followed by others.
 const COLLECT: Duration = Duration::from_millis(200);
 
-/// The watch over what is enforced.
+/// State of the supervision of enforcement.
 pub(crate) struct Enforcement {
     monitor: Monitor,
     next_audit: Time,
-    /// Links that others have changed, and when they are compared.
+    /// Links changed by other programs, to be compared at `compare_at`.
     changed: BTreeSet<InterfaceId>,
     compare_at: Option<Time>,
-    /// Links on which nothing is enforced now, and why.
+    /// Links on which nothing is enforced now, with the reason.
     failing: BTreeMap<InterfaceId, String>,
 }
 
 impl Enforcement {
-    /// Watches from now on.
+    /// Starts the supervision.
     pub(crate) fn start(now: Time, system: &mut System) -> Result<Enforcement, TcError> {
         Ok(Enforcement {
             monitor: system.monitor()?,
@@ -44,12 +44,12 @@ impl Enforcement {
         })
     }
 
-    /// What tells of changes by others.
+    /// Descriptor that is readable when other programs have changed traffic control.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.monitor.as_fd()
     }
 
-    /// Takes in what others have changed.
+    /// Reads the announced changes.
     pub(crate) fn follow(&mut self, now: Time, driver: &Driver<System>) {
         match self.monitor.changed() {
             Ok(Changed::Interfaces(changed)) => self.changed.extend(changed),
@@ -64,12 +64,12 @@ impl Enforcement {
         self.compare_at = self.compare_at.or(Some(now + COLLECT));
     }
 
-    /// When [`Enforcement::look`] is due.
+    /// Time by which [`Enforcement::look`] must be called.
     pub(crate) fn next_deadline(&self) -> Time {
         self.compare_at.map_or(self.next_audit, |at| at.min(self.next_audit))
     }
 
-    /// Does what is due by now; gives what the comparison of queues has found, if there was one.
+    /// Does the work that is due. Returns the result of the comparison of queues, if there was one.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -99,7 +99,7 @@ impl Enforcement {
         }
     }
 
-    /// What a comparison has found, of some links or of all.
+    /// Records the result of a comparison of some links, or of all.
     pub(crate) fn note(
         &mut self,
         found: &Reconciliation,
@@ -125,7 +125,7 @@ impl Enforcement {
         }
     }
 
-    /// What was not in place and is again: two events each.
+    /// Reports each deviation that was found and corrected as two events.
     fn report(&self, deviations: &[Deviation], driver: &mut Driver<System>) {
         for deviation in deviations {
             let flow = deviation.reservation.map(|(_, flow)| flow);
@@ -137,7 +137,7 @@ impl Enforcement {
     }
 }
 
-/// Reports an event, counts it, and logs it.
+/// Reports an event, counts it and logs it.
 fn tell(
     driver: &mut Driver<System>,
     interface: InterfaceId,

@@ -1,7 +1,7 @@
-//! The event loop: one thread waits for the sockets, the clients, the signals and the clock, and serves them in turn.
+//! The event loop: one thread waits for sockets, clients, signals and timers, and serves them in turn.
 //!
-//! The wait is an epoll set in level-triggered mode: what was not served fully is simply reported again, so each
-//! source gets one bounded piece of work a turn, and a flood on one of them cannot starve the others.
+//! The wait is an epoll set in level-triggered mode. A source with remaining work is reported again, so that each source gets
+//! one bounded piece of work a turn, and a flood on one of them cannot starve the others.
 
 mod wait_set;
 
@@ -23,17 +23,17 @@ use crate::reload::Reload;
 use crate::system::System;
 use crate::watch::Watch;
 
-/// Batches of messages that are served before the others get their turn.
+/// Most batches of messages in a turn.
 const BATCHES: usize = 8;
-/// Clients that are let in a turn.
+/// Most clients accepted in a turn.
 const ACCEPTS: usize = 16;
-/// Timers are served at multiples of this, so that refreshes leave, and arrive at neighbours, in bursts: waking up for each
-/// costs more than the refresh. Nothing that a timer of a protocol starts is in such a hurry.
+/// Granularity of timers, so that refreshes are sent, and received by neighbors, in bursts: a wake-up for each costs more than
+/// the refresh itself. No timer of a protocol needs more precision.
 pub(crate) const TIMER_GRAIN: Duration = Duration::from_millis(10);
-/// How long new clients wait when the process has no descriptors left.
+/// Pause in accepting clients when the process has no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Everything that a running daemon consists of.
+/// State of a running daemon.
 pub(crate) struct EventLoop {
     pub(crate) clock: Clock,
     pub(crate) driver: Driver<System>,
@@ -66,10 +66,10 @@ impl EventLoop {
         Ok(EventLoop { clock, driver, watch, listener, hub, reload, set, signals })
     }
 
-    /// Serves until a signal ends it.
+    /// Serves until a signal stops the daemon.
     ///
     /// # Errors
-    /// Waiting itself fails, or a socket that the daemon cannot do without.
+    /// Waiting failed, or a socket that the daemon depends on.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
@@ -141,7 +141,7 @@ impl EventLoop {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    // Out of descriptors, most likely. The client still waits, so do not spin on it.
+                    // Probably out of descriptors. The client still waits, so avoid a busy loop.
                     warn!(%error, "cannot let a client in");
                     std::thread::sleep(BREATH);
                     break;
@@ -150,7 +150,7 @@ impl EventLoop {
         }
     }
 
-    /// When the node's timers are served next.
+    /// Time at which the node's timers are served next.
     fn timers_due(&self) -> Option<Time> {
         self.driver.next_deadline().map(|deadline| next_multiple(deadline, TIMER_GRAIN))
     }
@@ -167,10 +167,10 @@ impl EventLoop {
     }
 }
 
-/// Takes in the messages that the socket was told of, bounded in work; what is left is told again.
+/// Receives the messages that the socket has announced, a bounded number; the remaining ones are announced again.
 pub(crate) fn receive(driver: &mut Driver<System>, clock: Clock) -> io::Result<()> {
     for _ in 0..BATCHES {
-        // A later batch may hold the answer to what an earlier one sent, and messages may tell when they came.
+        // A later batch may answer a message sent for an earlier one, and messages may carry times.
         if driver.receive(clock.now())? == 0 || !driver.kernel_ref().socket.has_more() {
             break;
         }
@@ -178,20 +178,20 @@ pub(crate) fn receive(driver: &mut Driver<System>, clock: Clock) -> io::Result<(
     Ok(())
 }
 
-/// The first multiple of `grain` that is no earlier.
+/// The first multiple of `grain` not before `time`.
 pub(crate) fn next_multiple(time: Time, grain: Duration) -> Time {
     let grain = u64::try_from(grain.as_nanos()).unwrap_or(u64::MAX).max(1);
     Time::from_nanos(time.as_nanos().checked_next_multiple_of(grain).unwrap_or(u64::MAX))
 }
 
-/// SIGTERM, SIGINT and SIGHUP as something to read: the handlers write to socket pairs, the loop reads from them.
+/// SIGTERM, SIGINT and SIGHUP as readable sockets: the handlers write to socket pairs, which the loop reads.
 struct Signals {
     end: UnixStream,
     reload: UnixStream,
     handlers: [signal_hook::SigId; 3],
 }
 
-/// What signals have asked for.
+/// Signals received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     end: bool,
@@ -218,7 +218,7 @@ impl Signals {
     }
 }
 
-/// Whether there is something to read; reads it.
+/// Reads the socket. Returns whether there was data.
 fn any(stream: &mut UnixStream) -> io::Result<bool> {
     let mut octets = [0; 16];
     match stream.read(&mut octets) {

@@ -1,9 +1,8 @@
 //! The Earmark daemon, its control protocol and its command line, as a library.
 //!
-//! [`daemon::run`] is the daemon: one thread and one epoll loop between the kernel, the clients of the control socket
-//! and a [`Node`](earmark_node::Node), which holds all protocol logic. [`client::Client`] talks to it;
-//! [`cli::main`] is the `earmark` command, made of both. A program that wants to be a node itself has
-//! [`embedded::Embedded`].
+//! [`daemon::run`] is the daemon: one thread with one epoll loop between the kernel, the clients of the control socket and a
+//! [`Node`](earmark_node::Node), which contains all protocol logic. [`client::Client`] is its client; [`cli::main`] is the
+//! `earmark` command, which uses both. [`embedded::Embedded`] runs a node inside another program.
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -1,7 +1,7 @@
-//! Recordings: every input of a node with its time, one JSON object a line, and the way back.
+//! Recordings of all inputs of a node with their times, one JSON object a line, and their replay.
 //!
-//! A node is a function of its settings and its inputs, so a recording replays it exactly: `earmark replay FILE` prints
-//! the effects that the daemon carried out. The first line holds the settings, with the seed of the random streams.
+//! A node is a function of its settings and its inputs, so that a replay reproduces it exactly: `earmark replay FILE` prints
+//! the effects that the daemon carried out. The first line contains the settings, with the seed of the random streams.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Write};
@@ -16,14 +16,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The form of recordings that this program writes and reads.
+/// Version of the format of recordings.
 const FORM: u32 = 1;
 
-/// Longest line of a recording, octets: an RSVP message is at most 64 KiB, its hex twice that.
+/// Longest line of a recording, octets: an RSVP message has at most 64 KiB, which hexadecimal digits double.
 const LONGEST_LINE: u64 = 256 * 1024;
 
-/// Longest time span in a recording, seconds: a hundred years. Settings allow hours; engines add and multiply such spans as if
-/// there were no end to them.
+/// Longest time span in a recording, seconds: a hundred years. Settings allow hours only, and engines add and multiply time
+/// spans without checks for overflow.
 const LONGEST_SPAN: u64 = 100 * 366 * 24 * 60 * 60;
 
 #[derive(Serialize, Deserialize)]
@@ -32,7 +32,7 @@ struct Header {
     node: NodeConfig,
 }
 
-/// An input of a node, owned: the form of [`earmark_core::record::RecordedInput`], for all protocols of the node.
+/// An input of a node in owned form, [`earmark_core::record::RecordedInput`] for all protocols of the node.
 #[derive(Serialize, Deserialize)]
 enum Recorded {
     Datagram(u8, RecordedDatagram),
@@ -65,7 +65,7 @@ impl From<&Input<'_>> for Recorded {
     }
 }
 
-/// A command as a recording may have it.
+/// A command without the secret that it may contain.
 fn without_secret(command: &Command) -> Command {
     let mut command = command.clone();
     if let Command::Boomerang(
@@ -79,7 +79,7 @@ fn without_secret(command: &Command) -> Command {
 }
 
 impl Recorded {
-    /// The input as it was.
+    /// The input for a replay.
     fn replay(&self) -> Input<'_> {
         match self {
             Recorded::Datagram(protocol, datagram) => Input::Datagram(
@@ -102,13 +102,13 @@ impl Recorded {
     }
 }
 
-/// Writes a recording.
+/// Writer of a recording.
 pub struct Recorder {
     file: BufWriter<File>,
 }
 
 impl Recorder {
-    /// Starts a recording of a node with these settings; a file that is there is overwritten.
+    /// Starts a recording of a node with these settings. An existing file is overwritten.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -124,14 +124,14 @@ impl Recorder {
         Ok(Recorder { file })
     }
 
-    /// Adds one input.
+    /// Appends one input.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn record(&mut self, now: Time, input: &Input<'_>) -> io::Result<()> {
         serde_json::to_writer(&mut self.file, &Timed { at: now, what: Recorded::from(input) })?;
         self.file.write_all(b"\n")?;
-        // A recording is most wanted of a daemon that died, so nothing may linger in a buffer.
+        // Recordings are needed most when a daemon has died, so nothing may stay in a buffer.
         self.file.flush()
     }
 }
@@ -139,32 +139,32 @@ impl Recorder {
 /// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read.
+    /// The recording cannot be read.
     #[error("it cannot be read: {0}")]
     Read(io::Error),
     /// The effects cannot be written.
     #[error("the effects cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// It does not begin like one.
+    /// The file is not a recording of a known format.
     #[error("this is no recording of earmark's (form {FORM}): {0}")]
     NoRecording(String),
-    /// A line that cannot be read.
+    /// A line is malformed.
     #[error("line {line}: {text}")]
     Line {
-        /// Which, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it, with its column.
+        /// The error, with its column.
         text: String,
     },
 }
 
-/// Replays a recording and writes the effects of each input, one JSON object a line; gives how many inputs there were.
+/// Replays a recording and writes the effects of each input, one JSON object a line. Returns the number of inputs.
 ///
-/// Recordings hold no secrets. Where messages were signed, `keys` must be those of the daemon that was recorded, or
-/// nothing will be believed.
+/// Recordings contain no secrets. If messages were signed, `keys` must contain the keys of the recorded daemon; otherwise
+/// their verification fails.
 ///
 /// # Errors
-/// The recording ends badly: a line too long, cut off or of another form. The effects up to there are written.
+/// A line of the recording is too long, truncated or malformed. The effects up to that line are written.
 pub fn replay(
     mut from: impl BufRead,
     keys: &[Key],
@@ -193,7 +193,7 @@ pub fn replay(
     let mut next = next_entry();
     while let Some(mut entry) = next? {
         next = next_entry();
-        // What the kernel answered meanwhile stands behind the input that it was asked for.
+        // The kernel's answers are recorded after the input that required them.
         while let Ok(Some(Timed { what: Recorded::Host(HostUpdate::FlowAnswers(answers)), at })) =
             &next
         {
@@ -218,7 +218,7 @@ pub fn replay(
     Ok(inputs)
 }
 
-/// What stands in a line; an error says what is wrong with it, with its column where it is no such thing.
+/// Parses a line; an error contains the column of a syntax error.
 fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     let wrong = |error: serde_json::Error| error.to_string();
     let read = serde_json::from_str(line).map_err(wrong)?;
@@ -228,7 +228,7 @@ fn read<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     }
 }
 
-/// The longest time span in a value, seconds. The reader has bounded how deep it is.
+/// The longest time span in a value, seconds. The parser has limited the nesting depth.
 fn longest_span(value: &Value) -> u64 {
     let of_item = |(name, value): (&String, &Value)| match name.as_str() {
         "secs" => value.as_u64().unwrap_or_default(),
@@ -243,7 +243,7 @@ fn longest_span(value: &Value) -> u64 {
 
 fn read_line(from: &mut impl BufRead, text: &mut String, line: usize) -> Result<bool, ReplayError> {
     text.clear();
-    // `by_ref().take()` bounds what a file without line ends can make us hold.
+    // `by_ref().take()` limits the memory for a file without line terminators.
     let length =
         io::Read::take(from.by_ref(), LONGEST_LINE).read_line(text).map_err(ReplayError::Read)?;
     if length as u64 == LONGEST_LINE {

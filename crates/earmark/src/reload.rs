@@ -1,4 +1,4 @@
-//! Reading the configuration again while the daemon runs (SIGHUP): settings, and the keys of neighbours.
+//! Reload of the configuration on SIGHUP: settings and keys of neighbors.
 
 use std::path::PathBuf;
 
@@ -14,25 +14,25 @@ use crate::driver::Driver;
 use crate::system::System;
 use crate::watch::Watch;
 
-/// What has to be known for it.
+/// State for reloads.
 pub(crate) struct Reload {
-    /// The settings as the file had them when the daemon started; `None` where they come from no file.
+    /// Settings of the file when the daemon started; `None` if there is no file.
     started: Option<Config>,
-    /// The key file.
+    /// Path of the key file.
     keys: Option<PathBuf>,
-    /// The moment when the clock began, by which keys count their time.
+    /// Wall-clock time at which the clock started, for the lifetimes of keys.
     origin: Timestamp,
 }
 
 impl Reload {
     pub(crate) fn new(config: &Config, origin: Timestamp) -> Reload {
-        // What the command line said otherwise is no difference to be told of.
+        // Overrides on the command line are not changes of the file.
         let started = config.file.as_ref().and_then(|file| Config::load(file).ok());
         let keys = config.integrity.as_ref().map(|integrity| integrity.keys.clone());
         Reload { started, keys, origin }
     }
 
-    /// Reads everything again. What cannot be used leaves the old in force, and the log says where it is wrong.
+    /// Reads settings and keys again. Invalid ones leave the old ones in force, and the log contains the error.
     pub(crate) fn read(&mut self, now: Time, watch: &mut Watch, driver: &mut Driver<System>) {
         match self.settings() {
             None => {}

@@ -1,8 +1,8 @@
-//! What of Boomerang the kernel does by itself: what the engine tells its driver about that, as entries of the kernel's maps,
-//! and what the kernel has done, as commands to the engine.
+//! Offload of Boomerang to the kernel: instructions of the engine become entries in the kernel's maps, and the kernel's
+//! notifications become commands to the engine.
 //!
-//! An entry that cannot be made is no loss: the session's messages come to the engine as before. One that cannot be taken
-//! out would be, so that then all of them are put out of force.
+//! An entry that cannot be added does no harm: the engine still gets the session's messages. An entry that cannot be removed
+//! would do harm, so that all entries are suspended then.
 
 mod lending;
 
@@ -20,28 +20,28 @@ use tracing::{debug, warn};
 
 use self::lending::Lending;
 
-/// What is known of the entries.
+/// State of the entries.
 #[derive(Debug, Default)]
 pub struct ShortCut {
-    /// Whether any has been made since all were put out of force.
+    /// Whether an entry was added since all were suspended.
     is_used: bool,
-    /// Which messages the engine knows of.
+    /// Counts of messages that were reported to the engine.
     told: PassedMessages,
     lending: Lending,
 }
 
 impl ShortCut {
-    /// Lends the kernel at most this part of what can be reserved on each link, for sessions whose interval is at most this
-    /// many seconds; nothing where the part is zero.
+    /// Sets the part of the reservable rate of each link that is delegated to the kernel at most, for sessions with an interval
+    /// of at most `longest` seconds. With a part of zero nothing is delegated.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn set_part(&mut self, path: &FastPath, part: f64, longest: u8) -> io::Result<()> {
         self.lending.part = part;
         path.set_longest_interval((part > 0.0).then_some(longest))
     }
 
-    /// Does what an event says; gives the answer to a question, if there is one.
+    /// Carries out an instruction. Returns the answer to a query, if the event is one.
     pub fn carry_out(&mut self, path: &mut FastPath, now: Time, event: &Event) -> Option<Seen> {
         let outcome = match event {
             Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
@@ -75,10 +75,10 @@ impl ShortCut {
         None
     }
 
-    /// Has all messages of a session come to the engine. Where there is no room to say so, the kernel sets up nothing any more.
+    /// Has the engine get all messages of a session. If that cannot be entered, set-up by the kernel is disabled.
     fn withhold(&mut self, path: &mut FastPath, selector: &Selector) -> io::Result<()> {
         let Some(key) = key(selector) else { return Ok(()) };
-        // The kernel sets up no session that leaves something open.
+        // The kernel sets up only sessions whose mask leaves nothing open.
         let shape = selector.keys().1;
         if (shape.source, shape.destination) != (32, 32)
             || !(shape.source_port && shape.destination_port && shape.protocol)
@@ -93,7 +93,7 @@ impl ShortCut {
         noted
     }
 
-    /// Has the next message of each session come to the engine: routes or interfaces may have changed.
+    /// Has the engine get the next message of each session, because routes or interfaces may have changed.
     pub fn suspend(&mut self, path: &FastPath) {
         self.lending.pause();
         if self.is_used
@@ -104,12 +104,12 @@ impl ShortCut {
         self.is_used = false;
     }
 
-    /// Takes back what the kernel was lent of links; gives what it may have granted of each already.
+    /// Withdraws the delegated bandwidth of links. Returns, for each link, the rate that the kernel may have granted already.
     pub fn take_back(&mut self, path: &mut FastPath) -> Vec<(InterfaceId, Rate)> {
         self.lending.take_back(path)
     }
 
-    /// Lends the kernel what it is to have of links; gives how much it has of each.
+    /// Delegates bandwidth of links to the kernel. Returns the delegated rate of each link.
     pub fn lend(
         &mut self,
         path: &mut FastPath,
@@ -119,19 +119,19 @@ impl ShortCut {
         self.lending.lend(path, now, link)
     }
 
-    /// When to look what the kernel has done; never, where it is lent nothing.
+    /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
     pub fn next_look(&self) -> Option<Time> {
         self.lending.next_look()
     }
 
-    /// An interface has gone.
+    /// Forgets an interface that has gone.
     pub fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) {
         if let Err(error) = self.lending.forget(path, interface) {
             debug!(%error, interface = %InterfaceName(interface), "what was lent of it");
         }
     }
 
-    /// The copy of a message that the kernel has done what it asks for, as the engine is to hear of it.
+    /// Converts a notification that the kernel has handled a message to a command for the engine.
     pub fn settled(&mut self, datagram: &Datagram<'_>, done: earmark_linux::Settled) -> Command {
         let outcome = match done {
             earmark_linux::Settled::Reserved(share) => {
@@ -139,7 +139,7 @@ impl ShortCut {
                 self.lending.take_note(half.interface, half.rate);
                 Settlement::Reserved(half)
             }
-            // Nothing is added to the loan of a link that has none any more.
+            // A link without delegated bandwidth gets none back.
             earmark_linux::Settled::Released(shares) => Settlement::Released(shares.map(|share| {
                 let half = link_rate(share);
                 (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
@@ -153,7 +153,7 @@ impl ShortCut {
         })
     }
 
-    /// The messages that have flowed on without a word since the last call.
+    /// Counts of the messages that the kernel forwarded without notification since the last call.
     pub fn passed(&mut self, path: &FastPath) -> Option<Command> {
         let all = path.passed().ok().filter(|all| *all != self.told)?;
         let told = std::mem::replace(&mut self.told, all);
@@ -165,10 +165,10 @@ impl ShortCut {
     }
 }
 
-/// What the kernel has seen of a session; `None` where it does not know it.
+/// Looks up the refreshes of a session that the kernel has seen; `None` if it does not know the session.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn seen(path: &FastPath, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
     let Some(key) = key(selector) else { return Ok(None) };
     let Some(found) = path.seen(&key)? else { return Ok(None) };
@@ -208,7 +208,7 @@ fn remove(path: &FastPath, selector: &Selector) -> io::Result<()> {
     key(selector).map_or(Ok(()), |key| path.remove(&key).map(drop))
 }
 
-/// Classifier and mask as messages have them; `None` for IPv6.
+/// Classifier and mask as in messages; `None` for IPv6.
 fn key(selector: &Selector) -> Option<FastKey> {
     let (classifier, shape) = selector.keys();
     let mut key = FastKey { classifier: [0; 16], mask: [0; 16] };

@@ -1,4 +1,4 @@
-//! The Linux kernel behind the driver's effects: the signalling socket and traffic control together.
+//! The Linux kernel as the driver's [`Kernel`]: the signalling socket, connections and traffic control.
 
 mod counters;
 mod error;
@@ -31,28 +31,28 @@ use error::failure;
 pub(crate) use error::with_cause;
 pub(crate) use plan::plan;
 
-/// Flows that one audit looks at.
+/// Most flows checked by one audit.
 const FLOWS_PER_AUDIT: usize = 2_000;
 
-/// The kernel behind the driver's effects.
+/// The Linux kernel that carries out the driver's effects.
 pub(crate) struct System {
     pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
     short_cut: ShortCut,
     pub(crate) streams: Streams,
-    /// Interfaces whose queues are ours.
+    /// Interfaces whose queues the daemon manages.
     planned: BTreeSet<InterfaceId>,
-    /// Interfaces that take part and whose queues the daemon must leave alone (`queues = "none"`).
+    /// Interfaces that take part, but whose queues must be left alone (`queues = "none"`).
     hands_off: BTreeSet<InterfaceId>,
-    /// Claims on those; traffic control never hears of them.
+    /// Claims on the interfaces in `hands_off`, which are not passed to traffic control.
     accounted: BTreeSet<ClaimId>,
     /// Interfaces that signal.
     signalling: BTreeSet<InterfaceId>,
-    /// Groups of applications, and how many applications each has.
+    /// Groups of applications, each with its number of applications.
     groups: BTreeMap<IpAddr, u32>,
-    /// What the kernel was asked of flows.
+    /// Counters of lookups of the routes of flows.
     flow_routes: Arc<FlowRouteCounters>,
-    /// The marks of packets, as the settings tell them.
+    /// Configured marks of packets.
     marks: Vec<MarkRule>,
     counters: TrafficControlCounters,
 }
@@ -83,7 +83,7 @@ impl System {
         }
     }
 
-    /// Shows what is asked of flows, and asks for people with these marks.
+    /// Sets the counters of route lookups for listings, and the marks for lookups by users.
     pub(crate) fn show_flow_routes(
         &mut self,
         counters: Arc<FlowRouteCounters>,
@@ -92,14 +92,14 @@ impl System {
         (self.flow_routes, self.marks) = (counters, marks);
     }
 
-    /// Lends the kernel a part of what can be reserved on each link, for sessions of Boomerang with an interval of at most
-    /// so many seconds.
+    /// Sets the part of the reservable rate of each link that may be delegated to the kernel, for sessions of Boomerang with an
+    /// interval of at most `longest` seconds.
     pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
         let path = self.socket.fast_path();
         path.map_or(Ok(()), |path| self.short_cut.set_part(path, part, longest))
     }
 
-    /// Signals through an interface from now on, as its settings say.
+    /// Starts signalling on an interface with its settings.
     pub(crate) fn signal_through(
         &mut self,
         interface: InterfaceId,
@@ -121,11 +121,10 @@ impl System {
         Ok(())
     }
 
-    /// Signals through an interface and takes over its queues, for the first time or with other settings.
+    /// Starts signalling on an interface and takes over its queues, for the first time or with changed settings.
     ///
     /// # Errors
-    /// What the kernel refused first, in words. Of an interface that was not used before, queues are left alone where it cannot
-    /// signal.
+    /// The kernel's first error as text. The queues of an interface that was not used before are left alone if it cannot signal.
     pub(crate) fn use_interface(
         &mut self,
         interface: InterfaceId,
@@ -140,12 +139,12 @@ impl System {
         signals.and(adopted.map_err(|error| with_cause(&error)))
     }
 
-    /// Whether the interface's queues have been taken over, or deliberately not.
+    /// Returns whether the queues of an interface were taken over, or are left alone as configured.
     pub(crate) fn knows(&self, interface: InterfaceId) -> bool {
         self.planned.contains(&interface) || self.hands_off.contains(&interface)
     }
 
-    /// Takes over the queues of an interface, unless its settings say not to.
+    /// Takes over the queues of an interface, unless they are to be left alone.
     pub(crate) fn take_over(
         &mut self,
         interface: InterfaceId,
@@ -162,7 +161,7 @@ impl System {
         Ok(adopted)
     }
 
-    /// Compares traffic control with the plan and puts it right; see [`TrafficControl::reconcile`].
+    /// Compares traffic control with the plan and corrects it; see [`TrafficControl::reconcile`].
     pub(crate) fn reconcile(&mut self) -> Result<Reconciliation, TcError> {
         let found = self.traffic_control.reconcile()?;
         self.counters.reconciliations += 1;
@@ -175,7 +174,7 @@ impl System {
         self.counters.restored += u64::from(found.restored);
     }
 
-    /// Compares the queues of some links with the plan; see [`TrafficControl::reconcile_queues`].
+    /// Compares the queues of some links with the plan and corrects them; see [`TrafficControl::reconcile_queues`].
     pub(crate) fn reconcile_queues(
         &mut self,
         links: &BTreeSet<InterfaceId>,
@@ -185,25 +184,25 @@ impl System {
         Ok(found)
     }
 
-    /// Looks whether the classifier is in place, and at some of the flows; see [`TrafficControl::audit`].
+    /// Checks the classifier and a part of the flows; see [`TrafficControl::audit`].
     pub(crate) fn audit(&mut self) -> Result<Vec<Deviation>, TcError> {
         let found = self.traffic_control.audit(FLOWS_PER_AUDIT)?;
         self.counters.restored += found.len() as u64;
         Ok(found)
     }
 
-    /// Counts what was not enforced and is again.
+    /// Counts what was found not to be enforced, and what is enforced again.
     pub(crate) fn count_deviations(&mut self, unenforced: u64, enforced_again: u64) {
         self.counters.unenforced += unenforced;
         self.counters.enforced_again += enforced_again;
     }
 
-    /// Listens for changes of traffic control that others make.
+    /// Opens a monitor of changes of traffic control by other programs.
     pub(crate) fn monitor(&mut self) -> Result<Monitor, TcError> {
         self.traffic_control.monitor()
     }
 
-    /// Takes back what an earlier daemon reserved and nobody has claimed; gives how many flows that were.
+    /// Removes adopted reservations that were not claimed. Returns the number of their flows.
     pub(crate) fn reap_adopted(&mut self) -> Result<u32, TcError> {
         let count = self.traffic_control.reap_adopted()?;
         self.tidy();
@@ -211,7 +210,7 @@ impl System {
         Ok(count)
     }
 
-    /// Takes everything of ours out of the kernel.
+    /// Removes all of the daemon's traffic control from the kernel.
     pub(crate) fn teardown(self) -> Result<(), TcError> {
         self.traffic_control.teardown()
     }
@@ -224,7 +223,7 @@ impl System {
         self.stop_signalling(interface);
     }
 
-    /// Gives an interface back that is still there: its queues are the kernel's own again.
+    /// Stops using an existing interface: the kernel manages its queues again.
     pub(crate) fn release(&mut self, interface: InterfaceId) -> Result<(), TcError> {
         self.stop_signalling(interface);
         match self.planned.remove(&interface) {
@@ -246,7 +245,7 @@ impl System {
 impl Kernel for System {
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
         let short_cut = &mut self.short_cut;
-        // The engines tell by themselves what is a copy, and send on only what was taken.
+        // The engines recognize copies themselves and forward only the messages that were intercepted.
         self.socket.receive(|message| {
             each(match message.settled {
                 Some(done) => Arrival::Settled(short_cut.settled(&message.datagram, done)),
@@ -392,7 +391,7 @@ impl Kernel for System {
                 backlog_packets: statistics.backlog_packets,
                 backlog_octets: statistics.backlog_octets,
             }),
-            // The listing shows that nothing is known; reconciliation finds out whether something is wrong.
+            // The listing shows that nothing is known; the next reconciliation finds errors, if any.
             Err(error) => {
                 debug!(?claim, "no statistics: {}", with_cause(&error));
                 None
@@ -474,11 +473,11 @@ impl Kernel for System {
     }
 }
 
-/// A membership that cannot be had, on an interface without that family for instance, leaves the others alone.
+/// Logs a failed membership. A failure, for instance on an interface without this address family, affects no other one.
 fn membership(group: IpAddr, interface: InterfaceId, outcome: io::Result<()>) {
     let Err(error) = outcome else { return };
     let interface = InterfaceName(interface);
-    // The one answer that its user can do something about.
+    // The only error that a user can act on.
     match rustix::io::Errno::from_io_error(&error) {
         Some(rustix::io::Errno::NOBUFS) => warn!(
             %group, %interface,

@@ -1,15 +1,14 @@
-//! The user that the daemon becomes when everything that needs root is done (`daemon.user`).
+//! User that the daemon changes to after the work that needs root (`daemon.user`).
 //!
-//! Root's capabilities are given up in any case; a user of its own besides keeps the daemon from root's files. Users are
-//! looked up in `/etc/passwd` alone: a daemon that waits for a directory server at start would be no help when the
-//! network is down.
+//! Root's capabilities are dropped in any case; a user of its own also keeps the daemon from root's files. Users are looked up
+//! in `/etc/passwd` alone: a daemon that depends on a directory server to start is of no use when the network is down.
 
 use std::io;
 
 use rustix::process::{Gid, Uid};
 use rustix::thread;
 
-/// A user, found before anything is changed.
+/// A user, looked up before anything changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct User {
     uid: Uid,
@@ -17,32 +16,32 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The user of this name; `None` where there is none.
+    /// Looks up a user by name; `None` if there is none.
     pub(crate) fn find(name: &str) -> io::Result<Option<User>> {
         Ok(find_in(&std::fs::read_to_string("/etc/passwd")?, name))
     }
 
-    /// Becomes this user for good, and keeps the capabilities. For the calling thread, which is the daemon's only one.
+    /// Changes the calling thread, the daemon's only one, to this user for good, and keeps the capabilities.
     pub(crate) fn become_now(self) -> io::Result<()> {
         thread::set_keep_capabilities(true)?;
         thread::set_thread_groups(&[self.gid])?;
         thread::set_thread_res_gid(self.gid, self.gid, self.gid)?;
         thread::set_thread_res_uid(self.uid, self.uid, self.uid)?;
         thread::set_keep_capabilities(false)?;
-        // Kept are the permitted ones; what is effective was cleared with the user.
+        // The permitted capabilities were kept; the effective ones were cleared with the user.
         let mut sets = thread::capabilities(None)?;
         sets.effective = sets.permitted;
         thread::set_capabilities(None, sets)?;
         Ok(())
     }
 
-    /// Gives this user a file.
+    /// Changes the owner of a file to this user.
     pub(crate) fn own(self, path: &std::path::Path) -> io::Result<()> {
         Ok(rustix::fs::chown(path, Some(self.uid), None)?)
     }
 }
 
-/// `name:password:uid:gid:...`, one user a line.
+/// Finds a user in `name:password:uid:gid:...`, one user a line.
 fn find_in(passwd: &str, name: &str) -> Option<User> {
     passwd.lines().map(|line| line.split(':')).find_map(|mut fields| {
         if fields.next()? != name {

@@ -1,8 +1,8 @@
-//! The watch over the host: interfaces and routes as the node shall see them, and what must be put right now and then.
+//! Watch over the host: updates the node's view of interfaces and routes, and corrects deviations.
 //!
-//! The kernel is never believed: now and then (`daemon.reconcile`) its routes and its traffic control are compared with what they
-//! should be. Reservations that a dead daemon left behind are kept for one lifetime L, so that refreshes can claim them,
-//! and are then taken back.
+//! The kernel's announcements are not relied upon: at intervals (`daemon.reconcile`) its routes and its traffic control are
+//! compared with the intended state. Adopted reservations are kept for one lifetime L, so that refreshes can claim them, and
+//! are then removed.
 
 mod links;
 
@@ -23,32 +23,32 @@ use crate::enforcement::Enforcement;
 use crate::system::{System, with_cause};
 use links::{Links, Obstacle};
 
-/// How often it is looked whether the kernel spreads flows otherwise than before.
+/// Interval between checks whether the kernel distributes flows differently.
 const POLL: Duration = Duration::from_secs(1);
 
-/// See the module's text.
+/// State of the watch over the host.
 pub(crate) struct Watch {
     pub(crate) mirror: Mirror,
     links: Links,
-    /// Reservations of a dead daemon, until `grace_ends`.
+    /// Adopted reservations, until `grace_ends`.
     adopted: Vec<Adopted>,
     grace_ends: Time,
-    /// L of RFC 2205 section 3.7.
+    /// Lifetime L of RFC 2205 section 3.7.
     lifetime: Duration,
-    /// How often the kernel's state is compared with what it should be.
+    /// Interval between reconciliations.
     every: Duration,
     next_reconciliation: Time,
-    /// When it is looked next whether the kernel spreads flows otherwise, which it does not announce.
+    /// Time of the next check whether the kernel distributes flows differently, which it does not announce.
     next_poll: Time,
-    /// Whether the kernel tells the next hops of IPv6 flows.
+    /// Whether the kernel reports the next hops of IPv6 flows.
     tells_ipv6_hops: bool,
-    /// Interfaces whose queues somebody else has taken over.
+    /// Interfaces whose queues another program has taken over.
     taken: BTreeSet<InterfaceId>,
     enforcement: Enforcement,
 }
 
 impl Watch {
-    /// Tells the driver everything there is, and keeps watch from now on.
+    /// Passes the initial state to the driver, and starts the watch.
     pub(crate) fn start(
         now: Time,
         config: &Config,
@@ -80,22 +80,22 @@ impl Watch {
         Ok(watch)
     }
 
-    /// What tells of changes of traffic control by others.
+    /// Descriptor that is readable when other programs have changed traffic control.
     pub(crate) fn traffic_control(&self) -> BorrowedFd<'_> {
         self.enforcement.as_fd()
     }
 
-    /// Takes in what others have changed of traffic control.
+    /// Reads the announced changes of traffic control by other programs.
     pub(crate) fn follow_traffic_control(&mut self, now: Time, driver: &Driver<System>) {
         self.enforcement.follow(now, driver);
     }
 
-    /// Takes in what the kernel announces.
+    /// Reads the kernel's announcements and passes them to the driver.
     pub(crate) fn follow_kernel(&mut self, now: Time, driver: &mut Driver<System>) {
         let mut updates = Vec::new();
         if let Err(error) = self.mirror.receive(|update| updates.push(update)) {
             warn!("the kernel's announcements: {}", with_cause(&error));
-            // Put right by the next comparison, which is due at once.
+            // The next reconciliation, which is due at once, corrects what was missed.
             self.next_reconciliation = now;
         }
         for update in latest(updates) {
@@ -103,7 +103,7 @@ impl Watch {
         }
     }
 
-    /// The settings are these from now on.
+    /// Applies changed settings.
     pub(crate) fn renew(&mut self, now: Time, config: &Config, driver: &mut Driver<System>) {
         self.lifetime = config.lifetime();
         self.every = config.reconcile;
@@ -119,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// Does what is due by now.
+    /// Does the work that is due.
     pub(crate) fn house_keeping(&mut self, now: Time, driver: &mut Driver<System>) {
         if self.next_reconciliation <= now {
             self.next_reconciliation = now + self.every;
@@ -145,12 +145,12 @@ impl Watch {
         }
     }
 
-    /// When the settings and buckets that spread flows are looked at next; never where no route has several next hops.
+    /// Time of the next check of settings and buckets that distribute flows; never if no route has several next hops.
     fn next_poll(&self) -> Time {
         if self.mirror.flows_differ() { self.next_poll } else { Time::MAX }
     }
 
-    /// Takes in what the kernel changes without announcing it.
+    /// Reads the settings and buckets that distribute flows, whose changes the kernel does not announce.
     fn follow_flows(&mut self, now: Time, driver: &mut Driver<System>) {
         let mut updates = Vec::new();
         if let Err(error) = self.mirror.poll(|update| updates.push(update)) {
@@ -169,7 +169,7 @@ impl Watch {
         }
     }
 
-    /// When [`Watch::house_keeping`] is due.
+    /// Time by which [`Watch::house_keeping`] must be called.
     pub(crate) fn next_deadline(&self) -> Time {
         let retry = self.links.next_deadline().unwrap_or(Time::MAX);
         let deadlines =
@@ -198,7 +198,7 @@ impl Watch {
         driver.handle(now, Input::Host(host));
     }
 
-    /// An interface is new, or is like this now.
+    /// Handles a new or changed interface.
     fn interface_is(&mut self, now: Time, state: InterfaceState, driver: &mut Driver<System>) {
         let before = driver.node().interfaces().by_id(state.id);
         let was_up = before.is_some_and(|before| before.up);
@@ -215,7 +215,7 @@ impl Watch {
         let row = self.links.get(&state.name).and_then(links::Link::unused_row);
         driver.set_unused_link(&state.name, row);
         driver.handle(now, Input::Host(HostUpdate::Interface(self.interface(state))));
-        // The node adopts on interfaces only that it knows.
+        // The node adopts reservations only on interfaces that it knows.
         self.adopt(now, adopted, driver);
     }
 
@@ -233,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// An interface has another name now: it takes part no more by the settings of the old one.
+    /// Handles a renamed interface, which no longer takes part by the settings of the old name.
     fn rename(
         &mut self,
         now: Time,
@@ -259,7 +259,7 @@ impl Watch {
         self.wait_for(old_name, driver);
     }
 
-    /// Tells the user of an interface of the configuration that is not there.
+    /// Logs and lists that a configured interface is absent.
     fn wait_for(&self, name: &str, driver: &mut Driver<System>) {
         let Some(link) = self.links.get(name) else { return };
         driver.set_unused_link(name, link.unused_row());
@@ -280,7 +280,7 @@ impl Watch {
         self.links.get(name).is_some_and(|link| link.obstacle.is_none())
     }
 
-    /// The interface as the node shall see it: without bandwidth where it takes no part.
+    /// Converts an interface for the node: without bandwidth if the interface takes no part.
     fn interface(&self, state: InterfaceState) -> Interface {
         let link = self.links.get(&state.name).filter(|link| link.obstacle.is_none());
         let capacity = link.and_then(|link| link.capacity);
@@ -298,8 +298,8 @@ impl Watch {
         }
     }
 
-    /// Takes over the queues of an interface that takes part and has come since the start, or has other settings now; gives
-    /// what an earlier daemon left there.
+    /// Takes over the queues of an interface that takes part and is new, or has changed settings. Returns the reservations that
+    /// an earlier daemon left there.
     fn take_over(
         &mut self,
         now: Time,
@@ -321,7 +321,7 @@ impl Watch {
         let kernel = driver.kernel();
         let is_known = kernel.knows(state.id);
         if is_known && !link.is_changed && link.capacity.is_none_or(|before| before == capacity) {
-            // As at the start, or nothing new.
+            // The queues were taken over at start, or nothing has changed.
             link.capacity = Some(capacity);
             link.obstacle = None;
             link.advise();
@@ -348,7 +348,7 @@ impl Watch {
                 link.advise();
                 adopted
             }
-            // What was in force before still is.
+            // The previous state stays in force.
             Err(error) if is_known => {
                 warn!(interface = %name, "cannot change the interface: {error}");
                 Vec::new()
@@ -379,7 +379,7 @@ impl Watch {
         }
     }
 
-    /// Compares routes and traffic control with what they should be.
+    /// Compares routes and traffic control with their intended state.
     fn compare(&mut self, now: Time, driver: &mut Driver<System>) {
         let mut updates = Vec::new();
         if let Err(error) = self.mirror.resync(|update| updates.push(update)) {
@@ -401,8 +401,8 @@ impl Watch {
         }
     }
 
-    /// Tells the node of interfaces whose queues somebody else has taken over, where only some were compared: it is another
-    /// comparison of all that finds them given back.
+    /// Reports interfaces whose queues another program has taken over to the node, after a comparison of some links only. Whether
+    /// queues were given back is found by the next comparison of all links.
     fn follow_some_queues(
         &mut self,
         now: Time,
@@ -414,7 +414,7 @@ impl Watch {
         self.follow_queues(now, &foreign, driver);
     }
 
-    /// Reads the speeds of links again that have no bandwidth in the settings: not every driver announces a change.
+    /// Reads the speeds of links without configured bandwidth again, because not every driver announces a change.
     fn compare_speeds(&mut self, now: Time, driver: &mut Driver<System>) {
         let by_speed = self.links.iter().filter(|link| link.config.bandwidth.is_none());
         let changed = by_speed.filter(|link| link.measure() != link.capacity);
@@ -424,7 +424,7 @@ impl Watch {
         }
     }
 
-    /// Tells the node of interfaces whose queues somebody else has taken over since the last comparison, or given back.
+    /// Reports interfaces whose queues another program has taken over or given back since the last comparison to the node.
     fn follow_queues(
         &mut self,
         now: Time,
@@ -449,7 +449,7 @@ impl Watch {
         }
     }
 
-    /// Takes back what a dead daemon left and nobody has claimed. The node ignores those that were claimed.
+    /// Removes adopted reservations that nobody has claimed. The node ignores those that were claimed.
     fn end_grace(&mut self, now: Time, driver: &mut Driver<System>) {
         self.grace_ends = Time::MAX;
         match driver.kernel().reap_adopted() {
@@ -474,8 +474,8 @@ fn state_of(known: Option<&Interface>) -> Option<InterfaceState> {
     Some(InterfaceState { id, name, addresses, mtu, up })
 }
 
-/// Merges states of interfaces that others have followed: the last state stands where the first stood, so
-/// that an interface that flaps is told of once. An interface that goes in between is another one.
+/// Keeps only the last state of each interface, at the place of its first one, so that a flapping interface is reported once.
+/// An interface that goes and comes back is a new one.
 fn latest(updates: Vec<Update>) -> Vec<Update> {
     let mut places = BTreeMap::new();
     let mut latest: Vec<Update> = Vec::with_capacity(updates.len());
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn flapping_interface_is_told_of_once() {
+    fn flapping_interface_is_reported_once() {
         let flapping = (0..99).flat_map(|n| [state(1, n % 2 == 0), state(2, true)]);
         let gone = Update::InterfaceGone(InterfaceId(1));
         let all = flapping.chain([gone.clone(), state(1, false), state(1, true)]);

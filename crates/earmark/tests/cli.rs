@@ -1,7 +1,7 @@
-//! The `earmark` command as users and scripts see it: what it prints, where, and with which exit status.
+//! The `earmark` command as seen by users and scripts: output, its stream, and exit status.
 //!
-//! Where a daemon is needed, the test plays it: it listens on a socket of its own and speaks the control protocol by a
-//! script. What real daemons do is tested elsewhere; here it is what the command makes of their answers.
+//! If a command needs a daemon, the test replaces it: it listens on a socket of its own and answers with scripted messages of
+//! the control protocol. Real daemons are tested elsewhere; these tests cover how the command handles their answers.
 
 #[path = "cli/light.rs"]
 mod light;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
-/// A directory of one test's own, gone with it.
+/// A temporary directory of a test, removed with it.
 struct Place(PathBuf);
 
 impl Place {
@@ -57,7 +57,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A daemon of paper: answers each request with the next lines of its script, and gives the requests back at the end.
+/// A scripted daemon: answers each request with the next lines of its script, and returns the requests at the end.
 struct PaperDaemon {
     socket: String,
     thread: JoinHandle<Vec<Value>>,
@@ -85,7 +85,7 @@ impl PaperDaemon {
         PaperDaemon { socket: path.to_str().unwrap().to_owned(), thread, _place: place }
     }
 
-    /// Runs the command against it; gives its output and what it asked for.
+    /// Runs the command against the scripted daemon. Returns its output and its requests.
     fn run(self, arguments: &[&str]) -> (Output, Vec<Value>) {
         let mut all = vec!["--control", &self.socket];
         all.extend(arguments);
@@ -101,7 +101,7 @@ fn opened(role: &str) -> Value {
     json!({ "ok": { "application": 7, "role": role, "at_s": 1.0 } })
 }
 
-/// How far it reaches: all of it, as the receiver says.
+/// The outcome of a reservation on the whole path, as reported by the receiver.
 fn whole(message: &str) -> Value {
     json!({ "kind": "whole", "by": { "node": "10.0.2.2", "message": message } })
 }
@@ -123,7 +123,7 @@ fn event(kind: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn a_reservation_that_stands_is_success_and_is_kept() {
+fn confirmed_reservation_succeeds_and_is_kept() {
     let bucket = json!({
         "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
     });
@@ -143,7 +143,7 @@ fn a_reservation_that_stands_is_success_and_is_kept() {
 }
 
 #[test]
-fn a_refused_reservation_is_status_3_and_says_why() {
+fn refused_reservation_is_status_3_with_reason() {
     let error =
         json!({ "node": "10.0.12.1", "flags": 0, "code": "AdmissionControlFailure", "value": 2 });
     let refused = event("resv_error", &json!({ "error": error, "flowspec": null }));
@@ -167,7 +167,7 @@ fn a_refused_reservation_is_status_3_and_says_why() {
 }
 
 #[test]
-fn silence_is_status_4_and_says_what_may_be_missing() {
+fn timeout_is_status_4_with_advice() {
     let released = json!({ "ok": { "applications": [7] } });
     let daemon = PaperDaemon::start("silence", vec![vec![opened("sender")], vec![released]]);
     let (output, requests) = daemon.run(&RESERVE);
@@ -180,7 +180,7 @@ fn silence_is_status_4_and_says_what_may_be_missing() {
 }
 
 #[test]
-fn what_the_daemon_rejects_is_status_1_with_its_hint() {
+fn rejected_request_is_status_1_with_hint() {
     let problem = json!({ "error": { "code": "rejected", "message": "there is no route", "hint": "add one" } });
     let daemon = PaperDaemon::start("rejected", vec![vec![problem]]);
     let (output, _) = daemon.run(&RESERVE);
@@ -189,8 +189,8 @@ fn what_the_daemon_rejects_is_status_1_with_its_hint() {
 }
 
 #[test]
-fn a_daemon_that_speaks_otherwise_or_dies_is_status_1() {
-    // What makes no sense is followed up by a question for the version; one daemon is too old to know it.
+fn malformed_response_or_lost_connection_is_status_1() {
+    // An unexpected answer is followed by a request for the version; one daemon is too old to know it.
     let bad =
         json!({ "error": { "code": "bad_request", "message": "unknown variant", "hint": "" } });
     let newer = json!({ "ok": { "protocol": 77, "earmark": "9.0.0" } });
@@ -214,9 +214,9 @@ fn a_daemon_that_speaks_otherwise_or_dies_is_status_1() {
     assert!(stderr(&output).contains("the daemon stops"));
 }
 
-/// `listen --wait` holds what it asked for until it is confirmed, and then lets it stand.
+/// `listen --wait` ties its application to the connection until the reservation is confirmed, and then detaches it.
 #[test]
-fn a_receiver_may_wait_for_its_confirmation() {
+fn listen_waits_for_confirmation() {
     let filter = json!({ "source": "10.0.1.1", "selector": { "Port": 4_000 } });
     let more = json!({ "node": "10.0.1.1", "style": "SharedExplicit", "filters": [filter] });
     let kept = json!({ "ok": { "application": 7 } });
@@ -239,7 +239,7 @@ fn a_receiver_may_wait_for_its_confirmation() {
 }
 
 #[test]
-fn without_a_daemon_it_says_how_to_start_one() {
+fn missing_daemon_is_reported_with_advice() {
     for arguments in [&["show", "links"][..], &["watch"], &["release", "--all"], &RESERVE] {
         let output = earmark(&[&["--control", "/nonexistent/earmark.sock"], arguments].concat());
         assert_eq!(status(&output), 1);
@@ -305,7 +305,7 @@ fn listings_are_tables_for_people_and_arrays_for_programs() {
 }
 
 #[test]
-fn reservations_show_what_went_through_them() {
+fn reservations_show_their_traffic() {
     let row = |traffic: Value| {
         json!({
             "protocol": "rsvp", "destination": "10.0.2.2", "destination_port": 5001, "ip_protocol": 17,
@@ -354,13 +354,13 @@ fn a_watch_ends_after_its_count_or_its_time() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
+fn file_that_is_no_capture_is_refused() {
     let place = Place::new("decode");
     let none = place.file("none.pcap", "this is not a capture file, whatever its name says");
     let output = earmark(&["decode", &none]);
     assert_eq!(status(&output), 1);
     assert!(stderr(&output).contains("neither a pcap nor a pcapng file"), "{}", stderr(&output));
-    // An empty capture: the header of a little-endian pcap file of link type 101, raw IP.
+    // An empty capture is the header of a little-endian pcap file of link type 101, raw IP.
     let mut header = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     header.extend([0; 8]);
     header.extend([0xff, 0xff, 0, 0, 101, 0, 0, 0]);
@@ -371,10 +371,9 @@ fn what_is_no_capture_is_refused() {
     assert!(stderr(&output).starts_with("0 frames, 0 messages"), "{}", stderr(&output));
 }
 
-/// Files and sockets that are not what they should be: each is status 1 and one error that names the file and the
-/// reason.
+/// Invalid files and sockets lead to status 1 and one error that names the file and the reason.
 #[test]
-fn bad_files_are_named_with_what_is_wrong() {
+fn invalid_files_are_named_with_reason() {
     let place = Place::new("bad-files");
     let file = |name: &str, content: &str| place.file(name, content);
     let interface = "[[interface]]\nname = 'a'\nbandwidth = '1Mbit'\n";
@@ -388,7 +387,7 @@ fn bad_files_are_named_with_what_is_wrong() {
     let nothing = &file("nothing", &interface.replace("1Mbit", "0bit"));
     let share = &file("share", &format!("{interface}reservable = '120%'\n"));
     let unknown = &file("unknown", &interface.replace("bandwidth", "bandwith"));
-    // A pcap header, and the header of a frame of 100 octets that is not there.
+    // A pcap header, and the header of a missing frame of 100 octets.
     let cut = place.0.join("cut").to_str().unwrap().to_owned();
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101, 0, 0, 100, 100];
     std::fs::write(&cut, header.map(u32::to_le_bytes).concat()).unwrap();
@@ -432,7 +431,7 @@ fn bad_files_are_named_with_what_is_wrong() {
 }
 
 #[test]
-fn a_recording_that_is_none_is_refused_with_its_line() {
+fn invalid_recording_is_refused_with_line() {
     let place = Place::new("replay");
     let none = place.file("none.jsonl", "{\"hello\":1}\n");
     let output = earmark(&["replay", &none]);

@@ -1,7 +1,7 @@
-//! The control layer under rubbish, greed and silence: whatever one client does, the others are served.
+//! The control layer with malformed input, excessive use and silent clients: other clients are served whatever one does.
 //!
-//! A real node and a real hub in this process, clients over socket pairs, and a kernel that only remembers what it was
-//! asked for. No privileges, no clock, no threads: every test decides who reads when.
+//! A real node and a real hub run in this process, with clients over socket pairs and a kernel that only records the requested
+//! operations. Without privileges, clock and threads, every test decides who reads when.
 
 #[path = "control/host.rs"]
 mod host;
@@ -56,7 +56,7 @@ fn a_sender_is_opened_listed_and_released() {
 }
 
 #[test]
-fn what_is_held_ends_with_its_client_and_what_is_kept_does_not() {
+fn held_application_ends_with_its_client_and_kept_one_does_not() {
     let mut host = Host::new();
     let mut holder = host.connect();
     let mut other = host.connect();
@@ -75,9 +75,9 @@ fn what_is_held_ends_with_its_client_and_what_is_kept_does_not() {
     assert_eq!(rows[0]["application"], kept);
 }
 
-/// Every kind of wrong request gets an error with a code, a message and a hint, and the next request is served.
+/// Every kind of invalid request gets an error with a code, a message and a hint, and the next request is served.
 #[test]
-fn wrong_requests_are_answered_and_the_conversation_goes_on() {
+fn invalid_requests_get_errors_and_connection_stays_open() {
     let mut host = Host::new();
     let mut peer = host.connect();
     for (line, code) in [
@@ -122,11 +122,10 @@ fn wrong_requests_are_answered_and_the_conversation_goes_on() {
     assert_eq!(applications["ok"]["rows"], json!([]), "nothing was left behind");
 }
 
-/// Path messages of a multicast session are addressed to its group: the host hears them while somebody listens.
-/// A dead daemon has reserved for a flow, a new one adopts that, and traffic control refuses what the flow asks for now: then nobody
-/// asks for the old part any more, and it is taken out of the kernel as it was out of the ledger.
+/// A daemon has adopted a reservation for a flow, and traffic control refuses the new reservation of this flow. The
+/// adopted one then has no requester any more and is removed from the kernel as well as from the ledger.
 #[test]
-fn what_was_adopted_for_a_flow_ends_when_traffic_control_refuses_it() {
+fn refused_installation_removes_adopted_reservation() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let flow = Flow {
@@ -154,6 +153,7 @@ fn what_was_adopted_for_a_flow_ends_when_traffic_control_refuses_it() {
     assert_eq!(host.driver.counters().refused, 1);
 }
 
+/// Path messages of a multicast session are addressed to its group, which the host joins while an application listens.
 #[test]
 fn the_group_of_a_session_is_joined_while_it_is_open() {
     let mut host = Host::new();
@@ -169,9 +169,9 @@ fn the_group_of_a_session_is_joined_while_it_is_open() {
     assert!(host.driver.kernel().groups.is_empty());
 }
 
-/// What cannot be signalled is refused at once and by name, not left to time out.
+/// Sessions that cannot be signalled are refused at once with the reason, instead of running into a timeout.
 #[test]
-fn ipv6_is_refused_where_the_host_does_without() {
+fn ipv6_session_without_ipv6_signalling_is_refused() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let answer = host.ask(&mut peer, r#"{"send":{"to":"[2001:db8::2]:5001","rate_bps":2000000}}"#);
@@ -182,7 +182,7 @@ fn ipv6_is_refused_where_the_host_does_without() {
 }
 
 #[test]
-fn counters_come_by_the_part_that_counts() {
+fn counters_are_grouped_by_part() {
     let mut host = Host::new();
     let mut peer = host.connect();
     host.ask(&mut peer, SEND);
@@ -195,7 +195,7 @@ fn counters_come_by_the_part_that_counts() {
 }
 
 #[test]
-fn a_line_without_end_is_skipped_and_costs_no_more_than_its_bound() {
+fn endless_line_is_skipped_with_bounded_memory() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let chunk = vec![b'x'; LONGEST_LINE / 4];
@@ -212,10 +212,10 @@ fn a_line_without_end_is_skipped_and_costs_no_more_than_its_bound() {
 }
 
 #[test]
-fn a_client_may_hang_up_after_its_question_and_still_gets_the_answer() {
+fn half_closed_client_gets_its_answer() {
     let mut host = Host::new();
     let mut peer = host.connect();
-    // Not even an end of line, as `printf ... | nc -U` sends it.
+    // The last line may lack its terminator, as `printf ... | nc -U` sends it.
     peer.say(br#"{"show":{"what":"links"}}"#);
     peer.stream.shutdown(std::net::Shutdown::Write).unwrap();
     host.serve(&peer);
@@ -224,7 +224,7 @@ fn a_client_may_hang_up_after_its_question_and_still_gets_the_answer() {
 }
 
 #[test]
-fn listings_end_at_their_limit_and_say_so() {
+fn listing_stops_at_limit_and_reports_more() {
     let mut host = Host::new();
     let mut peer = host.connect();
     for port in 1..=3 {
@@ -240,7 +240,7 @@ fn listings_end_at_their_limit_and_say_so() {
 }
 
 #[test]
-fn a_watcher_sees_what_others_do() {
+fn watcher_gets_events_of_other_clients() {
     let mut host = Host::new();
     let mut watcher = host.connect();
     let mut peer = host.connect();
@@ -254,9 +254,9 @@ fn a_watcher_sees_what_others_do() {
     assert!(peer.lines().is_empty(), "who did not ask gets no events");
 }
 
-/// A watcher that never reads is told and dropped when a megabyte has piled up, and nobody else notices.
+/// A watcher that does not read gets an error and is disconnected at one megabyte of events; others are not affected.
 #[test]
-fn a_watcher_that_does_not_read_is_dropped() {
+fn watcher_that_does_not_read_is_disconnected() {
     let mut host = Host::new();
     let mut sleeper = host.connect();
     let mut peer = host.connect();
@@ -270,7 +270,7 @@ fn a_watcher_that_does_not_read_is_dropped() {
         let id = &opened["ok"]["application"];
         host.ask(&mut peer, &format!(r#"{{"release":{{"application":{id}}}}}"#));
     }
-    // It wakes up in time, reads what is left, and learns why.
+    // The watcher reads again before its deadline and gets the remaining lines with the reason.
     let mut lines = Vec::new();
     for _ in 0..1_000 {
         lines.extend(sleeper.lines());
@@ -280,9 +280,9 @@ fn a_watcher_that_does_not_read_is_dropped() {
     assert!(!host.is_connected(&sleeper));
 }
 
-/// The same, but it never wakes up: its time runs out.
+/// A watcher that never reads again is removed at its deadline.
 #[test]
-fn a_watcher_that_never_reads_again_is_forgotten() {
+fn watcher_that_never_reads_again_is_removed_at_deadline() {
     let mut host = Host::new();
     let mut sleeper = host.connect();
     let mut peer = host.connect();
@@ -303,9 +303,9 @@ fn a_watcher_that_never_reads_again_is_forgotten() {
     assert!(!host.is_connected(&sleeper));
 }
 
-/// A client that asks and never reads the answers is not read from either, and so cannot fill the daemon's memory.
+/// The requests of a client that does not read its answers are not read either, which bounds the daemon's memory.
 #[test]
-fn questions_wait_while_answers_are_not_taken() {
+fn requests_wait_while_answers_are_unread() {
     let mut host = Host::new();
     let mut peer = host.connect();
     for port in 1..=200 {
@@ -320,7 +320,7 @@ fn questions_wait_while_answers_are_not_taken() {
         peer.say(question);
         host.serve(&peer);
     }
-    // When it reads again every question is answered.
+    // Every request is answered when the client reads again.
     let mut answered = 0;
     for _ in 0..1_000 {
         answered += peer.lines().len();
@@ -331,7 +331,7 @@ fn questions_wait_while_answers_are_not_taken() {
 }
 
 #[test]
-fn one_client_too_many_is_told() {
+fn client_beyond_limit_gets_error() {
     let mut host = Host::new();
     let peers: Vec<Peer> = (0..earmark::control::MOST_CLIENTS).map(|_| host.connect()).collect();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -343,8 +343,8 @@ fn one_client_too_many_is_told() {
     drop(peers);
 }
 
-/// What was recorded, replayed, gives the messages that were sent, octet for octet and at the same times. The peak rate
-/// is infinite here, which JSON cannot say by itself.
+/// The replay of a recording sends the same messages, octet for octet and at the same times. The peak rate is infinite
+/// here, for which JSON has no number.
 #[test]
 fn a_recording_replays_to_the_same_effects() {
     let file = std::env::temp_dir().join(format!("earmark-record-{}.jsonl", std::process::id()));
@@ -376,7 +376,7 @@ fn a_recording_replays_to_the_same_effects() {
     let recording = BufReader::new(std::fs::File::open(&file).unwrap());
     let inputs = replay(recording, &[], &mut effects).unwrap();
     std::fs::remove_file(&file).unwrap();
-    // Interface, route, the session and its sender, expirations, and other settings before the last refresh.
+    // Interface, route, the session and its sender, expirations, and changed settings before the last refresh.
     assert_eq!(inputs, 5 + expirations);
     let lines = effects.split(|&octet| octet == b'\n').filter(|line| !line.is_empty());
     let replayed: Vec<String> = lines
@@ -386,7 +386,7 @@ fn a_recording_replays_to_the_same_effects() {
     assert_eq!(replayed, sent);
 }
 
-/// Sends flows through the gateways .254 and .253 in turn, so that no two answers are alike.
+/// Routes flows by the gateways .254 and .253 in turn, so that consecutive answers differ.
 #[derive(Debug, Default)]
 struct Turns(u8);
 
@@ -398,7 +398,7 @@ impl FlowResolver for Turns {
     }
 }
 
-/// What the kernel said of flows is recorded, and a replay without a kernel sends by the same next hops.
+/// The kernel's answers about flows are recorded, and a replay without a kernel uses the same next hops.
 #[test]
 fn recording_replays_the_answers_of_the_kernel() {
     let file = std::env::temp_dir().join(format!("earmark-flows-{}.jsonl", std::process::id()));
@@ -438,9 +438,9 @@ fn recording_replays_the_answers_of_the_kernel() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Random octets, cut anywhere: each line gets one error, and the next client is served as ever.
+    /// Each line of random octets, split anywhere, gets one error, and the next client is served.
     #[test]
-    fn rubbish_harms_nobody(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 0..8)) {
+    fn random_input_affects_no_other_client(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 0..8)) {
         let mut host = Host::new();
         let mut vandal = host.connect();
         for piece in &pieces {
@@ -454,9 +454,9 @@ proptest! {
         prop_assert!(answer.get("ok").is_some());
     }
 
-    /// Valid requests with an octet changed never end the conversation.
+    /// Valid requests with one octet changed never end the connection.
     #[test]
-    fn near_misses_harm_nobody(place in 0..SEND.len(), octet in any::<u8>()) {
+    fn altered_requests_keep_connection_open(place in 0..SEND.len(), octet in any::<u8>()) {
         let mut host = Host::new();
         let mut peer = host.connect();
         let mut line = SEND.as_bytes().to_vec();

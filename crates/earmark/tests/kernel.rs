@@ -1,6 +1,6 @@
-//! Daemons as processes, each in a network namespace of its own: start, refuse, serve, die, come back.
+//! Daemons as processes, each in a network namespace of its own: start, refusal, service, stop and restart.
 //!
-//! The tests make their namespaces and remove them, also when they fail; without root they are shown as ignored.
+//! The tests create their namespaces and remove them even if they fail; without root they are listed as ignored.
 
 #[path = "kernel/both_paths.rs"]
 mod both_paths;
@@ -38,7 +38,7 @@ type Test = (&'static str, fn() -> Outcome);
 
 const ADDRESS_TRANSLATION: &str = "outcome_behind_address_translation";
 
-/// Tests that run programs which may not be installed.
+/// Tests that run programs that may not be installed.
 const NEEDS: [(&str, &str); 3] = [
     ("bandwidth_follows_the_speed", "ethtool"),
     ("segmentation_offload_on_a_slow_link_is_warned_of_once", "ethtool"),
@@ -183,7 +183,7 @@ fn main() -> ExitCode {
         } else if root {
             Trial::test(name, test)
         } else {
-            // The runner prints no reason for an ignored test but its kind.
+            // The kind is the only reason that the runner prints for an ignored test.
             Trial::test(name, test).with_kind("needs root").with_ignored_flag(true)
         }
     });
@@ -239,17 +239,17 @@ fn a_killed_daemon_is_replaced() -> Outcome {
     check(host.end(Signal::TERM)? == Some(0), "status 0")
 }
 
-/// As an ordinary user: one error, that names what is missing and what to do.
+/// An ordinary user gets one error that names the missing privileges and what to do.
 fn without_privileges_it_says_which() -> Outcome {
     use std::os::unix::process::CommandExt;
     let host = Host::new("nobody")?;
     let config = host.configure(ETH0)?;
-    // The build directory may be closed to that user.
+    // The build directory may be inaccessible to that user.
     let program = host.directory.join("earmark");
     std::fs::copy(PROGRAM, &program)?;
     let mut command = Command::new(program);
     command.arg("daemon").arg("--config").arg(config).uid(65_534).gid(65_534);
-    // The thread's namespace is the child's; entering it takes privileges that the child no longer has.
+    // The thread's namespace is inherited by the child; entering it takes privileges that the child no longer has.
     let output = host.namespace.run_in(|| command.output())??;
     let said = String::from_utf8_lossy(&output.stderr);
     check(output.status.code() == Some(1), &format!("{:?}", output.status))?;
@@ -257,7 +257,7 @@ fn without_privileges_it_says_which() -> Outcome {
     check(said.contains("help: start it as root"), &said)
 }
 
-/// The whole way: listen, reserve, look at it, ask for too much, release.
+/// A complete sequence: listen, reserve, list, exceed the capacity, release.
 fn two_daemons_reserve_and_refuse() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
@@ -282,7 +282,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
         "b",
     )?;
 
-    // 2 + 6 Mbit/s do not fit into 7.5, and the refusal comes at the sender's own link.
+    // 2 + 6 Mbit/s do not fit into 7.5, and the refusal comes from the sender's own link.
     b.client()?.listen(Listen::new("10.0.1.2:5002".parse()?))?;
     let output =
         a.earmark(&["reserve", "--to", "10.0.1.2:5002", "--rate", "6Mbit", "--timeout", "15s"])?;
@@ -294,7 +294,7 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
         "the first one stands",
     )?;
 
-    // From the receiver's end: a sender that exists, and one that does not.
+    // The receiver reserves for a sender that exists, and for one that does not.
     let on = Send::new("10.0.1.2:5003".parse()?, Rate::from_mbps(1));
     a.client()?.sender(on)?;
     let output =
@@ -312,13 +312,13 @@ fn two_daemons_reserve_and_refuse() -> Outcome {
     until("b has heard of it", || Ok(b.client()?.show_sessions()?.rows.is_empty().then_some(())))
 }
 
-/// With a class each, and with a bucket each in a class for all.
+/// Traffic is counted both with a class for each reservation and with a bucket for each in one class.
 fn reservations_show_their_traffic() -> Outcome {
     ["per-flow", "aggregate"].into_iter().try_for_each(traffic_is_shown_with)
 }
 
-/// What goes through a reservation is counted there, and what goes beside it is not; where the queues are left alone,
-/// and at the receiver, there is nothing to count.
+/// Packets of a reservation are counted in its row, other packets are not. If queues are left alone, and at the receiver,
+/// nothing is counted.
 fn traffic_is_shown_with(queues: &str) -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(&format!("{ETH0}queues = \"{queues}\"\n"))?;
@@ -359,7 +359,7 @@ fn traffic_is_shown_with(queues: &str) -> Outcome {
     )
 }
 
-/// The same over IPv6, and an end of it.
+/// Reservation and release over IPv6.
 fn two_daemons_reserve_over_ipv6() -> Outcome {
     let (mut a, mut b) = pair()?;
     link::add_address(&a.namespace, "eth0", "2001:db8::1".parse()?, 64)?;
@@ -386,7 +386,7 @@ fn two_daemons_reserve_over_ipv6() -> Outcome {
     })
 }
 
-/// With `daemon.user` it is that user's process with two capabilities, and does all it did before.
+/// With `daemon.user` the process belongs to that user, keeps two capabilities, and works as before.
 fn a_daemon_becomes_its_user_and_still_serves() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(&format!("{ETH0}[daemon]\nuser = \"nobody\"\n"))?;
@@ -408,7 +408,7 @@ fn a_daemon_becomes_its_user_and_still_serves() -> Outcome {
     check(a.end(Signal::TERM)? == Some(0), "status 0")
 }
 
-/// The router dies and comes back: the class is adopted, and the refreshes bring the state back into it.
+/// The router's daemon dies and restarts: the class is adopted, and the refreshes restore the state for it.
 fn a_reservation_survives_kill_and_restart() -> Outcome {
     let [mut a, mut r, mut b] = line()?;
     let both = format!("{ETH0}{}", ETH0.replace("eth0", "eth1"));
@@ -426,7 +426,7 @@ fn a_reservation_survives_kill_and_restart() -> Outcome {
 
     r.end(Signal::KILL)?;
     r.start(&both)?;
-    // Adopted at once, claimed again by the next refreshes, and never anything else in between.
+    // The reservation is adopted at once and claimed by the next refreshes, without any other state in between.
     until("the new daemon has claimed what it adopted", || {
         let found = claims(&r)?.ok_or("no answer")?;
         check(found.0 + found.1 == 1, &format!("claims and adopted flows: {found:?}"))?;
@@ -436,8 +436,8 @@ fn a_reservation_survives_kill_and_restart() -> Outcome {
     check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))
 }
 
-/// RFC 2205 appendix C: a host without privileges signals inside UDP, its router both ways, and the other host raw. It is
-/// reserved for what the host sends, and for what it receives.
+/// RFC 2205 appendix C: a host without privileges signals inside UDP, its router in both ways, and the other host raw. The data
+/// that the host sends is reserved for, and so is the data that it receives.
 fn a_host_without_raw_sockets_signals_inside_udp() -> Outcome {
     let [mut a, mut r, mut b] = line()?;
     a.start_as_nobody(&format!("udp_only = true\n{ETH0}queues = \"none\"\n"))?;
@@ -463,8 +463,9 @@ fn a_host_without_raw_sockets_signals_inside_udp() -> Outcome {
     Ok(())
 }
 
-/// SIGHUP: a wider link, a rule that refuses what is reserved already, one more interface. What is reserved stays and keeps
-/// its class; new requests meet the new settings. A file with a mistake changes nothing, and the log says where it is.
+/// After SIGHUP the link is wider, a rule refuses the existing reservation, and one more interface takes part. Existing
+/// reservations stay and keep their class; new requests are subject to the new settings. A file with an error changes nothing,
+/// and the log contains its line.
 fn settings_change_and_reservations_stay() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
@@ -511,7 +512,7 @@ fn settings_change_and_reservations_stay() -> Outcome {
         let rows = b.client()?.show_applications()?.rows;
         Ok(rows.iter().any(|row| refused(&format!("{row:?}").to_lowercase())).then_some(()))
     })?;
-    // Longer than state lives that is not refreshed.
+    // Longer than the lifetime of state that is not refreshed.
     std::thread::sleep(std::time::Duration::from_secs(3));
     check(links()? == both, "the old reservation stays")?;
     check(before.is_u64() && removed()? == before, "and so does its class")?;
@@ -530,8 +531,8 @@ fn settings_change_and_reservations_stay() -> Outcome {
     Ok(())
 }
 
-/// Somebody else replaces the queues of a link: its reservations are void, and said to be, until the queues are ours
-/// again.
+/// Another program replaces the queues of a link: its reservations are void, and reported so, until the daemon's queues
+/// are back.
 fn queues_that_are_taken_over_void_reservations() -> Outcome {
     let (mut a, mut b) = pair()?;
     let impatient = format!("{ETH0}[daemon]\nreconcile = \"200ms\"\n");
@@ -556,6 +557,6 @@ fn queues_that_are_taken_over_void_reservations() -> Outcome {
         Ok(rows.iter().any(|row| format!("{row:?}").contains("raffic")).then_some(()))
     })?;
     tc(&["qdisc", "delete", "dev", "eth0", "root"])?;
-    // The receiver asks again with its next refresh.
+    // The receiver requests the reservation again with its next refresh.
     until("it is reserved again", || Ok((reservable(&a)? == (7_500_000, 1)).then_some(())))
 }

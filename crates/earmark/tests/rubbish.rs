@@ -1,10 +1,10 @@
-//! What users and files may say wrongly: settings, keys, requests, recordings and captures are read or refused with their place,
-//! and nothing panics.
+//! Malformed input of users and files: settings, keys, requests, recordings and captures are read, or refused with their place,
+//! without a panic.
 
 #[path = "../../scenario/tests/rubbish/damage.rs"]
 mod damage;
 #[path = "control/host.rs"]
-#[allow(dead_code)] // of what clients do there, only a part is done here
+#[allow(dead_code)] // this test uses a part of its functions only
 mod host;
 #[path = "rubbish/said.rs"]
 mod said;
@@ -42,7 +42,7 @@ interfaces = ["eth0"]
 neighbors = ["10.0.1.2", "2001:db8::2"]
 "#;
 
-/// The example with all that is commented out in it: a key there is one word before an equals sign.
+/// The example with everything in it that is commented out: a key there is one word before an equals sign.
 fn every_key() -> String {
     let uncommented = EXAMPLE.lines().map(|line| match line.strip_prefix("# ") {
         Some(rest) if rest.starts_with('[') => rest,
@@ -52,7 +52,7 @@ fn every_key() -> String {
     uncommented.filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
 }
 
-/// An error is in a line of the text, says what is wrong and what to do.
+/// Parses settings; an error must be at a line of the text and have a message and a hint.
 fn settings_are_handled(text: &str) {
     let place = |error: &ConfigError| {
         assert!(error.place.line <= text.lines().count() + 1, "{error}\n{text}");
@@ -66,7 +66,7 @@ fn settings_are_handled(text: &str) {
 }
 
 #[test]
-fn settings_may_end_anywhere() {
+fn truncated_settings_are_handled() {
     let settings = every_key();
     assert!(Config::parse(&settings, Path::new("r1.toml")).is_ok());
     for end in (0..settings.len()).filter(|end| end % 19 == 0 && settings.is_char_boundary(*end)) {
@@ -77,9 +77,9 @@ fn settings_may_end_anywhere() {
     }
 }
 
-/// Every value of the settings becomes several odd ones, in turn.
+/// Every value of the settings is replaced by several odd ones in turn.
 #[test]
-fn any_value_may_be_odd() {
+fn settings_with_odd_values_are_handled() {
     let settings = every_key();
     let lines: Vec<&str> = settings.lines().collect();
     let mut odd = ODD.iter().cycle();
@@ -94,7 +94,7 @@ fn any_value_may_be_odd() {
     }
 }
 
-/// Values that a request must not have, but can.
+/// Values that are possible in JSON, but invalid in a request.
 fn odd_values() -> Vec<Value> {
     vec![
         Value::Null,
@@ -120,7 +120,7 @@ fn odd_values() -> Vec<Value> {
     ]
 }
 
-/// The places of all values in another one that have none below them, as JSON pointers.
+/// Collects the JSON pointers of all values that contain no others.
 fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -137,7 +137,7 @@ fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Time passes as far as the next few deadlines.
+/// Advances the time over the next few deadlines.
 fn expire(host: &mut Host, deadlines: usize) {
     for _ in 0..deadlines {
         let Some(at) = host.driver.next_deadline() else { return };
@@ -146,7 +146,7 @@ fn expire(host: &mut Host, deadlines: usize) {
     }
 }
 
-/// Every request, with each of its values in turn replaced by odd ones: it is answered, and what comes of it does no harm.
+/// Every request is answered with each of its values replaced by odd ones in turn, without harm.
 #[test]
 fn requests_with_odd_values_are_answered() {
     for request in said::requests() {
@@ -169,9 +169,9 @@ fn requests_with_odd_values_are_answered() {
     }
 }
 
-/// A recording of all that can be said and of messages of all protocols, line by line.
+/// A recording of all requests and of messages of all protocols, as lines.
 fn recording() -> Vec<String> {
-    // Tests make theirs at the same time.
+    // Other tests create recordings at the same time.
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let file =
@@ -203,7 +203,7 @@ fn recording() -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// An error is in a line of the recording.
+/// Replays a recording; an error must be at one of its lines.
 fn replayed(lines: &[String]) {
     let text = lines.join("\n");
     let mut effects = Vec::new();
@@ -214,8 +214,8 @@ fn replayed(lines: &[String]) {
     }
 }
 
-/// Numbers of a recording become the largest and the least there are, in the settings as in the inputs. Settings of no time at
-/// all are left out: the daemon that was recorded had none.
+/// Numbers of a recording are replaced by the largest and the smallest ones, in settings as well as in inputs. Settings with a
+/// time of zero are left out, because the recorded daemon could not have them.
 #[test]
 fn recordings_with_odd_numbers_are_replayed_or_refused() {
     let lines = recording();
@@ -226,7 +226,7 @@ fn recordings_with_odd_numbers_are_replayed_or_refused() {
         let line: Value = serde_json::from_str(&lines[number]).expect("it was recorded");
         let mut places = Vec::new();
         leaves(&line, "", &mut places);
-        // All of them would take long.
+        // Testing all of them would take long.
         for place in places.into_iter().skip(number % 3).step_by(3) {
             let mut changed = line.clone();
             let value = changed.pointer_mut(&place).expect("it was found there");
@@ -244,9 +244,9 @@ fn recordings_with_odd_numbers_are_replayed_or_refused() {
     }
 }
 
-/// A span of ages is refused where it stands.
+/// A time span of ages is refused at its line.
 #[test]
-fn spans_of_ages_are_refused() {
+fn excessive_time_span_is_refused() {
     let mut lines = recording();
     let mut header: Value = serde_json::from_str(&lines[0]).expect("it was recorded");
     header["node"]["nsis"]["qos"]["refresh"]["secs"] = json!(u64::MAX);
@@ -277,7 +277,7 @@ proptest! {
         }
     }
 
-    /// Lines change places, come twice or not at all, and have octets changed.
+    /// Lines change places, are repeated or left out, and have octets changed.
     #[test]
     fn damaged_recordings_are_replayed_or_refused(
         changes in vec((0..4_u8, any::<Index>(), any::<Index>(), any::<u8>()), 1..4),
@@ -306,7 +306,7 @@ proptest! {
         replayed(&lines);
     }
 
-    /// Captures of both formats with some octets changed and the end lost.
+    /// Captures of both formats have some octets changed and the end cut off.
     #[test]
     fn damaged_captures_are_read_or_refused(
         next_generation: bool,
@@ -330,11 +330,11 @@ proptest! {
     }
 }
 
-/// Every octet of a capture becomes the largest there is: lengths among them.
+/// Every octet of a capture, including lengths, is replaced by the largest one.
 #[test]
-fn lengths_in_captures_are_not_believed() {
+fn wrong_lengths_in_captures_are_handled() {
     for mut file in [said::pcap(), said::pcapng()] {
-        // Headers, and the first packets.
+        // Headers and the first packets.
         for at in 0..file.len().min(300) {
             let octet = std::mem::replace(&mut file[at], 0xff);
             let _ = decode(&file[..], &mut Vec::new(), Format::Json);

@@ -1,4 +1,4 @@
-//! The words of the command line and their help.
+//! Command-line arguments and their help texts.
 
 mod clear;
 mod light;
@@ -40,7 +40,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Where to find the daemon.
+    /// Path of the control socket: the argument, or [`DEFAULT_SOCKET`].
     pub(super) fn socket(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(|| DEFAULT_SOCKET.into())
     }
@@ -364,7 +364,7 @@ pub(super) struct Who {
 }
 
 impl Who {
-    /// As the daemon wants it.
+    /// The identity in the form of the control protocol.
     pub(super) fn identity(&self) -> Identity {
         let Who { user, application, priority } = self.clone();
         Identity { user, application, priority }

@@ -1,7 +1,7 @@
-//! `earmark clear`: takes what a daemon has left out of the kernel, now or when nobody has adopted it in time.
+//! `earmark clear`: removes the traffic control that a stopped daemon left in the kernel, now or after the adoption time.
 //!
-//! Who waits is not the daemon, which has ended: in a shell it is this command, and under systemd a timer, since that ends
-//! all processes of a service with it.
+//! The daemon has ended and cannot wait itself. In a shell this command waits; under systemd a timer does, because systemd
+//! ends all processes of a service with the service.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ use super::{Failure, Outcome, Output};
 use crate::config::Config;
 use crate::system::with_cause;
 
-/// How often is looked whether a daemon has started.
+/// Interval between checks whether a daemon has started.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<Outcome, Failure> {
@@ -61,7 +61,7 @@ pub(super) fn clear(options: &ClearOptions, out: &mut Output) -> Result<Outcome,
     Ok(Outcome::Done)
 }
 
-/// Waits so long, or until a daemon runs; gives whether one does.
+/// Waits up to `wait` for a daemon to start. Returns whether one runs.
 fn starts_within(wait: Duration) -> io::Result<bool> {
     let start = Instant::now();
     loop {
@@ -75,9 +75,9 @@ fn starts_within(wait: Duration) -> io::Result<bool> {
     }
 }
 
-/// Has systemd clear this network namespace when the adoption time is over, counted from now: an earlier timer for it ends.
+/// Has systemd clear this network namespace after the adoption time, counted from now. An earlier timer for it is stopped.
 fn schedule(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
-    // A mistake in the file keeps the daemon from starting, and must not keep its queues for good.
+    // A mistake in the file keeps the daemon from starting, but its queues must still be removed.
     let time = Config::load(file).map(|config| config.adoption_time).unwrap_or_else(|error| {
         eprintln!("earmark: {error}");
         Config::new("", "").adoption_time
@@ -85,7 +85,7 @@ fn schedule(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
     let program = std::env::current_exe()?;
     let namespace = own_namespace()?;
     let unit = format!("earmark-clear-{}", namespace.number);
-    // Units that are not there are no matter.
+    // Units that do not exist are no error.
     let stop = ["stop", &format!("{unit}.timer"), &format!("{unit}.service")];
     let _ = Command::new("systemctl").args(stop).stderr(Stdio::null()).status();
     let seconds = time.as_secs_f64();
@@ -114,11 +114,11 @@ fn schedule(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
     ))
 }
 
-/// A network namespace, as another process can name it.
+/// A network namespace, in the forms by which another process can name it.
 struct OwnNamespace {
-    /// The inode of the namespace, which no other one has at the same time.
+    /// Inode of the namespace, unique while the namespace exists.
     number: u64,
-    /// Where it is mounted, if `ip netns` knows it.
+    /// Mount point of the namespace, if `ip netns` knows it.
     path: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! `earmark reserve` and `listen` by Boomerang and YESSIR.
+//! `earmark reserve` and `listen` with Boomerang and YESSIR.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,21 +24,21 @@ use crate::client::Client;
 use crate::control::protocol::{Answer, Attach, Loop, Opened, Request, Signalling};
 use crate::describe;
 
-/// Over how much time the largest rate of a measured stream counts, seconds, and what is added to it, percent.
+/// Window over which the largest rate of a measured stream counts, seconds, and headroom added to it, percent.
 const WINDOW: u16 = 60;
 const HEADROOM: u16 = 20;
 
-/// Boomerang has no receivers.
+/// Ends the program: Boomerang has no receivers that listen.
 pub(super) fn nobody_listens() -> ! {
     wrong_usage("Boomerang needs nobody who listens: whoever answers pings will do")
 }
 
-/// Ends the program as for any other wrong usage.
+/// Ends the program with the message and exit status of wrong usage.
 pub(super) fn wrong_usage(message: &str) -> ! {
     Arguments::command().error(ErrorKind::ArgumentConflict, message).exit()
 }
 
-/// Ends the program where options make no sense with the protocol.
+/// Ends the program if options contradict the protocol.
 pub(super) fn check(options: &ReserveOptions) {
     let streams = has_stream_options(&options.stream_options);
     let loops = has_loop_options(options);
@@ -74,7 +74,7 @@ pub(super) fn check(options: &ReserveOptions) {
     }
 }
 
-/// There and back.
+/// Requested rates, forward and reverse.
 fn wanted(of: &LoopOptions) -> (Rate, Rate) {
     (of.forward.unwrap_or_default(), of.reverse.unwrap_or_default())
 }
@@ -102,7 +102,7 @@ fn has_nsis_options(of: &NsisOptions) -> bool {
     of.at_least.is_some() || of.by_receiver || of.reliable || of.secure
 }
 
-/// Sends a loop, and waits until it is round.
+/// Sends a Boomerang message and waits for it to return.
 pub(super) fn reserve_loop(
     client: &mut Client,
     options: &ReserveOptions,
@@ -129,7 +129,7 @@ pub(super) fn reserve_loop(
     let (timeout, partial) = (options.timeout, options.partial);
     let mut wait = Wait { client, opened, timeout, hold, partial, out };
     let ours = boomerang::Application(wait.opened.application);
-    // The rates of the loop that came round, until it is known who takes part.
+    // Rates of the message that returned, kept until it is known which nodes take part.
     let mut granted = None;
     let mut text = String::new();
     while let Some(notice) = wait.next()? {
@@ -140,7 +140,7 @@ pub(super) fn reserve_loop(
                 if *application == ours =>
             {
                 granted = Some(*rates);
-                // Nobody answers for a group, so nobody counts the nodes either.
+                // No node answers for a group, so the nodes are not counted either.
                 if to.ip().is_multicast() {
                     let reach = reach_of(&notice);
                     return wait.reserved(&notice, loop_granted(rates, to, reach, &mut text));
@@ -198,7 +198,7 @@ pub(super) fn reserve_loop(
 
 const RUN_DAEMONS: &str = "does a daemon with `boomerang` run on every router?";
 
-/// What a loop has reserved; `text` holds its words.
+/// The granted reservation of a loop; `text` holds its description.
 fn loop_granted<'t>(
     rates: &Rates,
     to: SocketAddr,
@@ -224,7 +224,7 @@ fn rates_json(rates: &Rates) -> Value {
     json!({ "forward_bps": rates.forward, "reverse_bps": rates.reverse })
 }
 
-/// Announces a stream, and waits for a receiver's answer.
+/// Announces a stream and waits for the answer of a receiver.
 pub(super) fn reserve_stream(
     client: &mut Client,
     options: &ReserveOptions,
@@ -327,7 +327,7 @@ fn stream_text(options: &ReserveOptions) -> String {
     }
 }
 
-/// Answers streams that are announced by YESSIR.
+/// Answers streams that are announced with YESSIR.
 pub(super) fn listen(
     client: &mut Client,
     options: &ListenOptions,

@@ -1,4 +1,4 @@
-//! `earmark show`: tables for people, arrays for programs.
+//! `earmark show`: tables for people, JSON arrays for programs.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use crate::control::protocol::{
 use crate::describe::{ip_protocol, with_port};
 use earmark_core::amounts::{show_duration, show_octets};
 
-/// Asks for a listing and prints it.
+/// Requests a listing and prints it.
 pub(super) fn show(
     client: &mut Client,
     what: What,
@@ -81,7 +81,7 @@ impl Listing<'_> {
     }
 }
 
-/// Counters of one part by their path, `received.path`.
+/// Flattens the counters of one part to rows named by their path, such as `received.path`.
 fn flatten<'a>(
     part: &'a str,
     path: &str,
@@ -102,7 +102,7 @@ fn flatten<'a>(
 /// A row of a table.
 trait Row: Serialize + DeserializeOwned {
     const HEADER: &'static [&'static str];
-    /// What stands in place of a table without rows.
+    /// Text printed instead of a table without rows.
     const NOTHING: &'static str;
     fn cells(&self) -> Vec<Cell>;
 }
@@ -124,7 +124,7 @@ pub(super) fn new_table(header: &[&str]) -> Table {
     table
 }
 
-/// `protocol` of RSVP's rows.
+/// `protocol` of the rows of RSVP.
 const RSVP: &str = "rsvp";
 
 impl Row for SessionRow {
@@ -147,7 +147,7 @@ impl Row for SessionRow {
         let from = match (&self.previous_hop, &self.incoming) {
             (Some(hop), Some(interface)) => format!("{hop} ({interface})"),
             (Some(hop), None) => hop.to_string(),
-            // The others do not keep where a flow comes from.
+            // Protocols other than RSVP do not record the previous hop.
             (None, _) if self.protocol != RSVP => "-".to_owned(),
             (None, _) => "this host".to_owned(),
         };
@@ -206,7 +206,7 @@ impl Row for ReservationRow {
             |show: fn(TrafficRow) -> String| number(self.traffic.map_or("-".to_owned(), show));
         let next_hop = match self.next_hop {
             Some(hop) => hop.to_string(),
-            // The others do not keep where a flow goes beyond the link.
+            // Protocols other than RSVP do not record the next hop.
             None if self.protocol != RSVP => "-".to_owned(),
             None => "this host".to_owned(),
         };
@@ -230,7 +230,7 @@ impl Row for ReservationRow {
     }
 }
 
-/// Whether the packets get it, and how many claims there are on their flow.
+/// Whether the packets get the reservation, and how many claims there are on their flow.
 pub(super) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
     let Some(EnforcementRow { state, reason, claims }) = enforcement else {
         return "-".to_owned();
@@ -244,7 +244,7 @@ pub(super) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
     }
 }
 
-/// The interfaces through which data leaves, and this host where it ends here; one a line.
+/// Outgoing interfaces, one a line, and this host if the data ends here.
 fn ways(outgoing: &[String], here: bool) -> String {
     let mut ways: Vec<&str> = outgoing.iter().map(String::as_str).collect();
     if here {
@@ -253,7 +253,7 @@ fn ways(outgoing: &[String], here: bool) -> String {
     ways.join("\n")
 }
 
-/// The senders that share a reservation, one a line.
+/// Senders that share a reservation, one a line.
 pub(super) fn senders(senders: &[SenderName]) -> String {
     if senders.is_empty() {
         return "all".to_owned();
@@ -461,7 +461,7 @@ pub(super) fn number(value: impl Display) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
-/// Packets, and what they come to: `1200 (1.8 MB)`.
+/// Packets with their octets, such as `1200 (1.8 MB)`.
 fn packets(count: u64, octets: u64) -> String {
     match count {
         0 => "0".to_owned(),

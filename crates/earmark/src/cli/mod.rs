@@ -1,7 +1,7 @@
-//! The command line: what the user typed, carried out, and the outcome as text or JSON and an exit status.
+//! The command line: parses the arguments, runs the command, and reports the outcome as text or JSON and as an exit status.
 //!
-//! Every answer goes to standard output, every error to standard error. With `--json` both are JSON, errors as
-//! `{"error":{"code","message","hint"}}`. The exit status tells the outcome; see [`Outcome`].
+//! Every answer goes to standard output, every error to standard error. With `--json` both are JSON; an error is
+//! `{"error":{"code","message","hint"}}`. For the exit status see [`Outcome`].
 
 mod arguments;
 mod clear;
@@ -25,33 +25,33 @@ use serde_json::json;
 use crate::client::ClientError;
 use arguments::{Arguments, Command, Show};
 
-/// How a command ended, as the exit status tells. Wrong usage is 2, by convention.
+/// Outcome of a command, and its exit status. Wrong usage is 2, by convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done = 0,
-    /// It could not be done.
+    /// The command failed.
     Failed = 1,
     /// A reservation was refused.
     Refused = 3,
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     TimedOut = 4,
-    /// Only a part of the path could be reserved, or was asked, and that was not said to be enough.
+    /// Only a part of the path was reserved or queried, and `--partial` was not given.
     Part = 5,
-    /// No other node takes part, and that was not said to be enough.
+    /// No other node takes part, and `--partial` was not given.
     OnlyHere = 6,
 }
 
-/// Reads the command line, carries it out, and gives the exit status.
+/// Parses the command line, runs the command, and returns the exit status.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let json = arguments.json;
     match carry_out(arguments) {
         Ok(outcome) => ExitCode::from(outcome as u8),
-        // Whoever read our output has seen enough (`earmark watch | head`).
+        // The reader of our output has closed it (`earmark watch | head`).
         Err(Failure { code: "broken_pipe", .. }) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Standard error may be closed; the exit status still tells.
+            // Standard error may be closed; the exit status still reports the failure.
             let _ = failure.print(json);
             ExitCode::from(Outcome::Failed as u8)
         }
@@ -88,14 +88,14 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// Standard output, in the form that was asked for.
+/// Standard output, as text or JSON.
 struct Output {
     json: bool,
     to: io::StdoutLock<'static>,
 }
 
 impl Output {
-    /// A line of text, or the same as JSON.
+    /// Prints one line: the text, or the JSON object.
     fn line(&mut self, text: &str, json: &impl Serialize) -> Result<(), Failure> {
         if self.json {
             serde_json::to_writer(&mut self.to, json).map_err(io::Error::from)?;
@@ -103,13 +103,13 @@ impl Output {
         } else {
             writeln!(self.to, "{text}")?;
         }
-        // Somebody may be waiting for the line at the other end of a pipe.
+        // A reader may wait for the line at the other end of a pipe.
         self.to.flush()?;
         Ok(())
     }
 }
 
-/// Why a command failed: for programs, for people, and what to do.
+/// Failure of a command: a code for programs, a message for people, and a hint what to do.
 #[derive(Debug, PartialEq, Eq)]
 struct Failure {
     code: &'static str,

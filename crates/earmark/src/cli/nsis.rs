@@ -1,4 +1,4 @@
-//! `earmark ping`, and `earmark reserve` and `listen` by QoS NSLP.
+//! `earmark ping`, and `earmark reserve` and `listen` with QoS NSLP.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -22,15 +22,15 @@ use crate::control::protocol::{Establish, Expect, Opened, Ping, Request};
 use crate::describe;
 use earmark_core::amounts::show_duration;
 
-/// Ends the program: nobody can name this protocol on the command line.
+/// Ends the program: Ping NSLP cannot be chosen as a protocol on the command line.
 pub(super) fn reserves_nothing() -> ! {
     wrong_usage("Ping NSLP reserves nothing: `earmark ping` asks by it")
 }
 
-/// Longer than any answer may take by the daemon's settings, unless these are unusual.
+/// Longest wait for an answer, longer than the usual settings of the daemon allow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks who takes part on the way, and prints each answer.
+/// Queries which nodes on the path take part, and prints each answer.
 pub(super) fn ping(
     client: &mut Client,
     options: &PingOptions,
@@ -99,7 +99,7 @@ fn summarize(sent: u32, round_trips: &[Duration], out: &mut Output) -> Result<()
     out.line(&text, &json)
 }
 
-/// One message that has come back.
+/// A Ping message that has returned.
 struct Pong<'a> {
     options: &'a PingOptions,
     sequence: u32,
@@ -175,7 +175,7 @@ fn milliseconds(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// What the daemon is asked for.
+/// The request to the daemon.
 fn establish(options: &ReserveOptions) -> Establish {
     let rate = options.rate.expect("it was checked that there is one");
     let (traffic, of) = (&options.traffic, &options.nsis_options);
@@ -198,7 +198,7 @@ fn establish(options: &ReserveOptions) -> Establish {
     }
 }
 
-/// Reserves along the path, and waits for the last node's answer.
+/// Reserves along the path and waits for the answer of the last node.
 pub(super) fn reserve(
     client: &mut Client,
     options: &ReserveOptions,
@@ -219,7 +219,7 @@ pub(super) fn reserve(
                 let more = json!({ "rate_bps": rate, "breaks": breaks });
                 return wait.reserved(&notice, Granted { what: &what, reach, more });
             }
-            // The receiver has reserved, as it was asked to.
+            // The receiver has reserved, as requested (`--by-receiver`).
             qos::Event::Incoming { application, rate, .. } if *application == ours => {
                 let what = format!("{rate} for {to} by the receiver");
                 let more = json!({ "rate_bps": rate });
@@ -279,7 +279,7 @@ fn hint(outcome: Answer, available: Option<Rate>) -> String {
     }
 }
 
-/// Waits for flows that are reserved for, and reserves for those whose senders ask.
+/// Waits for flows that are reserved by their senders, and reserves for senders that request it.
 pub(super) fn listen(
     client: &mut Client,
     options: &ListenOptions,

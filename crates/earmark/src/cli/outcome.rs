@@ -1,7 +1,7 @@
-//! What became of a request: the same words, the same JSON and the same exit statuses for all protocols.
+//! Outcome of a request, with one wording, one JSON form and one set of exit statuses for all protocols.
 //!
-//! A reservation that does not reach as far as it was asked for is released again, unless `--partial` says that less will
-//! do: an exit status other than 0 means that nothing is left behind.
+//! A reservation that covers less of the path than requested is released again unless `--partial` is given: after an exit
+//! status other than 0 nothing is left behind.
 
 use std::time::{Duration, Instant};
 
@@ -14,41 +14,41 @@ use super::{Failure, Outcome, Output};
 use crate::client::{Client, ClientError};
 use crate::control::protocol::{Notice, Opened, ProblemCode};
 
-/// An application whose outcome is waited for. Until that is good it hangs on the connection, so that nothing is left behind
-/// whatever ends this command.
+/// An application whose outcome is awaited. Until the outcome is good, the application is tied to the connection, so that
+/// nothing is left behind however this command ends.
 pub(super) struct Wait<'a> {
     pub(super) client: &'a mut Client,
     pub(super) opened: Opened,
-    /// How long to wait still.
+    /// Remaining time to wait.
     pub(super) timeout: Duration,
-    /// Whether the application is to end with this command.
+    /// Whether the application ends with this command.
     pub(super) hold: bool,
-    /// Whether less than the whole path will do.
+    /// Whether a part of the path is enough.
     pub(super) partial: bool,
     pub(super) out: &'a mut Output,
 }
 
-/// What was granted.
+/// A granted reservation.
 pub(super) struct Granted<'t> {
-    /// How much, for whom: `2 Mbit/s to 10.0.2.2:5001`.
+    /// Rate and destination, such as `2 Mbit/s to 10.0.2.2:5001`.
     pub(super) what: &'t str,
     pub(super) reach: Reach,
-    /// More members of the JSON object.
+    /// Further members of the JSON object.
     pub(super) more: Value,
 }
 
 /// A refusal.
 pub(super) struct Refusal<'t> {
     pub(super) why: &'t str,
-    /// Empty where nothing is known to help.
+    /// Advice; empty if none is known.
     pub(super) hint: &'t str,
     pub(super) reach: Reach,
-    /// More members of the JSON object.
+    /// Further members of the JSON object.
     pub(super) more: Value,
 }
 
 impl Wait<'_> {
-    /// The next event; `None` where none comes in time.
+    /// Waits for the next event; `None` on timeout.
     pub(super) fn next(&mut self) -> Result<Option<Notice>, Failure> {
         let begun = Instant::now();
         let notice = self.client.next_event(Some(begun + self.timeout))?;
@@ -56,7 +56,7 @@ impl Wait<'_> {
         Ok(notice)
     }
 
-    /// Something is reserved: keeps it if it reaches as far as it should, and says so.
+    /// Reports a reservation. Keeps it if it reaches as far as requested, and releases it otherwise.
     pub(super) fn reserved(
         mut self,
         notice: &Notice,
@@ -96,7 +96,7 @@ impl Wait<'_> {
         if kept && self.hold { follow(self.client, self.out) } else { Ok(status) }
     }
 
-    /// Something could be had: the answer to a question that reserves nothing.
+    /// Reports what a query, which reserves nothing, has found available.
     pub(super) fn offered(self, granted: Granted<'_>) -> Result<Outcome, Failure> {
         let Granted { what, reach, more } = granted;
         let mut json = json!({ "outcome": reach, "role": self.opened.role });
@@ -126,7 +126,7 @@ impl Wait<'_> {
         Ok(Outcome::Refused)
     }
 
-    /// Nobody has answered; `reach` is the last that is known.
+    /// Reports a timeout; `reach` is the last known one.
     pub(super) fn timed_out(
         mut self,
         reach: &Reach,
@@ -155,7 +155,7 @@ impl Wait<'_> {
         Ok(Outcome::TimedOut)
     }
 
-    /// The exit status of what reaches so far.
+    /// The exit status of a reservation that reaches this far.
     fn status(&self, kind: Kind) -> Outcome {
         match kind {
             _ if self.partial && kind.stands() => Outcome::Done,
@@ -171,7 +171,7 @@ impl Wait<'_> {
         Duration::try_from_secs_f64(notice.at_s - self.opened.at_s).unwrap_or_default()
     }
 
-    /// Ends what was begun, unless the node has done so already.
+    /// Releases the application, unless the node has done so already.
     pub(super) fn release(&mut self) -> Result<(), Failure> {
         match self.client.release(self.opened.application) {
             Err(ClientError::Refused(problem))
@@ -184,12 +184,12 @@ impl Wait<'_> {
     }
 }
 
-/// How far something reaches, by an event. A daemon that does not tell leaves it open.
+/// The reach that an event reports; unverified if the daemon reports none.
 pub(super) fn reach_of(notice: &Notice) -> Reach {
     notice.outcome.as_deref().cloned().unwrap_or(Reach::of(Kind::Unverified))
 }
 
-/// What to do about a reservation that does not reach as far as it should.
+/// Advice about a reservation that reaches less far than requested.
 fn hint(reach: &Reach) -> &'static str {
     match reach.kind {
         _ if reach.translation.is_some() => {

@@ -1,4 +1,4 @@
-//! `earmark show path`: where a flow goes from this node and why, what is reserved for it there, and what its packets get.
+//! `earmark show path`: next hop of a flow and the reason for it, its reservations on this node, and the service of its packets.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::control::protocol::{
 };
 use crate::describe::{ip_protocol, with_port};
 
-/// Asks for the path of a flow and prints it.
+/// Requests the path of a flow and prints it.
 pub(super) fn show(
     client: &mut Client,
     options: &PathOptions,
@@ -62,7 +62,7 @@ fn text(answer: &PathAnswer) -> String {
     text.trim_end().to_owned()
 }
 
-/// The flow, with what was added to the question: `10.0.1.1:4000 -> 10.0.2.2:5001, udp, in through eth0`.
+/// The flow as the daemon completed it: `10.0.1.1:4000 -> 10.0.2.2:5001, udp, in through eth0`.
 fn flow(flow: &PathFlow) -> String {
     let end = |address: Option<IpAddr>, port| match address {
         Some(address) => with_port(address, port),
@@ -144,7 +144,7 @@ fn next_hop(hop: &NextHopRow) -> String {
     text
 }
 
-/// The claims that the packets match.
+/// Claims that the packets match.
 fn reserved(answer: &PathAnswer, packets: &PacketsRow, interface: &str) -> String {
     if answer.claims.is_empty() {
         return match packets.queues.as_deref() {
@@ -188,7 +188,7 @@ fn cells(claim: &ClaimRow) -> Vec<Cell> {
     ]
 }
 
-/// Which packets a claim is for.
+/// Packets that a claim matches.
 fn matches(row: &MatchRow, shared: bool) -> String {
     let whole = |prefix: Prefix| prefix == Prefix::host(prefix.address());
     let is_one = whole(row.destination) && row.source.is_some_and(whole);
@@ -216,7 +216,7 @@ fn matches(row: &MatchRow, shared: bool) -> String {
     text
 }
 
-/// What the packets get, in words.
+/// Description of the service that the packets get.
 fn get(answer: &PathAnswer, packets: &PacketsRow, interface: &str) -> String {
     let place = match (&packets.class, packets.priority) {
         (Some(class), _) => format!(", class {class}"),

@@ -48,7 +48,7 @@ pub(super) fn listen(
         (None, Some(delay)) => Ask::Delay(delay),
         (None, None) => Ask::ControlledLoad,
     };
-    // Until the outcome of a wait is good the application hangs on our connection, so that nothing is left behind.
+    // Until the outcome is good, the application is tied to our connection, so that nothing is left behind.
     let waits = options.wait.is_some();
     let opened = client.listen(Listen {
         ip_protocol: options.ip_protocol,
@@ -88,8 +88,8 @@ pub(super) fn release(
     Ok(Outcome::Done)
 }
 
-/// Opens both ends' work that this host can do, and waits for what comes of it. Until the outcome is good the
-/// application hangs on our connection, so that nothing is left behind whatever ends us.
+/// Opens the sender or receiver that this host can be, and waits for the outcome. Until the outcome is good, the
+/// application is tied to our connection, so that nothing is left behind however this command ends.
 pub(super) fn reserve(
     client: &mut Client,
     options: &ReserveOptions,
@@ -110,19 +110,19 @@ pub(super) fn reserve(
     await_outcome(wait, &Awaited { to, ip_protocol, rate: Some(rate) })
 }
 
-/// A reservation that is waited for.
+/// A reservation whose outcome is awaited.
 struct Awaited {
-    /// Where the data goes.
+    /// Destination of the data.
     to: SocketAddr,
     ip_protocol: u8,
-    /// What was asked for, where that is known.
+    /// The requested rate, if known.
     rate: Option<Rate>,
 }
 
-/// How long the nodes of the path may take to say who of them takes part.
+/// Timeout of the trace that finds out which nodes of the path take part.
 const TRACE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Waits for the outcome, and says it.
+/// Waits for the outcome and reports it.
 fn await_outcome(mut wait: Wait<'_>, awaited: &Awaited) -> Result<Outcome, Failure> {
     let within = wait.timeout;
     let role = wait.opened.role;
@@ -134,7 +134,7 @@ fn await_outcome(mut wait: Wait<'_>, awaited: &Awaited) -> Result<Outcome, Failu
             Verdict::Reserved { sender, rate_bps } => {
                 let reach = verified(&mut wait, awaited, sender, reach)?;
                 let rate = rate_bps.map(Rate::from_bps).or(awaited.rate);
-                // A receiver that takes what senders announce is told that it stands, not how much it is.
+                // A receiver that reserves what senders announce learns that the reservation stands, but not its rate.
                 let much = rate.map_or(String::new(), |rate| format!("{rate} "));
                 let what = format!("{much}to {}", awaited.to);
                 let more = json!({ "rate_bps": rate });
@@ -159,8 +159,8 @@ fn await_outcome(mut wait: Wait<'_>, awaited: &Awaited) -> Result<Outcome, Failu
     wait.timed_out(&stands, within, why, hint)
 }
 
-/// How far a reservation reaches: where the messages that have come leave that open, each node of the path is asked
-/// (RFC 2745). Where one does not answer in time, what was known stays.
+/// How far a reservation reaches. If the received messages leave that open, each node of the path is queried (RFC 2745);
+/// if one does not answer in time, the known reach stays.
 fn verified(
     wait: &mut Wait<'_>,
     awaited: &Awaited,
@@ -179,7 +179,7 @@ fn verified(
     });
     let trace = match begun {
         Ok(begun) => begun.trace,
-        // Too many are under way, or diagnostics are switched off.
+        // Too many traces are in progress, or diagnostics are disabled.
         Err(ClientError::Refused(_)) => return Ok(reach),
         Err(error) => return Err(error.into()),
     };
@@ -197,19 +197,19 @@ fn verified(
     Ok(reach)
 }
 
-/// What an event means for a reservation that is waited for.
+/// Meaning of an event for a reservation that is awaited.
 enum Verdict {
-    /// It stands; with the rate where the event tells, bits per second.
+    /// The reservation stands; the rate, bits per second, if the event contains it.
     Reserved { sender: Option<FilterSpec>, rate_bps: Option<u64> },
-    /// A node on the path refused it; this host's own tells what could have been had.
+    /// A node on the path refused the reservation; this host's own node reports the available rate.
     Refused { error: ErrorSpec, available: Option<Rate> },
-    /// The node here cannot do it; why.
+    /// This node cannot reserve; the reason.
     Impossible(String),
-    /// There is a sender to reserve for.
+    /// A sender is known, so that a reservation is possible.
     SenderHeard,
-    /// Addresses are translated on the way.
+    /// Addresses are translated on the path.
     Translated,
-    /// Nothing yet.
+    /// No outcome yet.
     Open,
 }
 
@@ -217,7 +217,7 @@ fn verdict(event: &Event) -> Verdict {
     let event = match event {
         Event::Rsvp(event) => event,
         Event::NoAnswer { reason, .. } => return Verdict::Impossible(reason.to_string()),
-        // Of other applications.
+        // Events of other applications.
         Event::NotAdopted { .. }
         | Event::Aggregate { .. }
         | Event::Enforcement { .. }
@@ -246,7 +246,7 @@ fn verdict(event: &Event) -> Verdict {
     }
 }
 
-/// What did not come, and why that may be.
+/// What is missing, and possible reasons.
 fn silence(role: Role, heard_sender: bool) -> (&'static str, &'static str) {
     match (role, heard_sender) {
         (Role::Sender | Role::Initiator, _) => (
@@ -287,7 +287,7 @@ fn request(traffic: &Traffic, rate: Rate, follow: bool) -> Send {
     }
 }
 
-/// Says what was begun, and stays with it where it is to be held.
+/// Reports what was opened, and follows it if it is held.
 pub(super) fn begun(
     text: &str,
     opened: &Opened,
@@ -304,7 +304,7 @@ pub(super) fn begun(
     if hold { follow(client, out) } else { Ok(Outcome::Done) }
 }
 
-/// Prints what happens to our application until a signal or the daemon ends us.
+/// Prints the events of our application until a signal arrives or the daemon stops.
 pub(super) fn follow(client: &mut Client, out: &mut Output) -> Result<Outcome, Failure> {
     while let Some(notice) = client.next_event(None)? {
         super::watch::print(&notice, out)?;

@@ -1,4 +1,4 @@
-//! `earmark daemon` and what goes with it: `config`, `replay`, `decode`.
+//! `earmark daemon` and the commands around it: `config`, `replay`, `decode`.
 
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
@@ -36,7 +36,7 @@ pub(super) fn daemon(options: &DaemonOptions, socket: Option<PathBuf>) -> Result
     Ok(Outcome::Done)
 }
 
-/// Tells the log, and the service manager that has started us if it waits to be told (systemd's Type=notify).
+/// Reports readiness to the log, and to a service manager that waits for it (systemd's Type=notify).
 fn ready() {
     info!("ready");
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
@@ -96,7 +96,7 @@ pub(super) fn replay(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let input = BufReader::new(open(file)?);
-    // Only the secrets matter: when a key was valid stands in the recording.
+    // Only the secrets are needed: the recording contains the lifetimes of the keys.
     let keys = keys.map(KeyFile::load).transpose().map_err(|error| {
         Failure::new("configuration", format!("{}: {}", error.place, error.message), error.hint)
     })?;
@@ -111,7 +111,7 @@ pub(super) fn replay(
     Ok(Outcome::Done)
 }
 
-/// The file, or standard input where its name is `-`.
+/// Opens the file, or standard input if the name is `-`.
 fn open(file: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(io::stdin()));

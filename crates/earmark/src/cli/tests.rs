@@ -1,4 +1,4 @@
-//! What users type is understood as the help promises, and what makes no sense is refused.
+//! Command lines are parsed as the help texts promise; contradictory ones are refused.
 
 use super::*;
 
@@ -6,16 +6,16 @@ fn parse(line: &str) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("earmark").chain(line.split_whitespace()))
 }
 
-/// Clap's own check of the whole tree: names that clash, defaults that do not parse, and so on.
+/// Runs clap's own check of all commands: clashing names, defaults that do not parse, and so on.
 #[test]
 fn the_command_line_is_consistent() {
     use clap::CommandFactory;
     Arguments::command().debug_assert();
 }
 
-/// Every example of every help text must be a command that exists.
+/// Every example of every help text is a command that exists.
 #[test]
-fn the_examples_of_the_help_are_understood() {
+fn examples_of_help_are_parsed() {
     use clap::CommandFactory;
     let mut seen = 0;
     let command = Arguments::command();
@@ -33,7 +33,7 @@ fn the_examples_of_the_help_are_understood() {
 }
 
 #[test]
-fn a_sender_is_understood() {
+fn send_arguments_are_parsed() {
     let line = "send --to 10.0.2.2:5001 --from 10.0.1.1:4000 --rate 2Mbit --burst 20kB --peak 3Mbit --ip-protocol tcp \
                 --json --control /run/x.sock";
     let arguments = parse(line).unwrap();
@@ -88,7 +88,7 @@ fn addresses_may_lack_a_port_and_may_be_ipv6() {
 }
 
 #[test]
-fn flow_of_a_path_is_understood() {
+fn path_arguments_are_parsed() {
     let asked = |line: &str| {
         let Command::Show { what: Show::Path(options), limit } = parse(line).unwrap().command
         else {
@@ -115,7 +115,7 @@ fn flow_of_a_path_is_understood() {
 }
 
 #[test]
-fn listings_may_be_limited_before_and_behind() {
+fn limit_is_accepted_before_and_after_listing() {
     for line in ["show --limit 7 routing-state", "show routing-state --limit 7"] {
         let Command::Show { what: Show::Listing(what), limit } = parse(line).unwrap().command
         else {
@@ -126,7 +126,7 @@ fn listings_may_be_limited_before_and_behind() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     for line in [
         "",
         "show",

@@ -1,4 +1,4 @@
-//! `earmark trace`: what the nodes on a sender's way know of it, from the receiver to the sender.
+//! `earmark trace`: the state of a sender on the nodes of its path, from the receiver to the sender.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ pub(super) fn trace(
     while let Some(notice) = client.next_event(None)? {
         match &notice.event {
             Event::Rsvp(rsvp::Event::Tracing { application, last_hop, known, attempt, reach })
-                // An answer usually comes before anybody could read about the first question.
+                // The answer usually arrives before a line about the first request could be read.
                 if application.0 == begun.trace && !out.json && (*attempt > 1 || *reach > 0) =>
             {
                 eprintln!("{}", describe::tracing(*last_hop, *known, *attempt, *reach));
@@ -54,7 +54,7 @@ pub(super) fn trace(
     Ok(Outcome::TimedOut)
 }
 
-/// What came of a trace.
+/// Result of a trace.
 struct Report<'a> {
     options: &'a TraceOptions,
     begun: &'a TraceBegun,
@@ -128,7 +128,7 @@ impl Report<'_> {
         ]
     }
 
-    /// How a node is called: by its address towards the sender, as far as it told one.
+    /// Name of a node: the address of its interface towards the sender, if the node reported one.
     fn name(&self, place: usize, hop: &TraceHop) -> String {
         let before = place.checked_sub(2).and_then(|before| self.hops.get(before));
         let asked = match before {
@@ -139,7 +139,7 @@ impl Report<'_> {
         name.map_or("unknown".to_owned(), |address| address.to_string())
     }
 
-    /// How it ended, and what to do about it.
+    /// How the trace ended, and what to do about it.
     fn end(&self) -> (String, Option<String>) {
         let last = self.hops.last().map(|hop| self.name(self.hops.len(), hop)).unwrap_or_default();
         match self.end {
@@ -197,7 +197,7 @@ impl Report<'_> {
         let hops: Vec<Value> = (1..)
             .zip(self.hops)
             .map(|(place, hop)| {
-                // Differences of clocks are small numbers, of whichever sign.
+                // Differences of clocks are small numbers of either sign.
                 let arrival = hop.arrival.wrapping_sub(first).cast_signed();
                 json!({
                     "node": self.name(place, hop),
@@ -243,8 +243,8 @@ impl Report<'_> {
     }
 }
 
-/// How many routers between a node and the one before it in the list speak no RSVP. What lies before the first is the way
-/// of the question, not of the data.
+/// Number of routers without RSVP between a node and the one before it in the list. The hops before the first node belong
+/// to the path of the request, not of the data.
 fn without_rsvp(place: usize, hop: &TraceHop) -> Option<u8> {
     hop.ip_hops.checked_sub(1).filter(|&silent| silent > 0 && place > 1)
 }
@@ -256,7 +256,7 @@ fn service(flowspec: &FlowSpec) -> &'static str {
     }
 }
 
-/// Whom the reservation is for.
+/// Senders that the reservation is for.
 fn shared(hop: &TraceHop) -> String {
     match hop.style {
         None => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! `earmark watch`: events as they happen.
+//! `earmark watch`: prints events as they happen.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub(super) fn watch(
     Ok(Outcome::Done)
 }
 
-/// One event on one line.
+/// Prints one event on one line.
 pub(super) fn print(notice: &Notice, out: &mut Output) -> Result<(), Failure> {
     let on = notice.interface_name.as_deref().unwrap_or("an interface without a name");
     let text = format!("{:>12.3} s  {}", notice.at_s, describe::event(&notice.event, on));

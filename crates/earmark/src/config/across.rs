@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::ConfigError;
 use super::source::Source;
 
-/// One far edge.
+/// An `[[interface.across]]` table: the aggregates to one far edge.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AcrossTable {
@@ -27,11 +27,11 @@ pub(super) struct AcrossTable {
     recover: Option<Spanned<String>>,
 }
 
-/// Boomerang has 32 bits for a rate.
+/// Largest rate, as Boomerang has 32 bits for a rate.
 const MOST: Rate = Rate::from_bps(u32::MAX as u64);
 
 impl Source<'_> {
-    /// What an interface says of the core behind it; `None` where it faces none.
+    /// The core behind an interface; `None` if the interface faces none.
     pub(super) fn border(
         &self,
         faces_core: bool,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_its_place() {
+    fn invalid_aggregates_are_refused_with_place() {
         let table = |keys: &str| {
             let error = read(&format!("[[interface.across]]\n{keys}")).expect_err(keys);
             error.to_string()

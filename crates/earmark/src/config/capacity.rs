@@ -1,30 +1,30 @@
-//! How much of a link there is and how much of it may be reserved: what the file says, and what the link's driver tells.
+//! Bandwidth of a link and the part of it that may be reserved, from the file and from the link's driver.
 
 use earmark_core::Rate;
 
 use super::InterfaceConfig;
 
-/// The part of a link that may be reserved, as the file says it.
+/// The part of a link that may be reserved, as configured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reservable {
-    /// A share of the bandwidth, 0 to 1.
+    /// A share of the bandwidth, from 0 to 1.
     Share(f64),
-    /// A rate; of a link with less bandwidth, all of it.
+    /// A rate, at most the bandwidth of the link.
     Rate(Rate),
 }
 
-/// How much a link carries and how much of it may be reserved.
+/// Bandwidth of a link and the part of it that may be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Bandwidth of the link; traffic control shapes to it.
     pub bandwidth: Rate,
-    /// The part of it that may be reserved.
+    /// The part of the bandwidth that may be reserved.
     pub reservable: Rate,
 }
 
 impl InterfaceConfig {
-    /// The capacity of the link: the file's bandwidth, or the `speed` that the link's driver tells if the file says none;
-    /// `None` if neither is known.
+    /// Returns the capacity of the link from the configured bandwidth, or from the `speed` that the link's driver reports if
+    /// none is configured; `None` if neither is known.
     pub fn capacity(&self, speed: Option<Rate>) -> Option<Capacity> {
         let bandwidth = self.bandwidth.or(speed).filter(|bandwidth| *bandwidth > Rate::ZERO)?;
         let reservable = match self.reservable {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn services_leave_less_to_be_reserved() {
+    fn services_reduce_reservable_rate() {
         let rate = Rate::from_mbps(4);
         let services = vec![earmark_linux::ServicePlan { dscps: vec![46], rate }];
         let config = InterfaceConfig { services, ..InterfaceConfig::new("eth0", Rate::ZERO) };
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn reservable_rate_above_the_speed_is_all_of_the_link() {
+    fn reservable_rate_is_limited_by_speed() {
         let rate = Reservable::Rate(Rate::from_mbps(500));
         assert_eq!(capacity(None, rate, Some(1_000)), Some((1_000, 500)));
         assert_eq!(capacity(None, rate, Some(100)), Some((100, 100)));

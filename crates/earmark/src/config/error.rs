@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Errors in a configuration, with their place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// A place in a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Line, from 1; 0 where no line is meant.
+    /// Line, from 1; 0 if the error concerns no single line.
     pub line: usize,
-    /// The key with its table, `interface.bandwidth`; empty where none is meant.
+    /// The key with its table, `interface.bandwidth`; empty if the error concerns no key.
     pub key: String,
 }
 
@@ -27,15 +27,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong with a configuration: where, what, and what to do.
+/// An error in a configuration: place, message and hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}\n  help: {hint}")]
 pub struct ConfigError {
-    /// Where.
+    /// Place of the error.
     pub place: Place,
-    /// What.
+    /// The error itself.
     pub message: String,
-    /// What to do.
+    /// Advice what to do.
     pub hint: String,
 }
 
@@ -48,7 +48,7 @@ impl ConfigError {
         ConfigError { place, message: message.into(), hint: hint.into() }
     }
 
-    /// An error of the TOML parser's, with what to do as far as its message tells.
+    /// An error of the TOML parser, with as much advice as its message allows.
     pub(super) fn of_parser(place: Place, message: &str) -> ConfigError {
         let hint = match nearest(message) {
             Some(name) => format!("did you mean `{name}`?"),
@@ -69,11 +69,11 @@ impl ConfigError {
     }
 }
 
-/// How alike two names must be for one to be a slip of the other: 0 not at all, 1 equal.
+/// Least similarity of two names for one to be a misspelling of the other: 0 nothing in common, 1 equal.
 const SLIP: f64 = 0.5;
 
-/// The key that an unknown one was meant to be, off the parser's message: "unknown field `bandwith`, expected one of
-/// `name`, `bandwidth`". The parser knows the keys, so there is no second list of them that could grow old.
+/// The key most similar to an unknown one, taken from the parser's message: "unknown field `bandwith`, expected one of
+/// `name`, `bandwidth`". The parser knows the keys, so that no second list of them can become outdated.
 fn nearest(message: &str) -> Option<&str> {
     let mut names = message.split('`').skip(1).step_by(2);
     let unknown = names.next().filter(|_| message.starts_with("unknown field"))?;

@@ -1,4 +1,4 @@
-//! `[rsvp.reduction]` and `[rsvp.hello]`: what neighbours say to each other beyond their messages.
+//! `[rsvp.reduction]` and `[rsvp.hello]`: refresh reduction (RFC 2961) and Hello messages.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct HelloTable {
     lost_after: Option<Spanned<f64>>,
 }
 
-/// Most partners that can be asked for.
+/// Upper bound of `max_partners`.
 const MOST_PARTNERS: u32 = 65_536;
 
 impl Source<'_> {

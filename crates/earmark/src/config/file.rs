@@ -1,4 +1,4 @@
-//! The shape of the TOML file, and the step from what was written to what is meant.
+//! Structure of the TOML file, and its conversion to [`Config`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ struct InterfaceTable {
     across: Vec<AcrossTable>,
 }
 
-/// The names of [`Intercept`].
+/// Names of [`Intercept`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum InterceptName {
@@ -111,7 +111,7 @@ enum InterceptName {
     Protocol,
 }
 
-/// `0.75`, `"75%"` or `"7.5Mbit"`.
+/// A share or a rate: `0.75`, `"75%"` or `"7.5Mbit"`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"")]
 pub(super) enum Share {
@@ -153,13 +153,14 @@ struct DaemonTable {
     reconcile: Option<Spanned<String>>,
 }
 
-/// Linux allows 15 octets and a terminator (IFNAMSIZ).
+/// Longest name of an interface: Linux allows 15 octets and a terminator (IFNAMSIZ).
 const LONGEST_INTERFACE_NAME: usize = 15;
-/// HTB has 16 bits for a class; a few are the plan's own.
+/// Upper bound of `classes`: HTB has 16 bits for a class, and a few classes are the daemon's own.
 const MOST_CLASSES: u32 = 60_000;
-/// More than any stack of tunnels adds to a packet, octets.
+/// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
 const MOST_OVERHEAD: u32 = 1_000;
-/// `sun_path` of Linux is 108 octets with its terminator, and the daemon binds a name that is a little longer.
+/// Longest path of the control socket: `sun_path` of Linux has 108 octets with its terminator, and the daemon binds a
+/// temporary name that is a little longer.
 const LONGEST_SOCKET_PATH: usize = 90;
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
@@ -438,8 +439,8 @@ impl Source<'_> {
     }
 }
 
-/// What is wrong with a name that no interface can have, or none that reservations can be on; and what to do. The rules are
-/// Linux's (`dev_valid_name`).
+/// The error in a name that no interface can have, or that no interface with reservations can have, with a hint. The rules
+/// are those of Linux (`dev_valid_name`).
 fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
     const HINT: &str = "`ip link` lists the interfaces of this host";
     let cannot = |why: &str| format!("{name:?} cannot be an interface's name: {why}");

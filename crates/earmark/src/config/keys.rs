@@ -1,7 +1,7 @@
-//! The key file: the secrets that neighbours share (RFC 2747 section 5), apart from the other settings so that those can
-//! be shown around.
+//! The key file: the secrets shared with neighbors (RFC 2747 section 5), separate from the other settings so that those can
+//! be published.
 //!
-//! It is refused if anybody but its owner may read it, and no error quotes a line with a secret in it.
+//! The file is refused if anybody but its owner may read it, and no error message quotes a line with a secret.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -19,7 +19,7 @@ use toml::Spanned;
 use super::source::Source;
 use super::{ConfigError, Place};
 
-/// The keys of a file, with their life times by the wall clock.
+/// The keys of a file, with their lifetimes by the wall clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyFile {
     keys: Vec<DatedKey>,
@@ -56,14 +56,14 @@ struct KeyTable {
     neighbors: Vec<Spanned<String>>,
 }
 
-/// Shortest secret, octets. HMAC takes less, and guessers do, too.
+/// Shortest secret, octets. HMAC accepts shorter ones, but they can be guessed.
 const SHORTEST_SECRET: usize = 8;
 
 impl KeyFile {
-    /// Reads a file.
+    /// Reads a key file.
     ///
     /// # Errors
-    /// Others than its owner may read it or change it, it cannot be read, or it says something that cannot be.
+    /// The file cannot be read, a user other than its owner may read or change it, or a value is invalid.
     pub fn load(path: &Path) -> Result<KeyFile, ConfigError> {
         let unreadable = |error: std::io::Error| {
             ConfigError::at(
@@ -86,16 +86,16 @@ impl KeyFile {
         KeyFile::parse(&text, path)
     }
 
-    /// Reads a text; `path` only serves the errors.
+    /// Parses the text of a key file; `path` appears in the errors only.
     ///
     /// # Errors
-    /// As of [`KeyFile::load`].
+    /// The errors of [`KeyFile::load`], except for access to the file.
     pub fn parse(text: &str, path: &Path) -> Result<KeyFile, ConfigError> {
         let source = Source::new(text, path);
         let file: File = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             let place = source.place(span);
-            // The parser may quote what it did not like.
+            // The parser may quote the text that it rejects, which is a secret.
             if source.line(place.line).contains("secret") {
                 let hint = "secret = \"...\" is text, secret_hex = \"...\" two digits an octet";
                 return ConfigError::at(place, "this is not how a secret is written", hint);
@@ -120,22 +120,22 @@ impl KeyFile {
             places.insert(key.key.id, source.place(span).line);
             keys.push(key);
         }
-        // Where several have ended before the daemon starts, the engine prefers the last.
+        // If several keys have expired before the daemon starts, the engine prefers the last one.
         keys.sort_by_key(|key| key.end.unwrap_or(Timestamp::MAX));
         Ok(KeyFile { keys })
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The keys as an engine takes them whose time begins at `origin`.
+    /// Converts the keys to the time of an engine that starts at `origin`.
     pub fn keys(&self, origin: Timestamp) -> Vec<Key> {
         let time = |at: Timestamp| {
             let since = at.duration_since(origin);
@@ -221,7 +221,7 @@ fn whole(path: &Path) -> Place {
     Place { file: PathBuf::from(path), ..Place::default() }
 }
 
-/// Octets of hexadecimal digits, two each.
+/// Decodes hexadecimal digits, two an octet.
 fn octets(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().as_chunks::<2>();
     let octet = |pair: &[u8; 2]| {
@@ -259,7 +259,7 @@ neighbors = ["10.0.1.2", "fe80::1"]
     }
 
     #[test]
-    fn keys_are_read_as_meant() {
+    fn keys_are_parsed() {
         let origin: Timestamp = "2027-01-11T00:00:00Z".parse().unwrap();
         let [first, second] = <[Key; 2]>::try_from(read(KEYS).unwrap().keys(origin)).unwrap();
         assert_eq!((first.id, first.algorithm), (1, Algorithm::HmacSha256));
@@ -273,9 +273,9 @@ neighbors = ["10.0.1.2", "fe80::1"]
         assert_eq!(read(KEYS).unwrap().keys(earlier)[0].start, Time::from_secs(86_400));
     }
 
-    /// Each fault with the line and the key that it names; and none says what the secret is.
+    /// Each error names its line and key, and none quotes the secret.
     #[test]
-    fn what_cannot_be_is_refused_without_telling_secrets() {
+    fn invalid_keys_are_refused_without_quoting_secrets() {
         let one = "[[key]]\nid = 1\nalgorithm = \"hmac-md5\"\nsecret = \"hidden-from-view\"\n";
         let cases = [
             ("[[key]]\nid = 1\n".into(), "missing field `algorithm`", 1),

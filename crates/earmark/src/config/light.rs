@@ -1,4 +1,4 @@
-//! `[boomerang]`, `[yessir]`, and which protocols an interface speaks.
+//! `[boomerang]`, `[yessir]`, and the protocols of an interface.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::file::Share;
 use super::source::Source;
 use super::{ConfigError, InterfaceConfig, Protocols};
 
-/// See [`earmark_boomerang::Config`].
+/// The `[boomerang]` table; see [`earmark_boomerang::Config`].
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BoomerangTable {
@@ -33,11 +33,11 @@ pub(super) struct BoomerangTable {
     user: Vec<Spanned<Account>>,
 }
 
-/// What the kernel does by itself.
+/// The `kernel` setting: what the kernel handles without the daemon.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "true, false, or a share such as { share = \"25%\" }")]
 enum KernelSetting {
-    /// With the usual share, or nothing.
+    /// The default share, or no offload.
     Switch(bool),
     Lent(LentTable),
 }
@@ -48,7 +48,7 @@ struct LentTable {
     share: Share,
 }
 
-/// The part of each link that the kernel may have, where nothing else is said.
+/// Default part of each link that the kernel may grant by itself.
 const KERNEL_SHARE: f64 = 0.25;
 
 #[derive(Deserialize)]
@@ -60,7 +60,7 @@ struct AggregateTable {
     step: Option<Spanned<String>>,
 }
 
-/// See [`earmark_yessir::Config`].
+/// The `[yessir]` table; see [`earmark_yessir::Config`].
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct YessirTable {
@@ -89,7 +89,7 @@ struct KeyTable {
     secret: Spanned<String>,
 }
 
-/// What can be spoken through an interface.
+/// A protocol that an interface can speak.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ProtocolName {
@@ -99,7 +99,7 @@ pub(super) enum ProtocolName {
     Nsis,
 }
 
-/// The names of [`earmark_linux::Yessir`].
+/// Names of [`earmark_linux::Yessir`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum YessirInterceptName {
@@ -107,11 +107,11 @@ pub(super) enum YessirInterceptName {
     Always,
 }
 
-/// Shortest secret, octets. HMAC takes less, and guessers do, too.
+/// Shortest secret, octets. HMAC accepts shorter ones, but they can be guessed.
 const SHORTEST_SECRET: usize = 8;
 
 impl Source<'_> {
-    /// Which protocols an interface speaks; all of them where nothing is said, and where that is possible.
+    /// The protocols of an interface; by default all that are possible.
     pub(super) fn protocols(
         &self,
         names: Option<&Spanned<Vec<ProtocolName>>>,
@@ -192,7 +192,7 @@ impl Source<'_> {
         Ok((config, lent.unwrap_or(0.0)))
     }
 
-    /// The part of what can be reserved that the kernel may have, if it is to do anything.
+    /// The part of the reservable rate that the kernel may grant by itself; `None` if offload is disabled.
     fn lent(&self, kernel: &Spanned<KernelSetting>) -> Result<Option<f64>, ConfigError> {
         let share = match kernel.get_ref() {
             KernelSetting::Switch(false) => return Ok(None),
@@ -325,11 +325,11 @@ impl Source<'_> {
         Ok(auth::Settings {
             keys: keys.iter().map(key).collect::<Result<_, _>>()?,
             required_on: signed_on.iter().map(|name| name.get_ref().clone()).collect(),
-            started: 0, // the daemon knows the time
+            started: 0, // the daemon sets it at start
         })
     }
 
-    /// A time that messages have an octet of seconds for.
+    /// A time for which messages have one octet of seconds.
     fn seconds(&self, text: Option<&Spanned<String>>, default: u8) -> Result<u8, ConfigError> {
         let default = Duration::from_secs(default.into());
         let range = Duration::from_secs(1)..=Duration::from_secs(255);
@@ -338,7 +338,7 @@ impl Source<'_> {
         Ok(u8::try_from(found.as_secs()).unwrap_or(u8::MAX))
     }
 
-    /// A time that messages have two octets of seconds for.
+    /// A time for which messages have two octets of seconds.
     fn long_seconds(
         &self,
         text: Option<&Spanned<String>>,

@@ -1,4 +1,4 @@
-//! `[[mark]]`: the marks that this host's firewall gives to packets, where policy rules look at them.
+//! `[[mark]]`: marks that this host's firewall sets on packets, for policy rules that match them.
 
 use earmark_core::Prefix;
 use earmark_linux::MarkRule;

@@ -1,7 +1,7 @@
-//! The daemon's settings: one TOML file, read at start, and again on SIGHUP ([`Config::renew`]).
+//! The daemon's settings: one TOML file, read at start and again on SIGHUP ([`Config::renew`]).
 //!
-//! [`Config::load`] either gives settings that make sense, or a [`ConfigError`] that names file, line and key and says
-//! what to write instead. Whether an interface exists is no matter of the settings: the daemon waits for one that does not.
+//! [`Config::load`] returns valid settings, or a [`ConfigError`] that names file, line and key and says what to write
+//! instead. It does not check whether an interface exists: the daemon waits for interfaces that do not.
 
 mod across;
 mod capacity;
@@ -37,75 +37,75 @@ pub use keys::KeyFile;
 pub use nsis::NsisConfig;
 pub use renewal::Renewed;
 
-/// A configuration to start from, with every setting explained. `earmark config example` prints it.
+/// An example configuration that explains every setting. `earmark config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Where the control socket is unless somebody says otherwise.
+/// Default path of the control socket.
 pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
 
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The file that says all this, to be read again when the daemon is told to.
+    /// The file that these settings were read from, and that a reload reads again.
     pub file: Option<PathBuf>,
-    /// The node's name, for people; the host's name by default.
+    /// The node's name for display; by default the host's name.
     pub name: String,
-    /// Where the random streams start; drawn from the system at start where there is none.
+    /// Seed of the random streams; `None` draws one from the system at start.
     pub seed: Option<u64>,
     /// The control socket.
     pub control: Control,
-    /// The interfaces that take part, in the order of the file.
+    /// Interfaces that take part, in the order of the file.
     pub interfaces: Vec<InterfaceConfig>,
-    /// RSVP's timing, the same on all interfaces.
+    /// Timing of RSVP, common to all interfaces.
     pub timing: Timing,
-    /// How much work this node takes on.
+    /// Limits on the state of this node.
     pub limits: Limits,
-    /// How RSVP keeps state alive between neighbours that can do better than repeat it.
+    /// Refresh reduction of RSVP (RFC 2961).
     pub reduction: Reduction,
-    /// How RSVP watches its neighbours.
+    /// Timing of RSVP Hello messages.
     pub hello: HelloTiming,
-    /// How messages are signed and verified, where interfaces are secured.
+    /// Signing and verification of messages; `None` if no interface is secured.
     pub integrity: Option<IntegrityConfig>,
-    /// Who may reserve how much and where, and who gives way to whom.
+    /// Policy: who may reserve how much and where, and which reservations may be preempted.
     pub policy: policy_settings::Settings,
-    /// For whom this node speaks.
+    /// Hosts without RSVP for which this node signals.
     pub proxies: earmark_rsvp::proxy::Settings,
     /// Settings of Boomerang.
     pub boomerang: earmark_boomerang::Config,
-    /// The most of what can be reserved on a link that the kernel is lent for Boomerang, as a part of it.
+    /// Largest part of the reservable rate of a link that the kernel may grant by itself with Boomerang.
     pub boomerang_share: f64,
-    /// Settings of YESSIR; the interfaces that it measures are in theirs.
+    /// Settings of YESSIR, including the interfaces on which it measures RTP streams.
     pub yessir: earmark_yessir::Config,
     /// Settings of NSIS.
     pub nsis: NsisConfig,
-    /// How eagerly YESSIR takes what others give back.
+    /// Policy for retrying refused requests of YESSIR when bandwidth is released.
     pub retry: RetryPolicy,
-    /// The marks of packets, for policy rules that look at them.
+    /// Marks of packets, for policy rules that match them.
     pub marks: Vec<MarkRule>,
-    /// Whether this is a host that signals inside UDP only (RFC 2205 appendix C).
+    /// Whether this host signals inside UDP only (RFC 2205 appendix C).
     pub udp_only: bool,
-    /// Whether the questions of others about sessions are answered (RFC 2745, `earmark trace`).
+    /// Whether diagnostic requests about sessions are answered (RFC 2745, `earmark trace`).
     pub diagnostics: bool,
-    /// The file to record inputs into.
+    /// File to record inputs to.
     pub record: Option<PathBuf>,
-    /// The user to become when everything that needs root is done; the one it was started as where there is none.
+    /// User to change to once all work that needs root is done; `None` keeps the user that started the daemon.
     pub user: Option<String>,
-    /// Whether reserved flows keep their queues when the daemon stops in good order, for its successor to adopt.
+    /// Whether reserved flows keep their queues when the daemon shuts down cleanly, for its successor to adopt.
     pub keep_reservations_on_exit: bool,
-    /// For how long they keep them if no successor comes, where a service manager sees to that.
+    /// How long the queues are kept if no successor starts, provided that a service manager enforces it.
     pub adoption_time: Duration,
-    /// How often routes and traffic control are compared with what they should be.
+    /// Interval between comparisons of routes and traffic control with their intended state.
     pub reconcile: Duration,
 }
 
-/// How much work this node takes on.
+/// Limits on the state of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most sessions, and most senders.
     pub max_sessions: u32,
-    /// Most senders, and most reservations, of one neighbour.
+    /// Most senders, and most reservations, of one neighbor.
     pub per_neighbor: Option<u32>,
-    /// Most new senders and reservations, and changes of reservations, that one neighbour may ask for in a second.
+    /// Most new senders, new reservations and changes of reservations a second that one neighbor may request.
     pub changes_per_second: Option<u32>,
 }
 
@@ -119,40 +119,40 @@ impl Default for Limits {
 /// The control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Its path.
+    /// Path of the socket.
     pub socket: PathBuf,
-    /// The group that may use it beside its owner: a number, or a name of `/etc/group`.
+    /// Group that may use the socket besides its owner: a number, or a name of `/etc/group`.
     pub group: Option<String>,
 }
 
-/// How messages are signed and verified (RFC 2747).
+/// Signing and verification of messages (RFC 2747).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrityConfig {
-    /// The file with the keys; see [`KeyFile`].
+    /// Path of the key file; see [`KeyFile`].
     pub keys: PathBuf,
-    /// How many places a message may be late.
+    /// Window for messages out of order, in sequence numbers.
     pub window: u16,
-    /// Whether new neighbours are challenged.
+    /// Whether new neighbors are challenged.
     pub handshake: HandshakeMode,
 }
 
-/// How the kernel keeps the packets of reservations apart on an interface.
+/// Queueing of reserved packets on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Queueing {
-    /// A class each, see [`Queues::PerFlow`].
+    /// One class for each reservation, see [`Queues::PerFlow`].
     #[default]
     PerFlow,
-    /// One class together, and a token bucket each, see [`Queues::Aggregate`].
+    /// One class for all reservations, and one token bucket for each, see [`Queues::Aggregate`].
     Aggregate,
-    /// No classes: a token bucket each, and strict priority in the device's own queues, see [`Queues::Priority`].
+    /// No classes: one token bucket for each reservation, and strict priority in the device's queues, see [`Queues::Priority`].
     Priority,
-    /// Not at all: somebody else manages the queues, and reservations are only kept account of.
+    /// No traffic control: another program manages the queues, and reservations are only accounted for.
     None,
 }
 
 impl Queueing {
-    /// The same for traffic control; `None` where that must leave the interface alone.
+    /// The corresponding plan of traffic control; `None` if the interface must be left alone.
     pub fn plan(self) -> Option<Queues> {
         match self {
             Queueing::PerFlow => Some(Queues::PerFlow),
@@ -163,7 +163,7 @@ impl Queueing {
     }
 }
 
-/// Which protocols are spoken through an interface; all of them unless the file says otherwise.
+/// Protocols spoken on an interface; all of them by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
     /// RSVP.
@@ -185,48 +185,48 @@ impl Default for Protocols {
 /// One interface that takes part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterfaceConfig {
-    /// The kernel's name of it.
+    /// Name of the interface in the kernel.
     pub name: String,
-    /// Bandwidth of the link; traffic control shapes to it. The speed that the link's driver tells where there is none.
+    /// Bandwidth of the link, to which traffic control shapes; `None` uses the speed that the link's driver reports.
     pub bandwidth: Option<Rate>,
-    /// The part of it that may be reserved.
+    /// The part of the bandwidth that may be reserved.
     pub reservable: Reservable,
-    /// Smallest latency of the link, microseconds (RFC 2215 section 3.4).
+    /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
-    /// Traffic classes to make in advance: so many reservations cost nothing extra.
+    /// Traffic classes to create in advance; up to this number, reservations create none.
     pub classes: u32,
-    /// Packets that best effort may queue.
+    /// Limit of the best-effort queue, packets.
     pub queue_packets: u32,
-    /// How the kernel keeps the packets of reservations apart.
+    /// Queueing of reserved packets.
     pub queues: Queueing,
-    /// Rates for packets with certain DSCPs that nobody has reserved for, the first one served first.
+    /// Rates for packets with certain DSCPs that are not reserved for, in the order of service.
     pub services: Vec<ServicePlan>,
-    /// In which directions messages are signed and verified; `None` for neither.
+    /// Directions in which messages are signed and verified; `None` for neither.
     pub integrity: Option<Secured>,
-    /// Which protocols are spoken through it.
+    /// Protocols spoken on the interface.
     pub protocols: Protocols,
-    /// Which messages of RSVP are taken out of what arrives.
+    /// Which messages of RSVP are intercepted.
     pub intercept: Intercept,
-    /// Which messages of YESSIR are, where that is spoken.
+    /// Which messages of YESSIR are intercepted, if the interface speaks it.
     pub yessir: Yessir,
-    /// Which messages of GIST are, where NSIS is spoken.
+    /// Which messages of GIST are intercepted, if the interface speaks NSIS.
     pub gist: Gist,
-    /// Whether RTP streams whose senders know nothing of YESSIR are measured when they come in, and reserved for.
+    /// Whether incoming RTP streams whose senders do not use YESSIR are measured and reserved for.
     pub measure_rtp: bool,
-    /// Whether hosts behind it signal inside UDP (RFC 2205 appendix C).
+    /// Whether hosts behind the interface signal inside UDP (RFC 2205 appendix C).
     pub udp_encapsulation: bool,
-    /// To whom this node listens there, and how much one reservation may have and claims.
+    /// Accepted neighbors, largest reservation and overhead of the interface.
     pub limits: limits::Interface,
-    /// What senders behind it shall mark their packets with (RFC 2996).
+    /// DSCPs that senders behind the interface are told to set (RFC 2996).
     pub dscp: Vec<Dscp>,
-    /// Whether it faces a core, and what crosses that in aggregates.
+    /// The core that the interface faces, with the aggregates across it.
     pub border: Option<Border>,
-    /// Where the file says so; `None` in settings that come from no file.
+    /// Place of the interface in the file; `None` for settings without a file.
     pub place: Option<Place>,
 }
 
 impl InterfaceConfig {
-    /// An interface as the file's defaults have it: three quarters reservable, 256 classes, queue of 50 packets.
+    /// An interface with the file's defaults: three quarters reservable, 256 classes, a queue of 50 packets.
     pub fn new(name: impl Into<String>, bandwidth: Rate) -> InterfaceConfig {
         InterfaceConfig {
             name: name.into(),
@@ -253,7 +253,7 @@ impl InterfaceConfig {
 }
 
 impl Config {
-    /// Settings with every default, for a daemon that serves `socket`; interfaces are for the caller to add.
+    /// Settings with every default and without interfaces, for a daemon that serves `socket`.
     pub fn new(name: impl Into<String>, socket: impl Into<PathBuf>) -> Config {
         Config {
             file: None,
@@ -284,10 +284,10 @@ impl Config {
         }
     }
 
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or says something that cannot be.
+    /// The file cannot be read, is not TOML, or contains an invalid value.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
@@ -295,24 +295,24 @@ impl Config {
         Ok(Config { file: Some(path.to_owned()), ..config })
     }
 
-    /// Reads a text; `path` only serves the errors.
+    /// Parses the text of a configuration file; `path` appears in the errors only.
     ///
     /// # Errors
-    /// As of [`Config::load`].
+    /// The errors of [`Config::load`], except for access to the file.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         file::parse(text, path)
     }
 
-    /// Reads the key file, if there is one.
+    /// Reads the key file, if one is configured.
     ///
     /// # Errors
-    /// As of [`KeyFile::load`].
+    /// The errors of [`KeyFile::load`].
     pub fn load_keys(&self) -> Result<Option<KeyFile>, ConfigError> {
         self.integrity.as_ref().map(|integrity| KeyFile::load(&integrity.keys)).transpose()
     }
 
-    /// How long state lives that nobody refreshes, by this node's own timing: L = (K + 0.5) * 1.5 * R
-    /// (RFC 2205 section 3.7). What a dead daemon left behind is kept for as long.
+    /// Lifetime of state that is not refreshed, by this node's own timing: L = (K + 0.5) * 1.5 * R
+    /// (RFC 2205 section 3.7). Adopted reservations of an earlier daemon are kept as long.
     pub fn lifetime(&self) -> Duration {
         self.timing.lifetime(u32::try_from(self.timing.refresh.as_millis()).unwrap_or(u32::MAX))
     }

@@ -1,4 +1,4 @@
-//! `[nsis]`: GIST, its connections and who is let in; QoS NSLP, and who may reserve how much.
+//! `[nsis]`: GIST with its connections and accepted peers, and QoS NSLP with its policy.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,16 +15,16 @@ use super::ConfigError;
 use super::source::Source;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
-/// TCP ports of connections, where nothing else is said: free ones, since none are assigned. Neighbours are told of them.
+/// Default TCP ports of connections: unused ones, since none are assigned. Neighbors learn them from GIST.
 pub(super) const TCP: u16 = 30_270;
 pub(super) const TLS: u16 = 30_271;
 
 /// Settings of NSIS.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NsisConfig {
-    /// Of connections.
+    /// Settings of connections.
     pub streams: Settings,
-    /// Of GIST and its applications; the ports of connections are not there.
+    /// Settings of GIST and its applications, without the ports of connections.
     pub engine: earmark_nsis::Config,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct NsisTable {
     backlog: Option<Spanned<u32>>,
 }
 
-/// What all messages of applications need.
+/// Transport attributes that all messages of applications need.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Need {
@@ -85,7 +85,7 @@ enum Need {
     Secure,
 }
 
-/// The names of [`UpstreamQueries`].
+/// Names of [`UpstreamQueries`] in the file.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum UpstreamName {
@@ -94,7 +94,7 @@ enum UpstreamName {
     Routed,
 }
 
-/// See [`Rule`].
+/// A rule of the file; see [`Rule`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleTable {
@@ -108,7 +108,7 @@ struct RuleTable {
     total: Option<Spanned<String>>,
 }
 
-/// See [`AggregateRule`].
+/// An aggregate of the file; see [`AggregateRule`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AggregateTable {
@@ -117,7 +117,7 @@ struct AggregateTable {
     highest: Option<Spanned<String>>,
 }
 
-/// What neighbours are known by; the settings of the other may be there, too.
+/// How neighbors authenticate; settings of the other method may be present too.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Proof {
@@ -140,7 +140,7 @@ struct TlsTable {
     public_keys: Option<PathBuf>,
 }
 
-/// The names of [`earmark_linux::Gist`].
+/// Names of [`earmark_linux::Gist`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum NsisInterceptName {
@@ -333,7 +333,7 @@ impl Source<'_> {
             half_open: count(&table.half_open, limits.half_open)?,
             half_open_per_source: count(&table.half_open_per_source, limits.half_open_per_source)?,
             handshake: self.duration(table.handshake.as_ref(), range, limits.handshake, hint)?,
-            // What one message of GIST may have at least.
+            // At least the size of one message of GIST.
             backlog: self.within(table.backlog.clone(), 262_144..1 << 30, backlog)? as usize,
         })
     }

@@ -1,4 +1,4 @@
-//! `[policy]` and `[[policy.rule]]`: who may reserve how much and where, and who gives way to whom.
+//! `[policy]` and `[[policy.rule]]`: who may reserve how much and where, and which reservations may be preempted.
 
 use std::str::FromStr;
 
@@ -22,7 +22,7 @@ pub(super) struct PolicyTable {
     rule: Vec<RuleTable>,
 }
 
-/// The names of [`PreemptionPolicy`].
+/// Names of [`PreemptionPolicy`] in the file.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PreemptionName {
@@ -120,7 +120,7 @@ impl Source<'_> {
         texts.iter().map(|text| self.read(text, hint)).collect()
     }
 
-    /// Names of interfaces that take part.
+    /// Reads names of interfaces that take part.
     pub(super) fn interface_names(
         &self,
         names: &[Spanned<String>],
@@ -136,7 +136,7 @@ impl Source<'_> {
         names.iter().map(name).collect()
     }
 
-    /// Ranges of addresses, of which one address is the smallest.
+    /// Reads address ranges; a single address is the smallest one.
     pub(super) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
         let range = |text: &Spanned<String>| match text.get_ref().parse() {
             Ok(address) => Ok(Prefix::host(address)),

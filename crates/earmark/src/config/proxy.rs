@@ -1,4 +1,4 @@
-//! `[[sender_proxy]]` and `[[receiver_proxy]]`: hosts that speak no RSVP, and for whom this node speaks.
+//! `[[sender_proxy]]` and `[[receiver_proxy]]`: hosts without RSVP for which this node signals.
 
 use std::net::SocketAddr;
 

@@ -1,21 +1,21 @@
-//! A configuration that is read again while the daemon runs: what can be taken over, and what waits for a restart.
+//! Reload of the configuration while the daemon runs: changes that are applied, and changes that need a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Config, InterfaceConfig, NsisConfig, Protocols};
 
-/// What came of reading the file again.
+/// Result of a reload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Renewed {
-    /// The settings from now on: the new ones, but for what is named below.
+    /// The settings from now on: the new ones, except for the keys in `waiting`.
     pub config: Config,
-    /// Keys that say something else than when the daemon started, and keep their old values until it starts again.
+    /// Keys that differ from those at start and keep their old values until the daemon restarts.
     pub waiting: Vec<String>,
 }
 
 impl Config {
-    /// Takes of `new` what may change while the daemon runs that was started with these settings. Interfaces that are new
-    /// take part from now on, and belong to these settings too.
+    /// Applies the settings of `new` that may change while the daemon runs that was started with these settings. New interfaces
+    /// take part from now on and are added to these settings too.
     pub fn renew(&mut self, new: Config) -> Renewed {
         let mut waiting = Vec::new();
         let mut interfaces = Vec::new();
@@ -96,7 +96,7 @@ impl Config {
 }
 
 impl InterfaceConfig {
-    /// Takes of `new` what may change; names the rest.
+    /// Applies the settings of `new` that may change, and adds the names of the others to `waiting`.
     fn renew(&self, new: &InterfaceConfig, waiting: &mut Vec<String>) -> InterfaceConfig {
         for (key, differs) in [
             ("classes", self.classes != new.classes),
@@ -121,7 +121,7 @@ impl InterfaceConfig {
         }
     }
 
-    /// Whether another one says the same, wherever in the file.
+    /// Whether both have equal settings, wherever they are in the file.
     pub(crate) fn says_the_same_as(&self, other: &InterfaceConfig) -> bool {
         *self == InterfaceConfig { place: self.place.clone(), ..other.clone() }
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_change_does_and_what_cannot_is_named() {
+    fn reload_applies_changes_and_names_the_others() {
         let mut started = config(STARTED);
         let text = STARTED.replace("\"r1\"", "\"r9\"").replacen(
             "\"10Mbit\"",
@@ -184,13 +184,13 @@ mod tests {
         assert_eq!((eth0.bandwidth, eth0.queues), (Some(Rate::from_mbps(20)), Default::default()));
         assert_eq!(eth0.limits.neighbors.len(), 1);
         assert!(eth1.says_the_same_as(&started.interfaces[1]), "only its line is another");
-        // The file goes back to what it was.
+        // The file is changed back to what it was.
         let Renewed { config: renewed, waiting } = started.renew(config(STARTED));
         assert_eq!((renewed, waiting), (started, vec![]));
     }
 
     #[test]
-    fn interfaces_may_come_but_not_go() {
+    fn reload_adds_interfaces_and_removes_none() {
         let mut started = config(STARTED);
         let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Mbit\"\n";
         let added = format!("{STARTED}{eth2}");

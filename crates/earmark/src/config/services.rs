@@ -1,4 +1,4 @@
-//! Services by DSCP (`[[interface.service]]`): rates for packets that nobody has reserved for.
+//! `[[interface.service]]`: rates for packets with certain DSCPs that are not reserved for.
 
 use earmark_core::Rate;
 use earmark_linux::ServicePlan;
@@ -11,11 +11,11 @@ use super::{ConfigError, InterfaceConfig, Reservable};
 /// Most services of an interface.
 const MOST_SERVICES: usize = earmark_linux::traffic_control::MAX_SERVICES;
 
-/// The part of a link that reservations and services can have; signalling and best effort keep the rest.
+/// The part of a link available to reservations and services; signalling and best effort keep the rest.
 const SHARED: f64 = 0.97;
 
 impl InterfaceConfig {
-    /// What is reservable at most beside the services, of a link with so much bandwidth.
+    /// The rate that services leave for reservations on a link of this bandwidth.
     pub(super) fn left_by_services(&self, bandwidth: Rate) -> Rate {
         if self.services.is_empty() {
             return bandwidth;
@@ -32,7 +32,7 @@ pub(super) struct ServiceTable {
     bandwidth: Spanned<String>,
 }
 
-/// `46` or `"ef"`.
+/// A code point by number or name: `46` or `"ef"`.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -44,7 +44,7 @@ enum DscpName {
 }
 
 impl DscpName {
-    /// Code points of RFC 2474, 2597, 3246 and 5865, by their names or numbers.
+    /// Returns the code point by its number or its name in RFC 2474, 2597, 3246 or 5865.
     fn code_point(&self) -> Option<u8> {
         let name = match self {
             DscpName::Number(number) => return u8::try_from(*number).ok().filter(|&n| n < 64),
@@ -72,8 +72,8 @@ impl DscpName {
 }
 
 impl Source<'_> {
-    /// The services of an interface. If the file says its bandwidth, they fit beside what is reservable; if the driver tells it,
-    /// less is reservable where they do not ([`InterfaceConfig::capacity`]).
+    /// The services of an interface. A configured bandwidth must have room for them beside the reservable rate. With the
+    /// bandwidth from the driver, the reservable rate is reduced instead ([`InterfaceConfig::capacity`]).
     pub(super) fn services(
         &self,
         tables: &[ServiceTable],
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn service_that_does_not_fit_or_is_unclear_is_refused_with_its_place() {
+    fn invalid_service_is_refused_with_place() {
         let service = |dscp: &str, bandwidth: &str| {
             format!("[[interface.service]]\ndscp = [{dscp}]\nbandwidth = '{bandwidth}'\n")
         };

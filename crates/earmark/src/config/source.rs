@@ -1,5 +1,4 @@
-//! The text of a settings file and where it came from: how values are read from it, so that whatever is wrong with one is
-//! reported with its place.
+//! Text of a settings file and its path. All values are read through it, so that every error is reported with its place.
 
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
@@ -15,9 +14,9 @@ use earmark_core::amounts::parse_duration;
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     path: &'a Path,
-    /// Where each line begins, so that the place of a value is found without a walk through the text before it.
+    /// Offset of each line, so that the place of a value is found without scanning the text before it.
     lines: Vec<usize>,
-    /// The headers of tables, and the lines where they stand, counted from 0.
+    /// Headers of tables with their lines, counted from 0.
     tables: Vec<(usize, &'a str)>,
 }
 
@@ -30,7 +29,7 @@ impl<'a> Source<'a> {
         Source { text, path, lines, tables }
     }
 
-    /// What `text` says, if it lies in `range`; `default` where it is not there.
+    /// Reads a duration within `range`; `default` if it is absent.
     pub(super) fn duration(
         &self,
         text: Option<&Spanned<String>>,
@@ -47,7 +46,7 @@ impl<'a> Source<'a> {
         Ok(duration)
     }
 
-    /// What `value` says, if it lies in `range`; `default` where it is not there.
+    /// Reads an integer within `range`; `default` if it is absent.
     pub(super) fn within(
         &self,
         value: Option<Spanned<u32>>,
@@ -65,7 +64,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What `value` says, if it lies between two others; `default` where it is not there.
+    /// Reads a number between two bounds; `default` if it is absent.
     pub(super) fn between(
         &self,
         value: Option<Spanned<f64>>,
@@ -84,7 +83,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What `text` says, in whatever form it has.
+    /// Parses a text value.
     pub(super) fn read<T: FromStr<Err: Display>>(
         &self,
         text: &Spanned<String>,
@@ -95,8 +94,7 @@ impl<'a> Source<'a> {
             .map_err(|error: T::Err| self.error(text.span(), error.to_string(), hint))
     }
 
-    /// The place of what `span` covers. The key is read off the line itself, so that every error gets one, be it ours or the
-    /// TOML parser's.
+    /// The place of `span`. The key is read from the line itself, so that errors of the TOML parser have one too.
     pub(super) fn place(&self, span: Range<usize>) -> Place {
         let line = self.lines.partition_point(|&begin| begin <= span.start).max(1);
         let key = key_of(self.line(line)).unwrap_or_default();
@@ -110,7 +108,7 @@ impl<'a> Source<'a> {
         Place { file: self.path.to_owned(), line, key }
     }
 
-    /// An error about what `span` covers, and what to write instead.
+    /// An error about the value at `span`, with what to write instead.
     pub(super) fn error(
         &self,
         span: Range<usize>,
@@ -120,7 +118,7 @@ impl<'a> Source<'a> {
         ConfigError::at(self.place(span), message, hint)
     }
 
-    /// A line, counted from 1.
+    /// Returns a line, counted from 1.
     pub(super) fn line(&self, number: usize) -> &str {
         let begin = number.checked_sub(1).and_then(|line| self.lines.get(line).copied());
         begin.and_then(|begin| self.text[begin..].lines().next()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Settings that make sense are read as meant; each that does not is refused with its line and key.
+//! Valid settings are read as documented; invalid ones are refused with their line and key.
 
 use super::super::NsisConfig;
 use super::*;
@@ -8,7 +8,7 @@ fn read(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("r1.toml"))
 }
 
-/// The example must stay what its comments say: valid, and all defaults but for the interface.
+/// The example is valid, and contains the defaults except for the interface.
 #[test]
 fn the_example_is_valid_and_shows_the_defaults() {
     let config = read(super::super::EXAMPLE).unwrap();
@@ -31,11 +31,11 @@ fn the_example_is_valid_and_shows_the_defaults() {
     );
 }
 
-/// The keys of each table are those that the parser names when it meets one that it does not know.
+/// The expected keys of each table are those that the parser lists when it finds an unknown one.
 #[test]
 fn the_example_shows_every_key_and_what_it_shows_is_valid() {
     let example = super::super::EXAMPLE;
-    // A key that is commented out is one word before an equals sign.
+    // A commented-out key is one word before an equals sign.
     let uncommented: Vec<&str> = example
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -76,7 +76,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
         let error = read(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
         let after = full.split_once(&format!("\n{table}\n")).expect(table).1;
         let section = after.split("\n[").next().unwrap_or_default();
-        // What is a table itself is shown as such.
+        // A key that is a table itself is shown as a table header.
         let keys_of_table = error.message.split('`').skip(3).step_by(2);
         for key in keys_of_table.filter(|key| *key != "rule") {
             let line = format!("{key} = ");
@@ -92,7 +92,7 @@ fn the_example_shows_every_key_and_what_it_shows_is_valid() {
 }
 
 #[test]
-fn a_slip_of_the_pen_is_put_right() {
+fn misspelled_key_is_refused_with_suggestion() {
     for (text, hint) in [
         ("[[interface]]\nname = 'a'\nbandwith = '1Mbit'", "did you mean `bandwidth`?"),
         ("[[interface]]\nnmae = 'a'", "did you mean `name`?"),
@@ -118,7 +118,7 @@ fn reservable_is_a_share_or_a_rate() {
 }
 
 #[test]
-fn bandwidth_left_out_is_the_drivers_to_tell() {
+fn absent_bandwidth_is_left_to_driver() {
     let interface = |text: &str| {
         read(&format!("[[interface]]\nname='a'\n{text}")).unwrap().interfaces.remove(0)
     };
@@ -133,19 +133,19 @@ fn bandwidth_left_out_is_the_drivers_to_tell() {
     assert_eq!(interface("").capacity(None), None);
 }
 
-/// The longest name that Linux has, and characters that look odd in one.
+/// Valid names include the longest one of Linux, and names with unusual characters.
 #[test]
-fn names_that_interfaces_can_have_are_taken() {
+fn valid_interface_names_are_accepted() {
     for name in ["a", "fifteen-octets-", "enp0s31f6", "eth0.5", "br-12ab@", "wg%d", "\u{e9}th0"] {
         let text = format!("[[interface]]\nname = \"{name}\"\n");
         assert_eq!(read(&text).unwrap().interfaces[0].name, name);
     }
 }
 
-/// A place is found in each error and kept for each interface: with a walk through the text before it this would take
-/// minutes, a line that names an interface twice at the end included.
+/// Finding the place of each interface and error by scanning the text before it would take minutes, also for a line at the
+/// end that names an interface twice.
 #[test]
-fn twenty_thousand_interfaces_are_read_in_a_moment() {
+fn twenty_thousand_interfaces_are_parsed_quickly() {
     let mut text = String::new();
     for number in 0..20_000 {
         text.push_str(&format!("[[interface]]\nname = \"eth{number}\"\nbandwidth = \"10Mbit\"\n"));
@@ -165,7 +165,7 @@ fn twenty_thousand_interfaces_are_read_in_a_moment() {
 }
 
 #[test]
-fn queues_are_kept_apart_in_one_of_four_ways() {
+fn queues_setting_has_four_values() {
     for (text, queues) in [
         ("", Queueing::PerFlow),
         ("queues = 'per-flow'", Queueing::PerFlow),
@@ -178,7 +178,7 @@ fn queues_are_kept_apart_in_one_of_four_ways() {
     }
 }
 
-/// Both ways to know a neighbour, and what is missing where it is.
+/// Certificates and keys are both accepted; each missing setting is reported.
 #[test]
 fn connections_are_secured_by_certificates_or_keys() {
     let tls = |text: &str| {
@@ -473,7 +473,7 @@ const WRONG: &[(&str, usize, &str, &str)] = &[
 ];
 
 #[test]
-fn whatever_is_wrong_is_named_with_line_and_key() {
+fn invalid_settings_are_refused_with_line_and_key() {
     for &(text, line, key, word) in WRONG {
         let error = read(text).expect_err(text);
         assert_eq!((error.place.line, error.place.key.as_str()), (line, key), "{text}\n{error}");
@@ -484,7 +484,7 @@ fn whatever_is_wrong_is_named_with_line_and_key() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn missing_file_is_named() {
     let error = Config::load(Path::new("/nonexistent/r1.toml")).unwrap_err();
     assert!(
         error.to_string().starts_with("/nonexistent/r1.toml: cannot read the file: No such file")
@@ -492,7 +492,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_rule_is_read_as_it_is_meant() {
+fn policy_rule_is_parsed() {
     let text = "[[interface]]\nname = 'a'\nbandwidth = '10Mbit'\n[policy]\npreemption = 'partial'\n\
         [[policy.rule]]\nusers = ['CN=Alice']\nsources = ['10.0.0.1', '2001:db8::/32']\n\
         interfaces = ['a']\nflow = '2Mbit'\npriority = 5\n[[policy.rule]]\naction = 'refuse'\n";
@@ -510,7 +510,7 @@ fn a_rule_is_read_as_it_is_meant() {
 }
 
 #[test]
-fn the_kernel_is_lent_a_share_or_nothing() {
+fn kernel_setting_is_a_switch_or_a_share() {
     for (setting, offload, share) in [
         ("false", false, 0.0),
         ("true", true, 0.25),

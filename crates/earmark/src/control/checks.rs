@@ -1,4 +1,4 @@
-//! What a request for RSVP must be before a node hears of it, in words of RSVP.
+//! Checks of RSVP requests before the node sees them, and their conversion to RSVP's objects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,7 +9,7 @@ use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 use super::protocol::{Listen, Problem, Send, StyleName};
 use super::requests::rejected;
 
-/// Which data is meant, if there can be such.
+/// Returns the session, if its data can exist.
 pub(super) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
     if destination.ip().is_unspecified() {
         return Err(rejected(
@@ -32,7 +32,7 @@ pub(super) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Sessio
     })
 }
 
-/// Who sends it.
+/// Returns the sender template.
 pub(super) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
     let any: IpAddr = match request.to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -61,7 +61,7 @@ pub(super) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
     Ok(SenderTemplate { source: from.ip(), selector })
 }
 
-/// A flow label is a number of 20 bits that is not zero (RFC 6437), of IPv6.
+/// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.
 pub(super) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     if !address.is_ipv6() {
         return Err(rejected(
@@ -78,7 +78,7 @@ pub(super) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether the senders that a receiver names can be.
+/// Checks that the senders that a receiver names are possible.
 pub(super) fn check_senders(request: &Listen) -> Result<(), Problem> {
     if request.style == StyleName::Wf && !request.senders.is_empty() {
         return Err(rejected(
@@ -100,7 +100,7 @@ pub(super) fn check_senders(request: &Listen) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How it comes.
+/// Returns the token bucket of the data.
 pub(super) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
     if request.rate_bps == Rate::ZERO {
         return Err(rejected(

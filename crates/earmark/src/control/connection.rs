@@ -1,4 +1,4 @@
-//! One client of the control socket: lines in, lines out, both bounded.
+//! A client's connection to the control socket, with bounded input and output.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,36 +8,36 @@ use earmark_core::Time;
 
 use super::protocol::LONGEST_LINE;
 
-/// Octets that may wait for a client before the daemon stops reading its requests.
+/// Octets that may be queued for a client before the daemon stops reading its requests.
 pub(super) const BACKLOG: usize = 256 * 1024;
 
 /// Octets read at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// A connection, with what was read and not yet understood, and what was said and not yet sent.
+/// A connection with its input that is not parsed yet and its output that is not sent yet.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
     inbound: Vec<u8>,
-    /// The line being read is too long: skip to its end.
+    /// Whether the line being read is too long, so that the rest of it is skipped.
     skipping: bool,
     outbound: Vec<u8>,
-    /// Octets of `outbound` that are sent.
+    /// Octets of `outbound` that were sent.
     sent: usize,
-    /// The client has said all it has to say.
+    /// Whether the client has closed its side.
     ended: bool,
-    /// When the connection ends, sent or not.
+    /// Time at which the connection is closed even if output is left.
     pub(super) closing: Option<Time>,
-    /// Whether it gets every event.
+    /// Whether the client receives every event.
     pub(super) watching: bool,
 }
 
-/// What stood in one line.
+/// Content of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Octets, without the line's end.
+    /// Octets without the line terminator.
     Text(Vec<u8>),
-    /// It was longer than [`LONGEST_LINE`] and is skipped.
+    /// A line longer than [`LONGEST_LINE`], which is skipped.
     TooLong,
 }
 
@@ -56,7 +56,7 @@ impl Connection {
         })
     }
 
-    /// Reads one chunk.
+    /// Reads one chunk from the socket.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         let mut chunk = [0; CHUNK];
         match self.stream.read(&mut chunk) {
@@ -68,7 +68,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next whole line. `None` while there is none, and while the client has not taken what it was answered.
+    /// Returns the next complete line; `None` if there is none, or while too much output is queued.
     pub(super) fn next_line(&mut self) -> Option<Line> {
         if self.is_backlogged() || self.closing.is_some() {
             return None;
@@ -82,7 +82,7 @@ impl Connection {
                     self.skipping = true;
                     return Some(Line::TooLong);
                 } else if self.ended && !self.inbound.is_empty() {
-                    // The last line of all may lack its end.
+                    // The last line may lack its terminator.
                     return Some(Line::Text(std::mem::take(&mut self.inbound)));
                 }
                 return None;
@@ -105,14 +105,14 @@ impl Connection {
         self.outbound.push(b'\n');
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket accepts.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.outbound.len() {
             match self.stream.write(&self.outbound[self.sent..]) {
                 Ok(length) => self.sent += length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // What is sent goes when it is worth moving the rest.
+                    // Sent octets are removed only when enough have accumulated to be worth moving the rest.
                     if self.sent > BACKLOG {
                         self.outbound.drain(..self.sent);
                         self.sent = 0;
@@ -127,12 +127,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Octets that wait to be sent.
+    /// Octets queued for sending.
     pub(super) fn waiting(&self) -> usize {
         self.outbound.len() - self.sent
     }
 
-    /// Forgets what waits to be sent, up to the end of the line that is half gone.
+    /// Discards the queued output, except for the rest of a line that is partly sent.
     pub(super) fn forget_waiting(&mut self) {
         let rest = &self.outbound[self.sent..];
         let begun = self.sent > 0 && self.outbound[self.sent - 1] != b'\n';
@@ -144,14 +144,14 @@ impl Connection {
         self.outbound.truncate(self.sent + keep);
     }
 
-    /// Whether nothing more will come of it.
+    /// Whether the connection is finished and can be removed.
     pub(super) fn is_done(&self, now: Time) -> bool {
         let idle = self.waiting() == 0;
         (self.ended && idle && self.inbound.is_empty())
             || self.closing.is_some_and(|deadline| idle || deadline <= now)
     }
 
-    /// Whether requests should be read now.
+    /// Whether requests are to be read now.
     pub(super) fn wants_to_read(&self) -> bool {
         !self.ended && !self.is_backlogged() && self.closing.is_none()
     }

@@ -1,8 +1,8 @@
-//! All clients of the control socket together, and the applications that live in the daemon on their behalf.
+//! All clients of the control socket, and the applications that the daemon runs for them.
 //!
-//! The hub owns no file descriptor but the clients' and never blocks; the event loop tells it who can be read or
-//! written. Everything a client can make it hold is bounded: clients, octets of a line, octets not yet taken,
-//! applications. A watcher that does not keep up is told so and dropped rather than slowing the daemon.
+//! The hub owns the clients' file descriptors only and never blocks; the event loop tells it which clients are readable or
+//! writable. All state of a client is bounded: clients, octets of a line, octets queued for sending, applications. A watcher
+//! that reads too slowly gets an error and is disconnected, so that it does not slow the daemon down.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -33,60 +33,60 @@ use crate::driver::{Driver, Kernel};
 pub const MOST_CLIENTS: usize = 64;
 /// Most applications at a time.
 pub(super) const MOST_APPLICATIONS: usize = 65_536;
-/// Octets of events that may wait for a watcher.
+/// Octets of events that may be queued for a watcher.
 const MOST_UNSEEN: usize = 1024 * 1024;
-/// How long a connection that is to end may take to read what is left.
+/// Time that a client has to read the remaining output before its connection is closed.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// Names a client for as long as it is connected; never used again.
+/// Number of a client while it is connected; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// See the module's text.
+/// All clients of the control socket, with their applications and traces.
 #[derive(Debug, Default)]
 pub struct Hub {
     pub(super) node: String,
     clients: BTreeMap<ClientId, Connection>,
     pub(super) applications: BTreeMap<u64, Application>,
     last_client: u64,
-    /// Whose the traces are that are under way.
+    /// Owners of the traces in progress.
     pub(super) traces: BTreeMap<u64, ClientId>,
     pub(super) last_application: u64,
     pub(super) counters: ControlCounters,
 }
 
-/// One application: what `send`, `listen` or `reserve` opened.
+/// An application, opened by `send`, `listen` or `reserve`.
 #[derive(Debug)]
 pub(super) struct Application {
     pub(super) row: ApplicationRow,
-    /// The sender, for one that sends; its address may be left to the node.
+    /// The template of a sender; its address may be chosen by the node.
     pub(super) template: Option<SenderTemplate>,
-    /// With whom it ends.
+    /// Client with whose connection the application ends.
     pub(super) owner: Option<ClientId>,
-    /// Who gets its events.
+    /// Client that receives the application's events.
     pub(super) follower: Option<ClientId>,
 }
 
-/// What the hub counts.
+/// Counters of the hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ControlCounters {
     /// Clients that connected.
     pub clients: u64,
-    /// Requests that were carried out.
+    /// Requests that succeeded.
     pub requests: u64,
     /// Lines that were answered with an error.
     pub errors: u64,
-    /// Watchers that did not keep up.
+    /// Watchers that were disconnected because they read too slowly.
     pub dropped_watchers: u64,
 }
 
 impl Hub {
-    /// A hub without clients, for the node of this name.
+    /// Creates a hub without clients for the node `node`.
     pub fn new(node: impl Into<String>) -> Hub {
         Hub { node: node.into(), ..Hub::default() }
     }
 
-    /// Takes a client in; `None` where it could not be, or one too many (it has been told).
+    /// Adds a client. Returns `None` if that failed, or if there are too many (the client gets an error).
     pub fn connect(&mut self, stream: UnixStream) -> Option<ClientId> {
         let mut connection = Connection::new(stream).ok()?;
         if self.clients.len() >= MOST_CLIENTS {
@@ -98,7 +98,7 @@ impl Hub {
                     "end a `watch` or two and try again",
                 )),
             );
-            // It is dropped in any case.
+            // The client is disconnected whether it gets the error or not.
             let _ = connection.flush();
             return None;
         }
@@ -109,7 +109,7 @@ impl Hub {
         Some(id)
     }
 
-    /// Reads what a client has said and carries it out.
+    /// Reads the requests of a client and carries them out.
     pub fn readable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -123,19 +123,19 @@ impl Hub {
         }
     }
 
-    /// Sends what a client can take, and goes on with what it said meanwhile.
+    /// Sends queued output to a client, and carries out requests that had to wait for that.
     pub fn writable<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         self.attend(id, now, driver);
     }
 
-    /// Hands the driver's events to watchers and followers. Call it after every input.
+    /// Distributes the driver's events to watchers and followers. Must be called after every input.
     pub fn publish<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
         for event in driver.take_events() {
             self.publish_one(now, &event, driver.node());
         }
     }
 
-    /// Ends connections whose time is over. Call it now and then.
+    /// Removes finished connections and those whose deadline has passed. Must be called by [`Hub::next_deadline`].
     pub fn sweep<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
         let done: Vec<ClientId> =
             self.clients.iter().filter(|(_, c)| c.is_done(now)).map(|(&id, _)| id).collect();
@@ -153,18 +153,18 @@ impl Hub {
         );
         for client in self.clients.values_mut() {
             say(client, &Response::Error(problem.clone()));
-            // Who does not read now will see the end of the connection.
+            // A client that does not read now sees the end of the connection.
             let _ = client.flush();
         }
     }
 
-    /// Every client with its descriptor, and whether the hub wants to read from it and to write to it.
+    /// Every client with its descriptor, and whether the hub wants to read from it and write to it.
     pub fn interests(&self) -> impl Iterator<Item = (ClientId, BorrowedFd<'_>, bool, bool)> {
         use std::os::fd::AsFd;
         self.clients.iter().map(|(&id, c)| (id, c.as_fd(), c.wants_to_read(), c.waiting() > 0))
     }
 
-    /// When [`Hub::sweep`] has something to do at the latest.
+    /// Time by which [`Hub::sweep`] must be called.
     pub fn next_deadline(&self) -> Option<Time> {
         self.clients.values().filter_map(|client| client.closing).min()
     }
@@ -175,7 +175,7 @@ impl Hub {
         }
     }
 
-    /// Carries out what a client has said, as far as it takes the answers.
+    /// Carries out the requests of a client as long as it reads the answers.
     fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         loop {
             let Some(client) = self.clients.get_mut(&id) else {
@@ -306,7 +306,7 @@ impl Hub {
                 self.note_trace(session, sender, stands);
             }
         }
-        // What Boomerang has given up, or only asked about, has no state any more that `release` could end.
+        // Applications of Boomerang that were given up, or only queried, have no state that `release` could end.
         if let Event::Boomerang(
             boomerang::Event::Released { application }
             | boomerang::Event::Offered { application, .. },
@@ -314,7 +314,7 @@ impl Hub {
         {
             self.applications.remove(&application.0);
         }
-        // Likewise of NSIS.
+        // Neither have applications of NSIS after their last event.
         if let Event::Nsis(event) = event
             && is_over(event)
             && let Some(number) = application
@@ -353,7 +353,7 @@ impl Hub {
         }
     }
 
-    /// A trace knows of all hops, where a sender knows of its next one and a receiver of what Path messages have told.
+    /// Applies the outcome of a trace to its applications: a trace covers all hops, a sender and a receiver know fewer.
     fn note_trace(&mut self, session: &Session, sender: &SenderTemplate, stands: &Outcome) {
         let concerned = self.applications.values_mut().filter(|application| {
             let row = &application.row;
@@ -374,8 +374,8 @@ impl Hub {
         }
     }
 
-    /// Followers of the senders here whose reservation this very node refused. RSVP tells the receiver alone
-    /// (RFC 2205 section 3.1.8), but who waits on this host should not have to time out.
+    /// Followers of local senders whose reservation this node itself refused. RSVP reports that to the receiver only
+    /// (RFC 2205 section 3.1.8), but a local sender that waits should not run into a timeout.
     fn refused_senders(
         &mut self,
         session: &Session,
@@ -383,7 +383,7 @@ impl Hub {
         event: &Event,
         words: &dyn Fn() -> String,
     ) -> Vec<ClientId> {
-        // One that left its address to the host is known by its port.
+        // A sender whose address the host chose is identified by its port.
         let is_filter = |template: SenderTemplate| {
             filters.match_sender(&template)
                 || (template.source.is_unspecified()
@@ -411,13 +411,13 @@ fn say(client: &mut Connection, response: &Response) {
     client.say(&to_line(response));
 }
 
-/// A line for `response`. Nothing that we build can fail to be written as JSON; should it, the client learns of it.
+/// Formats `response` as a line. Our own responses always serialize; otherwise the client would get the error.
 fn to_line(response: &Response) -> String {
     serde_json::to_string(response)
         .unwrap_or_else(|error| json!({ "error": { "message": error.to_string() } }).to_string())
 }
 
-/// Whether this is the last event of its application.
+/// Whether the event is the last one of its application.
 fn is_over(event: &nsis::Event) -> bool {
     matches!(
         event,

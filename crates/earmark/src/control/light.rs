@@ -1,4 +1,4 @@
-//! What the requests of Boomerang and YESSIR do.
+//! Requests of Boomerang and YESSIR.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use super::requests::{Desk, Tie, no_such_application, rejected, value};
 use crate::driver::Kernel;
 
 impl<K: Kernel> Desk<'_, K> {
-    /// Boomerang.
+    /// Opens a loop of Boomerang.
     pub(super) fn loop_round(&mut self, request: Loop) -> Result<Value, Problem> {
         let (to, from) = (request.to, source(request.from, request.to)?);
         self.session(to, request.ip_protocol)?;
@@ -61,7 +61,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// YESSIR, as a sender.
+    /// Announces a stream with YESSIR.
     pub(super) fn attach(&mut self, request: Attach) -> Result<Value, Problem> {
         let (to, from) = (request.to, source(Some(request.from), request.to)?);
         self.session(to, UDP)?;
@@ -91,7 +91,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// YESSIR, as a receiver.
+    /// Answers streams with YESSIR.
     pub(super) fn answer_streams(&mut self, request: &Answer) -> Result<Value, Problem> {
         let on = request.on;
         let anywhere = on.ip().is_unspecified();
@@ -112,7 +112,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// YESSIR: what an application has sent.
+    /// Passes the amount of data that an application has sent to YESSIR.
     pub(super) fn statistics(&mut self, request: Statistics) -> Result<Value, Problem> {
         let Statistics { application: number, packets, octets, rtp_timestamp } = request;
         let known = self.hub.applications.get(&number);
@@ -133,7 +133,7 @@ impl<K: Kernel> Desk<'_, K> {
         ip_protocol: u8,
     ) -> ApplicationRow {
         ApplicationRow {
-            application: 0, // a number comes when it is entered
+            application: 0, // the number is assigned by `enter`
             protocol,
             role,
             destination: destination.ip(),
@@ -147,7 +147,7 @@ impl<K: Kernel> Desk<'_, K> {
         }
     }
 
-    /// A canonical name for streams whose application gives none.
+    /// Default canonical name for streams.
     fn cname(&self) -> String {
         let mut name = format!("earmark@{}", self.hub.node);
         while name.len() > LONGEST_CNAME {
@@ -157,12 +157,12 @@ impl<K: Kernel> Desk<'_, K> {
     }
 }
 
-/// IP protocol number of UDP, which carries all of RTP.
+/// IP protocol number of UDP, which carries RTP.
 const UDP: u8 = 17;
-/// RFC 3550 section 6.5 has one octet for the length.
+/// Longest canonical name, octets: RFC 3550 section 6.5 has one octet for the length.
 const LONGEST_CNAME: usize = 255;
 
-/// The source of a flow to `to`, where the address may be left to the node.
+/// The source of a flow to `to`; its address may be chosen by the node.
 pub(super) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -181,7 +181,7 @@ pub(super) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketA
     Ok(from)
 }
 
-/// A sender by its name, unless its address is left to the node.
+/// Name of a sender; empty if the node chooses its address.
 pub(super) fn named(from: SocketAddr) -> Vec<SenderName> {
     let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
     if from.ip().is_unspecified() { Vec::new() } else { vec![name] }

@@ -1,4 +1,4 @@
-//! The control socket's file: made so that a dead daemon's is replaced and a living one's never is.
+//! The socket file of the control socket. A file left by a dead daemon is replaced; that of a running daemon never is.
 
 use std::fs::Permissions;
 use std::io;
@@ -12,52 +12,52 @@ use rustix::fs::Gid;
 use crate::config::Control;
 use crate::user::User;
 
-/// Owner and group may connect.
+/// Permissions of the socket: owner and group may connect.
 const MODE: u32 = 0o660;
 
-/// Why the control socket cannot be.
+/// Why the control socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenerError {
-    /// Somebody answers there.
+    /// Another daemon listens there.
     #[error("another daemon is serving on {}\n  help: stop it first, or give this one another control.socket", .0.display())]
     InUse(PathBuf),
-    /// Something else than a socket is there.
+    /// The path exists and is no socket.
     #[error("{} is there already and is no socket\n  help: give another control.socket, or move the file away", .0.display())]
     NotASocket(PathBuf),
-    /// No such group.
+    /// The group does not exist.
     #[error(
         "this host has no group {0:?}\n  help: control.group is a name of /etc/group, or a number"
     )]
     NoSuchGroup(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {doing} {}: {source}", path.display())]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// On what.
+        /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The listening socket; its file goes with it.
+/// The listening socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
-    /// Where clients look for it.
+    /// Path at which clients look for the socket.
     path: PathBuf,
-    /// Where it is now: under another name until it is published.
+    /// Current path of the socket: temporary until the socket is published.
     place: PathBuf,
-    /// The file's inode: what has taken its place since is not ours to remove.
+    /// Inode of the file, so that a file that has replaced it is not removed.
     inode: u64,
-    /// Whether its directory was made for it.
+    /// Whether the directory was created for the socket.
     made_directory: bool,
 }
 
 impl Listener {
-    /// Makes the socket, under another name next to its own. Nobody finds it before [`Listener::publish`], so nobody
-    /// ever sees it with the wrong permissions or connects to a daemon that may yet fail to start.
+    /// Creates the socket under a temporary name in the same directory. Clients cannot find it before [`Listener::publish`], so
+    /// that none sees it with wrong permissions or connects to a daemon that may still fail to start.
     ///
     /// # Errors
     /// See [`ListenerError`].
@@ -67,7 +67,7 @@ impl Listener {
         let made_directory = make_directory(&path)?;
         check_place(&path)?;
         let place = temporary_name(&path);
-        // One left by a daemon of the same process number that died half-way.
+        // A process with the same number may have left one when it died during its start.
         let _ = std::fs::remove_file(&place);
         let failed =
             |doing, source| ListenerError::System { doing, path: control.socket.clone(), source };
@@ -87,8 +87,8 @@ impl Listener {
         Ok(())
     }
 
-    /// Gives the socket to the user that the daemon is about to become, and its directory if it was made for it, so
-    /// that it can be removed at the end.
+    /// Changes the owner of the socket to the user that the daemon is about to become, and of its directory if that was created
+    /// for it, so that both can be removed at the end.
     pub(crate) fn hand_over(&self, user: User) -> io::Result<()> {
         user.own(&self.place)?;
         match self.path.parent() {
@@ -97,10 +97,10 @@ impl Listener {
         }
     }
 
-    /// Moves the socket to where clients look for it; a dead daemon's is replaced in the same step.
+    /// Moves the socket to its final path, atomically replacing the file of a dead daemon.
     ///
     /// # Errors
-    /// Another daemon has taken the place meanwhile, or the system refuses.
+    /// Another daemon has taken the path meanwhile, or the system refuses.
     pub fn publish(&mut self) -> Result<(), ListenerError> {
         check_place(&self.path)?;
         std::fs::rename(&self.place, &self.path).map_err(|source| ListenerError::System {
@@ -112,7 +112,7 @@ impl Listener {
         Ok(())
     }
 
-    /// The next client that waits; `None` where none does.
+    /// Accepts the next client; `None` if none waits.
     pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {
             Ok((stream, _)) => Ok(Some(stream)),
@@ -133,13 +133,13 @@ impl Drop for Listener {
         let ours =
             std::fs::symlink_metadata(&self.place).is_ok_and(|file| file.ino() == self.inode);
         if ours {
-            // Where this fails, the next daemon finds a socket that nobody serves, and replaces it.
+            // If this fails, the next daemon finds a socket without a listener and replaces it.
             let _ = std::fs::remove_file(&self.place);
         }
     }
 }
 
-/// Makes the socket's directory; says whether it was not there before.
+/// Creates the socket's directory. Returns whether it did not exist before.
 fn make_directory(path: &Path) -> Result<bool, ListenerError> {
     let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) else {
         return Ok(false);
@@ -166,7 +166,7 @@ fn check_place(path: &Path) -> Result<(), ListenerError> {
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
-        // Its queue may be full and it lives none the less.
+        // A full queue also means that a daemon is running.
         Ok(_) => Err(ListenerError::InUse(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(ListenerError::InUse(path.to_owned()))
@@ -182,8 +182,8 @@ fn temporary_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// A group's number. Names are looked up in `/etc/group` alone: a daemon that waits for a directory server at start
-/// would be no help when the network is down.
+/// Number of a group. Names are looked up in `/etc/group` alone: a daemon that depends on a directory server to start is
+/// of no use when the network is down.
 fn group_number(group: &str) -> Result<Gid, ListenerError> {
     if let Ok(number) = group.parse() {
         return Ok(Gid::from_raw(number));
@@ -201,7 +201,7 @@ fn group_number(group: &str) -> Result<Gid, ListenerError> {
 mod tests {
     use super::*;
 
-    /// A directory of this test's own, gone with it.
+    /// A temporary directory of a test, removed with it.
     struct Place(PathBuf);
 
     impl Place {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_the_groups_and_goes_with_its_daemon() {
+    fn socket_belongs_to_group_and_is_removed_at_end() {
         let place = Place::new("mode");
         let control = place.control();
         let listener = open(&control).unwrap();
@@ -241,13 +241,13 @@ mod tests {
         assert_eq!(mode & 0o7777, MODE);
         drop(listener);
         assert!(!control.socket.exists());
-        // Nor does one stay that was never published.
+        // A socket that was never published is removed too.
         drop(Listener::prepare(&control).unwrap());
         assert_eq!(std::fs::read_dir(control.socket.parent().unwrap()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_living_daemons_socket_is_left_alone() {
+    fn socket_of_running_daemon_is_kept() {
         let place = Place::new("living");
         let control = place.control();
         let _living = open(&control).unwrap();
@@ -257,24 +257,24 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_daemons_socket_is_replaced() {
+    fn socket_of_dead_daemon_is_replaced() {
         let place = Place::new("dead");
         let control = place.control();
         let dead = open(&control).unwrap();
-        // As after kill -9: the descriptor is closed, the file stays.
+        // Simulates kill -9: the descriptor is closed, the file stays.
         let Listener { socket, .. } = &dead;
         rustix::net::shutdown(socket, rustix::net::Shutdown::Both).unwrap();
         assert!(UnixStream::connect(&control.socket).is_err());
         let second = open(&control).unwrap();
         assert!(UnixStream::connect(&control.socket).is_ok());
-        // The first one must not take the second one's file along.
+        // Dropping the first listener must not remove the file of the second.
         drop(dead);
         assert!(control.socket.exists());
         drop(second);
     }
 
     #[test]
-    fn what_is_no_socket_is_not_removed() {
+    fn other_file_is_not_removed() {
         let place = Place::new("file");
         let control = Control { socket: place.0.join("file"), group: None };
         std::fs::write(&control.socket, "precious").unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_made_is_named() {
+    fn failure_to_create_directory_is_named() {
         let place = Place::new("directory");
         std::fs::write(place.0.join("file"), "").unwrap();
         let control = Control { socket: place.0.join("file/deeper/s"), group: None };

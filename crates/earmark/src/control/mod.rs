@@ -1,9 +1,9 @@
-//! The control socket: what the command line and other programs say to the daemon, and what it answers.
+//! The control socket: requests of the command line and other programs, and the daemon's answers.
 //!
-//! JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes them for other languages.
-//! [`protocol`] holds the objects, `connection` one client's buffers, `hub` all clients together with the applications
-//! that live in the daemon on their behalf, `requests`, `light`, `path` and `trace` what each request does, `checks` what it must
-//! be, `listener` the socket's file.
+//! The protocol consists of JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
+//! languages. [`protocol`] defines the objects, `connection` the buffers of a client, `hub` all clients with their
+//! applications, `requests`, `light`, `nsis`, `path` and `trace` the handling of each request, `checks` its validation, and
+//! `listener` the socket's file.
 
 mod checks;
 mod connection;

@@ -1,4 +1,4 @@
-//! What the requests of NSIS do.
+//! Requests of NSIS.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::requests::{Desk, Tie, rejected};
 use crate::driver::Kernel;
 
 impl<K: Kernel> Desk<'_, K> {
-    /// Ping NSLP.
+    /// Sends Ping messages.
     pub(super) fn ping(&mut self, request: &Ping) -> Result<Value, Problem> {
-        // GIST has no port of the data to look for.
+        // GIST ignores the port of the data.
         let to = SocketAddr::new(request.to, 0);
         let row = self.row(Signalling::Ping, Role::Initiator, to, 0);
         let row = ApplicationRow { held: request.hold, ..row };
@@ -39,7 +39,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// QoS NSLP, at the sender.
+    /// Opens a session of QoS NSLP as the sender.
     pub(super) fn establish(&mut self, request: &Establish) -> Result<Value, Problem> {
         let (to, from) = (request.to, source(request.from, request.to)?);
         self.session(to, request.ip_protocol)?;
@@ -95,7 +95,7 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// QoS NSLP, at the receiver.
+    /// Opens an application of QoS NSLP as the receiver.
     pub(super) fn expect(&mut self, request: &Expect) -> Result<Value, Problem> {
         let on = request.on;
         let anywhere = on.ip().is_unspecified();
@@ -123,7 +123,7 @@ impl<K: Kernel> Desk<'_, K> {
     }
 }
 
-/// What is secure is also reliable.
+/// Transport attributes; a secure transport is also reliable.
 fn attributes(reliable: bool, secure: bool) -> Attributes {
     Attributes { reliable: reliable || secure, secure }
 }

@@ -1,6 +1,6 @@
-//! `path`: where a flow goes from this node and why, which claims it matches there, and what its packets get.
+//! The `path` request: next hop of a flow and the reason for it, the claims that it matches, and the service of its packets.
 //!
-//! All of it is looked up by the flow. No session is walked, and what is known of routes does not change by it.
+//! Everything is looked up by the flow: no list of sessions is scanned, and the routing state that is kept does not change.
 
 mod warnings;
 
@@ -26,7 +26,7 @@ use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
 use warnings::Warnings;
 
-/// Claims on other interfaces in an answer.
+/// Most claims on other interfaces in an answer.
 const MAX_ELSEWHERE: usize = 16;
 
 impl<K: Kernel> Desk<'_, K> {
@@ -34,7 +34,7 @@ impl<K: Kernel> Desk<'_, K> {
         let flow = flow_of(request)?;
         let incoming = self.incoming_of(request)?;
         let now = self.now;
-        // What the kernel has done by itself comes first.
+        // The node must first learn what the kernel has done by itself.
         self.driver.catch_up(now, 0);
         let asked = PathQuestion { flow, incoming, mark: request.mark };
         let path = self.driver.kernel().flow_path(&asked).map_err(failed)?;
@@ -88,7 +88,7 @@ impl<K: Kernel> Desk<'_, K> {
         }))
     }
 
-    /// The interface that the packets come in through, if one is named.
+    /// The named incoming interface of the packets.
     fn incoming_of(&self, request: &PathRequest) -> Result<Option<InterfaceId>, Problem> {
         let Some(name) = &request.incoming else { return Ok(None) };
         if request.from.is_none_or(|from| from.ip().is_unspecified()) {
@@ -156,13 +156,13 @@ impl<K: Kernel> Desk<'_, K> {
     }
 }
 
-/// What a claim holds of its link; what the kernel was told, where it is nobody's yet.
+/// Rate that a claim holds on its link, or the installed rate if no reservation has adopted it yet.
 fn rate<K: Kernel>(driver: &Driver<K>, claim: &FlowClaim) -> u64 {
     let held = claim.claim.and_then(|id| driver.node().ledger().demand(id));
     held.map_or(claim.rate, |demand| demand.rate).as_bps()
 }
 
-/// The flow that is asked for, if there can be packets of it.
+/// The requested flow, if packets of it can exist.
 fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
     let PathRequest { to, from, flow_label, ip_protocol, .. } = *request;
     let from = from.filter(|from| !from.ip().is_unspecified() || from.port() != 0);
@@ -200,7 +200,7 @@ fn flow_of(request: &PathRequest) -> Result<Flow, Problem> {
             "both IPv4 or both IPv6",
         ));
     }
-    // A packet has a label and ports, where a filter has one of them.
+    // A packet has a flow label as well as ports; a filter has one of them.
     match flow.check() {
         Ok(()) => Ok(Flow { flow_label: flow_label.unwrap_or(0), ..flow }),
         Err(FlowError::NoPorts) => Err(rejected(
@@ -287,7 +287,7 @@ fn shown_route(route: &MatchedRoute, verdict: Verdict, node: &Node) -> RouteRow 
     }
 }
 
-/// What `fib_multipath_hash_policy` has the kernel look at (Linux: `ip-sysctl.rst`).
+/// Fields that `fib_multipath_hash_policy` has the kernel hash (Linux: `ip-sysctl.rst`).
 fn hash_fields(policy: u8) -> &'static str {
     match policy {
         0 => "source and destination, of IPv6 the flow label too",
@@ -310,7 +310,7 @@ fn match_row(flow: &Flow) -> MatchRow {
     }
 }
 
-/// What the packets get, by what the kernel's tables say.
+/// Service of the packets, according to the kernel's tables.
 fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
     let best_effort = PacketsRow {
         get: "best_effort".into(),
@@ -329,7 +329,7 @@ fn packets(view: &LinkView, claims: &[ClaimRow]) -> PacketsRow {
     let place = match (on_link.kernel, &on_link.fault) {
         (Some(entry), _) => Some(entry.place),
         (None, None) => Some(on_link.best_effort),
-        // Nobody can tell where packets go on a link that is not in order.
+        // The packets' place is unknown on a link that is out of order.
         (None, Some(_)) => None,
     };
     let (class, priority) = match place {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_that_cannot_be_is_rejected_with_its_reason() {
+    fn impossible_flow_is_rejected_with_reason() {
         for (to, from, ip_protocol, words) in [
             ("0.0.0.0:1", None, 17, "no address that packets could go to"),
             ("239.1.2.3:1", None, 17, "is a group"),
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn match_shows_what_a_claim_looks_at() {
+    fn match_row_has_only_matched_fields() {
         let range = Flow::to_range("10.0.9.0/24".parse().expect("a prefix"));
         let row = match_row(&range);
         assert_eq!(row.destination.to_string(), "10.0.9.0/24");

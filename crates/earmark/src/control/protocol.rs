@@ -1,4 +1,4 @@
-//! The objects of the control protocol. Client and daemon share them, so they cannot disagree.
+//! Objects of the control protocol, shared by client and daemon.
 
 mod answers;
 mod light;
@@ -14,7 +14,7 @@ use earmark_wire::rsvp::Style;
 use serde::{Deserialize, Serialize};
 
 pub use answers::*;
-/// The rows of the other listings; those of `show applications` are the control socket's own.
+/// Rows of the listings of the node; the rows of `show applications` belong to the control socket.
 pub use earmark_node::{
     AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReservationRow,
     RoutingStateRow, SenderName, SessionRow, TrafficRow,
@@ -23,84 +23,84 @@ pub use light::*;
 pub use nsis::*;
 pub use path::*;
 
-/// The version of this protocol. It grows when a client or daemon of the version before would misunderstand something,
-/// not when there is something new to ask for.
+/// Version of this protocol. The version rises only on incompatible changes.
 ///
 /// | version | since |
 /// |---|---|
-/// | 1 | unicast, fixed filter only; it had no number yet, and no request that tells it |
+/// | 1 | unicast, fixed filter only; without a version number and a request for it |
 /// | 2 | `outgoing` of a session's row and `senders` of a reservation's are lists; events name `filters` and `style` |
 /// | 3 | rows and events of Boomerang and YESSIR among those of RSVP; `protocol` of an application's row |
 pub const VERSION: u32 = 3;
 
-/// Longest line that the daemon reads, octets, without its end.
+/// Longest line that the daemon reads, octets, without its terminator.
 pub const LONGEST_LINE: usize = 64 * 1024;
 
-/// Most rows of a listing unless the request asks for another number.
+/// Most rows of a listing, by default.
 pub const DEFAULT_ROWS: usize = 10_000;
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A listing; answered by [`Rows`].
+    /// Return a listing; answered by [`Rows`].
     Show(Show),
     /// Announce a sender on this host (RSVP Path); answered by [`Opened`].
     Send(Send),
     /// Answer senders that announce themselves (RSVP Resv); answered by [`Opened`].
     Listen(Listen),
-    /// Reserve from whichever end this host is: [`Send`] or [`Listen`] with confirmation; answered by [`Opened`].
+    /// Reserve from the end of the flow that this host is: [`Send`], or [`Listen`] with confirmation; answered by [`Opened`].
     Reserve(Send),
-    /// Reserve both ways by Boomerang; answered by [`Opened`].
+    /// Reserve in both directions with Boomerang; answered by [`Opened`].
     Loop(Loop),
-    /// Announce an RTP stream by YESSIR; answered by [`Opened`].
+    /// Announce an RTP stream with YESSIR; answered by [`Opened`].
     Attach(Attach),
-    /// Answer RTP streams that are announced by YESSIR; answered by [`Opened`].
+    /// Answer RTP streams that are announced with YESSIR; answered by [`Opened`].
     Answer(Answer),
-    /// Find out by Ping NSLP who takes part on the way to a host; answered by [`Opened`], then events.
+    /// Find the nodes on the path to a host that take part, with Ping NSLP; answered by [`Opened`], then events.
     Ping(Ping),
-    /// Reserve by QoS NSLP; answered by [`Opened`].
+    /// Reserve with QoS NSLP; answered by [`Opened`].
     Establish(Establish),
-    /// Wait for flows that QoS NSLP reserves for, and reserve for those whose senders ask; answered by [`Opened`].
+    /// Wait for flows that QoS NSLP reserves for, and reserve for senders that request it; answered by [`Opened`].
     Expect(Expect),
-    /// Tell how much of its RTP stream an application has sent; answered by [`Statistics`].
+    /// Report how much of its RTP stream an application has sent; answered by [`Statistics`].
     Statistics(Statistics),
-    /// Untie an application from the connection that holds it; answered by [`Keep`].
+    /// Detach an application from the connection that holds it; answered by [`Keep`].
     Keep(Keep),
-    /// End what `send`, `listen`, `reserve`, `loop`, `attach`, `answer`, `ping`, `establish` or `expect` began; answered by [`Released`].
+    /// End an application that `send`, `listen`, `reserve`, `loop`, `attach`, `answer`, `ping`, `establish` or `expect` opened;
+    /// answered by [`Released`].
     Release(Release),
     /// Send every event from now on; answered by [`Watching`].
     Watch(Watch),
-    /// Ask the nodes on a sender's way what they know of it (RFC 2745); answered by [`TraceBegun`], then events.
+    /// Query the nodes on the path of a sender for its state (RFC 2745); answered by [`TraceBegun`], then events.
     Trace(Trace),
-    /// Tell where a flow goes from this node, and what its packets get; answered by [`PathAnswer`].
+    /// Return the path of a flow on this node, and the service of its packets; answered by [`PathAnswer`].
     Path(PathRequest),
-    /// Tell what is spoken; answered by [`Versions`].
+    /// Return the version of the protocol; answered by [`Versions`].
     Version(Version),
 }
 
-/// See [`Request::Show`].
+/// Parameters of [`Request::Show`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
-    /// What is to be listed.
+    /// Listing to return.
     pub what: Listing,
-    /// Most rows; [`DEFAULT_ROWS`] where nothing is said.
+    /// Most rows; by default [`DEFAULT_ROWS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 
-/// What can be listed.
+/// A listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Listing {
-    /// Flows that were announced to or by this node.
+    /// Flows announced to or by this node.
     Sessions,
     /// Reservations.
     Reservations,
-    /// Links, with what is reserved of them.
+    /// Links, with their reserved bandwidth.
     Links,
-    /// Nodes that this one exchanges messages with.
+    /// Nodes that this node exchanges messages with.
     Neighbors,
     /// Aggregates across cores.
     Aggregates,
@@ -108,22 +108,22 @@ pub enum Listing {
     RoutingState,
     /// Messaging associations of GIST.
     Associations,
-    /// What `send`, `listen` and `reserve` opened on this host.
+    /// Applications that `send`, `listen` and `reserve` opened on this host.
     Applications,
-    /// Counters; one row.
+    /// Counters, in one row.
     Counters,
 }
 
-/// See [`Request::Send`] and [`Request::Reserve`].
+/// Parameters of [`Request::Send`] and [`Request::Reserve`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
-    /// Where the data goes.
+    /// Destination of the data.
     pub to: SocketAddr,
-    /// Where it comes from. An unspecified address, or none, means this host's own towards the destination.
+    /// Source of the data. An unspecified or absent address means this host's own address towards the destination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
-    /// Flow label of the data, where that tells it from other data instead of the source port: IPv6 only.
+    /// Flow label of the data, which identifies it instead of the source port: IPv6 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
     /// IP protocol of the data.
@@ -134,31 +134,31 @@ pub struct Send {
     /// Bucket depth, octets.
     #[serde(default = "default_burst")]
     pub burst_octets: u32,
-    /// Peak rate; none where it is not known.
+    /// Peak rate; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bps: Option<Rate>,
-    /// Packets smaller than this count as this large, octets.
+    /// Minimum policed unit: smaller packets count as this many octets.
     #[serde(default = "default_min_packet")]
     pub min_packet: u32,
-    /// Largest packet, octets.
+    /// Maximum packet size, octets.
     #[serde(default = "default_max_packet")]
     pub max_packet: u32,
-    /// TTL of the data, and so the reach of the announcement.
+    /// TTL of the data, and so of the Path messages.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// In whose name.
+    /// Identity for policy.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
-    /// Release it when this connection ends.
+    /// Whether the reservation is released when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Send {
-    /// UDP to `to` at `rate`, all else by default.
+    /// A request for UDP to `to` at `rate`, with defaults otherwise.
     pub fn new(to: SocketAddr, rate: Rate) -> Send {
         Send {
             to,
@@ -178,42 +178,42 @@ impl Send {
     }
 }
 
-/// See [`Request::Listen`].
+/// Parameters of [`Request::Listen`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// Where the data arrives.
+    /// Destination of the data: an address of this host, or a group.
     pub on: SocketAddr,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// What to ask for when a sender appears: `"controlled_load"`, `{"rate":bps}` or
+    /// What to reserve when a sender appears: `"controlled_load"`, `{"rate":bps}` or
     /// `{"delay":{"secs":S,"nanos":N}}`.
     #[serde(default = "default_ask")]
     pub ask: Ask,
-    /// How senders share what is reserved.
+    /// Reservation style.
     #[serde(default = "default_style")]
     pub style: StyleName,
-    /// For which senders; none named: for all. Those without port and flow label stand for all that sends from their
-    /// address. Not with WF, which cannot tell senders apart.
+    /// Senders to reserve for; all if empty. A sender without port and flow label stands for everything sent from its address.
+    /// Not allowed with WF, which cannot tell senders apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<SenderName>,
-    /// Have it confirmed: a `confirmed` event says that a reservation stands.
+    /// Whether to request confirmation: a `confirmed` event reports that the reservation stands.
     #[serde(default)]
     pub confirm: bool,
-    /// In whose name.
+    /// Identity for policy.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
-    /// Release it when this connection ends.
+    /// Whether the reservation is released when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Listen {
-    /// UDP on `on`, asking for what senders announce.
+    /// A request for UDP to `on`, at the rate that senders announce.
     pub fn new(on: SocketAddr) -> Listen {
         Listen {
             on,
@@ -229,15 +229,15 @@ impl Listen {
     }
 }
 
-/// A reservation style, by the name that RFC 2205 section 1.3 and our listings give it.
+/// A reservation style, by its name in RFC 2205 section 1.3 and in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StyleName {
     /// Fixed filter: each sender has a reservation of its own.
     Ff,
-    /// Shared explicit: the senders that are named share one.
+    /// Shared explicit: the named senders share one reservation.
     Se,
-    /// Wildcard filter: all senders share one.
+    /// Wildcard filter: all senders share one reservation.
     Wf,
 }
 
@@ -251,54 +251,55 @@ impl From<StyleName> for Style {
     }
 }
 
-/// See [`Request::Keep`].
+/// Parameters of [`Request::Keep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keep {
-    /// Which one.
+    /// Number of the application.
     pub application: u64,
 }
 
-/// See [`Request::Release`].
+/// Parameters of [`Request::Release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Release {
-    /// One of them.
+    /// One application, by its number.
     Application(u64),
-    /// All of them, whoever opened them.
+    /// All applications, whoever opened them.
     All {},
 }
 
-/// See [`Request::Watch`].
+/// Parameters of [`Request::Watch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {}
 
-/// See [`Request::Trace`].
+/// Parameters of [`Request::Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// Where the data goes.
+    /// Destination of the data.
     pub to: SocketAddr,
-    /// Who sends it; none where the daemon knows just one. Without port and flow label, whoever it knows at that address.
+    /// Sender of the data; may be absent if the daemon knows only one. Without port and flow label, the one that the daemon
+    /// knows at that address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SenderName>,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// The node to begin at, downstream; none: the receiver, and of a group this node.
+    /// Node to begin at, downstream; by default the receiver, for a group this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_hop: Option<IpAddr>,
-    /// Most nodes to be asked; 0 for all.
+    /// Most nodes to query; 0 for all.
     #[serde(default)]
     pub max_hops: u8,
-    /// How long it may take, milliseconds.
+    /// Timeout, milliseconds.
     #[serde(default = "default_trace_timeout")]
     pub timeout_ms: u32,
 }
 
 impl Trace {
-    /// About the only sender of UDP to `to`, from the receiver on.
+    /// A trace of the only sender of UDP to `to`, beginning at the receiver.
     pub fn new(to: SocketAddr) -> Trace {
         Trace {
             to,
@@ -311,7 +312,7 @@ impl Trace {
     }
 }
 
-/// See [`Request::Version`].
+/// Parameters of [`Request::Version`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Version {}

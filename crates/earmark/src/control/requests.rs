@@ -1,4 +1,4 @@
-//! What each request does.
+//! Handling of requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use super::protocol::{
 use crate::describe;
 use crate::driver::{Driver, Kernel};
 
-/// A request on its way: who asked, when, and everything that it may concern.
+/// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
 pub(super) struct Desk<'a, K> {
     pub(super) hub: &'a mut Hub,
     pub(super) driver: &'a mut Driver<K>,
@@ -34,14 +34,14 @@ pub(super) struct Desk<'a, K> {
     pub(super) now: Time,
 }
 
-/// How an application is tied to the connection that opens it.
+/// Relation of an application to the connection that opens it.
 #[derive(Clone, Copy)]
 pub(super) struct Tie {
     pub(super) hold: bool,
     pub(super) follow: bool,
 }
 
-/// Which end of a flow an application is, and what it names.
+/// End of a flow that an application is, with its filter.
 #[derive(Clone, Copy)]
 enum End<'a> {
     Sender(SenderTemplate),
@@ -66,7 +66,7 @@ impl End<'_> {
 }
 
 impl<K: Kernel> Desk<'_, K> {
-    /// Carries out `request` and gives its answer.
+    /// Carries out `request` and returns its answer.
     pub(super) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
         match request {
             Request::Show(request) => Ok(self.show(&request)),
@@ -134,7 +134,7 @@ impl<K: Kernel> Desk<'_, K> {
         }
     }
 
-    /// All counters, by the part of the daemon that counts.
+    /// Returns all counters by part of the daemon.
     fn counters(&self) -> BTreeMap<&'static str, Value> {
         let mut parts = by_protocol(self.driver.node().counters());
         let mut kernel = BTreeMap::<_, BTreeMap<_, u64>>::new();
@@ -223,7 +223,7 @@ impl<K: Kernel> Desk<'_, K> {
         Ok(session)
     }
 
-    /// Hands out an application, has the node carry its commands out, and enters it unless the node rejects one.
+    /// Assigns a number to an application, has the node carry out its commands, and records it unless the node rejects one.
     fn open(
         &mut self,
         session: Session,
@@ -237,7 +237,7 @@ impl<K: Kernel> Desk<'_, K> {
             End::Receiver(..) => (Role::Receiver, None),
         };
         let row = ApplicationRow {
-            application: 0, // a number comes when it is entered
+            application: 0, // the number is assigned by `enter`
             protocol: Signalling::Rsvp,
             role,
             destination: session.destination,
@@ -259,8 +259,8 @@ impl<K: Kernel> Desk<'_, K> {
         })
     }
 
-    /// Hands out a number, has the node carry the commands of that application out, and enters it unless the node rejects
-    /// one.
+    /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
+    /// unless the node rejects a command.
     pub(super) fn enter(
         &mut self,
         row: ApplicationRow,
@@ -278,7 +278,7 @@ impl<K: Kernel> Desk<'_, K> {
                 "`earmark show applications` lists them, `earmark release` ends them",
             ));
         }
-        // What happened before must not be taken for the outcome.
+        // Earlier events must not be taken for the outcome of the commands.
         hub.publish(*now, driver);
         hub.last_application += 1;
         let number = hub.last_application;
@@ -310,7 +310,7 @@ fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
     value(Rows { rows, more: all.next().is_some() })
 }
 
-/// A node's counters: by protocol, then direction or the like, then name.
+/// Counters of a node by protocol, then by direction or another group, then by name.
 fn by_protocol(
     counters: impl Iterator<Item = (&'static str, &'static str, &'static str, u64)>,
 ) -> BTreeMap<&'static str, Value> {
@@ -340,7 +340,7 @@ pub(super) fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
     }
 }
 
-/// What a node has against an application's command, whatever protocol that is of.
+/// The rejection that an event of any protocol reports for an application.
 fn refusal(event: &Event, number: u64) -> Option<Problem> {
     if application_of(event) != Some(number) {
         return None;
@@ -399,7 +399,7 @@ pub(super) fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
 }
 
-/// As JSON; our own answers always can be.
+/// Converts an answer to JSON, which cannot fail for our own answers.
 pub(super) fn value(answer: impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `trace`: a question to the nodes on a sender's way, on behalf of a client.
+//! The `trace` request: queries the nodes on the path of a sender for a client (RFC 2745).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::requests::{Desk, rejected, rejection, value};
 use crate::describe;
 use crate::driver::Kernel;
 
-/// Senders that a client is told to choose from.
+/// Most senders listed in the error if several match.
 const SENDERS_NAMED: usize = 8;
 
 impl<K: Kernel> Desk<'_, K> {
@@ -27,7 +27,7 @@ impl<K: Kernel> Desk<'_, K> {
             ));
         }
         let super::requests::Desk { hub, driver, client, now } = self;
-        // What happened before must not be taken for the outcome.
+        // Earlier events must not be taken for the outcome of the command.
         hub.publish(*now, driver);
         hub.last_application += 1;
         let number = hub.last_application;
@@ -58,7 +58,7 @@ impl<K: Kernel> Desk<'_, K> {
         }))
     }
 
-    /// The one sender that is meant: the one that is named, or the only one that this node knows of.
+    /// The sender to trace: the named one, or the only one that this node knows.
     fn sender_to_trace(
         &self,
         session: &Session,

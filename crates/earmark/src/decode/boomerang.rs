@@ -1,4 +1,4 @@
-//! Messages of Boomerang as JSON: the fields of the header, then classifier, mask, rates and options as objects.
+//! Messages of Boomerang as JSON: fields of the header, then classifier, mask, rates and options as objects.
 
 use std::net::IpAddr;
 
@@ -9,16 +9,16 @@ use earmark_wire::boomerang::{
 use earmark_wire::icmp::{Echo, EchoError, HEADER, Kind, PseudoHeader};
 use serde_json::{Map, Value, json};
 
-/// Types of the echoes of ICMP and ICMPv6.
+/// Types of echo messages of ICMP and ICMPv6.
 const ECHOES: [u8; 4] = [8, 0, 128, 129];
 
-/// Whether an ICMP or ICMPv6 message is a message of Boomerang, good or bad.
+/// Whether an ICMP or ICMPv6 message carries a message of Boomerang, well-formed or malformed.
 pub(super) fn is_message(icmp: &[u8]) -> bool {
     icmp.first().is_some_and(|kind| ECHOES.contains(kind))
         && icmp.get(HEADER..).is_some_and(is_boomerang)
 }
 
-/// Adds what a message says, and what is wrong with it: offsets count from MAGIC, those in the header of ICMP from there.
+/// Adds the fields of a message, or its error. Offsets count from MAGIC; those in the ICMP header from the start of that.
 pub(super) fn show(
     icmp: &[u8],
     source: IpAddr,
@@ -87,7 +87,7 @@ fn keys(class: &str, keys: &Keys) -> Value {
     })
 }
 
-/// Leading bits of the addresses that count, and whether the other keys do.
+/// The mask: significant leading bits of the addresses, and whether the other fields are matched.
 fn mask(mask: &Shape) -> Value {
     let Shape { source, destination, source_port, destination_port, protocol, tos } = mask;
     json!({

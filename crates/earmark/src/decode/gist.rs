@@ -1,5 +1,5 @@
-//! Messages of GIST as JSON, those in datagrams: the common header, then the objects, and what the application's message in
-//! them says. Messages over associations have no packets of their own, and are not looked for.
+//! Messages of GIST in datagrams as JSON: the common header, then the objects and the message of the application. Messages
+//! over messaging associations are segments of a stream and are not decoded.
 
 use earmark_wire::gist::{
     self, Body, Error, Info, Message, Mode, Mri, NetworkLayerInformation, ProtocolId,
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::nslp;
 
-/// The UDP packet that a message of GIST is in, good or bad, and the message.
+/// The UDP packet that carries a message of GIST, well-formed or malformed, and the message.
 pub(super) fn message(udp: &[u8]) -> Option<(udp::Packet<'_>, &[u8])> {
     let packet = udp::Packet::parse(udp).ok()?;
     let ports = [packet.source_port, packet.destination_port];
@@ -20,7 +20,7 @@ pub(super) fn message(udp: &[u8]) -> Option<(udp::Packet<'_>, &[u8])> {
     Some((packet, gist::datagram(packet.payload)?))
 }
 
-/// Adds what a message says, and what is wrong with it: offsets count from the common header.
+/// Adds the fields of a message, or its error. Offsets count from the common header.
 pub(super) fn show(packet: &udp::Packet<'_>, octets: &[u8], shown: &mut Map<String, Value>) {
     shown.insert("source_port".into(), packet.source_port.into());
     shown.insert("destination_port".into(), packet.destination_port.into());
@@ -56,7 +56,7 @@ fn show_message(message: &Message<'_>, shown: &mut Map<String, Value>) {
     shown.insert("objects".into(), objects.into());
 }
 
-/// Adds the objects of a message, and gives the data of the application.
+/// Adds the objects of a message. Returns the data of the application.
 fn show_body<'a>(
     body: &Body<'a>,
     shown: &mut Map<String, Value>,

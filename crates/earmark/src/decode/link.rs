@@ -1,42 +1,42 @@
-//! What stands in front of the IP header in a captured frame.
+//! Link-layer headers of captured frames.
 
 use pcap_parser::Linktype;
 
-/// An IP packet, from its header to the end of what was captured; padding of the frame may follow it.
+/// An IP packet from its header to the end of the captured octets; padding of the frame may follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
     V4(&'a [u8]),
     V6(&'a [u8]),
 }
 
-/// Nobody here knows how these frames begin.
+/// Error: the link type is unsupported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct UnknownLinkType;
 
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-/// A VLAN tag follows: 802.1Q, 802.1ad, and what came before it.
+/// Ethernet types of VLAN tags: 802.1Q, 802.1ad, and the older one for nested tags.
 const ETHERTYPES_VLAN: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]];
 
-/// `LINKTYPE_RAW` as some systems number it.
+/// Numbers of `LINKTYPE_RAW` on some systems.
 const RAW_ELSEWHERE: [i32; 2] = [12, 14];
-/// Raw IPv4 and raw IPv6, by name of the family.
+/// Link types of raw IPv4 and raw IPv6, which imply the family.
 const RAW_IPV4: i32 = 228;
 const RAW_IPV6: i32 = 229;
-/// Linux cooked, version 2.
+/// Link type of Linux cooked, version 2.
 const SLL2: i32 = 276;
 
-/// The IP packet in a frame; `None` if it carries something else, or is cut off before one begins.
+/// The IP packet in a frame; `None` if the frame carries something else, or ends before a packet begins.
 pub(super) fn packet(
     link_type: Option<Linktype>,
     frame: &[u8],
 ) -> Result<Option<Packet<'_>>, UnknownLinkType> {
     Ok(match link_type.ok_or(UnknownLinkType)? {
-        // Two addresses of six octets, then the type.
+        // Two addresses of six octets precede the type.
         Linktype::ETHERNET => frame.get(12..).and_then(by_ethertype),
-        // The type ends a header of 16 octets.
+        // The type is at the end of a header of 16 octets.
         Linktype::LINUX_SLL => frame.get(14..).and_then(by_ethertype),
-        // The type begins a header of 20 octets.
+        // The type is at the start of a header of 20 octets.
         Linktype(SLL2) => {
             let protocol = frame.first_chunk().copied();
             protocol.zip(frame.get(20..)).and_then(|(protocol, rest)| of_type(protocol, rest))
@@ -45,8 +45,8 @@ pub(super) fn packet(
         Linktype(number) if RAW_ELSEWHERE.contains(&number) => by_version(frame),
         Linktype(RAW_IPV4) => Some(Packet::V4(frame)),
         Linktype(RAW_IPV6) => Some(Packet::V6(frame)),
-        // Four octets of address family, whose numbers and byte order are those of the capturing machine; the version in
-        // the IP header tells as much.
+        // Four octets of address family, with the number and byte order of the capturing machine. The version in the IP
+        // header is used instead.
         Linktype::NULL | Linktype::LOOP => frame.get(4..).and_then(by_version),
         _ => return Err(UnknownLinkType),
     })
@@ -59,7 +59,7 @@ fn by_ethertype(mut octets: &[u8]) -> Option<Packet<'_>> {
         if !ETHERTYPES_VLAN.contains(ethertype) {
             return of_type(*ethertype, rest);
         }
-        // Two octets of tag, then the type of what it is before.
+        // Two octets of tag precede the type of the payload.
         octets = rest.get(2..)?;
     }
 }

@@ -1,5 +1,5 @@
-//! Messages of the applications of GIST as JSON: QoS NSLP with its QSPEC, and Ping NSLP. The message is an object like those of
-//! GIST, followed by its own.
+//! Messages of the applications of GIST as JSON: QoS NSLP with its QSPEC, and Ping NSLP. The message is added to the objects
+//! of GIST, followed by its own objects.
 
 use earmark_wire::ping_nslp::{self, Ping};
 use earmark_wire::qos_nslp::iana::{AGGREGATION_LEVELS, NSLPID};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::gist::hexadecimal;
 
-/// Adds what the data of the application `nslpid` say, and what is wrong with them: offsets count from their start.
+/// Adds the data of the application `nslpid`, or their error. Offsets count from the start of the data.
 pub(super) fn show(nslpid: u16, data: &[u8], objects: &mut Vec<Value>) {
     if (NSLPID..NSLPID + AGGREGATION_LEVELS).contains(&nslpid) {
         show_qos(data, objects);
@@ -23,7 +23,7 @@ pub(super) fn show(nslpid: u16, data: &[u8], objects: &mut Vec<Value>) {
     }
 }
 
-/// An object that could not be read.
+/// An object that could not be parsed.
 fn malformed(class: &str, kind: &str, offset: usize, text: &str) -> Value {
     json!({ "class": class, "error": { "kind": kind, "offset": offset, "text": text } })
 }
@@ -85,7 +85,7 @@ fn show_message(message: &Message<'_>, objects: &mut Vec<Value>) {
     }
 }
 
-/// A message by its name and the flags that are set.
+/// The name of a message and its flags.
 fn head(class: &str, flags: GenericFlags) -> Map<String, Value> {
     let mut head = Map::new();
     head.insert("class".into(), class.into());
@@ -136,7 +136,7 @@ fn info_spec(info: &InfoSpec<'_>) -> Value {
     })
 }
 
-/// The objects of a QSPEC, each with its parameters.
+/// The objects of a QSPEC with their parameters.
 fn qspec(octets: &[u8]) -> Vec<Value> {
     let qspec = match Qspec::parse(octets) {
         Ok(qspec) => qspec,
@@ -179,7 +179,7 @@ fn name(parameter: &Parameter<'_>) -> String {
     }
 }
 
-/// A value, and in a list with it the flags that say something of it.
+/// The value of a parameter, in a list with its flags.
 fn parameter(parameter: &Parameter<'_>) -> Value {
     let value = match parameter.value {
         ParameterValue::Tmod1(bucket) | ParameterValue::Tmod2(bucket) => json!(bucket),

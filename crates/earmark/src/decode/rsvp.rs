@@ -1,9 +1,9 @@
-//! Messages of RSVP as JSON: their objects, and what is wrong with them.
+//! Messages of RSVP as JSON: their objects and errors.
 
 use earmark_wire::rsvp::{Body, Message, MessageType, objects};
 use serde_json::{Map, Value, json};
 
-/// Adds type, objects, and what is wrong with them; of a Bundle, the messages within.
+/// Adds type, objects and errors; for a Bundle, the messages in it.
 pub(super) fn show(octets: &[u8], shown: &mut Map<String, Value>) {
     if let [_, code, _, _, send_ttl, ..] = *octets {
         let message_type = MessageType::from_code(code);

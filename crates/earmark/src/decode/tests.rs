@@ -1,4 +1,4 @@
-//! Capture files made by hand, of every link type and both formats, good and bad.
+//! Synthetic capture files of every link type in both formats, well-formed and malformed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -80,7 +80,7 @@ fn length(octets: &[u8]) -> [u8; 4] {
     u32::try_from(octets.len()).expect("short").to_be_bytes()
 }
 
-/// A classic capture file, big-endian.
+/// Builds a pcap file, big-endian.
 fn pcap(link_type: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file =
         vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
@@ -93,7 +93,7 @@ fn pcap(link_type: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// A next-generation capture file, little-endian, with two interfaces; each frame names its own.
+/// Builds a pcapng file, little-endian, with two interfaces; each frame names its interface.
 fn pcapng(link_types: [u16; 2], frames: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let padding = vec![0; body.len().next_multiple_of(4) - body.len()];
@@ -140,9 +140,9 @@ fn ethernet(ethertypes: &[[u8; 2]], packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The same Path behind every header that a frame can begin with.
+/// One Path message behind every supported link-layer header.
 #[test]
-fn every_link_type_is_looked_into() {
+fn every_link_type_is_decoded() {
     let (v4, v6) = (packet4(), packet6());
     let sll = |protocol: [u8; 2], packet: &[u8]| [&[0; 14][..], &protocol, packet].concat();
     let sll2 = |protocol: [u8; 2], packet: &[u8]| [&protocol[..], &[0; 18], packet].concat();
@@ -173,9 +173,9 @@ fn every_link_type_is_looked_into() {
     }
 }
 
-/// The whole form of a line, and frames counted with those that are something else.
+/// A complete line of output; frames without signalling are counted too.
 #[test]
-fn a_line_says_it_all_and_counts_every_frame() {
+fn json_line_is_complete_and_counts_every_frame() {
     let udp = ipv4_packet(17, &[0; 8]);
     let arp = ethernet(&[[0x08, 0x06]], &[0; 28]);
     // Short frames are padded.
@@ -207,7 +207,7 @@ fn a_line_says_it_all_and_counts_every_frame() {
 }
 
 #[test]
-fn next_generation_files_may_mix_link_types() {
+fn pcapng_files_may_mix_link_types() {
     let frames = [(1, packet4()), (0, ethernet(&[[0x86, 0xdd]], &packet6())), (9, packet4())];
     let (lines, summary) = json_lines(&pcapng([1, 101], &frames));
     assert_eq!(lines.len(), 2);
@@ -216,9 +216,9 @@ fn next_generation_files_may_mix_link_types() {
     assert_eq!(summary, expected, "an interface that the file does not describe");
 }
 
-/// What is wrong with one message does not keep the next from being shown.
+/// A malformed message does not keep the next one from being shown.
 #[test]
-fn malformed_messages_are_shown_with_their_fault() {
+fn malformed_messages_are_shown_with_error() {
     let mut unknown_c_type = path4();
     unknown_c_type[23] = 9;
     unknown_c_type[2..4].fill(0);
@@ -258,7 +258,7 @@ fn malformed_messages_are_shown_with_their_fault() {
 }
 
 #[test]
-fn text_is_for_people() {
+fn text_has_a_line_for_message_and_objects() {
     let mut out = Vec::new();
     decode(&pcap(101, &[packet4()])[..], &mut out, Format::Text).expect("the file is whole");
     let text = String::from_utf8(out).expect("text");
@@ -272,7 +272,7 @@ fn text_is_for_people() {
     assert_eq!(lines.next(), Some("    RSVP_HOP  address 10.0.1.1  lih 7"));
 }
 
-/// A reader that gives one octet at a time, as a slow pipe may.
+/// A reader that returns one octet at a time, like a slow pipe.
 struct Drip<'a>(&'a [u8]);
 
 impl Read for Drip<'_> {
@@ -290,14 +290,14 @@ impl Read for Drip<'_> {
 }
 
 #[test]
-fn a_slow_pipe_is_as_good_as_a_file() {
+fn slow_pipe_is_decoded_like_file() {
     for file in [pcap(101, &[packet4()]), pcapng([101, 1], &[(0, packet4())])] {
         let summary = decode(Drip(&file), &mut Vec::new(), Format::Json).expect("it is whole");
         assert_eq!(summary.messages, 1);
     }
 }
 
-/// More than the buffer holds at once, and blocks larger than it.
+/// The file exceeds the buffer, and so do single blocks.
 #[test]
 fn long_files_and_long_frames_are_read() {
     let long = [packet4(), vec![0; 200_000]].concat();
@@ -308,26 +308,26 @@ fn long_files_and_long_frames_are_read() {
 }
 
 #[test]
-fn what_is_no_capture_file_is_refused() {
+fn other_or_truncated_files_are_refused() {
     let refused = |file: &[u8]| decode(file, &mut Vec::new(), Format::Json).map(|_| ());
     assert!(matches!(refused(b""), Err(DecodeError::Empty)));
     for file in [&b"x"[..], b"GIF89a, and so on and on and on", &[0xa1, 0xb2, 0xc3, 0xd4]] {
         assert!(matches!(refused(file), Err(DecodeError::NotACapture)), "{file:?}");
     }
-    // Cut off anywhere behind the file header, and not between two frames.
+    // The file is cut off after its header, within a frame.
     for file in [pcap(101, &[packet4(), packet4()]), pcapng([101, 1], &[(0, packet4())])] {
         for cut in 1..40 {
             let outcome = refused(&file[..file.len() - cut]);
             assert!(matches!(outcome, Err(DecodeError::Truncated(_))), "{outcome:?}");
         }
     }
-    // A frame of two gigabytes in a small file.
+    // The block claims a frame of two gigabytes in a small file.
     let mut wild = pcap(101, &[packet4()]);
     wild[32..36].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff]);
     assert!(refused(&wild).is_err());
 }
 
-/// A Bundle shows what is in it, and what is wrong with one message within is said there.
+/// The messages in a Bundle are shown, and an error in one of them is reported there.
 #[test]
 fn the_messages_of_a_bundle_are_shown() {
     let mut second = path4();

@@ -1,10 +1,10 @@
-//! Messages for people: a line for each, and an indented one for each object in it.
+//! Messages as text: a line for each message, and an indented line for each of its objects.
 
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
-/// Fields of a message that say where it is, or have lines of their own.
+/// Fields of a message that are printed in its first line, or in lines of their own.
 const NOT_SHOWN: [&str; 12] = [
     "frame",
     "protocol",
@@ -20,7 +20,7 @@ const NOT_SHOWN: [&str; 12] = [
     "sequence",
 ];
 
-/// A line for the message, an indented one for each object, and for each message of a Bundle.
+/// Prints a line for the message, and an indented one for each object and for each message of a Bundle.
 pub(super) fn write(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Result<()> {
     let text = |key: &str| shown.get(key).and_then(Value::as_str).unwrap_or("?");
     let frame = shown.get("frame").and_then(Value::as_u64).unwrap_or(0);
@@ -41,7 +41,7 @@ pub(super) fn write(shown: &Map<String, Value>, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-/// Ends the line of a message, and writes one for each object.
+/// Completes the line of a message, and prints a line for each object.
 fn write_objects(shown: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> io::Result<()> {
     if let Some(reason) = shown.get("error").and_then(|error| error["text"].as_str()) {
         write!(out, ": malformed: {reason}")?;

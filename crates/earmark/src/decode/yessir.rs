@@ -5,12 +5,12 @@ use earmark_wire::yessir::{Command, Flowspec, Message, Report, has_message};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The message in a UDP packet, if there is one, good or bad.
+/// The UDP packet if it carries a message, well-formed or malformed.
 pub(super) fn message(udp: &[u8]) -> Option<udp::Packet<'_>> {
     udp::Packet::parse(udp).ok().filter(|packet| has_message(packet.payload))
 }
 
-/// Adds what a message says, and what is wrong with it: offsets count from the start of the compound.
+/// Adds the fields of a message, or its error. Offsets count from the start of the compound packet.
 pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
     shown.insert("source_port".into(), packet.source_port.into());
     shown.insert("destination_port".into(), packet.destination_port.into());
@@ -34,7 +34,7 @@ pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
     }
 }
 
-/// What a sender wants; receivers answer.
+/// Name of a message: the command of a sender, or `answer` for a receiver.
 fn name(report: &Report<'_>, message: &Message<'_>) -> &'static str {
     match (report.sender, message.generic.command) {
         (None, _) => "answer",
@@ -71,7 +71,7 @@ fn fragments(message: &Message<'_>) -> Vec<Value> {
     fragments
 }
 
-/// A fragment with its name first; rates are octets a second, as they stand there.
+/// A fragment as an object whose first field is its name; rates stay in octets per second.
 fn object(class: &str, fields: impl Serialize) -> Value {
     let mut object = Map::new();
     object.insert("class".into(), class.into());

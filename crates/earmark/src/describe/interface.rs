@@ -1,4 +1,4 @@
-//! Which interface an event is about.
+//! Interface that an event concerns.
 
 use earmark_boomerang as boomerang;
 use earmark_core::InterfaceId;
@@ -7,7 +7,7 @@ use earmark_nsis::{self as nsis, gist, qos};
 use earmark_rsvp as rsvp;
 use earmark_yessir as yessir;
 
-/// The interface that an event names by its index, if it names one.
+/// Returns the interface that an event contains as an index, if any.
 pub fn interface_of(event: &Event) -> Option<InterfaceId> {
     match event {
         Event::Rsvp(

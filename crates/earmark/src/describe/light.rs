@@ -1,4 +1,4 @@
-//! Events of Boomerang and YESSIR in words, and what to do about their refusals.
+//! Events of Boomerang and YESSIR as text, and advice about their refusals.
 
 use earmark_boomerang as boomerang;
 use earmark_core::Rate;
@@ -9,7 +9,7 @@ use earmark_yessir as yessir;
 
 use super::with_port;
 
-/// An event of Boomerang, in one line.
+/// Describes an event of Boomerang in one line.
 pub(super) fn of_boomerang(event: &boomerang::Event, on: &str) -> String {
     use boomerang::Event::*;
     match event {
@@ -65,13 +65,13 @@ pub(super) fn of_boomerang(event: &boomerang::Event, on: &str) -> String {
     }
 }
 
-/// `3 Mbit/s there and 1 Mbit/s back`.
+/// Formats a pair of rates: `3 Mbit/s there and 1 Mbit/s back`.
 pub fn rates(rates: &Rates) -> String {
     let rate = |bps: u32| Rate::from_bps(bps.into());
     format!("{} there and {} back", rate(rates.forward), rate(rates.reverse))
 }
 
-/// Why Boomerang would not carry a command out, and what to do.
+/// Describes why Boomerang rejected a command, with advice.
 pub fn boomerang_rejection(reason: boomerang::Rejection) -> (&'static str, &'static str) {
     use boomerang::Rejection::*;
     match reason {
@@ -105,7 +105,7 @@ pub fn boomerang_rejection(reason: boomerang::Rejection) -> (&'static str, &'sta
     }
 }
 
-/// An event of YESSIR, in one line.
+/// Describes an event of YESSIR in one line.
 pub(super) fn of_yessir(event: &yessir::Event, on: &str) -> String {
     use yessir::Event::*;
     match event {
@@ -145,7 +145,7 @@ pub(super) fn of_yessir(event: &yessir::Event, on: &str) -> String {
     }
 }
 
-/// A stream: `10.0.0.1:4000 > 10.0.2.2:5000`.
+/// Formats a stream: `10.0.0.1:4000 > 10.0.2.2:5000`.
 fn stream(stream: &yessir::Stream) -> String {
     let source = match stream.source.is_unspecified() {
         true => "all senders".to_owned(),
@@ -154,7 +154,7 @@ fn stream(stream: &yessir::Stream) -> String {
     format!("{source} > {}", with_port(stream.destination, stream.destination_port))
 }
 
-/// How far the reservation of a stream reaches, and who has refused.
+/// Describes how far the reservation of a stream reaches, and which nodes refused.
 fn outcome(answer: &yessir::Answer, reach: &Outcome) -> String {
     match &answer.failures[..] {
         [] => reach.to_string(),
@@ -165,13 +165,13 @@ fn outcome(answer: &yessir::Answer, reach: &Outcome) -> String {
     }
 }
 
-/// One hop that has not reserved.
+/// Describes the refusal of a hop.
 pub fn failure(note: &FailureNote) -> String {
     let FailureNote { reason, available, node, .. } = note;
     format!("{node} refused: {}; {} could be had there", failure_reason(*reason), rate(*available))
 }
 
-/// What a receiver was told that the way offers.
+/// Describes the path as announced to a receiver.
 pub fn way(offered: Option<&LinkInfo>) -> String {
     let Some(&LinkInfo { hops, other_hops, path_mtu, available, latency_us, .. }) = offered else {
         return "nobody on the way tells what could be had".to_owned();
@@ -183,7 +183,7 @@ pub fn way(offered: Option<&LinkInfo>) -> String {
     )
 }
 
-/// As bits per second.
+/// Converts a rate to bits per second.
 fn rate(rate: OctetRate) -> Rate {
     Rate::from_octets_per_second(rate.0)
 }
@@ -195,7 +195,7 @@ fn failure_reason(reason: FailureReason) -> String {
     }
 }
 
-/// What to do when YESSIR would not carry a command out.
+/// Advice about a command that YESSIR rejected.
 pub fn yessir_hint(reason: yessir::Rejection) -> &'static str {
     use yessir::Rejection::*;
     match reason {

@@ -1,4 +1,4 @@
-//! Events of NSIS in words, and what to do about their refusals.
+//! Events of NSIS as text, and advice about their refusals.
 
 use earmark_nsis::gist::{self, DropReason};
 use earmark_nsis::nslp::Validity;
@@ -8,7 +8,7 @@ use earmark_wire::qos_nslp::Outcome;
 
 use super::with_port;
 
-/// An event, in one line.
+/// Describes an event in one line.
 pub(super) fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Gist(event) => of_gist(event),
@@ -40,7 +40,7 @@ fn of_gist(event: &gist::Event) -> String {
     }
 }
 
-/// The name of a counter as words.
+/// Describes the reason of a dropped message by the name of its counter.
 fn why(reason: DropReason) -> String {
     reason.name().replace('_', " ")
 }
@@ -111,7 +111,7 @@ fn by(source: Option<&qos::Source>) -> String {
     source.map_or(String::new(), |source| format!(" by {}", qos_source(source)))
 }
 
-/// Who has said something.
+/// Formats the source of an outcome.
 pub fn qos_source(source: &qos::Source) -> String {
     match source {
         qos::Source::Address(address) => address.to_string(),
@@ -119,7 +119,7 @@ pub fn qos_source(source: &qos::Source) -> String {
     }
 }
 
-/// What a node has answered (RFC 5974 section 5.1.3.6).
+/// Describes the outcome that a node reported (RFC 5974 section 5.1.3.6).
 pub fn outcome(outcome: Outcome) -> String {
     let class = outcome.class();
     match outcome {
@@ -148,7 +148,7 @@ fn of_ping(event: &ping::Event) -> String {
     }
 }
 
-/// What to do about it.
+/// Advice about a command that Ping NSLP rejected.
 pub fn ping_hint(reason: ping::Rejection) -> &'static str {
     use ping::Rejection::*;
     match reason {
@@ -162,7 +162,7 @@ pub fn ping_hint(reason: ping::Rejection) -> &'static str {
     }
 }
 
-/// Why QoS NSLP would not carry a command out, and what to do.
+/// Describes why QoS NSLP rejected a command, with advice.
 pub fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static str) {
     use qos::Rejection::*;
     match reason {

@@ -1,4 +1,4 @@
-//! What the driver needs of the system under it, as a trait, so that everything above runs in tests without privileges.
+//! The system that the driver needs, as a trait, so that everything above it runs in tests without privileges.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,23 +12,23 @@ use earmark_core::{
 use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, PathQuestion};
 use earmark_node::{EnforcementRow, TrafficRow};
 
-/// What effects need of the system.
+/// Operations of the system that effects need.
 pub trait Kernel {
-    /// Takes one batch of waiting messages and hands each to `each`; gives how many there were.
+    /// Receives one batch of messages and passes each to `each`. Returns their number.
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize>;
-    /// Does what the engine of Boomerang tells about what the kernel may do; gives the answer to a question. Never asked
-    /// where [`earmark_boomerang::Config::offload`] is off.
+    /// Carries out an instruction of the engine of Boomerang about offload. Returns the answer to a query. Never called if
+    /// [`earmark_boomerang::Config::offload`] is off.
     fn offload(&mut self, _now: Time, _event: &boomerang::Event) -> Option<boomerang::Seen> {
         None
     }
-    /// Ends refreshes and set-ups by the kernel, until the engine says anew what it may do.
+    /// Stops refreshes and set-ups by the kernel until the engine allows them again.
     fn suspend_refreshes(&mut self) {}
-    /// Takes back what the kernel was lent of links, to set sessions up by itself; gives what of each it may have
-    /// granted already.
+    /// Withdraws the bandwidth delegated to the kernel for setting up sessions. Returns, for each link, the rate that the kernel
+    /// may have granted already.
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
         Vec::new()
     }
-    /// Lends the kernel parts of links, of what nobody holds; gives what it has of each.
+    /// Delegates free bandwidth of links to the kernel. Returns the delegated rate of each link.
     fn lend(
         &mut self,
         _now: Time,
@@ -36,37 +36,37 @@ pub trait Kernel {
     ) -> Vec<(InterfaceId, Rate)> {
         Vec::new()
     }
-    /// When to look what the kernel has done; never, where it is lent nothing.
+    /// Time by which the kernel's notifications must be read; `None` if no bandwidth is delegated.
     fn next_look(&self) -> Option<Time> {
         None
     }
-    /// Whether the kernel has left word of what it has done.
+    /// Whether the kernel has notifications about what it has done.
     fn has_copies(&self) -> bool {
         false
     }
-    /// The messages that the kernel has sent on without a word since the last call.
+    /// Counts of the messages that the kernel forwarded without notification since the last call.
     fn passed(&mut self) -> Option<boomerang::Command> {
         None
     }
-    /// What the kernel has seen of a session of Boomerang.
+    /// Refreshes of a session of Boomerang that the kernel has seen.
     fn seen(&self, _now: Time, _selector: &boomerang::Selector) -> Option<boomerang::Seen> {
         None
     }
-    /// Sends messages in their order; `failed` hears of each that the kernel would not take.
+    /// Sends messages in their order; `failed` is called for each one that the kernel fails to send.
     fn send<'a>(
         &mut self,
         messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
         failed: &mut dyn FnMut(&Outgoing, SendFailure),
     );
-    /// Begins a connection; what becomes of it is told by [`Kernel::follow_streams`].
+    /// Starts a connection. [`Kernel::follow_streams`] reports the outcome.
     fn connect(&mut self, _now: Time, _connect: &Connect) {}
-    /// Writes into a connection, when [`Kernel::flush`] is called.
+    /// Queues octets for a connection until [`Kernel::flush`] is called.
     fn write(&mut self, _connection: ConnectionId, _octets: &[u8]) {}
-    /// Ends a connection, once what was written has left.
+    /// Closes a connection after sending its queued octets.
     fn close(&mut self, _now: Time, _connection: ConnectionId) {}
-    /// Lets out what was written into connections.
+    /// Sends the octets queued for connections.
     fn flush(&mut self) {}
-    /// Hands out what has happened to connections, bounded in work.
+    /// Passes events of connections to `each`, a bounded number of them.
     fn follow_streams(
         &mut self,
         _now: Time,
@@ -74,49 +74,49 @@ pub trait Kernel {
     ) -> io::Result<()> {
         Ok(())
     }
-    /// When to call it, whether a connection has something or not.
+    /// Time by which [`Kernel::follow_streams`] must be called even without events.
     fn next_stream_deadline(&self) -> Option<Time> {
         None
     }
-    /// Puts a reservation of a protocol into traffic control, or changes it.
+    /// Installs a reservation of a protocol in traffic control, or changes it.
     fn install(
         &mut self,
         protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<(), TrafficControlFailure>;
-    /// Lets another flow use a reservation.
+    /// Adds a flow to a reservation.
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
-    /// Stops a flow from using a reservation.
+    /// Removes a flow from a reservation.
     fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure>;
-    /// Takes out what a dead daemon left and the node cannot keep; with a protocol, only what was of this one, or what does
-    /// not say of which it was.
+    /// Removes an adopted reservation that the node cannot keep; with a protocol, only one of this protocol or of an unknown
+    /// one.
     fn drop_adopted(
         &mut self,
         interface: InterfaceId,
         flow: Flow,
         protocol: Option<Protocol>,
     ) -> Result<(), TrafficControlFailure>;
-    /// Takes a reservation out.
+    /// Removes a reservation.
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure>;
-    /// Does what [`Kernel::remove`] has put off until what came of it is on its way.
+    /// Completes the work that [`Kernel::remove`] has deferred until the resulting messages are sent.
     fn tidy(&mut self) {}
-    /// What has gone through a reservation's queue; `None` where nothing is queued.
+    /// Counters of the queue of a reservation; `None` if it has no queue.
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow>;
-    /// Whether the packets of a reservation get it; `None` where nothing is queued.
+    /// Whether the packets of a reservation get it; `None` if it has no queue.
     fn enforcement(&self, _claim: ClaimId) -> Option<EnforcementRow> {
         None
     }
-    /// Where the packets of a flow go from here. Nothing that is kept changes by it.
+    /// Looks up the path of a flow without changing any state.
     ///
     /// # Errors
-    /// The system cannot say.
+    /// The system cannot answer.
     fn flow_path(&mut self, _asked: &PathQuestion) -> Result<FlowPath, LookupFailure> {
         Err(LookupFailure("this system cannot be asked for the route of a flow".to_owned()))
     }
-    /// How the packets of a flow stand on a link, with so many of the claims that they match.
+    /// Looks up the service of a flow on a link, with at most `limit` of the claims that its packets match.
     ///
     /// # Errors
-    /// The system cannot say.
+    /// The system cannot answer.
     fn flow_on_link(
         &mut self,
         _interface: InterfaceId,
@@ -125,7 +125,7 @@ pub trait Kernel {
     ) -> Result<LinkView, LookupFailure> {
         Ok(LinkView::TakesNoPart)
     }
-    /// Claims on other links, each with its link, that packets of a flow would match there; as many as are wanted.
+    /// Claims on other links that packets of a flow would match there, each with its link, at most as many as requested.
     fn claims_elsewhere(
         &self,
         _interface: Option<InterfaceId>,
@@ -134,52 +134,52 @@ pub trait Kernel {
     ) -> Vec<(InterfaceId, FlowClaim)> {
         Vec::new()
     }
-    /// Hears what is sent to a group, on all interfaces that take part; until it was left as often as joined.
+    /// Joins a group on all interfaces that take part, until [`Kernel::leave`] has been called as often.
     fn join(&mut self, group: IpAddr);
     /// Undoes one [`Kernel::join`].
     fn leave(&mut self, group: IpAddr);
     /// Whether messages can be sent for sessions with this destination.
     fn can_signal(&self, destination: IpAddr) -> bool;
-    /// What the kernel's side counts: part, name, count.
+    /// Counters of the system: part, name, count.
     fn counters(&self) -> Vec<(&'static str, &'static str, u64)>;
 }
 
-/// What comes in from the kernel.
+/// A message or notification from the kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrival<'a> {
     /// A message, with its IP protocol.
     Message(u8, Datagram<'a>),
-    /// Word of one that the kernel has treated.
+    /// A notification about a message that the kernel has handled.
     Settled(boomerang::Command),
 }
 
-/// Why a message was not sent; soft state recovers by the next refresh, so it is counted and forgotten.
+/// Why a message was not sent. The failure is only counted, because soft state recovers by the next refresh.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SendFailure(pub String);
 
-/// Why traffic control did not do it.
+/// Why an operation of traffic control failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct TrafficControlFailure {
     /// The system's error number.
     pub errno: u16,
-    /// The same for people.
+    /// The error in words.
     pub text: String,
 }
 
-/// Why the system could not say how a flow stands.
+/// Why the system could not look up a flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LookupFailure(pub String);
 
-/// How a flow stands on a link.
+/// Service of a flow on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkView {
-    /// The link's queues are ours.
+    /// The daemon manages the link's queues.
     Planned(FlowOnLink),
-    /// The link takes part, and its queues are left alone: what is reserved is only counted.
+    /// The link takes part, but its queues are left alone: reservations are only accounted for.
     LeftAlone,
-    /// Nothing is ever reserved there.
+    /// The link takes no part, so that nothing is reserved there.
     TakesNoPart,
 }

@@ -1,7 +1,7 @@
-//! What the event loop waits for: one epoll set for everything, so that each wake-up says what there is.
+//! The epoll set of the event loop, which contains all sources, so that a wake-up reports which ones are ready.
 //!
-//! A deadline is in it as a timer, which is set when the deadline changes. A time-out of the wait would be set, and stopped
-//! again, by every message that comes before it.
+//! The deadline is a timer in the set, which is set only when the deadline changes. A timeout of the wait would be started and
+//! stopped for every message that arrives before it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,20 +19,20 @@ use rustix::time::{
 
 use crate::control::{ClientId, Hub};
 
-/// The sources of messages have numbers from here on in the set, and behind them the clients, which count from 1.
+/// Number of the first source of messages in the set. Clients, counted from 1, follow the sources of messages.
 pub(super) const FIRST_MESSAGES: u64 = 6;
 const BEHIND_MESSAGES: u64 = FIRST_MESSAGES + SignallingSocket::SOURCES;
 
-/// Sources that are told of at once.
+/// Most sources reported by one wait.
 const EVENTS: usize = 64;
 
-/// What can become ready.
+/// A source that can become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Signals,
-    /// The deadline.
+    /// The timer of the deadline.
     Timer,
-    /// One of the sources of messages, by its number in the set.
+    /// A source of messages, by its number in the set.
     Messages(u64),
     Mirror,
     TrafficControl,
@@ -42,7 +42,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The number that stands for it in the epoll set.
+    /// Number of the source in the epoll set.
     fn number(self) -> u64 {
         match self {
             Source::Signals => 0,
@@ -70,11 +70,11 @@ impl Source {
     }
 }
 
-/// An epoll set that follows what the hub wants of its clients.
+/// The epoll set, with the interests of the hub in its clients.
 pub(super) struct WaitSet {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// What the timer is set to; `None` when it has gone off.
+    /// Time that the timer is set to; `None` if it has expired.
     wakes_at: Option<Time>,
     clients: BTreeMap<ClientId, epoll::EventFlags>,
     events: Vec<epoll::Event>,
@@ -95,7 +95,7 @@ impl WaitSet {
         Ok(set)
     }
 
-    /// The set itself, for whoever enters what is his.
+    /// A descriptor of the set, for sources that add themselves.
     pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
         self.epoll.try_clone()
     }
@@ -105,7 +105,7 @@ impl WaitSet {
         Ok(epoll::add(&self.epoll, descriptor, data, epoll::EventFlags::IN)?)
     }
 
-    /// Enters new clients, and changes what is awaited of the others. Closing a descriptor takes it out by itself.
+    /// Adds new clients and updates the interests in the others. Closing a descriptor removes it from the set.
     pub(super) fn follow_clients(&mut self, hub: &Hub) -> io::Result<()> {
         let mut present = BTreeMap::new();
         for (id, descriptor, read, write) in hub.interests() {
@@ -126,8 +126,8 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Waits until something is ready, but not beyond a deadline; puts what is ready into `ready`, each with whether it can be
-    /// read or has ended.
+    /// Waits until a source is ready, or for the deadline. Fills `ready` with the sources, each with whether it is readable or
+    /// has ended.
     pub(super) fn wait(
         &mut self,
         clock: Clock,
@@ -145,7 +145,7 @@ impl WaitSet {
         for event in &self.events {
             let flags = event.flags;
             match Source::from_number(event.data.u64()) {
-                // What it has to say is taken back when it is set anew.
+                // Setting the timer again clears its expiration.
                 Source::Timer => self.wakes_at = None,
                 source => ready.push((source, flags.intersects(to_read))),
             }
@@ -153,12 +153,12 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Has the timer go off at a deadline, at once where that has passed.
+    /// Sets the timer to a deadline, or to expire at once if the deadline has passed.
     fn set_timer(&mut self, clock: Clock, deadline: Time) -> io::Result<()> {
         if self.wakes_at == Some(deadline) {
             return Ok(());
         }
-        let longest = (deadline - clock.now()).max(Duration::from_nanos(1)); // zero is never
+        let longest = (deadline - clock.now()).max(Duration::from_nanos(1)); // zero disarms it
         let it_value = Timespec {
             tv_sec: i64::try_from(longest.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: longest.subsec_nanos().into(),
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// A wait ends with its deadline, never before it, also where that has passed or is the one of before.
+    /// A wait ends at its deadline and not before, also if the deadline has passed or is the previous one.
     #[test]
     fn a_deadline_ends_a_wait() {
         let clock = Clock::start();
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// What comes before a deadline leaves the timer as it is.
+    /// A source that becomes ready before the deadline leaves the timer as it is.
     #[test]
     fn a_timer_is_set_once_for_a_deadline() {
         let clock = Clock::start();
@@ -205,7 +205,7 @@ mod tests {
             set.wait(clock, deadline, &mut ready).unwrap();
             assert_eq!(ready, [(Source::Mirror, true)]);
         }
-        // A trace of whether it is set: somebody stops it.
+        // The test disarms the timer to detect whether it is set again.
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let never = Itimerspec { it_interval: never, it_value: never };
         timerfd_settime(&set.timer, TimerfdTimerFlags::empty(), &never).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_for_sources() {
+    fn source_numbers_convert_back() {
         let clients = [1, 2, u64::MAX >> 1].map(|id| Source::Client(ClientId(id)));
         let messages = [FIRST_MESSAGES, BEHIND_MESSAGES - 1].map(Source::Messages);
         let others =

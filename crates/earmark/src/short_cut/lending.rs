@@ -1,12 +1,12 @@
-//! What the kernel is lent of links, so that it can set sessions of Boomerang up by itself.
+//! Bandwidth of links delegated to the kernel, so that it can set up sessions of Boomerang by itself.
 //!
-//! A loan is no loss to others: the driver takes it back before anybody asks the ledger for something, and lends again
-//! after that. Only what the kernel has granted by then, and the daemon has not read of yet, stays set aside. So how much
-//! is lent decides how often the daemon has to be asked, and nothing else.
+//! Delegated bandwidth stays available to others: the driver withdraws it before every request to the ledger and delegates it
+//! again afterwards. Only the rate that the kernel has granted without the daemon having read about it stays set aside. The
+//! delegated rate therefore decides only how often the kernel must ask the daemon.
 //!
-//! It grows with use: it doubles when more than half of it was taken between two looks, and when a set-up came to the
-//! daemon that the kernel could have treated. It halves when for [`IDLE`] looks in a row less than an eighth of it was
-//! taken, down to nothing: then the link is the daemon's alone, and lending costs nobody anything.
+//! The rate doubles when more than half of it was used between two looks, and when the daemon got a set-up that the kernel
+//! could have handled. It halves when less than an eighth was used in [`IDLE`] looks in a row, down to zero: then nothing is
+//! delegated on the link, and no work is spent on it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,35 +16,35 @@ use earmark_core::admission::LinkStatus;
 use earmark_core::{InterfaceId, Rate, Time};
 use earmark_linux::FastPath;
 
-/// How often the daemon looks what the kernel has done: so long at most its sessions are without traffic control.
+/// Interval between looks at what the kernel has done, which bounds the time that its sessions are without traffic control.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// So many looks without much use make a loan smaller: five seconds.
+/// Looks with little use after which the delegated rate is halved: five seconds.
 const IDLE: u8 = 50;
-/// The smallest loan, bits per second.
+/// Smallest delegated rate, bits per second.
 const LEAST: u64 = 1_000_000;
 
-/// The loans of all links.
+/// Delegated bandwidth of all links.
 #[derive(Debug, Default)]
 pub(super) struct Lending {
-    /// The most that is lent, as a part of what can be reserved; zero: nothing.
+    /// Largest part of the reservable rate that is delegated; zero for none.
     pub(super) part: f64,
     loans: BTreeMap<InterfaceId, Loan>,
-    /// When the daemon looks next, while something is lent.
+    /// Time of the next look, while bandwidth is delegated.
     next_look: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Loan {
-    /// How much is lent, where there is so much; bits per second.
+    /// Rate to delegate if that much is free, bits per second.
     size: u64,
-    /// What was taken of it since the last look.
+    /// Rate used since the last look, bits per second.
     used: u64,
-    /// Looks since it was last used.
+    /// Looks in a row with little use.
     idle: u8,
 }
 
 impl Loan {
-    /// What has been used until now decides how large it is from now on.
+    /// Adapts the size to the use since the last look.
     fn look(&mut self) {
         let used = std::mem::take(&mut self.used);
         if used > self.size / 2 {
@@ -59,7 +59,7 @@ impl Loan {
 }
 
 impl Lending {
-    /// A session with this rate on a link has come to the daemon, and its like need not.
+    /// Grows the delegated rate, because the daemon got a set-up with this rate that the kernel could have handled.
     pub(super) fn grow(&mut self, interface: InterfaceId, rate: Rate) {
         if self.part > 0.0 {
             let loan = self.loans.entry(interface).or_default();
@@ -68,19 +68,19 @@ impl Lending {
         }
     }
 
-    /// The kernel has taken this.
+    /// Records that the kernel has granted this rate.
     pub(super) fn take_note(&mut self, interface: InterfaceId, rate: Rate) {
         if let Some(loan) = self.loans.get_mut(&interface) {
             loan.used = loan.used.saturating_add(rate.as_bps());
         }
     }
 
-    /// Whether something is lent of a link.
+    /// Whether bandwidth of a link is delegated.
     pub(super) fn has(&self, interface: InterfaceId) -> bool {
         self.loans.contains_key(&interface)
     }
 
-    /// Takes all back; gives what the kernel still has of each link. What cannot be found out counts as all of it.
+    /// Withdraws everything. Returns the rate that the kernel still has of each link; if that is unknown, the whole size.
     pub(super) fn take_back(&self, path: &mut FastPath) -> Vec<(InterfaceId, Rate)> {
         let each = self.loans.iter().map(|(&interface, loan)| {
             let rest = path.lend(interface, 0).unwrap_or(loan.size);
@@ -89,7 +89,7 @@ impl Lending {
         each.collect()
     }
 
-    /// Lends what is to be lent of what nobody holds; gives what the kernel has of each link now.
+    /// Delegates free bandwidth. Returns the rate that the kernel has of each link now.
     pub(super) fn lend(
         &mut self,
         path: &mut FastPath,
@@ -104,7 +104,7 @@ impl Lending {
                 loan.look();
             }
             let (most, free) = link(interface).map_or((0, 0), |link| {
-                // Whoever waits for this link comes first.
+                // Requests that wait for this link have precedence.
                 let free = if link.queued == 0 {
                     link.reservable.saturating_sub(link.held)
                 } else {
@@ -126,12 +126,12 @@ impl Lending {
         lent
     }
 
-    /// When the daemon has to look what the kernel has done.
+    /// Time of the next look.
     pub(super) fn next_look(&self) -> Option<Time> {
         self.next_look
     }
 
-    /// A link has gone.
+    /// Forgets a link that has gone.
     pub(super) fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) -> io::Result<()> {
         match self.loans.remove(&interface) {
             Some(_) => path.forget(interface),
@@ -139,7 +139,7 @@ impl Lending {
         }
     }
 
-    /// Nothing is lent for now: nobody knows where packets go.
+    /// Delegates nothing for now, because the paths of packets may have changed.
     pub(super) fn pause(&mut self) {
         for loan in self.loans.values_mut() {
             loan.size = 0;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loan_grows_with_use_and_shrinks_without() {
+    fn delegated_rate_grows_with_use_and_shrinks_without() {
         let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
         assert_eq!(looks(&mut loan, LEAST, 1_000), 4 * LEAST, "neither much nor little");
         assert_eq!(looks(&mut loan, 3 * LEAST, 1), 8 * LEAST);
@@ -171,9 +171,9 @@ mod tests {
         assert_eq!(looks(&mut loan, 0, u32::from(IDLE)), 0);
     }
 
-    /// A flow that comes and goes does not make it swing.
+    /// A flow that comes and goes does not make the size oscillate.
     #[test]
-    fn a_loan_does_not_flap() {
+    fn delegated_rate_does_not_oscillate() {
         let mut loan = Loan { size: 4 * LEAST, ..Loan::default() };
         let mut sizes = Vec::new();
         for round in 0..10 * u64::from(IDLE) {

@@ -1,13 +1,13 @@
-//! One connection: a socket, TLS over it or not, and what waits for the neighbour to read it.
+//! A connection: a socket with or without TLS, and the queue of octets that the neighbor has not read.
 //!
 //! ```text
-//! ours       Connecting -> Handshaking -> Open -> Lingering
-//! accepted                 Handshaking -> Open -> Lingering
-//!            or without TLS     Silent -> Open
+//! initiated   Connecting -> Handshaking -> Open -> Lingering
+//! accepted                  Handshaking -> Open -> Lingering
+//!             or without TLS     Silent -> Open
 //! ```
 //!
-//! Whoever opens a connection of GIST has something to say at once, so that one which was accepted and says nothing is no
-//! better than one that does not go on with its handshake: neither is told of.
+//! The initiator of a connection of GIST sends at once. An accepted connection without data is therefore treated like one
+//! whose handshake does not proceed: neither is reported.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,36 +18,36 @@ use earmark_core::{CloseReason, Time, Transport};
 use rustix::event::epoll::EventFlags;
 use rustls::{AlertDescription, Error as TlsError};
 
-/// Octets that TLS may hold, encrypted, beside what waits here.
+/// Encrypted octets that TLS may buffer, besides the queue here.
 const TLS_BUFFER: usize = 32 << 10;
-/// Octets that are taken from one connection before others get their turn.
+/// Most octets read from one connection in a turn.
 pub(super) const TURN: usize = 64 << 10;
 
-/// How far a connection has come.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The neighbour's kernel has not answered yet.
+    /// The TCP handshake is in progress.
     Connecting,
-    /// TLS is being set up.
+    /// The TLS handshake is in progress.
     Handshaking,
-    /// Accepted, and nothing has been said yet.
+    /// The connection was accepted without TLS, and no data have arrived yet.
     Silent,
-    /// It stands.
+    /// Data can be sent and received.
     Open,
-    /// All has been said from here; the neighbour has yet to end its side.
+    /// This side has been closed; the neighbor has yet to close its side.
     Lingering,
 }
 
-/// What a connection brings.
+/// Event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard<'a> {
-    /// It stands now.
+    /// The connection is open now.
     Open,
-    /// These octets came.
+    /// Received octets.
     Data(&'a [u8]),
 }
 
-/// See the module's text.
+/// A connection with its queue of outgoing octets and its limits.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: TcpStream,
@@ -57,22 +57,22 @@ pub(super) struct Connection {
     pub(super) transport: Transport,
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
-    /// Whether the engine knows of it and wants to hear more.
+    /// Whether the connection was reported to the engine, which wants its events.
     pub(super) is_told: bool,
-    /// Whether a neighbour has begun it and not shown yet that it means it.
+    /// Whether a neighbor has opened the connection without having authenticated or sent data yet.
     pub(super) is_half_open: bool,
-    /// Whether it is to end when everything has left.
+    /// Whether the connection is to be closed when its queue is empty.
     pub(super) is_ending: bool,
-    /// Whether TLS was told so.
+    /// Whether TLS was told to close.
     is_over: bool,
-    /// When it is given up.
+    /// Time at which the connection is aborted.
     pub(super) deadline: Option<Time>,
-    /// What the epoll set waits for.
+    /// Events that the epoll set waits for.
     pub(super) awaited: EventFlags,
 }
 
 impl Connection {
-    /// One that was begun from here.
+    /// Creates a connection that this node initiates.
     pub(super) fn ours(
         socket: TcpStream,
         tls: Option<rustls::Connection>,
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// One that a neighbour has begun.
+    /// Creates a connection that a neighbor has initiated.
     pub(super) fn accepted(
         socket: TcpStream,
         tls: Option<rustls::Connection>,
@@ -120,17 +120,17 @@ impl Connection {
         }
     }
 
-    /// Octets that wait for the neighbour to read.
+    /// Octets queued for the neighbor.
     pub(super) fn backlog(&self) -> usize {
         self.outgoing.len()
     }
 
-    /// Adds octets behind those that wait.
+    /// Queues octets.
     pub(super) fn enqueue(&mut self, octets: &[u8]) {
         self.outgoing.extend(octets);
     }
 
-    /// What has to happen before [`Connection::serve`] can do more.
+    /// Events needed before [`Connection::serve`] can continue.
     pub(super) fn awaits(&self) -> EventFlags {
         let mut flags = EventFlags::IN;
         let wants_write = match (self.stage, &self.tls) {
@@ -146,10 +146,10 @@ impl Connection {
         flags
     }
 
-    /// Does what can be done now: goes on with setting up, takes in at most about [`TURN`] octets, using `room`, writes.
+    /// Continues the set-up, reads at most about [`TURN`] octets by way of `room`, and writes.
     ///
     /// # Errors
-    /// Why it is no more.
+    /// The connection has ended; the reason.
     pub(super) fn serve(
         &mut self,
         room: &mut [u8],
@@ -169,15 +169,15 @@ impl Connection {
             (_, true) => self.read_tls(room, each),
             (_, false) => self.read(room, each),
         };
-        // What came last still stands, and an alert of ours has to leave.
+        // Data read before an error are valid, and our TLS alert must be sent.
         let flushed = self.flush();
         read.and(flushed)
     }
 
-    /// Writes as much as the neighbour takes; ends its own side behind the last octet, where that is wanted.
+    /// Writes as much as the neighbor accepts. Closes this side after the last octet if the connection is to be closed.
     ///
     /// # Errors
-    /// Why it is no more.
+    /// The connection has ended; the reason.
     pub(super) fn flush(&mut self) -> Result<(), CloseReason> {
         let stands = self.stage == Stage::Open;
         let outcome = match &mut self.tls {
@@ -205,8 +205,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends this side of a connection that has come to nothing, in a way that lets the neighbour hear why: a socket that is
-    /// closed with octets unread takes back what it has sent.
+    /// Closes this side of a connection that failed to be set up, so that the neighbor still receives the TLS alert: closing a
+    /// socket with unread data would discard what was sent.
     pub(super) fn dismiss(&mut self) -> io::Result<()> {
         self.stage = Stage::Lingering;
         self.is_ending = true;
@@ -280,7 +280,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes what TLS has decrypted.
+    /// Reads the data that TLS has decrypted.
     fn read_plain(
         &mut self,
         room: &mut [u8],
@@ -291,14 +291,14 @@ impl Connection {
                 Ok(0) => return Err(CloseReason::Ended),
                 Ok(length) => each(self, Heard::Data(&room[..length])),
                 Err(error) if is_for_later(&error) => break,
-                // Cut off, and not by whom we have spoken with.
+                // The stream was cut off without close_notify, possibly by an attacker.
                 Err(_) => return Err(CloseReason::Broken),
             }
         }
         Ok(())
     }
 
-    /// Nobody wants to hear any more.
+    /// Discards received data, which nobody wants any more.
     fn discard(&mut self, room: &mut [u8]) -> Result<(), CloseReason> {
         match (&self.socket).read(room) {
             Ok(0) => Err(CloseReason::Ended),
@@ -327,7 +327,7 @@ fn flush(mut socket: &TcpStream, outgoing: &mut VecDeque<u8>) -> io::Result<()> 
     Ok(())
 }
 
-/// What waits, through TLS, as far as that stands; else what TLS itself has to say.
+/// Writes the queue through TLS if the handshake is complete, otherwise only the messages of TLS itself.
 fn flush_tls(
     tls: &mut rustls::Connection,
     mut socket: &TcpStream,
@@ -362,8 +362,8 @@ fn of_transfer(error: &io::Error) -> CloseReason {
     }
 }
 
-/// What a failure of TLS says of the two sides. In TLS 1.3 whoever connects may learn that he is not let in only after
-/// his connection stood.
+/// Reason for an error of TLS. With TLS 1.3 the client may learn only after its handshake is complete that it was not
+/// accepted.
 fn of_tls(error: &TlsError) -> CloseReason {
     use AlertDescription::{DecodeError, InternalError, RecordOverflow, UnexpectedMessage};
     match error {

@@ -1,13 +1,13 @@
-//! Connections with neighbours, as [`earmark_core::stream`] has them: TCP, and TLS over it, without blocking.
+//! Connections with neighbors, as in [`earmark_core::stream`]: TCP, with or without TLS, without blocking.
 //!
-//! All sockets are in one epoll set of their own, level-triggered, which the daemon's event loop waits for: each turn gives
-//! every connection that has something one bounded piece of work. What the engine writes is gathered and leaves together
-//! at the end of a turn ([`Streams::flush`]). What a neighbour does not read waits here up to a limit; then its
-//! connection goes, and nobody else's.
+//! All sockets are in an epoll set of their own, level-triggered, which the daemon's event loop waits for. Each turn does one
+//! bounded piece of work for every ready connection. What the engine writes is collected and sent at the end of a turn
+//! ([`Streams::flush`]). Octets that a neighbor does not read are queued up to a limit; beyond it only the connection of this
+//! neighbor is closed.
 //!
-//! Neighbours that connect are bounded in number, in all and from one address, and more tightly as long as they have
-//! not shown what they want. The engine hears of a connection when it stands: with TLS when both sides have proved who
-//! they are, without it when the first octets have come. Each is in the class of signalling, like all that we send.
+//! Connections that neighbors open are limited in total and for each address, and more tightly while they are half open. A
+//! connection is reported to the engine when it is open: with TLS after mutual authentication, without it when the first
+//! octets have arrived. All connections are in the traffic class of signalling, like all messages of this node.
 
 mod connection;
 mod neighbors;
@@ -37,46 +37,46 @@ use self::socket::{begin, listen};
 use self::tls::Tls;
 pub use self::tls::TlsError;
 
-/// Connections that one turn serves.
+/// Most connections served in a turn.
 const EVENTS: usize = 64;
-/// How long a neighbour may take to end its side when we have ended ours.
+/// Time that a neighbor has to close its side after we have closed ours.
 const LINGER: Duration = Duration::from_secs(5);
-/// Numbers in the epoll set: listeners count down from here, connections have their own.
+/// Numbers in the epoll set: listeners count down from here, connections use their own numbers.
 const LISTENERS: u64 = u64::MAX;
 
-/// Why there are no connections.
+/// Why connections cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The settings make no TLS.
+    /// The settings of TLS are invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A port cannot be listened on.
+    /// Listening on a port failed.
     #[error("port {port}")]
     Listen {
-        /// Which.
+        /// The port.
         port: u16,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kernel refused something else.
+    /// Another system call failed.
     #[error("epoll")]
     System(#[from] io::Error),
 }
 
-/// What was counted since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounters {
-    /// Connections begun from here.
+    /// Connections initiated by this node.
     pub connected: u64,
-    /// Connections that neighbours have begun.
+    /// Connections initiated by neighbors.
     pub accepted: u64,
-    /// Neighbours that found no room.
+    /// Connections refused because of a limit.
     pub refused: u64,
-    /// Connections that came to nothing because somebody could not prove who he is, or is not let in.
+    /// Connections whose peer failed to authenticate, or is not on the list.
     pub not_authenticated: u64,
-    /// Connections that were not set up in time, or had to make room for others before.
+    /// Half-open connections that timed out or were closed to make room for others.
     pub half_open: u64,
-    /// Connections whose neighbour stopped reading.
+    /// Connections closed because the neighbor stopped reading.
     pub backlog: u64,
 }
 
@@ -87,20 +87,20 @@ pub struct Streams {
     listeners: Vec<Listener>,
     tls: Option<Tls>,
     limits: Limits,
-    /// By their names, which the engine and this module choose.
+    /// Connections by their number, which the engine or this module assigns.
     connections: BTreeMap<ConnectionId, Connection>,
-    /// When connections are given up, earliest first; those half open thereby in the order in which they came.
+    /// Deadlines of connections, earliest first; half-open connections are therefore in order of arrival.
     deadlines: BTreeSet<(Time, ConnectionId)>,
-    /// Who has opened how many; bounded by the limit on connections.
+    /// Accepted connections by source; bounded by the limit on connections.
     sources: BTreeMap<IpAddr, Share>,
     half_open: usize,
     accepted: usize,
     next_accepted: u64,
-    /// Ends that the engine has not heard of.
+    /// Ended connections that were not reported to the engine yet.
     ended: VecDeque<(ConnectionId, CloseReason)>,
-    /// Those that something was written to.
+    /// Connections with new octets to send.
     written: Vec<ConnectionId>,
-    /// When neighbours are let in again.
+    /// Time at which connections are accepted again.
     accept_again: Option<Time>,
     room: Box<[u8]>,
     counters: StreamCounters,
@@ -113,10 +113,10 @@ struct Listener {
 }
 
 impl Streams {
-    /// Listens as the settings say, in the network namespace of the calling thread.
+    /// Opens the listening sockets in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// The settings make no TLS, or a port is taken or needs a privilege.
+    /// The settings of TLS are invalid, or a port is taken or needs a privilege.
     pub fn open(settings: &Settings) -> Result<Streams, StreamError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
@@ -128,7 +128,7 @@ impl Streams {
             for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
                 match listen(SocketAddr::new(any, port)) {
                     Ok(socket) => listeners.push(Listener { socket, transport }),
-                    // A kernel without that family.
+                    // The kernel does not support this address family.
                     Err(error) if error.raw_os_error() == Some(EAFNOSUPPORT) => {}
                     Err(source) => return Err(StreamError::Listen { port, source }),
                 }
@@ -158,17 +158,17 @@ impl Streams {
         })
     }
 
-    /// Takes other keys, certificates and names from now on; connections that stand go on.
+    /// Replaces keys, certificates and names for new connections; existing ones stay.
     ///
     /// # Errors
-    /// The settings make no TLS; the old ones stay.
+    /// The settings of TLS are invalid, and the old ones stay.
     pub fn renew(&mut self, settings: &Settings) -> Result<(), TlsError> {
         self.tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         self.limits = settings.limits;
         Ok(())
     }
 
-    /// Begins a connection. Whatever becomes of it is told by [`Streams::serve`].
+    /// Starts a connection. [`Streams::serve`] reports the outcome.
     pub fn connect(&mut self, now: Time, connect: &Connect) {
         let id = connect.connection;
         match self.begin(connect) {
@@ -183,8 +183,8 @@ impl Streams {
         }
     }
 
-    /// Puts octets behind those that wait to leave through a connection. Those for one that is no more are forgotten: its
-    /// end is told, or was.
+    /// Queues octets for a connection. Octets for a connection that has ended are discarded, because its end is reported
+    /// anyway.
     pub fn write(&mut self, id: ConnectionId, octets: &[u8]) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if connection.is_ending {
@@ -200,7 +200,7 @@ impl Streams {
         connection.enqueue(octets);
     }
 
-    /// Ends a connection when everything that was written has left; at once where it does not stand yet and nothing was.
+    /// Closes a connection after sending its queue; at once if it is not open yet and nothing was queued.
     pub fn close(&mut self, now: Time, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else {
             self.ended.retain(|(ended, _)| *ended != id);
@@ -221,7 +221,7 @@ impl Streams {
         }
     }
 
-    /// Lets out what was written since the last call, in the order of the connections first written to.
+    /// Sends what was queued since the last call, in the order in which the connections were first written to.
     pub fn flush(&mut self) {
         for id in mem::take(&mut self.written) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
@@ -232,10 +232,10 @@ impl Streams {
         }
     }
 
-    /// One turn: hands out what has happened, bounded in work; what is left is reported again.
+    /// Handles one turn: reports the events of connections, a bounded number; the remaining ones are reported in the next turn.
     ///
     /// # Errors
-    /// Waiting failed.
+    /// Waiting for events failed.
     pub fn serve(&mut self, now: Time, each: &mut dyn FnMut(StreamEvent<'_>)) -> io::Result<()> {
         let mut ready = Vec::with_capacity(EVENTS);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -261,14 +261,14 @@ impl Streams {
         Ok(())
     }
 
-    /// When [`Streams::serve`] is due, whether a socket has something or not.
+    /// Time by which [`Streams::serve`] must be called even without events.
     pub fn next_deadline(&self) -> Option<Time> {
         let at_once = (!self.ended.is_empty()).then_some(Time::ZERO);
         let first = self.deadlines.first().map(|(at, _)| *at);
         [at_once, first, self.accept_again].into_iter().flatten().min()
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> StreamCounters {
         self.counters
     }
@@ -284,7 +284,7 @@ impl Streams {
             }
         };
         let local = match (connect.source, connect.destination) {
-            // An address of the link needs to be told of which.
+            // A link-local address needs the scope.
             (IpAddr::V6(own), SocketAddr::V6(to)) => {
                 SocketAddrV6::new(own, 0, 0, to.scope_id()).into()
             }
@@ -294,7 +294,7 @@ impl Streams {
         Ok(Connection::ours(socket, tls, [local, connect.destination]))
     }
 
-    /// Enters a connection that has to stand in time.
+    /// Adds a connection, which must be open within the time limit of the handshake.
     fn enter(&mut self, now: Time, id: ConnectionId, mut connection: Connection) {
         let due = now + self.limits.handshake;
         connection.deadline = Some(due);
@@ -344,7 +344,7 @@ impl Streams {
         }
     }
 
-    /// Gives up what was not set up, or not ended, in time.
+    /// Ends the connections that were not set up, or not closed, in time.
     fn give_up(&mut self, now: Time) {
         while let Some(&(at, id)) = self.deadlines.first()
             && at <= now
@@ -357,7 +357,7 @@ impl Streams {
         }
     }
 
-    /// A connection is no more; the engine hears of it, if it knows it.
+    /// Removes a connection and reports its end to the engine, if the connection was reported.
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.remove(id) else { return };
         debug!(peer = %connection.peer, %reason, "a connection is no more");
@@ -392,7 +392,7 @@ impl Streams {
         Some(connection)
     }
 
-    /// Has the epoll set wait for what a connection waits for.
+    /// Updates the events that the epoll set waits for.
     fn follow(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let awaits = connection.awaits();
@@ -408,13 +408,13 @@ impl Streams {
 }
 
 impl AsFd for Streams {
-    /// The descriptor that becomes readable when [`Streams::serve`] has something to do.
+    /// Descriptor that is readable while [`Streams::serve`] has work to do.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
-/// `EAFNOSUPPORT`.
+/// Error number of an unsupported address family, `EAFNOSUPPORT`.
 const EAFNOSUPPORT: i32 = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
 
 fn event<'a>(id: ConnectionId, connection: &Connection, heard: Heard<'a>) -> StreamEvent<'a> {
@@ -429,7 +429,7 @@ fn event<'a>(id: ConnectionId, connection: &Connection, heard: Heard<'a>) -> Str
     }
 }
 
-/// Connections of neighbours have odd numbers.
+/// Whether a neighbor has initiated the connection: these have odd numbers.
 fn is_accepted(id: ConnectionId) -> bool {
     id.0 % 2 == 1
 }

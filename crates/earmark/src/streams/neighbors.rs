@@ -1,4 +1,4 @@
-//! Connections that neighbours begin: who is let in, and who has to go for that.
+//! Connections that neighbors open: which ones are accepted, and which ones are closed for them.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -14,12 +14,12 @@ use super::connection::Connection;
 use super::socket::{is_transient, prepare};
 use super::{LISTENERS, Listener, Streams};
 
-/// Neighbours that one turn lets in.
+/// Most connections accepted in a turn.
 const ACCEPTS: usize = 16;
-/// How long neighbours wait when the process has no descriptors left.
+/// Pause in accepting connections when the process has no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// What one address has of our connections.
+/// Connections from one source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     pub(super) connections: usize,
@@ -27,7 +27,7 @@ pub(super) struct Share {
 }
 
 impl Streams {
-    /// Lets in those who wait, a bounded number of them.
+    /// Accepts the waiting connections, a bounded number of them.
     pub(super) fn accept(&mut self, now: Time, listener: usize) -> io::Result<()> {
         for _ in 0..ACCEPTS {
             let Listener { socket, transport } = &self.listeners[listener];
@@ -44,7 +44,7 @@ impl Streams {
                 Err(error) if is_transient(&error) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => {
-                    // Out of descriptors, most likely. Neighbours still wait, so do not spin on it.
+                    // Probably out of descriptors. Neighbors still wait, so avoid a busy loop.
                     warn!(%error, "cannot let neighbours in");
                     self.accept_again = Some(now + BREATH);
                     self.listen_for(epoll::EventFlags::empty())?;
@@ -97,7 +97,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The oldest connection that is half open goes, of one source or of all.
+    /// Closes the oldest half-open connection of one source, or of all.
     fn make_room(&mut self, of: Option<IpAddr>) {
         let oldest = self.deadlines.iter().map(|(_, id)| *id).find(|id| {
             self.connections.get(id).is_some_and(|connection| {
@@ -111,7 +111,7 @@ impl Streams {
         }
     }
 
-    /// Has the epoll set wait for neighbours, or leave them alone.
+    /// Changes the events of the listeners that the epoll set waits for.
     pub(super) fn listen_for(&self, flags: epoll::EventFlags) -> io::Result<()> {
         for (listener, number) in self.listeners.iter().zip(0..) {
             let data = epoll::EventData::new_u64(LISTENERS - number);
@@ -121,7 +121,7 @@ impl Streams {
     }
 }
 
-/// What counts as one source: an address; of IPv6 the /64 that a host may choose addresses from.
+/// The source that an address belongs to: the address itself for IPv4; for IPv6 its /64, from which a host may choose any.
 pub(super) fn source(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

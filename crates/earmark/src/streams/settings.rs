@@ -1,27 +1,27 @@
-//! Settings of connections: where to listen, who is let in, and how much at once.
+//! Settings of connections: ports, authentication and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How connections are made and taken.
+/// Settings of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// TCP port on which neighbours are heard that prove nothing; `None` to hear none.
+    /// TCP port for unauthenticated connections; `None` disables it.
     pub tcp: Option<u16>,
-    /// How sides prove who they are; `None` where there is no TLS here.
+    /// Authentication by TLS; `None` disables TLS.
     pub tls: Option<TlsSettings>,
-    /// How much is taken on.
+    /// Limits on accepted connections.
     pub limits: Limits,
 }
 
 impl Settings {
-    /// Whether the same ports are listened on.
+    /// Returns whether both settings use the same ports.
     pub fn has_same_ports(&self, other: &Settings) -> bool {
         let port = |settings: &Settings| settings.tls.as_ref().map(|tls| tls.port);
         self.tcp == other.tcp && port(self) == port(other)
     }
 
-    /// The same, on the ports of others.
+    /// Returns these settings with the ports of others.
     pub fn with_ports_of(self, other: &Settings) -> Settings {
         let tls = match (self.tls, &other.tls) {
             (Some(tls), Some(TlsSettings { port, .. })) => Some(TlsSettings { port: *port, ..tls }),
@@ -31,48 +31,49 @@ impl Settings {
     }
 }
 
-/// TLS: who this node is, and whom it believes.
+/// Settings of TLS: the identity of this node, and the accepted peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// TCP port on which neighbours are heard that prove who they are.
+    /// TCP port for authenticated connections.
     pub port: u16,
-    /// This node's private key, PEM.
+    /// File with this node's private key, PEM.
     pub key: PathBuf,
-    /// How both sides are known.
+    /// How both sides authenticate.
     pub identity: Identity,
 }
 
-/// By what one side knows the other.
+/// Method of authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// By certificates.
+    /// Authentication by certificates.
     Certificates {
-        /// This node's, and what stands between it and those that others trust; PEM, its own first.
+        /// File with this node's certificate, and the certificates up to the authority that peers trust; PEM, this node's
+        /// certificate first.
         chain: PathBuf,
-        /// Those whose certificates are believed, PEM.
+        /// File with the trusted authorities, PEM.
         authorities: PathBuf,
-        /// Who is let in and connected to: DNS names and IP addresses, of which a certificate has to hold one.
+        /// Accepted peers: DNS names and IP addresses, one of which a certificate must contain.
         peers: Vec<String>,
     },
-    /// By their keys alone (RFC 7250): the public keys of all peers, PEM.
+    /// Authentication by raw public keys (RFC 7250): file with the public keys of all peers, PEM.
     PublicKeys(PathBuf),
 }
 
-/// How much is taken on; past a limit others suffer nothing.
+/// Limits on accepted connections, so that a flood does not affect the open ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most connections that neighbours have opened, and of those most from one address (of IPv6: from one /64).
+    /// Most connections that neighbors have opened.
     pub connections: usize,
-    /// See above.
+    /// Most of these connections from one address (for IPv6: from one /64).
     pub per_source: usize,
-    /// Most of them that have not proved who they are, or have said nothing yet. Past it the oldest goes, first of the
-    /// same address.
+    /// Most half-open connections, which have not authenticated or sent data yet. Beyond the limit the oldest one is closed,
+    /// preferably of the same address.
     pub half_open: usize,
-    /// See above, of one address.
+    /// Most half-open connections from one address (for IPv6: from one /64).
     pub half_open_per_source: usize,
-    /// How long either side may take to set a connection up.
+    /// Timeout for setting up a connection, in either role.
     pub handshake: Duration,
-    /// Octets that may wait for a neighbour to read them.
+    /// Most octets queued for a neighbor.
     pub backlog: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Sockets of connections: how they listen, begin and are set up.
+//! Sockets of connections: listening, connecting and their options.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -9,14 +9,14 @@ use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use tracing::debug;
 
-/// How long what was sent may go without an acknowledgement.
+/// Time that sent data may stay unacknowledged before the connection is closed (TCP_USER_TIMEOUT).
 const SILENCE: Duration = Duration::from_secs(30);
-/// Neighbours that the kernel lets wait.
+/// Backlog of the listening sockets.
 const WAITING: i32 = 128;
-/// Type of service: internetwork control, as of all our packets.
+/// Type of service: internetwork control, as for all messages of this node.
 const TYPE_OF_SERVICE: u32 = 0xc0;
 
-/// Whether it was the neighbour's trouble, and the next one may be let in.
+/// Whether an error of accept(2) concerns only the connection at hand, so that the next one can be accepted.
 pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted)
 }
@@ -27,7 +27,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // A daemon that comes after another one need not wait for the other's connections to be forgotten.
+    // A restarted daemon must not wait for the connections of its predecessor to time out.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(WAITING)?;
@@ -44,7 +44,7 @@ pub(super) fn begin(local: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> 
     }
 }
 
-/// Messages leave at once and in the class of signalling, and a neighbour that is gone is noticed.
+/// Sets the options of a connection: non-blocking, no delay, timeout, and the traffic class of signalling.
 pub(super) fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
@@ -53,7 +53,7 @@ pub(super) fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
         true => socket.set_tos_v4(TYPE_OF_SERVICE)?,
         false => socket.set_tclass_v6(TYPE_OF_SERVICE)?,
     }
-    // Only who may change queues can choose such a class.
+    // Setting the priority needs the privilege to change queues.
     if let Err(error) = socket.set_priority(SIGNALLING_CLASS) {
         debug!(%error, "a connection goes with best effort");
     }

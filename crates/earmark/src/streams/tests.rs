@@ -1,4 +1,4 @@
-//! Connections over loopback, with certificates made for the occasion.
+//! Connections over loopback, with generated certificates.
 
 mod certificates;
 mod flood;
@@ -14,7 +14,7 @@ use earmark_core::{CloseReason, Connect, ConnectionId, StreamEvent, Time, Transp
 use super::connection::Connection;
 use super::{Limits, Settings, Streams};
 
-/// What one side has seen, in order.
+/// An event seen by one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Open(ConnectionId, Transport, SocketAddr),
@@ -22,14 +22,14 @@ enum Seen {
     Closed(ConnectionId, CloseReason),
 }
 
-/// One node's connections, and what became of them.
+/// One node's connections, with the events seen so far.
 struct Node {
     streams: Streams,
     seen: Vec<Seen>,
     start: Instant,
 }
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -78,7 +78,7 @@ impl Node {
         self.streams.flush();
     }
 
-    /// Octets that have come through a connection.
+    /// Octets received from a connection.
     fn heard(&self, id: u64) -> Vec<u8> {
         let heard = self.seen.iter().filter_map(|seen| match seen {
             Seen::Data(connection, octets) if connection.0 == id => Some(octets),
@@ -98,7 +98,7 @@ impl Node {
         self.seen.iter().any(|seen| matches!(seen, Seen::Open(c, ..) if c.0 == id))
     }
 
-    /// A port on which it listens.
+    /// Port of the listener for a transport.
     fn port(&self, transport: Transport) -> u16 {
         let listener = self.streams.listeners.iter().find(|it| it.transport == transport);
         let address = listener.expect("it listens").socket.local_addr().expect("bound");
@@ -106,7 +106,7 @@ impl Node {
     }
 }
 
-/// Serves all until something is so.
+/// Serves all nodes until a condition holds.
 fn until(what: &str, nodes: &mut [&mut Node], mut is_so: impl FnMut(&[&mut Node]) -> bool) {
     let start = Instant::now();
     while !is_so(nodes) {
@@ -118,7 +118,7 @@ fn until(what: &str, nodes: &mut [&mut Node], mut is_so: impl FnMut(&[&mut Node]
     }
 }
 
-/// TCP on whatever port is free.
+/// Settings for TCP on any free port.
 fn plain() -> Settings {
     Settings { tcp: Some(0), tls: None, limits: Limits::default() }
 }
@@ -128,12 +128,12 @@ fn deaf() -> Settings {
 }
 
 #[test]
-fn octets_go_both_ways_and_all_arrive_before_the_end() {
+fn data_of_both_directions_arrive_before_close() {
     let (mut near, mut far) = (Node::new(&deaf()), Node::new(&plain()));
     let port = far.port(Transport::Tcp);
     let long: Vec<u8> = (0..300_000_u32).map(|n| n as u8).collect();
     near.connect(2, Transport::Tcp, port);
-    // Before it stands, and in pieces.
+    // The first part is written before the connection is open, the others in pieces.
     near.write(2, &long[..100_000]);
     until("it stands", &mut [&mut near, &mut far], |nodes| nodes[0].is_open(2));
     near.streams.write(ConnectionId(2), &long[100_000..200_000]);
@@ -156,7 +156,7 @@ fn octets_go_both_ways_and_all_arrive_before_the_end() {
 }
 
 #[test]
-fn nobody_listens() {
+fn connection_without_listener_is_unreachable() {
     let mut near = Node::new(&deaf());
     let port = Node::new(&plain()).port(Transport::Tcp);
     near.connect(2, Transport::Tcp, port);
@@ -169,7 +169,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn a_neighbor_that_dies_is_told_of_and_one_that_ends_too() {
+fn reset_and_close_of_neighbor_are_reported() {
     let mut far = Node::new(&plain());
     let port = far.port(Transport::Tcp);
     let address = SocketAddr::new(HERE, port);
@@ -191,9 +191,9 @@ fn a_neighbor_that_dies_is_told_of_and_one_that_ends_too() {
     assert_eq!(far.end_of(3), Some(CloseReason::Ended));
 }
 
-/// What it does not read waits up to the limit; then its connection goes, and the others never notice.
+/// The queue of a neighbor that does not read is limited; only its own connection is closed.
 #[test]
-fn a_neighbor_that_stops_reading_loses_its_connection_alone() {
+fn neighbor_that_stops_reading_loses_only_its_connection() {
     let mut far = Node::new(&plain());
     let address = SocketAddr::new(HERE, far.port(Transport::Tcp));
     let mut near = Node::new(&deaf());
@@ -218,7 +218,7 @@ fn a_neighbor_that_stops_reading_loses_its_connection_alone() {
     assert_eq!(far.streams.counters().backlog, 1);
     let mut rest = Vec::new();
     lazy.set_read_timeout(Some(PATIENCE)).expect("set");
-    // Cut off somewhere.
+    // The data end somewhere.
     let _ = lazy.read_to_end(&mut rest);
     assert!(rest.len() < written);
 }

@@ -1,9 +1,9 @@
-//! TLS of connections: both sides prove who they are, and only those are believed that the settings name.
+//! TLS of connections: both sides authenticate, and only configured peers are accepted.
 //!
-//! Certificates are checked as usual but for one thing: a node of GIST knows its neighbour's address, not its name, and so
-//! the certificate has to hold one of the names that are let in at all. Raw public keys (RFC 7250) need no authority: the
-//! key itself is on the list. Sessions are not resumed: a connection lives for hours, and each is to be proved by what
-//! the list says now.
+//! Certificates are checked as usual with one exception: a node of GIST knows its neighbor's address, but not its name, so
+//! that the certificate must contain one of the names of all accepted peers. Raw public keys (RFC 7250) need no authority: the
+//! key itself is configured. Sessions are not resumed: connections last for hours, and each one is checked against the
+//! current settings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,34 +36,34 @@ use rustls::{
 
 use super::settings::{Identity, TlsSettings};
 
-/// Why the settings make no TLS.
+/// Why the settings of TLS are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read or is malformed.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: pem::Error,
     },
-    /// A file has none of what it is for.
+    /// A file does not contain what it is configured for.
     #[error("{}: there is no {what} in it", path.display())]
     Nothing {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// The missing content.
         what: &'static str,
     },
-    /// A name is neither a DNS name nor an address.
+    /// A name is neither a DNS name nor an IP address.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Name(String),
-    /// Key, certificates and authorities do not make an identity.
+    /// Key, certificates and authorities do not match.
     #[error("key and certificates do not fit: {0}")]
     Identity(String),
 }
 
-/// Both roles of TLS, ready for connections.
+/// Configurations of TLS in both roles.
 #[derive(Clone)]
 pub(super) struct Tls {
     pub(super) client: Arc<ClientConfig>,
@@ -77,7 +77,7 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads what the settings name.
+    /// Reads the configured files.
     pub(super) fn load(settings: &TlsSettings) -> Result<Tls, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let key = PrivateKeyDer::from_pem_file(&settings.key).map_err(of_file(&settings.key))?;
@@ -119,7 +119,7 @@ fn by_certificates(
     Ok((client, server))
 }
 
-/// TLS 1.3 only, whose handshake alone this library can sign with a bare key.
+/// Configurations with raw public keys, for TLS 1.3 only, because this library cannot sign for TLS 1.2 with them.
 fn by_public_keys(
     provider: &Arc<CryptoProvider>,
     verifier: Arc<Verifier>,
@@ -145,7 +145,7 @@ fn by_public_keys(
     Ok((client, server))
 }
 
-/// Decides whether a neighbour is who it says it is, and one of those who are let in; the same in both roles.
+/// Verifies that a neighbor is authentic and accepted, in both roles.
 #[derive(Debug)]
 struct Verifier {
     trust: Trust,
@@ -156,7 +156,7 @@ struct Verifier {
 enum Trust {
     Certificates {
         authorities: Arc<RootCertStore>,
-        /// Checks the chain of a connecting neighbour.
+        /// Verifier of the chain of a connecting neighbor.
         clients: Arc<dyn ClientCertVerifier>,
         names: Vec<ServerName<'static>>,
     },
@@ -240,7 +240,7 @@ impl Verifier {
     }
 }
 
-/// What both roles ask a verifier alike: whether a neighbour has the key that it shows.
+/// Methods common to the verifiers of both roles: whether a neighbor has the key that it presents.
 macro_rules! proofs_of_keys {
     () => {
         fn verify_tls12_signature(

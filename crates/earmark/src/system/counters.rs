@@ -1,30 +1,30 @@
-//! What the kernel's side counts, for listings.
+//! Counters of the kernel's side, for listings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::System;
 
-/// What happened to traffic control, beside what the node asked for: that the driver counts.
+/// Counters of traffic control, except for operations requested by the node, which the driver counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TrafficControlCounters {
-    /// Flows found reserved by an earlier daemon.
+    /// Flows with reservations adopted from an earlier daemon.
     pub(super) adopted: u64,
-    /// Adopted flows that nobody claimed in time, and that were taken back.
+    /// Adopted flows that were removed because nobody claimed them in time.
     pub(super) reaped: u64,
-    /// Times that the kernel was compared with the plan.
+    /// Comparisons of the kernel with the plan.
     pub(super) reconciliations: u64,
-    /// Things without an owner that such a comparison removed.
+    /// Objects without an owner that were removed.
     pub(super) removed: u64,
-    /// Things that it found missing or altered and put right.
+    /// Missing or altered objects that were restored.
     pub(super) restored: u64,
     /// Reservations, or whole links, that were found not to be enforced.
     pub(super) unenforced: u64,
-    /// Reservations and links of these that were put right.
+    /// Reservations and links among these that are enforced again.
     pub(super) enforced_again: u64,
 }
 
 impl System {
-    /// Part, name and count of each.
+    /// Lists part, name and count of each counter.
     pub(super) fn list_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         let socket = self.socket.counters();
         let traffic_control = self.counters;

@@ -1,4 +1,4 @@
-//! Errors of the system in words.
+//! Errors of the system as text.
 
 use earmark_linux::TcError;
 
@@ -9,13 +9,13 @@ pub(super) fn failure(error: TcError) -> TrafficControlFailure {
     TrafficControlFailure { errno: error.errno(), text: with_cause(&error) }
 }
 
-/// An error and what caused it, in one line, each once.
+/// Formats an error and its causes in one line, without repetition.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let words = error.to_string();
-        // Some errors say their cause themselves.
+        // The text of some errors already ends with their cause.
         if !text.ends_with(&words) {
             text.push_str(": ");
             text.push_str(&words);

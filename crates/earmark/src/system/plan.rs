@@ -1,11 +1,11 @@
-//! From an interface's settings to the plan of its traffic control.
+//! Plan of traffic control for an interface.
 
 use earmark_core::{InterfaceId, Rate};
 use earmark_linux::LinkPlan;
 
 use crate::config::{Capacity, InterfaceConfig};
 
-/// The plan of one interface's traffic control; `None` where its queues must be left alone.
+/// Returns the plan for an interface; `None` if its queues must be left alone.
 pub(crate) fn plan(
     interface: InterfaceId,
     config: &InterfaceConfig,

@@ -1,8 +1,8 @@
-//! The interfaces of the configuration: which of them there are, what they carry, and why one takes no part.
+//! Configured interfaces: their presence, their capacity, and why one takes no part.
 //!
-//! An interface may come after the daemon, go, come back with another index, or be renamed: its settings stand under its
-//! name and wait. One that flaps is taken over again after a pause that doubles each time, because taking over costs far
-//! more than the flapping does.
+//! An interface may appear after the daemon's start, disappear, return with another index, or be renamed: its settings are
+//! kept by its name. A flapping interface is taken over again after a pause that doubles each time, because a takeover costs
+//! far more than the flapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,40 +14,40 @@ use tracing::warn;
 
 use crate::config::{Capacity, InterfaceConfig};
 
-/// The pause between two takeovers of an interface that comes and goes: at first, and at most.
+/// Pauses between takeovers of a flapping interface: the first one, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
-/// Below this a packet of 64 KiB, which segmentation offload makes, holds the link for more than 5 ms.
+/// Rate below which a packet of 64 KiB, as segmentation offload makes, occupies the link for more than 5 ms.
 const SLOW: Rate = Rate::from_mbps(100);
 
-/// Why an interface takes no part although its settings say so.
+/// Why an interface takes no part although it is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// There is no interface of this name.
+    /// No interface of this name exists.
     Absent,
-    /// The settings leave the bandwidth to the driver, and the driver tells no speed.
+    /// No bandwidth is configured, and the driver reports no speed.
     NoSpeed,
     /// The interface came back too soon.
     Flapping,
-    /// The queues or messages of the interface could not be taken over; the log says why.
+    /// Taking over queues or messages of the interface failed; the log contains the error.
     Failed,
 }
 
-/// One interface of the configuration.
+/// A configured interface.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) config: InterfaceConfig,
-    /// The interface of this name, as the kernel has shown it last.
+    /// Latest state of the interface of this name in the kernel.
     pub(super) state: Option<InterfaceState>,
-    /// What its traffic control and the node know it with.
+    /// Capacity that traffic control and the node use.
     pub(super) capacity: Option<Capacity>,
-    /// Whether the settings have changed since its traffic control was planned.
+    /// Whether the settings have changed since traffic control was planned.
     pub(super) is_changed: bool,
     pub(super) obstacle: Option<Obstacle>,
-    /// The interface is not taken over again before this.
+    /// Earliest time of the next takeover.
     pub(super) not_before: Time,
     pause: Duration,
-    /// Whether its user has been told of segmentation offload.
+    /// Whether the advice about segmentation offload was logged.
     is_advised: bool,
 }
 
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// What the link carries now: by its settings, by what its driver tells, or as before.
+    /// Returns the current capacity of the link: configured, from its driver, or the previous one.
     pub(super) fn measure(&self) -> Option<Capacity> {
         let speed = match self.config.bandwidth {
             Some(_) => None,
@@ -77,19 +77,19 @@ impl Link {
         self.config.capacity(speed).or(self.capacity)
     }
 
-    /// Takes note of why it takes no part; gives whether that is news.
+    /// Sets the reason why the interface takes no part. Returns whether the reason is new.
     pub(super) fn meets(&mut self, obstacle: Obstacle) -> bool {
         self.obstacle.replace(obstacle) != Some(obstacle)
     }
 
-    /// Takes note that the interface was taken over.
+    /// Records a takeover of the interface.
     pub(super) fn taken_over(&mut self, now: Time) {
         let is_steady = now.since(self.not_before) > self.pause;
         self.pause = if is_steady { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
         self.not_before = now + self.pause;
     }
 
-    /// Tells the user, once, that large packets spoil the delay on this link.
+    /// Logs once that large packets impair the delay on this link.
     pub(super) fn advise(&mut self) {
         let name = &self.config.name;
         let is_slow = self.capacity.is_some_and(|capacity| capacity.bandwidth < SLOW);
@@ -106,7 +106,7 @@ impl Link {
         }
     }
 
-    /// The interface as a listing shows it while it takes no part; `None` while it does.
+    /// Row of the interface in listings while it takes no part; `None` while it does.
     pub(super) fn unused_row(&self) -> Option<LinkRow> {
         let obstacle = self.obstacle?;
         let capacity = self.config.capacity(None).or(self.capacity);
@@ -131,11 +131,11 @@ impl Link {
     }
 }
 
-/// The interfaces of the configuration, by name. Ordered: whoever writes the configuration chooses the names.
+/// Configured interfaces by name. The map is ordered because the author of the configuration chooses the names.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     by_name: BTreeMap<String, Link>,
-    /// When to try again to take an interface over.
+    /// Times of further attempts to take an interface over.
     due: BTreeSet<(Time, String)>,
 }
 
@@ -157,7 +157,7 @@ impl Links {
         self.by_name.values()
     }
 
-    /// Takes other settings over; gives whether they are new, or say something else than before.
+    /// Applies settings. Returns whether they are new or have changed.
     pub(super) fn set(&mut self, config: &InterfaceConfig) -> bool {
         match self.by_name.get_mut(&config.name) {
             Some(link) => {
@@ -173,29 +173,29 @@ impl Links {
         }
     }
 
-    /// The interface of a name has gone, or has another name now.
+    /// Handles an interface that has gone or was renamed.
     pub(super) fn leave(&mut self, name: &str, id: InterfaceId) {
         if let Some(link) = self.by_name.get_mut(name)
             && link.state.as_ref().is_some_and(|state| state.id == id)
         {
             link.state = None;
             link.obstacle = Some(Obstacle::Absent);
-            // The next one of this name may be another link, with another speed.
+            // The next interface of this name may be another link with another speed.
             link.capacity = None;
         }
     }
 
-    /// Has [`Links::take_due`] give this name at `at`.
+    /// Schedules another attempt for [`Links::take_due`] at `at`.
     pub(super) fn try_again(&mut self, name: &str, at: Time) {
         self.due.insert((at, name.to_owned()));
     }
 
-    /// When [`Links::take_due`] has something.
+    /// Time by which [`Links::take_due`] must be called.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.due.first().map(|&(at, _)| at)
     }
 
-    /// An interface to try again by now, if it still takes no part.
+    /// Returns an interface whose next attempt is due.
     pub(super) fn take_due(&mut self, now: Time) -> Option<String> {
         let first = self.due.first().filter(|(at, _)| *at <= now)?.clone();
         self.due.remove(&first);

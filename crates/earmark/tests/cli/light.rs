@@ -1,4 +1,4 @@
-//! `earmark reserve` by Boomerang and YESSIR, with a daemon of paper.
+//! `earmark reserve` with Boomerang and YESSIR, against a scripted daemon.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn event(protocol: &str, kind: &str, more: &Value) -> Value {
     json!({ "event": event })
 }
 
-/// A receiver's answer: so much is left on the way, and these hops have refused.
+/// The answer of a receiver, with the offer of the path and the failures of hops.
 fn answered(failures: &Value) -> Value {
     let path = json!({
         "send_ttl": 64, "hops": 3, "other_hops": false, "path_mtu": 1_500, "available": 562_500.0, "latency_us": 30
@@ -46,7 +46,7 @@ fn answered(failures: &Value) -> Value {
     event("yessir", "answered", &more)
 }
 
-/// Nodes of the loop have counted themselves.
+/// The event with the count of nodes that take part in a loop.
 fn reached(outcome: &Value) -> Value {
     event("boomerang", "reached", &json!({ "reach": outcome, "outcome": outcome }))
 }
@@ -59,7 +59,7 @@ fn released() -> Vec<Value> {
     vec![json!({ "ok": { "applications": [7] } })]
 }
 
-/// The command's exit status, what it printed, and what it asked the daemon for.
+/// Runs a command. Returns its exit status, its output, and its requests.
 fn run(name: &str, script: Vec<Vec<Value>>, arguments: &[&[&str]]) -> (i32, String, Vec<Value>) {
     let (output, requests) = PaperDaemon::start(name, script).run(&arguments.concat());
     assert_eq!(stderr(&output), "");
@@ -67,7 +67,7 @@ fn run(name: &str, script: Vec<Vec<Value>>, arguments: &[&[&str]]) -> (i32, Stri
 }
 
 #[test]
-fn a_loop_that_came_round_is_kept() {
+fn returned_loop_is_kept() {
     let rates = json!({ "forward": 2_000_000, "reverse": 500_000 });
     let more = json!({ "rates": rates, "interval": 30, "confirmed": true });
     let established = event("boomerang", "established", &more);
@@ -85,7 +85,7 @@ fn a_loop_that_came_round_is_kept() {
 }
 
 #[test]
-fn a_refused_loop_is_status_3_and_says_what_could_be_had() {
+fn refused_loop_is_status_3_with_available_rates() {
     let offer = json!({ "forward": 1_000_000, "reverse": 0 });
     let refused = event("boomerang", "refused", &json!({ "offer": offer, "reaction": "release" }));
     let script = vec![vec![opened("sender"), refused], released()];
@@ -100,7 +100,7 @@ fn a_refused_loop_is_status_3_and_says_what_could_be_had() {
 }
 
 #[test]
-fn a_stream_whose_receiver_answers_is_kept() {
+fn answered_stream_is_kept() {
     let script = vec![vec![opened("sender"), answered(&json!([]))], kept()];
     let (status, text, requests) = run("stream", script, &[&STREAM, &["--class", "ef"]]);
     assert_eq!(status, 0);
@@ -115,7 +115,7 @@ fn a_stream_whose_receiver_answers_is_kept() {
 }
 
 #[test]
-fn a_stream_that_a_hop_refuses_is_refused_or_reserved_in_part() {
+fn stream_refused_by_a_hop_is_refused_or_partial() {
     let failure =
         json!({ "reason": "Bandwidth", "hop": 1, "available": 125_000.0, "node": "10.0.1.1" });
     let script = |then| vec![vec![opened("sender"), answered(&json!([failure]))], then];
@@ -136,9 +136,9 @@ fn a_stream_that_a_hop_refuses_is_refused_or_reserved_in_part() {
     assert_eq!(requests[1], json!({ "keep": { "application": 7 } }));
 }
 
-/// A question leaves nothing behind: what it opened hangs on the connection, which ends with the command.
+/// A query leaves nothing behind: its application is tied to the connection, which ends with the command.
 #[test]
-fn a_question_tells_what_could_be_had_and_keeps_nothing() {
+fn query_reports_available_rates_and_keeps_nothing() {
     let rates = json!({ "forward": 5_500_000, "reverse": 500_000 });
     let offer = json!({ "offer": rates, "outcome": { "kind": "whole", "offer": true } });
     let script = vec![vec![opened("sender"), event("boomerang", "offered", &offer)]];

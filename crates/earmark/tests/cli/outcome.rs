@@ -1,10 +1,10 @@
-//! How far a reservation reaches, with a daemon of paper: for each protocol the same words, members and exit statuses.
+//! Reach of a reservation, with a scripted daemon: texts, members and exit statuses are common to all protocols.
 
 use serde_json::{Value, json};
 
 use super::{PaperDaemon, opened, status, stderr, stdout};
 
-/// A protocol: the command, and the events that tell how far its reservation reaches.
+/// A protocol: its name, the command, and the events that report the reach of the reservation.
 type Case = (&'static str, &'static [&'static str], fn(&Value) -> Vec<Value>);
 
 const CASES: [Case; 4] = [
@@ -90,11 +90,11 @@ fn outcome(kind: &str) -> Value {
     outcome
 }
 
-/// Runs a command whose reservation reaches so far; gives status, output, and the last request.
+/// Runs a command whose reservation has this kind of outcome. Returns status, output, and the last request.
 fn run((name, command, events): Case, kind: &str, more: &[&str]) -> (i32, String, Value) {
     let mut first = vec![opened("sender")];
     first.extend(events(&outcome(kind)));
-    // A trace that the node does not begin leaves what is known.
+    // If the node rejects the trace, the known outcome stays.
     let busy = json!({ "error": { "code": "rejected", "message": "busy", "hint": "" } });
     let is_kept = more.contains(&"--partial") || matches!(kind, "whole" | "unverified");
     let done = match is_kept {
@@ -130,7 +130,7 @@ fn each_kind_has_its_exit_status_for_every_protocol() {
 }
 
 #[test]
-fn less_than_the_whole_path_is_success_for_who_asks_for_it() {
+fn partial_reservation_succeeds_with_partial_option() {
     for case in CASES {
         for kind in ["part", "only_here"] {
             let (status, text, last) = run(case, kind, &["--partial"]);
@@ -142,7 +142,7 @@ fn less_than_the_whole_path_is_success_for_who_asks_for_it() {
 }
 
 #[test]
-fn words_say_how_far_it_reaches_and_who_says_so() {
+fn text_names_reach_and_reporting_node() {
     for case in CASES {
         let (_, text, _) = run(case, "part", &[]);
         let expected = "\n  reserved on part of the path from 10.0.1.1 to 10.0.1.2; 1 hop takes no part, says \

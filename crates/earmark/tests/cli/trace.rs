@@ -1,4 +1,4 @@
-//! `earmark trace`: tables and JSON made of what nodes said, and an exit status for each way to end.
+//! `earmark trace`: tables and JSON from the answers of nodes, and an exit status for each kind of end.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn begun() -> Value {
     json!({ "ok": { "trace": 7, "sender": sender, "at_s": 1.0 } })
 }
 
-/// A node with 2 Mbit/s reserved; `hops` from the one before.
+/// A node with 2 Mbit/s reserved, `hops` IP hops from the node before.
 fn hop(incoming: Option<&str>, previous: Option<&str>, hops: u8) -> Value {
     let bucket = json!({
         "rate": 250_000.0, "depth": 10_000.0, "peak": "infinity", "min_policed_unit": 64, "max_packet_size": 1_500
@@ -33,7 +33,7 @@ fn run(name: &str, script: Vec<Value>, arguments: &[&str]) -> (std::process::Out
 }
 
 #[test]
-fn a_way_that_answers_is_shown_hop_by_hop() {
+fn answered_trace_is_printed_hop_by_hop() {
     let hops = [
         hop(Some("10.0.2.2"), Some("10.0.2.1"), 0),
         hop(Some("10.0.1.2"), Some("10.0.0.1"), 3),
@@ -65,7 +65,7 @@ fn a_way_that_answers_is_shown_hop_by_hop() {
 }
 
 #[test]
-fn programs_get_the_same_as_json() {
+fn trace_is_printed_as_json() {
     let hops =
         [hop(Some("10.0.2.2"), Some("10.0.1.2"), 4), hop(Some("10.0.1.2"), Some("10.0.0.1"), 2)];
     let end = json!({ "silent": { "node": "10.0.0.1" } });
@@ -83,7 +83,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn every_end_has_its_status_and_its_advice() {
+fn every_end_has_exit_status_and_advice() {
     let lost = json!({
         "incoming": null, "outgoing": null, "previous_hop": null, "arrival": 0, "ip_hops": 1, "no_path_state": true,
         "merged": false, "refresh_s": 0, "refresh_multiple": 0, "tspec": null, "style": null, "flowspec": null,
@@ -124,7 +124,7 @@ fn every_end_has_its_status_and_its_advice() {
     }
 }
 
-/// While an answer is waited for, the user is told what is tried; programs are not.
+/// While a trace waits for an answer, text output shows the attempts; JSON output does not.
 #[test]
 fn the_search_for_a_silent_node_shows_progress() {
     let trying = |attempt: u8, reach: u8| {
@@ -147,7 +147,7 @@ fn the_search_for_a_silent_node_shows_progress() {
 }
 
 #[test]
-fn what_the_daemon_rejects_is_told_with_its_hint() {
+fn rejected_trace_is_printed_with_hint() {
     let problem = json!({ "error": { "code": "rejected", "message": "several senders", "hint": "choose one with --from" } });
     let (output, _) = run("rejected", vec![problem], &[]);
     assert_eq!(status(&output), 1);

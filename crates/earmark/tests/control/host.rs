@@ -1,4 +1,4 @@
-//! A host for tests of the control layer: node, hub and clients in one process, above a kernel that only remembers.
+//! A host for tests of the control layer: node, hub and clients in one process, above a kernel that only records.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -16,16 +16,16 @@ use earmark_core::{
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use serde_json::Value;
 
-/// A kernel that takes everything, unless it is full, and remembers what was sent.
+/// A kernel that accepts every operation unless it is full, and records what was sent.
 #[derive(Default)]
 pub(crate) struct Paper {
     pub(crate) sent: VecDeque<(Outgoing, Vec<u8>)>,
     pub(crate) groups: Vec<IpAddr>,
     /// Whether IPv6 can be signalled.
     pub(crate) ipv6: bool,
-    /// Whether traffic control has no room for more.
+    /// Whether traffic control refuses new reservations.
     pub(crate) full: bool,
-    /// What was taken out of what a dead daemon left.
+    /// Adopted reservations that were removed.
     pub(crate) dropped: Vec<(InterfaceId, Flow)>,
 }
 
@@ -126,7 +126,7 @@ impl Host {
         Host { hub: Hub::new("h1"), driver, interface, now: Time::from_secs(1) }
     }
 
-    /// The same with IPv6: 2001:db8::1/64.
+    /// A host with IPv6, 2001:db8::1/64, in addition.
     pub(crate) fn of_both_families() -> Host {
         let mut host = Host::new();
         host.driver.kernel().ipv6 = true;
@@ -153,7 +153,7 @@ impl Host {
         self.hub.interests().any(|(id, ..)| id == peer.id)
     }
 
-    /// Lets the hub read all that `peer` has written, as the event loop would.
+    /// Lets the hub read everything that `peer` has written, as the event loop would.
     pub(crate) fn serve(&mut self, peer: &Peer) {
         for _ in 0..64 {
             self.hub.readable(peer.id, self.now, &mut self.driver);
@@ -161,7 +161,7 @@ impl Host {
         self.hub.publish(self.now, &mut self.driver);
     }
 
-    /// Says one line and gives the one line that comes back.
+    /// Sends one line and returns the line of the answer.
     pub(crate) fn ask(&mut self, peer: &mut Peer, line: &str) -> Value {
         peer.say(line.as_bytes());
         peer.say(b"\n");
@@ -184,9 +184,9 @@ impl Peer {
         self.stream.write_all(octets).unwrap();
     }
 
-    /// All whole lines that have arrived.
+    /// Returns all complete lines that have arrived.
     pub(crate) fn lines(&mut self) -> Vec<Value> {
-        // The end of what there is shows as WouldBlock, or as the end of the stream.
+        // WouldBlock or the end of the stream follows the available data.
         let _ = self.stream.read_to_end(&mut self.read);
         let end = self.read.iter().rposition(|&octet| octet == b'\n').map_or(0, |end| end + 1);
         let whole: Vec<u8> = self.read.drain(..end).collect();

@@ -1,4 +1,4 @@
-//! Outcomes over the control socket: in events, and in the rows of applications, whatever the protocol.
+//! Outcomes over the control socket, in events and in the rows of applications, for all protocols.
 
 use earmark_core::{Datagram, InterfaceId};
 use earmark_node::Input;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::host::{Host, Peer};
 use crate::trace::{ask, pass};
 
-/// What `show applications` says of the only application.
+/// The row of the only application in `show applications`.
 fn listed(host: &mut Host, peer: &mut Peer) -> Value {
     let (answer, _) = ask(host, peer, r#"{"show":{"what":"applications"}}"#);
     let rows = answer["ok"]["rows"].as_array().expect("rows").clone();
@@ -16,7 +16,7 @@ fn listed(host: &mut Host, peer: &mut Peer) -> Value {
     row["outcome"].clone()
 }
 
-/// The outcomes of the events that have come, each with the event's name.
+/// Name and outcome of each event that has arrived.
 fn told(peer: &mut Peer) -> Vec<(Value, Value)> {
     let events = peer.lines().into_iter().filter_map(|line| line.get("event").cloned());
     let of_ours = events.filter(|event| event.get("application").is_some());
@@ -24,7 +24,7 @@ fn told(peer: &mut Peer) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn request_that_nobody_has_answered_yet_is_pending() {
+fn unanswered_request_is_pending() {
     for request in [
         r#"{"send":{"to":"10.0.9.9:5001","rate_bps":2000000}}"#,
         r#"{"loop":{"to":"10.0.9.9:5001","wishes":[{"forward":2000000,"reverse":0}]}}"#,
@@ -52,7 +52,7 @@ fn nsis_without_another_node_is_only_here() {
     assert_eq!(outcome["by"], json!({ "node": null, "message": "this_node" }));
 }
 
-/// The far end is a stock host: it answers each ping, and nobody on the way takes part.
+/// The far end is an unmodified host that answers each ping; no node on the path takes part.
 #[test]
 fn boomerang_with_a_stock_host_is_only_here() {
     let mut host = Host::new();
@@ -85,7 +85,7 @@ fn boomerang_with_a_stock_host_is_only_here() {
 }
 
 #[test]
-fn refusal_of_this_node_says_what_is_available() {
+fn refusal_of_this_node_has_available_rate() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let request = r#"{"establish":{"to":"10.0.9.9:5001","rate_bps":20000000,"follow":true}}"#;

@@ -1,8 +1,8 @@
-//! Styles, named senders and flow labels, from a request to what goes out and what is listed.
+//! Styles, named senders and flow labels, from the request to messages and listings.
 
 use super::*;
 
-/// A sender that is told by its flow label: so it is announced, so it is listed.
+/// A sender with a flow label is announced and listed with it.
 #[test]
 fn a_sender_may_have_a_flow_label() {
     let mut host = Host::of_both_families();
@@ -19,7 +19,7 @@ fn a_sender_may_have_a_flow_label() {
     assert_eq!(sessions["ok"]["rows"][0]["source_port"], 0, "{sessions}");
 }
 
-/// What a receiver asked for is listed with it.
+/// Style and senders of a receiver are listed.
 #[test]
 fn a_receiver_may_share_and_name_senders() {
     let mut host = Host::new();
@@ -40,7 +40,7 @@ fn a_receiver_may_share_and_name_senders() {
 }
 
 #[test]
-fn senders_that_cannot_be_are_refused() {
+fn impossible_senders_are_refused() {
     let mut host = Host::of_both_families();
     let mut peer = host.connect();
     let wildcard = r#""style":"WF","senders":[{"address":"10.0.7.1"}]"#;
@@ -76,7 +76,7 @@ fn senders_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_is_reported() {
     let mut host = Host::new();
     let mut peer = host.connect();
     let answer = host.ask(&mut peer, r#"{"version":{}}"#);

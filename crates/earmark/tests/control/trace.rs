@@ -1,4 +1,4 @@
-//! `trace` over the control socket: what is sent, who hears of it, and what is rejected.
+//! `trace` over the control socket: messages sent, recipients of the events, and rejected requests.
 
 use earmark_core::Time;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::host::{Host, Peer};
 
 const TRACE: &str = r#"{"trace":{"to":"10.0.9.9:5001"}}"#;
 
-/// Asks, and gives the answer and the events that came with it.
+/// Sends a request. Returns the answer and the events that arrived with it.
 pub(crate) fn ask(host: &mut Host, peer: &mut Peer, line: &str) -> (Value, Vec<Value>) {
     peer.say(line.as_bytes());
     peer.say(b"\n");
@@ -19,7 +19,7 @@ pub(crate) fn ask(host: &mut Host, peer: &mut Peer, line: &str) -> (Value, Vec<V
     (answer.clone(), events)
 }
 
-/// Lets the daemon's timers fire until `seconds`.
+/// Serves the daemon's timers until `seconds`.
 pub(crate) fn pass(host: &mut Host, peer: &Peer, seconds: u64) {
     let end = Time::from_secs(seconds);
     while let Some(deadline) = host.driver.next_deadline().filter(|&deadline| deadline <= end) {
@@ -27,14 +27,14 @@ pub(crate) fn pass(host: &mut Host, peer: &Peer, seconds: u64) {
         host.driver.expire(deadline);
     }
     host.now = end;
-    // Once to hand the events out, once to send them.
+    // The first call queues the events, the second sends them.
     host.serve(peer);
     host.serve(peer);
 }
 
-/// The question is for the receiver, which is nowhere here: the trace asks, looks for the silent node, and ends.
+/// The receiver does not exist: the trace queries it, searches for the silent node, and ends.
 #[test]
-fn a_trace_asks_and_tells_its_client_how_it_ended() {
+fn trace_reports_attempts_and_end_to_its_client() {
     let mut host = Host::new();
     let (mut peer, mut other) = (host.connect(), host.connect());
     ask(&mut host, &mut peer, SEND);
@@ -57,14 +57,14 @@ fn a_trace_asks_and_tells_its_client_how_it_ended() {
     host.serve(&other);
     host.serve(&other);
     assert_eq!(other.lines(), Vec::<Value>::new(), "nobody else is told");
-    // It is no application: it cannot be released, and is not listed.
+    // A trace is not an application: it cannot be released and is not listed.
     let release = format!(r#"{{"release":{{"application":{}}}}}"#, begun["trace"]);
     let (answer, _) = ask(&mut host, &mut peer, &release);
     assert_eq!(answer["error"]["code"], "no_such_application");
 }
 
 #[test]
-fn what_cannot_be_asked_is_rejected_with_advice() {
+fn impossible_trace_is_rejected_with_advice() {
     let mut host = Host::new();
     let mut peer = host.connect();
     for (line, says) in [
@@ -100,9 +100,9 @@ fn what_cannot_be_asked_is_rejected_with_advice() {
     }
 }
 
-/// A client that goes before its trace has ended leaves nothing behind.
+/// A client that disconnects before the end of its trace leaves no state behind.
 #[test]
-fn a_client_may_go_before_its_trace_ends() {
+fn trace_of_disconnected_client_leaves_no_state() {
     let mut host = Host::new();
     let mut peer = host.connect();
     ask(&mut host, &mut peer, SEND);

@@ -1,9 +1,9 @@
-//! The same messages to a node whose kernel does what it can, and to one whose daemon does everything: what they answer, what
-//! they have reserved, what is left of each link and what they count is the same, however the messages follow each other.
+//! Comparison of a node with offload to the kernel and a node whose daemon does everything: for any sequence of messages,
+//! replies, reservations, free bandwidth of each link and counters are equal.
 //!
-//! Both are the daemon's own driver over the real engines; one has the real program of the kernel before it, run by the
-//! kernel's test runner as if its packets came through the loopback interface of a namespace with two more, one a
-//! direction. Time stands still, for the kernel's cannot be moved.
+//! Both use the daemon's own driver over the real engines. One has the real kernel program before it, run by the kernel's
+//! test runner as if its packets came through the loopback interface of a namespace with two more, one for each direction.
+//! Time stands still, because the kernel's time cannot be set.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -32,15 +32,15 @@ mod steps;
 
 const FAR_END: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 1);
 const LONGEST_INTERVAL: u8 = 30;
-/// What can be reserved on each link, bits per second.
+/// Reservable rate of each link, bits per second.
 const CAPACITY: u64 = 10;
 const NOW: Time = Time::from_secs(1_000);
-/// What the random sequences begin with, unless `PROPTEST_RNG_SEED` says something else, so that each run tries the same.
+/// Default seed of the random sequences, fixed so that each run tries the same ones; `PROPTEST_RNG_SEED` overrides it.
 const SEED: u64 = 14;
-/// How many of them there are, unless `PROPTEST_CASES` says something else.
+/// Default number of random sequences; `PROPTEST_CASES` overrides it.
 const CASES: u32 = 24;
 
-/// An IPv4 packet.
+/// Builds an IPv4 packet.
 fn packet((source, destination): (Ipv4Addr, Ipv4Addr), octets: &[u8]) -> Vec<u8> {
     let header = ipv4::Repr {
         tos: 0,
@@ -59,17 +59,17 @@ fn packet((source, destination): (Ipv4Addr, Ipv4Addr), octets: &[u8]) -> Vec<u8>
     packet
 }
 
-/// What left: from where, where to, its TTL and the ICMP message.
+/// A sent message: source, destination, TTL and ICMP message.
 type Sent = (IpAddr, IpAddr, u8, Vec<u8>);
 
-/// What is behind the driver: nothing but notes, and of one of them the kernel's program.
+/// The system below the driver, which only records; for one of the nodes it includes the kernel's program.
 #[derive(Default)]
 struct Paper {
     waiting: VecDeque<(Ipv4Addr, Ipv4Addr, Vec<u8>)>,
     sent: Vec<Sent>,
     installed: BTreeMap<ClaimId, (InterfaceId, Flow, Rate)>,
     kernel: Option<(SignallingSocket, ShortCut)>,
-    /// How many messages the kernel left to the daemon, and of how many it left word.
+    /// Number of messages that the kernel left to the daemon, and of those that it reported.
     taken: u32,
     settled: u32,
 }
@@ -201,16 +201,16 @@ impl Kernel for Paper {
     }
 }
 
-/// One of the nodes.
+/// A node under test.
 struct Router {
     driver: Driver<Paper>,
     links: [InterfaceId; 2],
 }
 
-/// Whose session it is, what it has in both directions, and whether it is locked.
+/// A session: selector, initiator, reserved rates in both directions, and whether it is locked.
 type Row = (boomerang::Selector, IpAddr, [Option<(InterfaceId, Rate)>; 2], bool);
 
-/// What can be seen of a node.
+/// Observable state of a node.
 #[derive(Debug, PartialEq)]
 struct State {
     sessions: Vec<Row>,
@@ -260,7 +260,7 @@ impl Router {
         self.driver.handle(NOW, Input::Host(update));
     }
 
-    /// A message comes by; gives what goes on.
+    /// Passes a message to the node. Returns the forwarded messages.
     fn treat(&mut self, message: &Message) -> Vec<Sent> {
         let (ends, octets) = (message.ends(), message.octets());
         let paper = self.driver.kernel();
@@ -330,7 +330,7 @@ impl Router {
     }
 }
 
-/// The router of the kernel, between 10.77.1.0/24 and 10.77.2.0/24: its interfaces outward and back.
+/// Creates the links of the router with the kernel's program, between 10.77.1.0/24 and 10.77.2.0/24: outward and back.
 fn links(namespace: &Namespace) -> Result<[InterfaceId; 2], io::Error> {
     let mut links = [InterfaceId(0); 2];
     for (id, (name, address)) in links.iter_mut().zip([("out", "10.77.2.2"), ("back", "10.77.1.2")])
@@ -348,13 +348,13 @@ fn links(namespace: &Namespace) -> Result<[InterfaceId; 2], io::Error> {
     Ok(links)
 }
 
-/// Random sequences. Others than usual:
+/// Compares both nodes for random sequences. Others than the default ones are tried by
 /// `PROPTEST_RNG_SEED=1 PROPTEST_CASES=2000 cargo test -p earmark --test kernel kernel_and_daemon_agree`.
 pub(crate) fn agree() -> Outcome {
     between(compare)
 }
 
-/// Sequences after which they once did not.
+/// Compares both nodes for sequences after which they once differed.
 pub(crate) fn agree_where_they_did_not() -> Outcome {
     between(|links| {
         for (name, steps) in steps::found() {
@@ -364,7 +364,7 @@ pub(crate) fn agree_where_they_did_not() -> Outcome {
     })
 }
 
-/// In a namespace with the router's links. Programs run in the namespace of whoever runs them.
+/// Runs a test in a namespace with the router's links. BPF programs run in the namespace of their caller.
 fn between(test: impl FnOnce([InterfaceId; 2]) + Send) -> Outcome {
     let namespace = Namespace::unnamed()?;
     let links = links(&namespace)?;
@@ -372,7 +372,7 @@ fn between(test: impl FnOnce([InterfaceId; 2]) + Send) -> Outcome {
     Ok(())
 }
 
-/// How many messages there were, how many of them the kernel left to the daemon, and of how many it left word.
+/// Number of all messages, of those that the kernel left to the daemon, and of those that it reported.
 #[derive(Default)]
 struct Counts {
     all: Cell<u32>,
@@ -402,7 +402,7 @@ fn compare(links: [InterfaceId; 2]) {
     println!("{both}");
 }
 
-/// The same to both.
+/// Plays a sequence to both nodes and compares them.
 fn play(links: [InterfaceId; 2], steps: &[Step], counts: &Counts) -> TestCaseResult {
     let mut alone = Router::new(links, None);
     let socket = SignallingSocket::open().expect("the sockets");

@@ -1,4 +1,4 @@
-//! What a daemon leaves in the kernel is adopted by the next one, or cleared when its time is over.
+//! Traffic control that a daemon leaves in the kernel is adopted by the next one, or cleared after the adoption time.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Output, Stdio};
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::host::{ETH0, Host, Outcome, PROGRAM, check, pair, until};
 use crate::interfaces::queues;
 
-/// `earmark clear` in a host's namespace.
+/// Runs `earmark clear` in a host's namespace.
 fn clear(host: &Host, arguments: &[&str]) -> Result<Output, Failed> {
     Ok(host.namespace.command(PROGRAM)?.arg("clear").args(arguments).output()?)
 }
@@ -26,7 +26,7 @@ fn said(output: &Output) -> String {
     )
 }
 
-/// A host whose daemon has reserved 2 Mbit/s and ended by a signal; and the host that the reservation leads to.
+/// A host whose daemon has reserved 2 Mbit/s and was stopped by a signal, and the host at the other end of the reservation.
 fn ended_daemon(signal: Signal) -> Result<(Host, Host), Failed> {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
@@ -46,7 +46,7 @@ fn has_class(host: &Host) -> Result<bool, Failed> {
     Ok(String::from_utf8_lossy(&output.stdout).contains("rate 2Mbit"))
 }
 
-/// Whether nothing of ours is on any interface: no queues, and no classifier, which a second look finds by its name.
+/// Checks that no interface has queues or a classifier of the daemon; a second `clear` finds a classifier by its name.
 fn check_clear(host: &Host) -> Outcome {
     let left = queues(host, "eth0")?;
     check(!left.contains("ea4d"), &left)?;
@@ -74,7 +74,7 @@ pub(crate) fn what_is_left_is_cleared_once_no_daemon_runs() -> Outcome {
     Ok(())
 }
 
-/// A daemon that could not start leaves nothing, unless an earlier one has left reservations.
+/// A daemon that failed to start leaves nothing, unless an earlier one has left reservations.
 pub(crate) fn failed_start_leaves_only_what_was_reserved() -> Outcome {
     let (host, _other) = pair()?;
     let wrong = format!("{ETH0}[daemon]\nrecord = \"/nonexistent/inputs.jsonl\"\n");
@@ -87,7 +87,7 @@ pub(crate) fn failed_start_leaves_only_what_was_reserved() -> Outcome {
     check(has_class(&host)?, "the reservation keeps its class")
 }
 
-/// A daemon that starts before the time is over adopts what is there; who waits sees it, and leaves it alone.
+/// A daemon that starts in time adopts the reservations; a waiting `earmark clear` detects it and leaves them alone.
 pub(crate) fn what_is_adopted_in_time_stays() -> Outcome {
     let (mut a, _b) = ended_daemon(Signal::TERM)?;
     let mut command = a.namespace.command(PROGRAM)?;
@@ -102,8 +102,8 @@ pub(crate) fn what_is_adopted_in_time_stays() -> Outcome {
     check(has_class(&a)?, "the reservation keeps its class")
 }
 
-/// What systemd is asked for, by programs that stand in its place: the time of the configuration, counted anew, in the right
-/// namespace. A configuration with a mistake counts as one that says nothing.
+/// Stub programs record the request to systemd: the adoption time of the configuration, counted anew, in the right namespace.
+/// For a configuration with an error the default applies.
 pub(crate) fn clearing_is_scheduled_after_the_adoption_time() -> Outcome {
     let host = Host::new("s")?;
     for program in ["systemctl", "systemd-run"] {

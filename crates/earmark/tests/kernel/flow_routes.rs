@@ -1,8 +1,8 @@
-//! Reservations are on the links that carry their data: where the kernel hashes flows over several next hops, and where
-//! policy rules lead them elsewhere.
+//! Reservations are on the links that carry their data, if the kernel hashes flows over several next hops, and if policy rules
+//! route them elsewhere.
 //!
-//! A router has two links to the receiver. Each of two hundred flows is reserved, then sends; the router's own class counters
-//! must show each packet in the class of its flow, on whichever link the kernel chose.
+//! A router has two links to the receiver. Two hundred flows reserve, then send; the router's class counters must show each
+//! packet in the class of its flow, on the link that the kernel chose.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ const FLOWS: usize = 200;
 /// Packets of each flow in one comparison.
 const PACKETS: u64 = 2;
 
-/// Who reserves.
+/// Protocol that reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaks {
     Rsvp,
@@ -43,9 +43,9 @@ impl Speaks {
     }
 }
 
-/// Source and destination.
+/// Source and destination of a flow.
 type Ends = (SocketAddr, SocketAddr);
-/// Reservations by their ends: the interface of each, and the packets that went through it.
+/// Reservations by flow: the interface of each, and the packets that it carried.
 type Rows = BTreeMap<Ends, (String, u64)>;
 
 /// `sender` -- `router` == `receiver`, with 10.0.9.0/29 behind both links.
@@ -61,7 +61,7 @@ pub(crate) fn rsvp_is_on_the_link_of_its_flow() -> Outcome {
     each_policy(Speaks::Rsvp)
 }
 
-/// IPv6, of which the kernel tells the hops of policies 0 to 2.
+/// The kernel reports the next hops of IPv6 flows for the policies 0 to 2.
 pub(crate) fn rsvp_is_on_the_link_of_its_ipv6_flow() -> Outcome {
     let mut fork = Fork::new()?;
     fork.add_ipv6()?;
@@ -90,7 +90,7 @@ pub(crate) fn rsvp_is_on_the_link_of_its_ipv6_flow() -> Outcome {
     fork.counters()
 }
 
-/// A host whose own packets carry a mark, which a rule looks at.
+/// A host's own packets carry a mark that a policy rule matches.
 pub(crate) fn reservations_follow_the_marks_of_the_settings() -> Outcome {
     let mut fork = Fork::new()?;
     for command in [
@@ -131,12 +131,12 @@ pub(crate) fn nsis_is_on_the_link_of_its_flow() -> Outcome {
     each_policy(Speaks::Nsis)
 }
 
-/// Whether this machine has what the tests need.
+/// Whether the tools that these tests need are installed.
 pub(crate) fn has_iproute2() -> bool {
     Command::new("ip").arg("-V").output().is_ok()
 }
 
-/// Each hash policy, under standing reservations; then groups of nexthop objects, the loss of one, and rules.
+/// Tests each hash policy with existing reservations; then groups of nexthop objects, the loss of one, and rules.
 fn each_policy(protocol: Speaks) -> Outcome {
     let mut fork = Fork::new()?;
     let route = "route replace 10.0.9.0/29 nexthop via 10.0.2.2 nexthop via 10.0.3.2";
@@ -168,7 +168,7 @@ fn each_policy(protocol: Speaks) -> Outcome {
     check(one == [FLOWS, 0], &format!("one link is used: {one:?}"))?;
     fork.ip(route)?;
     fork.compare(protocol, "both again")?;
-    // A next hop that flaps ten times a second for two seconds.
+    // A next hop changes ten times a second for two seconds.
     for turn in 0..20 {
         let weight = 1 + turn % 2;
         fork.ip(&format!(
@@ -241,7 +241,7 @@ impl Fork {
         let flows: Vec<Ends> = (0..FLOWS as u16)
             .map(|n| {
                 let (from, to) = (1 + n % 7, 1 + (n / 7) % 6);
-                // Even ports, as RTP has them, in no order.
+                // Even ports, as for RTP, in irregular order.
                 let (a, b) = (10_000 + n.wrapping_mul(7_919) % 20_000 * 2, 6_000 + n * 2);
                 let address = |net, last: u16| IpAddr::from([10, 0, net, last as u8]);
                 ((address(1, from), a).into(), (address(9, to), b).into())
@@ -260,7 +260,7 @@ impl Fork {
         check(output.status.success(), &format!("ip {command}: {said}"))
     }
 
-    /// Flows of this kind over IPv6: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
+    /// Adds IPv6 flows: fd01::/64 at the sender, fd02::/64 and fd03::/64 on the links, fd09::/64 behind them.
     pub(crate) fn add_ipv6(&mut self) -> Outcome {
         for (host, name, addresses) in [
             (&self.sender, "eth0", &(1..=7).map(|n| format!("fd01::{n}")).collect::<Vec<_>>()),
@@ -279,7 +279,7 @@ impl Fork {
             }
         }
         link::sysctl(&self.router.namespace, "net.ipv6.conf.all.forwarding", "1")?;
-        // The kernel's hash of policy 0 takes in the flow label, and by default a host makes up one for each socket.
+        // The kernel's hash of policy 0 includes the flow label, which by default a host generates for each socket.
         link::sysctl(&self.sender.namespace, "net.ipv6.auto_flowlabels", "0")?;
         link::add_route(&self.sender.namespace, "::/0".parse()?, "fd01::ff".parse()?)?;
         link::add_route(&self.receiver.namespace, "fd01::/64".parse()?, "fd02::1".parse()?)?;
@@ -351,8 +351,8 @@ impl Fork {
         Ok(())
     }
 
-    /// The router's reservations of the flows, with the packets that have gone through their classes: one for each flow,
-    /// or none at all where one is missing or has two.
+    /// The router's reservations of the flows with the packets of their classes: one for each flow, or `None` if a flow has none
+    /// or two.
     fn rows(&self, protocol: Speaks) -> Result<Option<Rows>, Failed> {
         let mut rows = BTreeMap::new();
         for row in self.router.client()?.show_reservations()?.rows {
@@ -365,7 +365,7 @@ impl Fork {
         Ok((all && rows.len() == self.flows.len()).then_some(rows))
     }
 
-    /// Waits until each packet of each flow goes through the class of its reservation; gives how many flows each link carries.
+    /// Waits until the class of its reservation counts each packet of each flow. Returns the number of flows on each link.
     fn compare(&self, protocol: Speaks, what: &str) -> Result<[usize; 2], Failed> {
         let what =
             format!("{}, {what}: all packets are in the classes of their flows", protocol.name());
@@ -387,7 +387,7 @@ impl Fork {
         Ok(["eth1", "eth2"].map(|name| carried.values().filter(|(link, _)| link == name).count()))
     }
 
-    /// The daemon tells the link that carries a flow, and whose reservation its packets get there, of some flows.
+    /// Checks that the daemon reports the link of some flows, and the reservation that their packets get there.
     fn check_paths(&self, protocol: Speaks, carried: &Rows, what: &str) -> Outcome {
         let mut client = self.router.client()?;
         for (&(from, to), (link, _)) in carried.iter().step_by(FLOWS / 8) {
@@ -406,7 +406,7 @@ impl Fork {
         Ok(())
     }
 
-    /// The kernel was asked about as often as something changed, and never in vain.
+    /// Checks that the kernel was queried about as often as something changed, and without errors.
     fn counters(&self) -> Outcome {
         let counters = self.router.client()?.show_counters()?;
         let routes = &counters["flow_routes"];

@@ -1,4 +1,4 @@
-//! Hosts to test with: a namespace each, with its daemon as a process.
+//! Test hosts: a namespace each, with a daemon as a process.
 #![allow(unreachable_pub)]
 
 use std::fs::Permissions;
@@ -17,12 +17,12 @@ use libtest_mimic::Failed;
 use rustix::process::{Pid, Signal, kill_process};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_earmark");
-/// Nothing here takes longer, even on a machine that has much else to do.
+/// Upper bound of every wait, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub type Outcome = Result<(), Failed>;
 
-/// Names that no other test uses, in this process or another.
+/// Returns a name that no other test uses, in this process or another.
 fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("em{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
@@ -73,17 +73,17 @@ impl Host {
         self.await_daemon(daemon)
     }
 
-    /// The same as an ordinary user, without any privilege.
+    /// Starts the daemon as an ordinary user without privileges, and waits until it serves.
     pub fn start_as_nobody(&mut self, more: &str) -> Outcome {
         let config = self.configure(more)?;
-        // The build directory may be closed to that user, and the control socket is its own.
+        // The build directory may be inaccessible to that user, and the control socket belongs to it.
         let program = self.directory.join("earmark");
         std::fs::copy(PROGRAM, &program)?;
         std::fs::set_permissions(&self.directory, Permissions::from_mode(0o777))?;
         let mut command = Command::new(program);
         command.arg("daemon").arg("--config").arg(config).uid(65_534).gid(65_534);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // The thread's namespace is the child's; entering it takes privileges that the child no longer has.
+        // The thread's namespace is inherited by the child; entering it takes privileges that the child no longer has.
         let daemon = self.namespace.run_in(|| command.spawn())??;
         self.await_daemon(daemon)
     }
@@ -104,14 +104,14 @@ impl Host {
         Ok(())
     }
 
-    /// Starts a daemon that is expected to give up; gives its status and what it said.
+    /// Starts a daemon that is expected to fail. Returns its status and its log.
     pub fn fail_to_start(&self, config: &std::path::Path) -> Result<(Option<i32>, String), Failed> {
         let mut daemon = self.command(config)?.spawn()?;
         let status = wait(&mut daemon)?;
         Ok((status, log(&mut daemon)))
     }
 
-    /// Sends the daemon a signal and waits for its end; gives its status.
+    /// Sends the daemon a signal and waits for its end. Returns its status.
     pub fn end(&mut self, signal: Signal) -> Result<Option<i32>, Failed> {
         let mut daemon = self.daemon.take().ok_or("no daemon")?;
         kill_process(Pid::from_child(&daemon), signal)?;
@@ -122,7 +122,7 @@ impl Host {
         Ok(Client::connect(self.socket())?)
     }
 
-    /// The command line, against this host's daemon.
+    /// Runs the command line against this host's daemon.
     pub fn earmark(&self, arguments: &[&str]) -> Result<Output, Failed> {
         Ok(Command::new(PROGRAM).arg("--control").arg(self.socket()).args(arguments).output()?)
     }
@@ -131,7 +131,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
-            // It may have ended by itself; then there is nothing to kill.
+            // The daemon may have ended by itself.
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
@@ -153,17 +153,17 @@ pub fn wait(daemon: &mut Child) -> Result<Option<i32>, Failed> {
     }
 }
 
-/// What a daemon that has ended said.
+/// The log of a daemon that has ended.
 pub fn log(daemon: &mut Child) -> String {
     let mut text = String::new();
     if let Some(mut stderr) = daemon.stderr.take() {
-        // Octets that are no text show up as an empty log, and fail the test that looks into it.
+        // Octets that are not text lead to an empty log, which fails the test that reads it.
         let _ = stderr.read_to_string(&mut text);
     }
     text
 }
 
-/// Calls `look` until it gives something.
+/// Calls `look` until it returns a value.
 pub fn until<T>(
     what: &str,
     mut look: impl FnMut() -> Result<Option<T>, Failed>,
@@ -193,8 +193,8 @@ pub fn pair() -> Result<(Host, Host), Failed> {
     Ok((a, b))
 }
 
-/// Two hosts with a router between them: 10.0.1.1 and 10.0.2.2 on their eth0, the router on eth0 and eth1. Without IPv6, which
-/// would change addresses and routes for seconds yet.
+/// Two hosts with a router between them: 10.0.1.1 and 10.0.2.2 on their eth0, the router on eth0 and eth1. IPv6 is disabled,
+/// because it would change addresses and routes for some seconds.
 pub fn line() -> Result<[Host; 3], Failed> {
     let (a, r, b) = (Host::new("a")?, Host::new("r")?, Host::new("b")?);
     for host in [&a, &r, &b] {
@@ -228,10 +228,10 @@ pub fn join(a: &Host, b: &Host) -> Outcome {
     await_carrier(b, "eth0")
 }
 
-/// The kernel takes a moment to notice that both ends of a link are up. A daemon that starts before reserves nothing there yet.
+/// Waits for the carrier: the kernel needs a moment to notice that both ends are up, and a daemon would not reserve before.
 pub fn await_carrier(host: &Host, name: &str) -> Outcome {
     until("the link has a carrier", || {
-        // Who asks for one interface makes the kernel see to its carrier now (Linux 6.8 and later), not within a second.
+        // A query for one interface makes the kernel update its carrier at once (Linux 6.8 and later) instead of within a second.
         link::index(&host.namespace, name)?;
         let updates = host.namespace.run_in(|| Mirror::open()?.initial())??;
         let is_up = |update: &Update| matches!(update, Update::Interface(state) if state.name == name && state.up);

@@ -1,4 +1,4 @@
-//! Interfaces as they are on real machines: they come late, go, come back, change their name, their address, their carrier.
+//! Changes of interfaces: late appearance, removal, return, new name, new address, carrier.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::{ETH0, Host, Outcome, check, join, log, pair, until, wait};
 
-/// A program in a host's namespace; its success is a part of the test.
+/// Runs a program in a host's namespace, which must succeed.
 fn run(host: &Host, program: &str, arguments: &[&str]) -> Outcome {
     let output = host.namespace.command(program)?.args(arguments).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -74,7 +74,7 @@ pub(crate) fn queues(host: &Host, name: &str) -> Result<String, Failed> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Ends the daemon and gives what it said.
+/// Stops the daemon. Returns its log.
 fn end(host: &mut Host) -> Result<String, Failed> {
     let mut daemon = host.daemon.take().ok_or("no daemon")?;
     kill_process(Pid::from_child(&daemon), Signal::TERM)?;
@@ -82,8 +82,8 @@ fn end(host: &mut Host) -> Result<String, Failed> {
     Ok(log(&mut daemon))
 }
 
-/// The daemon is there first. What it does not find it names; when the interface comes, it reserves there; when it is deleted
-/// and made anew, with another index, again.
+/// The daemon starts before the interface exists and names it. It reserves on the interface when that appears, and again after
+/// it was deleted and created anew with another index.
 pub(crate) fn one_that_comes_late_is_waited_for() -> Outcome {
     let (mut a, mut b) = (Host::new("a")?, Host::new("b")?);
     let both = format!("{ETH0}{}", ETH0.replace("eth0", "ppp0"));
@@ -121,7 +121,7 @@ pub(crate) fn one_that_comes_late_is_waited_for() -> Outcome {
     Ok(())
 }
 
-/// Settings that are read again may name an interface that does not exist yet, and leave a bandwidth to the driver.
+/// A reload may name an interface that does not exist yet, and leave its bandwidth to the driver.
 pub(crate) fn one_that_a_reload_adds_is_waited_for() -> Outcome {
     let (mut a, b) = pair()?;
     a.start(ETH0)?;
@@ -166,7 +166,7 @@ pub(crate) fn one_that_is_renamed_is_given_back() -> Outcome {
     check(said.contains("was renamed") && said.contains("new_name=wan0"), &said)
 }
 
-/// An interface that comes with queues of somebody else's is left alone and tried again: once they are gone it takes part.
+/// An interface with another program's queues is left alone and tried again; it takes part once they are gone.
 pub(crate) fn one_with_foreign_queues_is_tried_again() -> Outcome {
     let (mut a, mut b) = pair()?;
     rename(&a, "eth0", "wan0")?;
@@ -185,13 +185,13 @@ pub(crate) fn one_with_foreign_queues_is_tried_again() -> Outcome {
     check(said.matches(words).count() == 1, &said)
 }
 
-/// An interface in another namespace is gone; it comes back as it was, often with its old index.
+/// An interface that moves to another namespace is gone; it returns unchanged, often with its old index.
 pub(crate) fn one_that_moves_to_another_namespace_comes_back() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
     b.start(ETH0)?;
     reserve(&a, &b, "10.0.1.2")?;
-    // Processes stand for namespaces that have no name.
+    // A namespace without a name is identified by a process in it.
     let elsewhere = Namespace::unnamed()?;
     let process = |namespace: &Namespace| -> Result<Child, Failed> {
         Ok(namespace.command("sleep")?.arg("60").spawn()?)
@@ -217,8 +217,8 @@ pub(crate) fn one_that_moves_to_another_namespace_comes_back() -> Outcome {
     outcome
 }
 
-/// Deleted and made anew without end: taking it over costs far more than that, so the daemon takes it over with growing
-/// pauses, answers all the time, and reserves when the interface has come to rest.
+/// The interface is deleted and created repeatedly. A takeover costs far more than that, so that the daemon takes it over with
+/// growing pauses, answers meanwhile, and reserves when the interface is stable.
 pub(crate) fn one_that_flaps_is_taken_over_now_and_then() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
@@ -238,13 +238,13 @@ pub(crate) fn one_that_flaps_is_taken_over_now_and_then() -> Outcome {
     reserve(&a, &b, "10.0.1.2")?;
     let said = end(&mut a)?;
     let taken = said.matches("takes part interface=eth0").count();
-    // One at once, and then after pauses of at least a second, one more when it was over.
+    // One takeover happens at once, the next ones after pauses of at least a second, and one more at the end.
     let most = 2 + took.as_secs() as usize;
     check((1..=most).contains(&taken), &format!("{taken} times in {took:?}: {said}"))?;
     check(said.contains("comes and goes"), &said)
 }
 
-/// Without a carrier at the start, and without an address: both come, the carrier goes and comes back, the address changes.
+/// The interface has no carrier and no address at start: both appear, the carrier goes and returns, the address changes.
 pub(crate) fn carrier_and_address_may_come_later_and_change() -> Outcome {
     let (mut a, mut b) = (Host::new("a")?, Host::new("b")?);
     link::create_veth(&a.namespace, "eth0", &b.namespace, "eth0")?;
@@ -267,7 +267,7 @@ pub(crate) fn carrier_and_address_may_come_later_and_change() -> Outcome {
     })?;
     release(&a, &b)?;
 
-    // As DHCP does it with a new lease.
+    // DHCP changes the address like this with a new lease.
     for (host, old, new) in [(&a, "10.0.1.1/24", "10.0.7.1/24"), (&b, "10.0.1.2/24", "10.0.7.2/24")]
     {
         ip(host, &["address", "add", new, "dev", "eth0"])?;
@@ -278,7 +278,7 @@ pub(crate) fn carrier_and_address_may_come_later_and_change() -> Outcome {
         Ok((addresses.first() == Some(&"10.0.7.1".parse()?)).then_some(()))
     })?;
     reserve(&a, &b, "10.0.7.2")?;
-    // Duplicate detection takes a second; messages carry the address when it is over.
+    // Duplicate address detection takes a second; messages carry the address afterwards.
     ip(&a, &["address", "add", "2001:db8:7::1/64", "dev", "eth0"])?;
     until("the IPv6 address is usable", || {
         let addresses = row(&a, "eth0")?.addresses;
@@ -291,7 +291,7 @@ pub(crate) fn carrier_and_address_may_come_later_and_change() -> Outcome {
     check(said.contains("without a carrier interface=eth0"), &said)
 }
 
-/// Bandwidth that the settings leave out is the link's speed, as it is now; without a speed the interface waits.
+/// If no bandwidth is configured, it is the link's current speed; without a speed the interface waits.
 pub(crate) fn bandwidth_is_the_speed_that_the_driver_tells() -> Outcome {
     let (mut a, b) = pair()?;
     let bridge =
@@ -318,7 +318,7 @@ pub(crate) fn bandwidth_is_the_speed_that_the_driver_tells() -> Outcome {
     check(said.matches(words).count() == 1, &said)
 }
 
-/// A driver that changes its mind: the plan of the link's queues follows at the next comparison.
+/// The driver's speed changes: the plan of the link's queues follows at the next comparison.
 pub(crate) fn bandwidth_follows_the_speed() -> Outcome {
     let mut a = Host::new("a")?;
     ip(&a, &["tuntap", "add", "name", "tun0", "mode", "tun"])?;
@@ -344,7 +344,7 @@ pub(crate) fn bandwidth_follows_the_speed() -> Outcome {
     end(&mut a).map(drop)
 }
 
-/// On a slow link large packets spoil the delay; on a fast one, and where they are switched off, there is nothing to say.
+/// Large packets impair the delay on a slow link; on a fast one, and without segmentation offload, nothing is logged.
 pub(crate) fn segmentation_offload_on_a_slow_link_is_warned_of_once() -> Outcome {
     let (mut a, b) = pair()?;
     for name in ["eth1", "eth2"] {
@@ -363,8 +363,8 @@ pub(crate) fn segmentation_offload_on_a_slow_link_is_warned_of_once() -> Outcome
     check(said.contains("ethtool -K eth0 tso off gso off"), &said)
 }
 
-/// Every event about a link has its name beside the index, the one about a link that has just gone too; in words there is only
-/// the name.
+/// Every event about a link contains its name beside the index, even if the link has just gone; the text contains only the
+/// name.
 pub(crate) fn events_name_interfaces() -> Outcome {
     let (mut a, mut b) = pair()?;
     a.start(ETH0)?;
@@ -388,8 +388,8 @@ pub(crate) fn events_name_interfaces() -> Outcome {
     check(seen.iter().any(|text| text.contains("on eth0 made")), &format!("{seen:?}"))
 }
 
-/// A link without link-layer header, as VPNs have it: messages are taken from it, and what is reserved on it is found and
-/// counted, with a class each and with a bucket each.
+/// On a link without link-layer header, as VPNs have, messages are intercepted, and packets of reservations are classified and
+/// counted, with a class for each reservation and with a bucket for each.
 pub(crate) fn link_without_ethernet_takes_reservations() -> Outcome {
     ["per-flow", "aggregate"].into_iter().try_for_each(|queues| {
         let mut a = Host::new("a")?;
@@ -431,7 +431,7 @@ fn reserve_through_tun(a: &mut Host, far_end: &mut Child, queues: &str) -> Outco
     check((traffic.packets, traffic.octets) == (5, 5 * 1_028), &format!("{traffic:?}"))
 }
 
-/// Settings may name an alternative name, which udev gives; the log says which name to use.
+/// Settings may contain an alternative name, as udev assigns; the log says which name to use.
 pub(crate) fn alternative_name_is_explained() -> Outcome {
     let (mut a, _b) = pair()?;
     ip(&a, &["link", "property", "add", "dev", "eth0", "altname", "enp0s1"])?;

@@ -1,5 +1,5 @@
-//! Somebody who floods a router with set-ups: each source gets so much and no more, whoever in the router treats them,
-//! and others go on as if there were no flood.
+//! A flood of set-ups through a router: each source is limited, whether kernel or daemon handles the messages, and others are
+//! not affected.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::host::{Host, Outcome, check, line, until};
 const FLOODER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 77);
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 88);
 const SINK: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-/// What the routers are set to: sessions of one source, and changes of one source in a second.
+/// Limits of the routers: sessions of one source, and changes of one source in a second.
 const SESSIONS: u32 = 100;
 const CHANGES: u32 = 50;
-/// How many set-ups come in a second.
+/// Set-ups in a second.
 const FLOOD: u32 = 2_000;
 
 /// A set-up of Boomerang, 1 bit/s, for a flow of its own.
@@ -98,7 +98,7 @@ fn report_of(source: Ipv4Addr, number: u16) -> Vec<u8> {
     octets
 }
 
-/// How many sessions of a source the router has.
+/// Number of sessions of a source on the router.
 fn sessions(router: &Host, source: Ipv4Addr) -> Result<u32, Failed> {
     let rows = router.client()?.show_sessions()?.rows;
     Ok(rows.iter().filter(|row| row.source == IpAddr::from(source)).count() as u32)
@@ -174,7 +174,7 @@ pub(crate) fn a_flood_of_loops_is_limited() -> Outcome {
     check(count(&router, "/boomerang/refused/limit")? > 0, "refused")
 }
 
-/// The kernel is no way round the limits; it has set up a part of what there is.
+/// The limits also hold in the kernel, which has set up a part of the sessions.
 pub(crate) fn a_flood_of_loops_is_limited_in_the_kernel_too() -> Outcome {
     let router = flood(icmp::PROTOCOL_V4, loop_of, "kernel = { share = \"50%\" }\n")?;
     check(count(&router, "/boomerang/refused/limit")? > 0, "refused")?;

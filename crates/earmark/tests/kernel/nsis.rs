@@ -1,4 +1,4 @@
-//! NSIS over four hops: h1 -- r1 -- r2 -- r3 -- h2, a daemon on each.
+//! NSIS over four hops: h1 -- r1 -- r2 -- r3 -- h2, with a daemon on each.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::host::{Host, Outcome, check, log, until, wait};
 
-/// The last host's address.
+/// Address of the last host.
 const FAR: &str = "10.0.4.2";
-/// 7.5 Mbit/s of each link may be reserved.
+/// Reservable rate of each link: 7.5 Mbit/s.
 const RESERVABLE: u64 = 7_500_000;
 
 /// Five nodes in a row; between the nth and the next one is 10.0.n+1.0/24, with 1 towards the first and 2 towards the last.
@@ -40,7 +40,7 @@ impl Row {
             }
             for net in 1..=4_u8 {
                 let prefix = format!("10.0.{net}.0/24").parse()?;
-                // Its own links are those with the numbers of its place and the next one.
+                // The node's own links have the numbers of its place and of the next one.
                 let gateway = match net {
                     net if net < place => Ipv4Addr::new(10, 0, place, 1),
                     net if net > place + 1 => Ipv4Addr::new(10, 0, place + 1, 2),
@@ -52,7 +52,7 @@ impl Row {
         Ok(Row { nodes })
     }
 
-    /// Starts a daemon on each; `more` says what else its configuration has.
+    /// Starts a daemon on each node; `more` returns further settings of a node.
     pub(crate) fn start(&mut self, more: impl Fn(&Host, usize) -> String) -> Outcome {
         for place in 0..self.nodes.len() {
             let more = more(&self.nodes[place], place);
@@ -66,7 +66,7 @@ impl Row {
         self.nodes[place].start(&text)
     }
 
-    /// The settings of a node: those of its links, and `more`.
+    /// The settings of a node: its links, and `more`.
     fn settings(&self, place: usize, more: &str) -> String {
         let mut text = String::new();
         let last = self.nodes.len() - 1;
@@ -81,12 +81,12 @@ impl Row {
         text + more
     }
 
-    /// A command on the first host: its exit status, and what it said as JSON.
+    /// Runs a command on the first host. Returns its exit status and its JSON.
     fn ask(&self, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
         json(&self.nodes[0], arguments)
     }
 
-    /// What each node has reserved of a link, bit/s; 0 where it has none of this name.
+    /// Reserved rate of a link on each node, bits per second; 0 if a node has no link of this name.
     fn held(&self, link: &str) -> Result<Vec<u64>, Failed> {
         let of_one = |host: &Host| {
             let rows = host.client()?.show_links()?.rows;
@@ -96,7 +96,7 @@ impl Row {
         self.nodes.iter().map(of_one).collect()
     }
 
-    /// What each node but the last has reserved, bit/s, all flows together.
+    /// Reserved rate of each node but the last, bits per second, for all flows together.
     fn reserved(&self) -> Result<Vec<u64>, Failed> {
         let sum = |host: &Host| {
             let (_, rows) = json(host, &["show", "reservations"])?;
@@ -117,7 +117,7 @@ fn json(host: &Host, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed>
     Ok((output.status.code(), value))
 }
 
-/// All five are seen, each further away than the one before, and each says what it could still reserve.
+/// All five nodes answer with increasing round-trip times, each with its available rate.
 pub(crate) fn ping_shows_every_node() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
@@ -132,7 +132,7 @@ pub(crate) fn ping_shows_every_node() -> Outcome {
         let [there, back] = ["forward_bps", "reverse_bps"].map(|name| visit[name].as_u64());
         let expected = [
             (place < 4).then_some(RESERVABLE),
-            // The last one speaks once only, before it turns the message round.
+            // The last node adds one record only, before it returns the message.
             (1..4).contains(&place).then_some(RESERVABLE),
         ];
         check([there, back] == expected, &format!("{place}: {pong}"))?;
@@ -155,13 +155,13 @@ pub(crate) fn ping_shows_every_node() -> Outcome {
     check(!peers.is_empty() && peers.iter().all(|peer| *peer == "10.0.3.2"), &format!("{states:?}"))
 }
 
-/// Reserved on all four links; too much is refused by whoever lacks it, and leaves nothing behind; released everywhere.
+/// The rate is reserved on all four links; more than available is refused by the node without it, and nothing is left behind.
 pub(crate) fn datagrams_reserve_and_refuse() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
     reserve_refuse_release(&row, &[])?;
 
-    // A question changes nothing; and the receiver may be the one who reserves.
+    // A query changes nothing, and the receiver may be the one that reserves.
     let to = format!("{FAR}:5003");
     let asked = ["reserve", "--protocol", "nsis", "--to", &to, "--rate", "9Mbit", "--query"];
     let (status, offer) = row.ask(&asked)?;
@@ -193,7 +193,7 @@ fn reserve_refuse_release(row: &Row, how: &[&str]) -> Outcome {
     until("nothing is reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
 }
 
-/// Over connections: a new one from hop to hop for the first session, the same for the next.
+/// The first session opens an association for each hop, and the next session uses it.
 pub(crate) fn connections_reserve_and_are_shared() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
@@ -209,7 +209,7 @@ pub(crate) fn connections_reserve_and_are_shared() -> Outcome {
     assert_associations(&row, "tcp")
 }
 
-/// Over TLS, with names that are let in; who is not on the list of the next node gets nothing.
+/// Accepted names reserve over TLS; a node that is not on the list of the next one gets nothing.
 pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     let authority = Authority::new()?;
     let names = ["h1", "r1", "r2", "r3", "h2"];
@@ -224,7 +224,7 @@ pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     let (status, pong) = row.ask(&["ping", FAR, "--secure"])?;
     check(status == Some(0) && pong["nodes"] == 5, &pong.to_string())?;
 
-    // r3 takes r2 off its list: what goes on from r2 is not to be had over a new connection.
+    // r3 removes r2 from its list, so that r2 cannot open a new connection to it.
     let mut row = Row::new()?;
     row.start(|host, place| {
         let peers: &[&str] = match place {
@@ -246,8 +246,8 @@ pub(crate) fn tls_reserves_for_those_who_are_let_in() -> Outcome {
     until("nothing stays reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
 }
 
-/// The receiver reserves for the way back as well, for each sender that comes: every link has what leaves through it, and a
-/// release of the one session ends the other.
+/// The receiver reserves the reverse direction as well, for each incoming session: every link has the reservation of the data
+/// that leaves through it, and the release of one session ends the other.
 pub(crate) fn a_receiver_reserves_the_way_back() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
@@ -273,8 +273,8 @@ pub(crate) fn a_receiver_reserves_the_way_back() -> Outcome {
     held(&[0; 5], &[0; 5])
 }
 
-/// The last node stands still with connections open: what waits for it waits, and what others ask of the node before it is
-/// done at once. When it goes on, so does everything.
+/// The last node is stopped with connections open: messages to it are queued, and requests of others to the node before it are
+/// served at once. When it continues, all messages are handled.
 pub(crate) fn a_neighbor_that_stands_still_hinders_nobody() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
@@ -299,11 +299,11 @@ pub(crate) fn a_neighbor_that_stands_still_hinders_nobody() -> Outcome {
     check(status == Some(0), &outcome.to_string())
 }
 
-/// How often the nodes of the next test tell each other of what they hold.
+/// Settings with frequent refreshes for the next test.
 const OFTEN: &str = "[nsis]\nrefresh = \"1s\"\nvalidity = \"2s\"\n";
 
-/// The daemon in the middle dies. Its neighbours find each other across it, and keep the reservation alive; when another one
-/// starts there, it is found, and reserves what they have reserved.
+/// The daemon in the middle dies. Its neighbors find each other across it and keep the reservation alive; a restarted daemon is
+/// found and reserves the rate again.
 pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| OFTEN.to_owned())?;
@@ -321,7 +321,7 @@ pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
         Ok(good.filter_map(|row| Some(row["peer"].as_str()?.to_owned())).collect())
     };
     until("r1 finds r3", || Ok((peers(1, "downstream")? == ["10.0.3.2"]).then_some(())))?;
-    // Longer than state lives that nobody refreshes.
+    // Longer than the lifetime of state that is not refreshed.
     std::thread::sleep(Duration::from_secs(8));
     for place in [0, 1, 3] {
         let (_, rows) = json(&row.nodes[place], &["show", "reservations"])?;
@@ -335,8 +335,8 @@ pub(crate) fn a_daemon_that_comes_back_is_found() -> Outcome {
     until("nothing is reserved", || Ok((row.reserved()? == [0; 4]).then_some(())))
 }
 
-/// Other settings while a reservation stands: rules and limits count for what comes from then on, and what must wait for a
-/// restart is named.
+/// Settings change while a reservation exists: rules and limits apply to later requests, and settings that need a restart are
+/// logged.
 pub(crate) fn settings_of_nsis_change() -> Outcome {
     let mut row = Row::new()?;
     row.start(|_, _| String::new())?;
@@ -374,7 +374,7 @@ pub(crate) fn settings_of_nsis_change() -> Outcome {
     check(named.iter().all(|words| said.contains(words)), &said)
 }
 
-/// Each node has one association with each of its neighbours, and they are of this kind.
+/// Checks that each node has one association of this kind with each of its neighbors.
 fn assert_associations(row: &Row, transport: &str) -> Outcome {
     for (place, host) in row.nodes.iter().enumerate() {
         let (_, found) = json(host, &["show", "associations"])?;
@@ -387,7 +387,7 @@ fn assert_associations(row: &Row, transport: &str) -> Outcome {
     Ok(())
 }
 
-/// Whom all five believe.
+/// The authority that all five nodes trust.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -397,7 +397,7 @@ impl Authority {
         Ok(Authority(CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)?))
     }
 
-    /// Writes a node's key and certificates, and gives the settings that name them.
+    /// Writes a node's key and certificates. Returns the settings that name them.
     fn certify(&self, host: &Host, name: &str, peers: &[&str]) -> Result<String, Failed> {
         let key = KeyPair::generate()?;
         let certificate =

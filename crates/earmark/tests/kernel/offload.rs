@@ -1,4 +1,4 @@
-//! Loops of Boomerang that the kernel treats, so that the daemon need not wake up.
+//! Sessions of Boomerang that the kernel handles without waking the daemon.
 
 use earmark_core::Rate;
 use earmark_linux::link;
@@ -7,8 +7,8 @@ use rustix::process::Signal;
 
 use crate::host::{ETH0, Host, Outcome, check, line, until};
 
-/// The far end runs nothing of ours. The router's daemon sees the loop that sets up, few others until it is given back, and
-/// hears of all the refreshes that went by.
+/// The far end runs no daemon. The router's daemon gets the message that sets up the session and few others until the session
+/// ends, and counts all refreshes that the kernel forwarded.
 pub(crate) fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
     let [mut a, mut r, b] = line()?;
     a.start(&format!("[boomerang]\nrefresh = \"2s\"\n{ETH0}"))?;
@@ -39,7 +39,7 @@ pub(crate) fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
         Ok((found[1] >= 10).then_some(found))
     })?;
     check(found[0] <= 8, &format!("the daemon saw more than the first: {found:?}"))?;
-    // A route that comes takes nothing away, and the next messages are the daemon's.
+    // A new route removes nothing, and the daemon gets the next messages.
     link::add_route(&r.namespace, "10.9.0.0/16".parse()?, "10.0.2.2".parse()?)?;
     until("the daemon has looked", || Ok((counters(&r)?[0] > found[0]).then_some(())))?;
     check(held(&r)? == both, "all is held")?;
@@ -49,8 +49,8 @@ pub(crate) fn the_kernel_refreshes_loops_of_boomerang() -> Outcome {
     Ok(())
 }
 
-/// Out of what it is lent, without the daemon, which sees the first loop only, and has all of them in its ledger, in traffic
-/// control and in its listings. When their initiating node is gone, it lets them expire.
+/// The kernel sets up sessions from delegated bandwidth. The daemon gets the first message only, and has all sessions in its
+/// ledger, in traffic control and in its listings. When their initiator is gone, they expire.
 pub(crate) fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
     let [mut a, mut r, b] = line()?;
     a.start(&format!("[boomerang]\nrefresh = \"2s\"\n{ETH0}"))?;
@@ -89,7 +89,7 @@ pub(crate) fn the_kernel_sets_up_loops_of_boomerang() -> Outcome {
         rows.iter().all(|row| row.expires_in_s.is_some_and(|s| s > 0.0 && s <= 6.1)),
         &format!("{rows:?}"),
     )?;
-    // Longer than they live without refreshes.
+    // Longer than the lifetime of the sessions without refreshes.
     std::thread::sleep(std::time::Duration::from_secs(7));
     check(held(&r)?[1].1 == 6, "refreshed")?;
     let daemon = received(&r)? - first;

@@ -1,5 +1,5 @@
-//! What `earmark reserve` says is true, whoever takes part: h1 - r1 - r2 - h2, of which some run a daemon, for all four
-//! protocols.
+//! The outcome that `earmark reserve` reports is true whichever nodes take part: h1 - r1 - r2 - h2, some of which run a daemon,
+//! for all four protocols.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::host::{Host, Outcome, check, until};
 
 const NAMES: [&str; 4] = ["h1", "r1", "r2", "h2"];
-/// h2's address.
+/// Address of h2.
 const FAR: &str = "10.0.3.2";
 
 /// Four nodes in a row; between the nth and the next one is 10.0.n+1.0/24, with 1 on the left and 2 on the right.
@@ -20,7 +20,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// With daemons on these.
+    /// Creates the nodes, and starts daemons on some of them.
     fn new(daemons: &[&str]) -> Result<Chain, Failed> {
         let nodes = NAMES.iter().map(|name| Host::new(name)).collect::<Result<Vec<_>, _>>()?;
         for host in &nodes {
@@ -69,7 +69,7 @@ impl Chain {
         self.nodes[place].start(&text)
     }
 
-    /// A command on a node: its status, and the object that it printed.
+    /// Runs a command on a node. Returns its status and the printed object.
     fn ask(&self, node: usize, arguments: &[&str]) -> Result<(Option<i32>, Value), Failed> {
         let output = self.nodes[node].earmark(&[arguments, &["--json"]].concat())?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -80,7 +80,7 @@ impl Chain {
         Ok((output.status.code(), value))
     }
 
-    /// Reserves from h1; checks status and kind, and that `show applications` says the same where it is kept.
+    /// Reserves from h1. Checks status and kind, and that `show applications` agrees if the reservation is kept.
     fn expect(&self, arguments: &[&str], status: i32, kind: &str) -> Result<Value, Failed> {
         let all = [&["reserve", "--timeout", "15s"], arguments].concat();
         let (got, answer) = self.ask(0, &all)?;
@@ -126,7 +126,7 @@ fn partial<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [arguments, &["--partial"]].concat()
 }
 
-/// Nobody but the sender: that was "reserved on the whole path" once.
+/// Only the sender takes part, which was once reported as "reserved on the whole path".
 pub(crate) fn only_the_sender_takes_part() -> Outcome {
     let chain = Chain::new(&["h1"])?;
     let short = |arguments: &[&'static str]| [arguments, &["--timeout", "1s"]].concat();
@@ -139,7 +139,7 @@ pub(crate) fn only_the_sender_takes_part() -> Outcome {
     let nsis = chain.expect(&NSIS, 6, "only_here")?;
     check(nsis["by"] == json!({ "node": null, "message": "this_node" }), &nsis.to_string())?;
     chain.expect(&partial(&NSIS), 0, "only_here")?;
-    // The far end is a stock host, and its kernel answers the ping.
+    // The far end is an unmodified host, whose kernel answers the ping.
     let echo = chain.expect(&LOOP, 6, "only_here")?;
     check(echo["by"] == json!({ "node": FAR, "message": "echo_reply" }), &echo.to_string())?;
     chain.expect(&partial(&LOOP), 0, "only_here")?;
@@ -178,7 +178,7 @@ pub(crate) fn one_router_takes_part() -> Outcome {
     chain.expect(&NSIS, 5, "part")?;
     chain.expect(&partial(&NSIS), 0, "part")?;
 
-    // The receiver's side of RSVP sees the gap by the TTL.
+    // The receiver of RSVP detects the gap by the TTL.
     chain.ask(0, &["send", "--to", "10.0.3.2:6000", "--rate", "1Mbit"])?;
     let wait = ["listen", "--on", "10.0.3.2:6000", "--wait", "15s"];
     let (status, answer) = chain.ask(3, &wait)?;
@@ -196,7 +196,7 @@ pub(crate) fn all_routers_take_part() -> Outcome {
     check(both["hops_without"] == 1, &format!("the far end's own link: {both}"))?;
     let nsis = chain.expect(&NSIS, 0, "whole")?;
     check(nsis["by"]["node"] == "10.0.3.1", &nsis.to_string())?;
-    // The last router but one alone does not know what is behind it.
+    // A router that is not the last one does not know which nodes are behind it.
     drop(chain);
     let chain = Chain::new(&["h1", "r1"])?;
     let nsis = chain.expect(&NSIS, 5, "part")?;
@@ -222,7 +222,7 @@ pub(crate) fn everybody_takes_part() -> Outcome {
     let output = chain.nodes[0].earmark(&[&["reserve"], &NSIS[..]].concat())?;
     let said = String::from_utf8_lossy(&output.stdout);
     check(said.contains("\n  reserved on the whole path, says 10.0.3.2 (RESPONSE)"), &said)?;
-    // More than a link has: refused by a node, with what is available.
+    // A request beyond the capacity is refused by a node, with the available rate.
     let wide = ["--protocol", "nsis", "--to", "10.0.3.2:5002", "--rate", "7Mbit"];
     let (status, answer) = chain.ask(0, &[&["reserve"], &wide[..]].concat())?;
     let outcome = &answer["outcome"];
@@ -234,7 +234,7 @@ pub(crate) fn everybody_takes_part() -> Outcome {
     check(status == Some(0) && answer["outcome"]["kind"] == "whole", &answer.to_string())
 }
 
-/// The first router translates the sender's address: named where it is seen, instead of "no answer".
+/// The first router translates the sender's address: the translation is reported where it is detected, instead of "no answer".
 pub(crate) fn address_translation_is_named() -> Outcome {
     let chain = Chain::new(&["h1", "h2"])?;
     for rule in [
@@ -248,16 +248,16 @@ pub(crate) fn address_translation_is_named() -> Outcome {
     }
     chain.listen()?;
     let seen = json!({ "named": "10.0.1.1", "seen": "10.0.2.1" });
-    // Boomerang: the record says what the far end has seen.
+    // The record of Boomerang contains the address that the far end has seen.
     let looped = chain.expect(&LOOP, 6, "only_here")?;
     check(looped["translation"] == seen, &looped.to_string())?;
-    // NSIS: GIST refuses what is not translated, and both ends name it.
+    // GIST refuses messages whose addresses differ from those in their content, and both ends report it.
     let nsis = ["reserve", "--timeout", "15s", "--protocol", "nsis", "--to", TO, "--rate", "1Mbit"];
     let output = chain.nodes[0].earmark(&nsis)?;
     let said = String::from_utf8_lossy(&output.stdout);
     let expected = "address translation on the way: 10.0.1.1 arrives as another address";
     check(output.status.code() == Some(4) && said.contains(expected), &said)?;
-    // RSVP tells the receiver alone.
+    // RSVP reports the translation to the receiver only.
     let (status, _) = chain.ask(0, &[&["reserve", "--timeout", "2s"], &RSVP[..]].concat())?;
     check(status != Some(0), "nothing is reserved on the whole path")?;
     until("the receiver names it", || {
@@ -273,7 +273,7 @@ pub(crate) fn address_translation_is_named() -> Outcome {
     check(counters["rsvp"]["translated"]["senders"] == 1, &counters["rsvp"].to_string())
 }
 
-/// Whether there is a tool to translate addresses with.
+/// Whether a tool for address translation is installed.
 pub(crate) fn can_translate() -> bool {
     Command::new("nft").arg("--version").output().is_ok_and(|output| output.status.success())
 }

@@ -1,4 +1,4 @@
-//! `show path`: what the daemon says of a flow is what the kernel does with its packets.
+//! `show path`: the daemon's answer about a flow agrees with the kernel's handling of its packets.
 
 #[path = "path/claims.rs"]
 pub(crate) mod claims;
@@ -17,11 +17,11 @@ use crate::host::{Host, Outcome, check, until};
 const TO: &str = "10.0.9.1:5001";
 const FROM: &str = "10.0.1.5:4000";
 const TWO_NEXT_HOPS: &str = "route replace 10.0.9.0/29 nexthop via 10.0.2.2 nexthop via 10.0.3.2";
-/// Packets of a flow that is watched on its link, and octets of each.
+/// Packets of a flow that is observed on its link, and octets of each.
 const PACKETS: u64 = 20;
 const OCTETS: usize = 1_000;
 
-/// The sender's flow from `FROM` to `TO`.
+/// The request about the sender's flow from `FROM` to `TO`.
 fn asked() -> Result<PathRequest, Failed> {
     Ok(PathRequest { from: Some(FROM.parse()?), ..PathRequest::new(TO.parse()?) })
 }
@@ -30,7 +30,7 @@ fn path(host: &Host, request: PathRequest) -> Result<PathAnswer, Failed> {
     Ok(host.client()?.path(request)?)
 }
 
-/// The interface and the next hop of an answer.
+/// Interface and next hop of an answer.
 fn leaves(answer: &PathAnswer) -> (Option<&str>, Option<String>) {
     (answer.interface.as_deref(), answer.next_hop.map(|hop| hop.to_string()))
 }
@@ -39,7 +39,7 @@ fn expect(answer: &PathAnswer, is_so: bool) -> Outcome {
     check(is_so, &format!("{answer:#?}"))
 }
 
-/// A router whose daemon takes part on all its links.
+/// Creates a router whose daemon takes part on all its links.
 fn router(commands: &[&str]) -> Result<Fork, Failed> {
     let mut fork = Fork::new()?;
     commands.iter().try_for_each(|command| fork.ip(command))?;
@@ -66,7 +66,7 @@ pub(crate) fn plain_route_is_told() -> Outcome {
     expect(&answer, packets.class.as_deref() == Some("ea4d:2"))?;
     expect(&answer, answer.warnings.is_empty())?;
 
-    // The command says the same, and its JSON is that of the socket.
+    // The command prints the same, and its JSON is that of the socket.
     let command = ["show", "path", "10.0.9.1", "--dport", "5001", "--from", FROM];
     let output = fork.router.earmark(&command)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -84,7 +84,7 @@ pub(crate) fn plain_route_is_told() -> Outcome {
     let json: PathAnswer = serde_json::from_slice(&output.stdout)?;
     check(json == answer, &format!("{json:#?}"))?;
 
-    // This host's own packets, those to itself, and those to a neighbour.
+    // This host's own packets, packets to itself, and packets to a neighbor.
     let own = path(&fork.router, PathRequest::new(TO.parse()?))?;
     expect(&own, own.flow.source == Some("10.0.2.1".parse()?) && own.flow.incoming.is_none())?;
     let local = path(&fork.router, PathRequest { to: "10.0.3.1:9".parse()?, ..asked()? })?;
@@ -96,7 +96,7 @@ pub(crate) fn plain_route_is_told() -> Outcome {
     expect(&all, all.outcome == PathOutcome::Broadcast && leaves(&all).0 == Some("eth2"))
 }
 
-/// The whole of it over IPv6, with rules that refuse.
+/// The answers over IPv6, with rules that refuse.
 pub(crate) fn ipv6_is_told() -> Outcome {
     let mut fork = Fork::new()?;
     fork.add_ipv6()?;
@@ -147,7 +147,7 @@ fn sent(router: &Host) -> Result<[u64; 2], Failed> {
     Ok(sent)
 }
 
-/// Both links have the same metric and the hash looks at ports: each flow leaves by the link that was told.
+/// Both links have the same metric, and the hash includes ports: each flow leaves by the reported link.
 pub(crate) fn link_of_real_packets_is_named() -> Outcome {
     let fork = Fork::new()?;
     for command in [
@@ -160,7 +160,7 @@ pub(crate) fn link_of_real_packets_is_named() -> Outcome {
         fork.ip(command)?;
     }
     link::sysctl(&fork.router.namespace, "net.ipv4.fib_multipath_hash_policy", "1")?;
-    // Neighbours are known before packets are counted.
+    // Neighbors are resolved before packets are counted.
     for neighbor in ["10.0.2.2:9", "10.0.3.2:9"] {
         let send = || UdpSocket::bind("0.0.0.0:0")?.send_to(b"hello", neighbor);
         fork.router.namespace.run_in(send)??;
@@ -202,12 +202,12 @@ pub(crate) fn link_of_real_packets_is_named() -> Outcome {
         }
         check(carried.iter().all(|&count| count > 0), &format!("{kind:?}: {carried:?}"))?;
     }
-    // Without both ports the answer is not that of the flow, and says so.
+    // Without both ports the answer may differ from that of the flow, and warns about it.
     let answer = path(&fork.router, PathRequest { from: Some("10.0.1.5:0".parse()?), ..asked()? })?;
     expect(&answer, answer.warnings.iter().any(|warning| warning.contains("--sport N")))?;
     let own = path(&fork.router, PathRequest::new(TO.parse()?))?;
     expect(&own, own.warnings.iter().any(|warning| warning.contains("--from ADDRESS")))?;
-    // Kept routes of reservations were not asked for.
+    // Kept routes of reservations were not looked up.
     check(asked_of_flows(&fork.router)? == asked_before, "no kept route was asked for")
 }
 
@@ -262,19 +262,19 @@ pub(crate) fn rules_by_source_and_mark_are_followed() -> Outcome {
     expect(&prohibited, prohibited.outcome == PathOutcome::Prohibited)?;
     let rule = prohibited.rule.as_ref().ok_or("no rule")?;
     expect(&prohibited, (rule.priority, &*rule.action) == (104, "prohibit"))?;
-    // This host's own packets: rules see no source before one is chosen, or the one that a socket is bound to.
+    // For this host's own packets, rules see no source before one is chosen, or the one that a socket is bound to.
     let own = path(&fork.router, PathRequest::new(TO.parse()?))?;
     let priority = |answer: &PathAnswer| answer.rule.as_ref().map(|rule| rule.priority);
     expect(&own, own.flow.source == Some("10.0.2.1".parse()?) && priority(&own) == Some(32_766))?;
     let from = Some("10.0.2.1:4000".parse()?);
     let bound = path(&fork.router, PathRequest { from, ..PathRequest::new(TO.parse()?) })?;
     expect(&bound, bound.flow.incoming.is_none() && priority(&bound) == Some(80))?;
-    // From another interface the rule by `eth0` is none of it.
+    // The rule for `eth0` does not apply to packets from another interface.
     let elsewhere = PathRequest { incoming: Some("eth1".into()), ..asked()? };
     let answer = path(&fork.router, elsewhere)?;
     expect(&answer, answer.flow.incoming.as_deref() == Some("eth1"))?;
     expect(&answer, !answer.flow.incoming_assumed && leaves(&answer).0 == Some("eth1"))?;
-    // The kernel is not asked with this protocol.
+    // The kernel cannot be queried for this protocol.
     let sctp = path(&fork.router, PathRequest { ip_protocol: 132, ..asked()? })?;
     expect(&sctp, sctp.warnings.iter().any(|warning| warning.contains("TCP and UDP only")))
 }

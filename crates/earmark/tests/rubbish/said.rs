@@ -1,4 +1,4 @@
-//! What is said rightly: every request with every value in it, and a message of each protocol.
+//! Valid samples: every request with all values, and a message of each protocol.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -40,7 +40,7 @@ fn near() -> SocketAddr {
     SocketAddr::new(HERE.into(), 4_000)
 }
 
-/// Every request that has values, with most of them in it.
+/// Every request that has values, with most of them set.
 pub(crate) fn requests() -> Vec<Value> {
     let rate = Rate::from_mbps(1);
     let identity = Identity {
@@ -112,7 +112,7 @@ pub(crate) fn requests() -> Vec<Value> {
     requests
 }
 
-/// Messages to this host, each with the number of its IP protocol.
+/// Messages to this host, each with its IP protocol number.
 pub(crate) fn messages() -> Vec<(u8, Vec<u8>)> {
     vec![
         (RSVP, path()),
@@ -141,7 +141,7 @@ fn path() -> Vec<u8> {
     octets
 }
 
-/// The layout of the specification draft, from MAGIC on, in a ping: from the neighbour to here, and its mask.
+/// A message in the layout of the specification draft, from MAGIC on, in a ping from the neighbor to this host; and its mask.
 fn boomerang() -> Vec<u8> {
     let mut octets = vec![0; icmp::HEADER];
     octets.extend([0x47, 0x11, 0x47, 0x11, 0xde, 0xad, 0xbe, 0xef, 0x10, 0x12, 0, 0]);
@@ -200,7 +200,7 @@ fn query() -> Vec<u8> {
     octets
 }
 
-/// A connection of GIST that a neighbour opens, what comes through it, and its end.
+/// Events of a connection of GIST: a neighbor opens it, sends data, and closes it.
 pub(crate) fn stream_events() -> Vec<RecordedStreamEvent> {
     let connection = ConnectionId(1);
     let (local, peer) = (SocketAddr::new(HERE.into(), 270), SocketAddr::new(NEIGHBOR.into(), 9));
@@ -221,7 +221,7 @@ fn datagram(port: u16, payload: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// The messages in IPv4.
+/// The messages in IPv4 packets.
 fn packets() -> Vec<Vec<u8>> {
     let packet = |(protocol, payload): (u8, Vec<u8>)| {
         let header = ipv4::Repr {
@@ -247,7 +247,7 @@ fn length(octets: &[u8]) -> u32 {
     u32::try_from(octets.len()).expect("short")
 }
 
-/// A classic capture file, big-endian, of raw IP.
+/// A pcap file, big-endian, of raw IP.
 pub(crate) fn pcap() -> Vec<u8> {
     let mut file = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0];
     file.extend([0, 0, 0xff, 0xff, 0, 0, 0, 101]);
@@ -259,7 +259,7 @@ pub(crate) fn pcap() -> Vec<u8> {
     file
 }
 
-/// A next-generation capture file, little-endian, of raw IP; the last packet is in a block of the simple kind.
+/// A pcapng file, little-endian, of raw IP; the last packet is in a simple packet block.
 pub(crate) fn pcapng() -> Vec<u8> {
     let block = |kind: u32, body: &[u8]| {
         let padding = vec![0; body.len().next_multiple_of(4) - body.len()];

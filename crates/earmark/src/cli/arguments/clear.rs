@@ -1,4 +1,4 @@
-//! What `earmark clear` is told.
+//! Arguments of `earmark clear`.
 
 use std::path::PathBuf;
 use std::time::Duration;

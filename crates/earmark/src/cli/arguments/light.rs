@@ -1,4 +1,4 @@
-//! What only Boomerang, or only YESSIR, has on the command line.
+//! Command-line arguments that only Boomerang or only YESSIR has.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub(in crate::cli) struct StreamOptions {
     pub(in crate::cli) key: Option<u32>,
 }
 
-/// Reads `2Mbit/500kbit`.
+/// Reads a pair of rates such as `2Mbit/500kbit`.
 fn wish(text: &str) -> Result<ReservationRequest, String> {
     let (forward, reverse) =
         text.split_once('/').ok_or("two rates are written 2Mbit/500kbit, there and back")?;
@@ -68,7 +68,7 @@ fn wish(text: &str) -> Result<ReservationRequest, String> {
     Ok(ReservationRequest { forward: rate(forward)?, reverse: rate(reverse)? })
 }
 
-/// Reads a name of RFC 2474, 2597 or 3246, or a number.
+/// Reads a code point by its name (RFC 2474, 2597 or 3246) or number.
 fn code_point(text: &str) -> Result<u8, String> {
     let digits = |text: &str| text.parse::<u8>().ok();
     let named = match text.to_ascii_lowercase().split_at_checked(2) {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_points_have_the_names_of_their_documents() {
+    fn code_points_are_named_as_in_rfcs() {
         for (text, expected) in [
             ("ef", 46),
             ("EF", 46),

@@ -1,4 +1,4 @@
-//! What only NSIS has on the command line.
+//! Command-line arguments that only NSIS has.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What `earmark show path` is told.
+//! Arguments of `earmark show path`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -53,12 +53,12 @@ pub(in crate::cli) struct PathOptions {
 }
 
 impl PathOptions {
-    /// What the daemon is asked; an error where the options contradict each other.
+    /// The request to the daemon; an error if the options contradict each other.
     pub(in crate::cli) fn request(&self, limit: Option<usize>) -> Result<PathRequest, String> {
         let to = with_port(self.to, self.dport, "--dport")?;
         let from = match (self.from, self.sport) {
             (Some(from), port) => Some(with_port(from, port, "--sport")?),
-            // The unspecified address is that of this host.
+            // The unspecified address stands for this host's own.
             (None, Some(port)) => {
                 let any = if to.is_ipv4() { [0; 4].into() } else { IpAddr::from([0; 16]) };
                 Some(SocketAddr::new(any, port))
@@ -77,7 +77,7 @@ impl PathOptions {
     }
 }
 
-/// Reads an address or a name, each with a port or without.
+/// Reads an address or a name, with or without a port.
 fn destination(text: &str) -> Result<SocketAddr, String> {
     let is_bare_name = !text.contains(':') && text.parse::<IpAddr>().is_err();
     if is_bare_name { host(text).map(|host| SocketAddr::new(host, 0)) } else { endpoint(text) }
@@ -93,7 +93,7 @@ fn with_port(end: SocketAddr, port: Option<u16>, option: &str) -> Result<SocketA
     }
 }
 
-/// Reads `7` or `0x7`.
+/// Reads a mark such as `7` or `0x7`.
 fn mark(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),

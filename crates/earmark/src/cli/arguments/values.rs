@@ -1,4 +1,4 @@
-//! How values of the command line are written.
+//! Syntax of the values on the command line.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
@@ -19,12 +19,12 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
         .to_socket_addrs()
         .map_err(|error| format!("an address is written 10.0.2.2:5001 or name:5001 ({error})"))?
         .collect();
-    // More daemons are reached over IPv4.
+    // IPv4 is preferred because more daemons are reachable over it.
     let first = found.iter().find(|endpoint| endpoint.is_ipv4()).or_else(|| found.first());
     first.copied().ok_or_else(|| "that name has no address".to_owned())
 }
 
-/// Reads an address, or a name that has one.
+/// Reads an address, or resolves a name.
 pub(super) fn host(text: &str) -> Result<IpAddr, String> {
     match text.parse() {
         Ok(address) => Ok(address),
@@ -33,7 +33,7 @@ pub(super) fn host(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// Reads a sender's address, with its port or flow label or alone.
+/// Reads the address of a sender, alone or with a port or flow label.
 pub(super) fn sender(text: &str) -> Result<SenderName, String> {
     if let Some((address, label)) = text.split_once('#') {
         let flow_label = Some(flow_label(label)?);
@@ -49,7 +49,7 @@ pub(super) fn sender(text: &str) -> Result<SenderName, String> {
     Ok(SenderName { address: from.ip(), port: from.port(), flow_label: None })
 }
 
-/// Reads `0x12345`, or the same in decimal digits.
+/// Reads a flow label such as `0x12345`, hexadecimal or decimal.
 pub(super) fn flow_label(text: &str) -> Result<u32, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
@@ -61,7 +61,7 @@ pub(super) fn flow_label(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads `udp`, `tcp` or a number.
+/// Reads an IP protocol: `udp`, `tcp` or a number.
 pub(super) fn ip_protocol(text: &str) -> Result<u8, String> {
     match text {
         "udp" => Ok(17),
@@ -88,7 +88,7 @@ impl ValueEnum for Signalling {
             Signalling::Nsis => {
                 "QoS NSLP over GIST: the sender reserves, or has the receiver do it"
             }
-            // It reserves nothing, and has a command of its own.
+            // Ping NSLP reserves nothing and has a command of its own.
             Signalling::Ping => return None,
         };
         Some(PossibleValue::new(self.name()).help(help))

@@ -122,7 +122,7 @@ fn governing_claim_is_what_packets_get() {
 }
 
 #[test]
-fn reservation_that_is_not_enforced_is_said_with_its_reason() {
+fn unenforced_reservation_is_printed_with_reason() {
     let mut answer = answer();
     answer.claims = vec![claim("governs", "rsvp", 2_000_000)];
     answer.claim_count = 1;
@@ -137,7 +137,7 @@ fn reservation_that_is_not_enforced_is_said_with_its_reason() {
 }
 
 #[test]
-fn refusal_is_said_plainly() {
+fn refusal_is_printed_with_reason() {
     for (outcome, words) in [
         (PathOutcome::NoRoute, "there is no route"),
         (PathOutcome::Unreachable, "unreachable"),
@@ -157,7 +157,7 @@ fn refusal_is_said_plainly() {
 }
 
 #[test]
-fn match_says_which_packets_a_claim_is_for() {
+fn match_is_printed_as_packets_of_claim() {
     let exact = claim("next", "nsis", 1).matches;
     let prefix = |text: &str| text.parse().expect("a prefix");
     for (row, shared, words) in [

@@ -1,4 +1,4 @@
-//! What an operator should look at in the path of a flow.
+//! Warnings about the path of a flow, for operators.
 
 use earmark_core::Rate;
 use earmark_linux::{FlowOnLink, FlowPath, PathQuestion};
@@ -7,22 +7,22 @@ use super::super::protocol::ElsewhereRow;
 use crate::describe;
 use crate::driver::LinkView;
 
-/// Claims on other interfaces that a warning names.
+/// Most claims on other interfaces that a warning names.
 const NAMED_ELSEWHERE: usize = 4;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// `rsvp 2 Mbit/s on eth1`.
+/// A claim on another interface: `rsvp 2 Mbit/s on eth1`.
 fn named(other: &ElsewhereRow) -> String {
     let by = other.protocol.as_deref().unwrap_or("an earlier daemon");
     format!("{by} {} on {}", Rate::from_bps(other.rate_bps), other.interface)
 }
 
-/// What the warnings are made of.
+/// Input of the warnings.
 pub(super) struct Warnings<'a> {
     pub(super) asked: &'a PathQuestion,
     pub(super) path: &'a FlowPath,
-    /// The name of the interface that the packets leave by; empty where they do not.
+    /// Name of the interface that the packets leave by; empty if they do not leave.
     pub(super) on: &'a str,
     pub(super) view: Option<&'a LinkView>,
     pub(super) elsewhere: &'a [ElsewhereRow],

@@ -1,4 +1,4 @@
-//! What the daemon says: answers, errors and events.
+//! Objects that the daemon sends: answers, errors and events.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,11 @@ use super::StyleName;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Response {
-    /// The request was carried out; each kind has its own object.
+    /// The request succeeded; each kind of request has its own object.
     Ok(Value),
-    /// It was not; the connection goes on, unless the code says otherwise.
+    /// The request failed. The connection stays open, unless the code says otherwise.
     Error(Problem),
-    /// Something happened. Comes between answers, on connections that watch or follow.
+    /// An event, sent between answers on connections that watch or follow.
     Event(Notice),
 }
 
@@ -30,34 +30,34 @@ pub enum Response {
 pub struct Rows<T> {
     /// The rows, in the order of their keys.
     pub rows: Vec<T>,
-    /// Whether there are more than the limit let through.
+    /// Whether rows were left out because of the limit.
     pub more: bool,
 }
 
 /// The answer to [`super::Request::Send`], [`super::Request::Listen`] and [`super::Request::Reserve`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// Names it in `release`.
+    /// Number of the application, for `release`.
     pub application: u64,
-    /// Which end of the flow this host is.
+    /// End of the flow that this host is.
     pub role: Role,
-    /// The daemon's time when it began, seconds since its start; comparable with [`Notice::at_s`].
+    /// The daemon's time of the request, seconds since its start; comparable with [`Notice::at_s`].
     pub at_s: f64,
 }
 
-/// Which end of a flow.
+/// End of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Data starts here.
+    /// Source of the data.
     Sender,
-    /// Data ends here.
+    /// Destination of the data.
     Receiver,
-    /// Either: the loop of Boomerang begins and ends here.
+    /// Either end: the loop of Boomerang begins and ends here.
     Initiator,
 }
 
-/// By which protocol something is reserved.
+/// Protocol of a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signalling {
@@ -68,14 +68,14 @@ pub enum Signalling {
     Boomerang,
     /// YESSIR.
     Yessir,
-    /// NSIS: QoS NSLP.
+    /// QoS NSLP of NSIS.
     Nsis,
-    /// NSIS, too: Ping NSLP, which reserves nothing.
+    /// Ping NSLP of NSIS, which reserves nothing.
     Ping,
 }
 
 impl Signalling {
-    /// Its name, as in the JSON.
+    /// Name of the protocol, as in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Signalling::Rsvp => "rsvp",
@@ -90,18 +90,18 @@ impl Signalling {
 /// The answer to [`super::Request::Release`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Released {
-    /// What was released.
+    /// Numbers of the released applications.
     pub applications: Vec<u64>,
 }
 
-/// The answer to [`super::Request::Trace`]. Its events name it as `application`; `traced` is the last one.
+/// The answer to [`super::Request::Trace`]. Events contain its number as `application`; `traced` is the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceBegun {
-    /// Names it.
+    /// Number of the trace.
     pub trace: u64,
-    /// Whose way it is.
+    /// The sender whose path is traced.
     pub sender: SenderName,
-    /// The daemon's time when it began, seconds since its start.
+    /// The daemon's time of the request, seconds since its start.
     pub at_s: f64,
 }
 
@@ -117,7 +117,7 @@ pub struct Watching {
 pub struct Versions {
     /// [`super::VERSION`] of the daemon.
     pub protocol: u32,
-    /// The daemon's own.
+    /// Version of the daemon itself.
     pub earmark: String,
 }
 
@@ -126,13 +126,13 @@ pub struct Versions {
 pub struct Notice {
     /// Seconds since the daemon's start.
     pub at_s: f64,
-    /// Name of the interface that the event has by its index.
+    /// Name of the interface that the event contains as an index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_name: Option<String>,
-    /// How the request stands now that this has happened, where it is about one.
+    /// Outcome of the request after this event, if the event concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Box<Outcome>>,
-    /// What happened.
+    /// The event itself.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -140,12 +140,12 @@ pub struct Notice {
 /// A row of `show applications`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationRow {
-    /// Names it in `release`.
+    /// Number of the application, for `release`.
     pub application: u64,
-    /// By which protocol.
+    /// Protocol of the application.
     #[serde(default)]
     pub protocol: Signalling,
-    /// Which end of the flow this host is.
+    /// End of the flow that this host is.
     pub role: Role,
     /// Destination of the data.
     pub destination: IpAddr,
@@ -153,28 +153,29 @@ pub struct ApplicationRow {
     pub destination_port: u16,
     /// IP protocol of the data.
     pub ip_protocol: u8,
-    /// How senders share; `None` of a sender.
+    /// Reservation style; `None` for a sender.
     pub style: Option<StyleName>,
-    /// A sender itself, unless its address was left to the host; those that a receiver named, none for all.
+    /// For a sender, the sender itself unless the host chooses its address; for a receiver, the senders that it named, or none
+    /// for all.
     pub senders: Vec<SenderName>,
-    /// Whether it ends with the connection that opened it.
+    /// Whether the application ends with the connection that opened it.
     pub held: bool,
-    /// How it stands.
+    /// Outcome so far.
     #[serde(default)]
     pub outcome: Outcome,
-    /// What happened to it last, for people.
+    /// The latest event, for people.
     pub last: Option<String>,
 }
 
-/// What is wrong: for programs, for people, and what to do.
+/// An error: code, message and hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// What kind.
+    /// Kind of the error.
     pub code: ProblemCode,
-    /// What exactly.
+    /// The error in words.
     pub message: String,
-    /// What to do.
+    /// Advice what to do.
     pub hint: String,
 }
 
@@ -192,24 +193,24 @@ impl Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemCode {
-    /// The line is no request.
+    /// The line is not a valid request.
     BadRequest,
-    /// The line is too long; it was skipped.
+    /// The line is too long and was skipped.
     LineTooLong,
-    /// The node would not carry the request out.
+    /// The node rejected the request.
     Rejected,
     /// No application has that number.
     NoSuchApplication,
-    /// A limit is reached.
+    /// A limit was reached.
     Limit,
-    /// This watcher reads too slowly; the connection ends.
+    /// The watcher reads too slowly; the connection ends.
     TooSlow,
     /// The daemon stops; the connection ends.
     Stopping,
 }
 
 impl ProblemCode {
-    /// Its name, as in the JSON.
+    /// Name of the code, as in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             ProblemCode::BadRequest => "bad_request",
@@ -223,7 +224,7 @@ impl ProblemCode {
     }
 }
 
-/// The application that an event is for, where it is for one.
+/// The application that an event concerns, if any.
 pub fn application_of(event: &Event) -> Option<u64> {
     use rsvp::Event::*;
     let event = match event {

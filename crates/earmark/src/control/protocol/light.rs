@@ -1,4 +1,4 @@
-//! Requests of the protocols that reserve in one pass: Boomerang's loops, and YESSIR's streams.
+//! Requests of the protocols that reserve in one pass: Boomerang and YESSIR.
 
 use std::net::SocketAddr;
 
@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 
 use super::{default_ttl, udp};
 
-/// Boomerang: reserve both ways between this host and another one, which only has to answer pings.
+/// A request of Boomerang: reserve in both directions between this host and another one, which only has to answer pings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loop {
-    /// Where the data goes; port 0 stands for all ports.
+    /// Destination of the data; port 0 stands for all ports.
     pub to: SocketAddr,
-    /// Where it comes from. An unspecified address, or none, means this host's own; port 0 all ports.
+    /// Source of the data. An unspecified or absent address means this host's own; port 0 means all ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// The rates, `{"forward":bps,"reverse":bps}`, the most wanted first: the network grants the first of them that it can.
+    /// Rates, `{"forward":bps,"reverse":bps}`, in order of preference: the network grants the first pair that it can.
     pub wishes: Vec<ReservationRequest>,
-    /// Seconds between refreshes; those of the daemon's settings where nothing is said.
+    /// Refresh interval, seconds; by default that of the daemon's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<u8>,
-    /// What to do when not everything is granted: `"release"`, `"take_offer"`, or `"retry"`.
+    /// What to do if not everything is granted: `"release"`, `"take_offer"`, or `"retry"`.
     #[serde(default = "release")]
     pub on_refusal: OnRefusal,
-    /// Only find out what could be had.
+    /// Whether to query the available rates only.
     #[serde(default)]
     pub query: bool,
-    /// As whom, for nodes that want to know: `{"name":"...","secret":"..."}`.
+    /// User, for nodes that require one: `{"name":"...","secret":"..."}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<Account>,
-    /// Release it when this connection ends.
+    /// Whether the reservation is released when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Loop {
-    /// UDP to `to` and back at these rates, released if it is refused.
+    /// A request for UDP between this host and `to` at these rates, released if it is refused.
     pub fn new(to: SocketAddr, forward: Rate, reverse: Rate) -> Loop {
         Loop {
             to,
@@ -61,51 +61,51 @@ impl Loop {
     }
 }
 
-/// YESSIR: announce an RTP stream of this host in sender reports, and so reserve for it.
+/// A request of YESSIR: announce an RTP stream of this host in sender reports, which reserve for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
-    /// Where the data goes.
+    /// Destination of the data.
     pub to: SocketAddr,
-    /// Where it comes from. An unspecified address means this host's own.
+    /// Source of the data. An unspecified address means this host's own.
     pub from: SocketAddr,
-    /// How much: `{"class":{"dscp":46,"rate":octets_per_second}}`, `{"codec":{"payload_type":0,"frames":1}}`,
+    /// Rate: `{"class":{"dscp":46,"rate":octets_per_second}}`, `{"codec":{"payload_type":0,"frames":1}}`,
     /// `{"measured":{"window":60,"headroom":20}}`, or `{"intserv":...}`.
     pub flowspec: Flowspec,
-    /// Share one reservation with the other senders to this destination; it is as large as the largest of them wants.
+    /// Whether one reservation is shared with the other senders to this destination, as large as the largest of them.
     #[serde(default)]
     pub shared: bool,
-    /// Reports use the ports of the data (RFC 5761).
+    /// Whether reports use the ports of the data (RFC 5761).
     #[serde(default)]
     pub multiplexed: bool,
-    /// Only find out what the way offers.
+    /// Whether to query the available rate only.
     #[serde(default)]
     pub query: bool,
-    /// Seconds between reports; those of the daemon's settings where nothing is said.
+    /// Interval between reports, seconds; by default that of the daemon's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<u16>,
-    /// SSRC of the stream; drawn at random where nothing is said.
+    /// SSRC of the stream; random by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssrc: Option<u32>,
-    /// Canonical name of the source, `user@host`; one with the node's name where nothing is said.
+    /// Canonical name of the source, `user@host`; by default one with the node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cname: Option<String>,
-    /// TTL of the data, and so the reach of the reports.
+    /// TTL of the data, and so of the reports.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// The key to sign with, by its number in the daemon's settings.
+    /// Number of the key in the daemon's settings to sign with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<u32>,
-    /// Release it when this connection ends.
+    /// Whether the reservation is released when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Attach {
-    /// A stream from port to port, with nothing else said.
+    /// A request for a stream between these endpoints, with defaults otherwise.
     pub fn new(from: SocketAddr, to: SocketAddr, flowspec: Flowspec) -> Attach {
         Attach {
             to,
@@ -125,41 +125,41 @@ impl Attach {
     }
 }
 
-/// YESSIR: answer streams that are announced to this host or to a group, so that their senders know what they have.
+/// A request of YESSIR: answer streams to this host or a group, so that their senders learn what is reserved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Where the data arrives.
+    /// Destination of the data.
     pub on: SocketAddr,
-    /// Canonical name of the answers; one with the node's name where nothing is said.
+    /// Canonical name in the answers; by default one with the node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cname: Option<String>,
-    /// End it when this connection ends.
+    /// Whether the application ends when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Answer {
-    /// With nothing else said.
+    /// A request for streams to `on`, with defaults otherwise.
     pub fn new(on: SocketAddr) -> Answer {
         Answer { on, cname: None, hold: false, follow: false }
     }
 }
 
-/// YESSIR: how much of its stream an application has sent; what is measured goes by it.
+/// A request of YESSIR: the amount of its stream that an application has sent, for measured reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statistics {
-    /// Whose stream.
+    /// Number of the application.
     pub application: u64,
-    /// Packets since the beginning.
+    /// Packets since the start.
     pub packets: u32,
-    /// Octets of payload in them.
+    /// Octets of payload in these packets.
     pub octets: u32,
-    /// Time now in the units of the media clock.
+    /// Current RTP timestamp, in units of the media clock.
     pub rtp_timestamp: u32,
 }
 

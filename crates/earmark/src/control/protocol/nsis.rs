@@ -1,4 +1,4 @@
-//! Requests of NSIS: Ping NSLP's questions, and QoS NSLP's reservations.
+//! Requests of NSIS: queries with Ping NSLP and reservations with QoS NSLP.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use super::{default_burst, default_max_packet, udp};
 
-/// Ping NSLP: find out which nodes on the way to a host take part in signalling.
+/// A request of Ping NSLP: find the nodes on the path to a host that take part in signalling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ping {
-    /// Where the way ends.
+    /// End of the path.
     pub to: IpAddr,
-    /// How many messages are sent.
+    /// Number of messages to send.
     #[serde(default = "one")]
     pub count: u32,
-    /// Milliseconds between one and the next.
+    /// Interval between messages, milliseconds.
     #[serde(default = "second")]
     pub interval_ms: u32,
-    /// Milliseconds that an answer may take; those of the daemon's settings where nothing is said.
+    /// Timeout of an answer, milliseconds; by default that of the daemon's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u32>,
-    /// Ask each node also what it could still reserve.
+    /// Whether to query each node for its available rate as well.
     #[serde(default)]
     pub qos: bool,
-    /// Over connections.
+    /// Whether to use messaging associations.
     #[serde(default)]
     pub reliable: bool,
-    /// Over connections by TLS.
+    /// Whether to use messaging associations with TLS.
     #[serde(default)]
     pub secure: bool,
-    /// End it when this connection ends.
+    /// Whether the application ends when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Ping {
-    /// One message in datagrams.
+    /// A request for one message, sent in datagrams.
     pub fn new(to: IpAddr) -> Ping {
         Ping {
             to,
@@ -56,16 +56,16 @@ impl Ping {
     }
 }
 
-/// QoS NSLP: reserve along the path of a flow of this host.
+/// A request of QoS NSLP: reserve along the path of a flow of this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Establish {
-    /// Where the data goes; port 0 stands for all ports.
+    /// Destination of the data; port 0 stands for all ports.
     pub to: SocketAddr,
-    /// Where it comes from. An unspecified address, or none, means this host's own; port 0 all ports.
+    /// Source of the data. An unspecified or absent address means this host's own; port 0 means all ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
-    /// Flow label of the data, where that tells it from other data: IPv6 only.
+    /// Flow label that identifies the data: IPv6 only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
     /// IP protocol of the data.
@@ -73,43 +73,43 @@ pub struct Establish {
     pub ip_protocol: u8,
     /// Token rate.
     pub rate_bps: Rate,
-    /// The least rate that will do; exactly the other one is reserved, or nothing, where this is not said.
+    /// Least acceptable rate; if absent, exactly `rate_bps` is reserved, or nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minimum_bps: Option<Rate>,
     /// Bucket depth, octets.
     #[serde(default = "default_burst")]
     pub burst_octets: u32,
-    /// Peak rate; none where it is not known.
+    /// Peak rate; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bps: Option<Rate>,
-    /// Largest packet, octets.
+    /// Maximum packet size, octets.
     #[serde(default = "default_max_packet")]
     pub max_packet: u32,
-    /// How important it is: routers may let it displace what is less.
+    /// Priority: routers may preempt reservations of lower priority for this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u16>,
-    /// Have the receiver reserve: it runs `listen`.
+    /// Whether the receiver reserves, which must have run `listen`.
     #[serde(default)]
     pub by_receiver: bool,
-    /// Only find out what could be had.
+    /// Whether to query the available rate only.
     #[serde(default)]
     pub query: bool,
-    /// Over connections.
+    /// Whether to use messaging associations.
     #[serde(default)]
     pub reliable: bool,
-    /// Over connections by TLS.
+    /// Whether to use messaging associations with TLS.
     #[serde(default)]
     pub secure: bool,
-    /// Release it when this connection ends.
+    /// Whether the reservation is released when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Establish {
-    /// UDP to `to` at this rate, in datagrams.
+    /// A request for UDP to `to` at this rate, signalled in datagrams.
     pub fn new(to: SocketAddr, rate: Rate) -> Establish {
         Establish {
             to,
@@ -132,31 +132,31 @@ impl Establish {
     }
 }
 
-/// QoS NSLP: reserve for flows to this host whose senders ask for it, and tell of those that come.
+/// A request of QoS NSLP: reserve for flows to this host whose senders request it, and report incoming reservations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Where the data arrives; an unspecified address means all of this host's, port 0 all ports.
+    /// Destination of the data; an unspecified address means all addresses of this host, port 0 all ports.
     pub on: SocketAddr,
     /// IP protocol of the data.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// The most that is reserved for one flow; whatever its sender announces where nothing is said.
+    /// Largest rate to reserve for one flow; by default the rate that its sender announces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_bps: Option<Rate>,
-    /// Reserve this for the way back, in a session of its own that is bound to the one that came.
+    /// Rate to reserve in the reverse direction, in a session of its own that is bound to the incoming one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_bps: Option<Rate>,
-    /// End it when this connection ends.
+    /// Whether the application ends when this connection ends.
     #[serde(default)]
     pub hold: bool,
-    /// Send its events over this connection.
+    /// Whether its events are sent over this connection.
     #[serde(default)]
     pub follow: bool,
 }
 
 impl Expect {
-    /// With nothing else said.
+    /// A request for flows to `on`, with defaults otherwise.
     pub fn new(on: SocketAddr) -> Expect {
         Expect {
             on,

@@ -1,4 +1,4 @@
-//! The path of a flow on this node: the question, and the answer with its parts.
+//! Request for the path of a flow on this node, and its answer.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 
 use super::udp;
 
-/// Most claims of an answer unless the request asks for another number.
+/// Most claims in an answer, by default.
 pub const DEFAULT_CLAIMS: usize = 100;
-/// Most claims of an answer: the kernel is asked for each.
+/// Upper bound of claims in an answer, because each one costs a query of the kernel.
 pub const MAX_CLAIMS: usize = 1_000;
 
-/// The question of [`Request::Path`](super::Request::Path).
+/// Parameters of [`Request::Path`](super::Request::Path).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathRequest {
-    /// Where the flow goes; port 0: none is named.
+    /// Destination of the flow; port 0 means that none is named.
     pub to: SocketAddr,
-    /// Where it comes from; port 0: none is named. None: from this host.
+    /// Source of the flow, by default this host; port 0 means that none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SocketAddr>,
-    /// IPv6 flow label of its packets.
+    /// IPv6 flow label of the packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
     /// IP protocol of the flow.
     #[serde(default = "udp")]
     pub ip_protocol: u8,
-    /// Through which interface its packets come in; none: where the routes to its source lead.
+    /// Incoming interface of the packets; by default the one that the routes to the source lead to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incoming: Option<String>,
-    /// Which mark its packets have; none: as the settings say.
+    /// Mark of the packets; by default that of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<u32>,
-    /// Most claims in the answer; [`DEFAULT_CLAIMS`] where nothing is said, [`MAX_CLAIMS`] at most.
+    /// Most claims in the answer; by default [`DEFAULT_CLAIMS`], at most [`MAX_CLAIMS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 
 impl PathRequest {
-    /// UDP of this host to `to`.
+    /// A request for UDP from this host to `to`.
     pub fn new(to: SocketAddr) -> PathRequest {
         PathRequest {
             to,
@@ -58,79 +58,79 @@ impl PathRequest {
 /// The answer to [`Request::Path`](super::Request::Path).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathAnswer {
-    /// The flow that was asked for, with what was added to the question.
+    /// The requested flow, completed with defaults.
     pub flow: PathFlow,
-    /// What becomes of its packets.
+    /// What happens to the packets.
     pub outcome: PathOutcome,
-    /// Through which interface they leave.
+    /// Outgoing interface.
     pub interface: Option<String>,
-    /// The router that they leave to; `None` where the destination is on the link.
+    /// Next hop; `None` if the destination is on the link.
     pub next_hop: Option<IpAddr>,
-    /// The policy rule that led to the table, or that refuses them.
+    /// The policy rule that selected the table, or that refuses the packets.
     pub rule: Option<RuleRow>,
     /// The routing table.
     pub table: Option<TableRow>,
     /// The route.
     pub route: Option<RouteRow>,
-    /// The claims that they match on the interface, the governing one first.
+    /// Claims on the outgoing interface that the packets match, the governing one first.
     pub claims: Vec<ClaimRow>,
-    /// How many claims there are.
+    /// Number of such claims, including those beyond the limit.
     pub claim_count: usize,
-    /// Claims on the flow that are on other interfaces.
+    /// Claims on the flow on other interfaces.
     pub elsewhere: Vec<ElsewhereRow>,
-    /// What the packets get on the interface; `None` where they leave by none.
+    /// Service of the packets on the outgoing interface; `None` if they do not leave.
     pub packets: Option<PacketsRow>,
-    /// What should be looked at, for people.
+    /// Warnings, for people.
     pub warnings: Vec<String>,
 }
 
-/// A flow, and how it comes in.
+/// A flow and its incoming interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFlow {
     /// Destination address.
     pub destination: IpAddr,
-    /// Destination port; 0: none.
+    /// Destination port; 0 if none.
     pub destination_port: u16,
     /// IP protocol.
     pub ip_protocol: u8,
-    /// Source address: where none was named, the one that this host gives its own packets.
+    /// Source address; if none was named, the one that this host would use for its own packets.
     pub source: Option<IpAddr>,
-    /// Source port; 0: none.
+    /// Source port; 0 if none.
     pub source_port: u16,
     /// IPv6 flow label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
-    /// Through which interface its packets come in; `None`: they are this host's own.
+    /// Incoming interface of the packets; `None` for packets of this host.
     pub incoming: Option<String>,
-    /// Whether that is where the routes to its source lead, and was not named.
+    /// Whether the incoming interface was not named but derived from the routes to the source.
     pub incoming_assumed: bool,
-    /// The mark of its packets.
+    /// Mark of the packets.
     pub mark: Option<u32>,
-    /// Whether that is of the settings, and was not named.
+    /// Whether the mark was not named but comes from the settings.
     pub mark_of_settings: bool,
 }
 
-/// What becomes of the packets of a flow.
+/// What happens to the packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathOutcome {
-    /// Packets leave.
+    /// Packets are forwarded or sent.
     Forwarded,
-    /// Packets are for this host.
+    /// Packets are delivered to this host.
     Local,
-    /// Packets go to all hosts of the link.
+    /// Packets are sent to all hosts of the link.
     Broadcast,
     /// There is no route.
     NoRoute,
-    /// A route or rule of the type `unreachable`.
+    /// A route or rule of the type `unreachable` applies.
     Unreachable,
-    /// A route or rule of the type `prohibit`.
+    /// A route or rule of the type `prohibit` applies.
     Prohibited,
-    /// A route or rule of the type `blackhole`, or addresses that no packet may have.
+    /// A route or rule of the type `blackhole` applies, or the addresses are invalid.
     Blackhole,
-    /// Packets come in where packets of their source must not (reverse path filter).
+    /// The reverse path filter drops packets from this source on the incoming interface.
     WrongInterface,
-    /// Packets come in where this host forwards nothing.
+    /// Forwarding is disabled on the incoming interface.
     NotForwarded,
 }
 
@@ -139,11 +139,11 @@ pub enum PathOutcome {
 pub struct RuleRow {
     /// Priority.
     pub priority: u32,
-    /// What it looks at, as `ip rule` shows it.
+    /// Selector of the rule, as `ip rule` prints it.
     pub selector: String,
-    /// What it does: `lookup main`, `prohibit`.
+    /// Action of the rule: `lookup main`, `prohibit`.
     pub action: String,
-    /// Whether no other rule can have been it.
+    /// Whether it is certain that this rule applied.
     pub certain: bool,
 }
 
@@ -152,25 +152,25 @@ pub struct RuleRow {
 pub struct TableRow {
     /// Number.
     pub number: u32,
-    /// Name, or number where it has none.
+    /// Name, or the number if there is none.
     pub name: String,
 }
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteRow {
-    /// To which destinations.
+    /// Destinations of the route.
     pub prefix: Prefix,
     /// Metric.
     pub metric: u32,
-    /// All its next hops.
+    /// All next hops of the route.
     pub next_hops: Vec<NextHopRow>,
-    /// The nexthop object that it names.
+    /// Nexthop object of the route.
     pub nexthop_object: Option<u32>,
-    /// What that object is: `single`, `group` or `resilient group`.
+    /// Type of the nexthop object: `single`, `group` or `resilient group`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nexthop_kind: Option<Cow<'static, str>>,
-    /// How the kernel chose among several next hops (`fib_multipath_hash_policy`).
+    /// How the kernel selects among several next hops (`fib_multipath_hash_policy`).
     pub hash_policy: Option<HashPolicyRow>,
 }
 
@@ -179,51 +179,51 @@ pub struct RouteRow {
 pub struct NextHopRow {
     /// Outgoing interface.
     pub interface: String,
-    /// The router on the link; `None` where the destination is on it.
+    /// Address of the router; `None` if the destination is on the link.
     pub next_hop: Option<IpAddr>,
     /// Share of the flows.
     pub weight: u32,
-    /// Whether packets can leave by it now.
+    /// Whether packets can leave by this next hop now.
     pub usable: bool,
-    /// Whether the flow takes it.
+    /// Whether the flow takes this next hop.
     pub chosen: bool,
 }
 
-/// What decides between several next hops.
+/// Hash policy that selects among several next hops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashPolicyRow {
     /// Number.
     pub number: u8,
-    /// What it looks at.
+    /// Fields that are hashed.
     pub looks_at: Cow<'static, str>,
 }
 
 /// A claim that the packets of a flow match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRow {
-    /// When the packets get it: `governs`, first of all; `next`, those that the claims before it have no room for;
-    /// `standby`, not before a better one on the same flow ends.
+    /// Precedence of the claim for the packets: `governs`, applied first; `next`, applied to packets beyond the claims before
+    /// it; `standby`, applied when a better claim on the same flow ends.
     pub precedence: Cow<'static, str>,
-    /// By which protocol; `None` where an earlier daemon has left it and that is not known.
+    /// Protocol of the claim; `None` if an earlier daemon left it without saying so.
     pub protocol: Option<Cow<'static, str>>,
-    /// How much, bits per second.
+    /// Rate, bits per second.
     pub rate_bps: u64,
-    /// The flow, or range of flows, that it is for.
+    /// Flow, or range of flows, that the claim is for.
     pub matches: MatchRow,
-    /// Whether other flows use it up, too.
+    /// Whether other flows share the claim.
     pub shared: bool,
-    /// Whether an earlier daemon has left it, and nobody has claimed it yet.
+    /// Whether an earlier daemon left the claim and no reservation has adopted it yet.
     pub adopted: bool,
-    /// Whose it is: the row of `show reservations`.
+    /// Reservation that holds the claim: its row of `show reservations`.
     pub reservation: Option<ReservationRow>,
 }
 
-/// What a claim looks at in packets; what it does not look at is not there.
+/// Fields of packets that a claim matches; a field that it does not match is absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatchRow {
-    /// Destinations.
+    /// Destination addresses.
     pub destination: Prefix,
-    /// Sources; `None`: all.
+    /// Source addresses; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Prefix>,
     /// IP protocol.
@@ -240,33 +240,33 @@ pub struct MatchRow {
     pub flow_label: Option<u32>,
 }
 
-/// A claim on another interface than the one that the packets leave by.
+/// A claim on an interface other than the outgoing one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ElsewhereRow {
-    /// Where.
+    /// Name of the interface.
     pub interface: String,
-    /// By which protocol, where that is known.
+    /// Protocol, if known.
     pub protocol: Option<Cow<'static, str>>,
-    /// How much, bits per second.
+    /// Rate, bits per second.
     pub rate_bps: u64,
 }
 
-/// What the packets of a flow get on the interface that they leave by.
+/// Service of the packets of a flow on the outgoing interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketsRow {
-    /// `reserved`: what the governing claim has reserved; `best_effort`.
+    /// `reserved` for the service of the governing claim, or `best_effort`.
     pub get: Cow<'static, str>,
-    /// The class of HTB that the kernel's tables lead them to: `ea4d:10`.
+    /// HTB class that the kernel's tables select: `ea4d:10`.
     pub class: Option<String>,
-    /// Their priority, where the device's own queues serve by priority.
+    /// Priority of the packets, if the device's own queues serve by priority.
     pub priority: Option<u32>,
-    /// The rate of the token bucket in front of that place, bits per second; `None` where there is none.
+    /// Rate of the token bucket in front of the queue, bits per second; `None` if there is none.
     pub bucket_bps: Option<u64>,
-    /// Which classifier finds them: `bpf` or `u32`; `None` where there is none.
+    /// Classifier that finds the packets: `bpf` or `u32`; `None` if there is none.
     pub classifier: Option<Cow<'static, str>>,
-    /// How reservations are kept apart on the interface: `per-flow`, `aggregate`, `priority`, `none` where its queues are
-    /// left alone; `None` where it takes no part.
+    /// Queueing on the interface: `per-flow`, `aggregate`, `priority`, or `none` if its queues are left alone; `None` if the
+    /// interface takes no part.
     pub queues: Option<Cow<'static, str>>,
-    /// Whether they get what is reserved for them; `None` where nothing is.
+    /// Whether the packets get what is reserved for them; `None` if nothing is reserved.
     pub enforcement: Option<EnforcementRow>,
 }

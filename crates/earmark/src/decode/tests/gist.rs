@@ -1,4 +1,4 @@
-//! Captures with messages of GIST and what they carry, good and bad.
+//! Captures of GIST with application data, well-formed and malformed.
 
 use earmark_wire::gist::{
     self, Body, Continuation, Data, Direction, Extensions, MAGIC_LEN, Mri, NetworkLayerInformation,
@@ -40,7 +40,7 @@ fn nli() -> NetworkLayerInformation<'static> {
     }
 }
 
-/// A message in UDP in IPv4.
+/// Builds a message in UDP over IPv4.
 fn packet(nslpid: u16, body: Body<'_>) -> Vec<u8> {
     let extensions = Extensions::NONE;
     let message = gist::Message { hops: 64, nslpid, source_is_peer: true, body, extensions };
@@ -111,7 +111,7 @@ fn reserve() -> Vec<u8> {
     octets
 }
 
-/// The three objects that all messages here begin with.
+/// The three objects at the start of all messages here.
 fn common() -> [Value; 3] {
     [
         json!({"class": "Message-Routing-Information", "method": "path-coupled",
@@ -124,7 +124,7 @@ fn common() -> [Value; 3] {
 }
 
 #[test]
-fn a_query_is_read() {
+fn query_is_decoded() {
     let profiles = [Profile(&[2, 1])];
     let options = [ProtocolOptions::tcp_query(1)];
     let query = Body::Query(Query {
@@ -164,7 +164,7 @@ fn a_query_is_read() {
 }
 
 #[test]
-fn what_is_reserved_is_read() {
+fn reserve_is_decoded() {
     let (lines, _) = json_lines(&pcap(101, &[data(1, &reserve())]));
     let objects = lines[0]["objects"].as_array().expect("a list");
     assert_eq!(
@@ -188,7 +188,7 @@ fn what_is_reserved_is_read() {
 }
 
 #[test]
-fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
+fn ping_is_decoded_and_unknown_nslp_is_shown_as_octets() {
     let version = ping_nslp::Version::V2;
     let ping = Ping { version, hops: 1, sequence: 5, objects: &STANDARD, data: &[] };
     let mut octets = vec![0; 100];
@@ -207,9 +207,9 @@ fn a_ping_is_read_and_what_nobody_knows_is_shown_as_it_is() {
     assert_eq!(lines[1]["objects"][3], json!({"class": "NSLP-Data", "octets": "01020304"}));
 }
 
-/// Wrong in GIST, in QoS NSLP and in its QSPEC; without the magic number it is nobody's.
+/// Errors in GIST, in QoS NSLP and in its QSPEC are reported; a datagram without the magic number is ignored.
 #[test]
-fn what_is_wrong_is_named() {
+fn malformed_objects_are_reported() {
     let good = data(1, &reserve());
     let end = good.len();
     let changed = |at: usize, octet: u8| {

@@ -1,4 +1,4 @@
-//! Captures with messages of Boomerang and of YESSIR, in either family, good and bad.
+//! Captures of Boomerang and YESSIR over IPv4 and IPv6, well-formed and malformed.
 
 use earmark_wire::boomerang::{
     Family, Flags, Keys, OptionFlags, OptionItem, Options, Qos, Rates, Reservation, Shape, UserId,
@@ -20,7 +20,7 @@ fn ends(six: bool) -> [IpAddr; 2] {
     }
 }
 
-/// An IP packet without options between [`ends`].
+/// Builds an IP packet without options between [`ends`].
 fn packet(six: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
     if !six {
         return ipv4_packet(protocol, payload);
@@ -74,9 +74,9 @@ fn echo(six: bool, kind: Kind, qos: Qos<'_>, nack: bool) -> Vec<u8> {
 
 const RATES: Rates = Rates { forward: 2_000_000, reverse: 64_000 };
 
-/// A request and a reply, whatever the family; then one that is damaged, one that is cut off, and a ping.
+/// A request and a reply over IPv4 and IPv6; then a damaged one, a truncated one, and a plain ping.
 #[test]
-fn loops_are_read() {
+fn boomerang_messages_are_decoded() {
     for six in [false, true] {
         let protocol = if six { icmp::PROTOCOL_V6 } else { icmp::PROTOCOL_V4 };
         let request = echo(six, Kind::Request, Qos::Bitrate(RATES), false);
@@ -117,7 +117,7 @@ fn loops_are_read() {
         );
         assert_eq!(lines[2]["error"]["kind"], "icmp_checksum");
         assert_eq!(lines[2]["transaction_id"], 0x0100_abcd);
-        // Cut off by its sender, so that the sum is wrong, too.
+        // The sender has truncated the message, so that the checksum is wrong too.
         assert_eq!(lines[3]["error"]["kind"], "icmp_checksum");
         assert_eq!(lines[3].get("objects"), None);
     }
@@ -174,9 +174,9 @@ fn report(ends: [IpAddr; 2], command: Command, is_answer: bool) -> Vec<u8> {
     udp
 }
 
-/// What a sender and a receiver say, whatever the family; then one that is broken, and a report without YESSIR.
+/// Reports of sender and receiver over IPv4 and IPv6; then a malformed one, and a report without YESSIR.
 #[test]
-fn reports_are_read() {
+fn yessir_reports_are_decoded() {
     for six in [false, true] {
         let ends = ends(six);
         let active = report(ends, Command::Active, false);

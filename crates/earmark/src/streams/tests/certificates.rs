@@ -1,10 +1,10 @@
-//! What is wrong with files of keys and certificates is said with the file's name.
+//! Errors in files of keys and certificates are reported with the file's name.
 
 use super::super::{Identity, StreamError, Streams, TlsError};
 use super::secured::Authority;
 
 #[test]
-fn faults_name_their_file() {
+fn errors_name_their_file() {
     let authority = Authority::new("faults");
     let good = authority.settings("r1", &["r2"]);
     let with = |change: &dyn Fn(&mut super::super::TlsSettings)| {
@@ -36,7 +36,7 @@ fn faults_name_their_file() {
         peers.push("no name".to_owned());
     });
     assert!(matches!(&error, TlsError::Name(name) if name == "no name"), "{error}");
-    // The key of another.
+    // The key belongs to another node.
     let other = authority.settings("r9", &["r2"]).tls.expect("there").key;
     let error = with(&|tls| tls.key.clone_from(&other));
     assert!(matches!(error, TlsError::Identity(_)), "{error}");

@@ -1,4 +1,4 @@
-//! Neighbours by the thousand that do not mean it.
+//! Floods of half-open connections.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use super::super::{Limits, Settings};
 use super::secured::Authority;
 use super::{Node, deaf, plain, until};
 
-/// A connection from an address of loopback that says nothing.
+/// Opens a connection from a loopback address without sending anything.
 fn silent(from: Ipv4Addr, port: u16) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from((from, 0)).into()).expect("bound");
@@ -21,10 +21,10 @@ fn silent(from: Ipv4Addr, port: u16) -> TcpStream {
     socket.into()
 }
 
-/// A thousand that say nothing, from many addresses, to a port with TLS and one without: never more than the limits, and
-/// whoever means it gets through.
+/// A thousand silent connections from many addresses, to a port with TLS and to one without, stay within the limits, and
+/// a genuine connection is accepted.
 #[test]
-fn a_thousand_half_open_connections_keep_nobody_out() {
+fn thousand_half_open_connections_block_no_other() {
     let authority = Authority::new("flood");
     let settings = Settings { tcp: Some(0), ..authority.settings("r1", &["r2"]) };
     let mut far = Node::new(&settings);
@@ -33,14 +33,14 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
     let mut held = Vec::new();
     for n in 0..1_000_u32 {
         let transport = if n % 2 == 0 { Transport::Tls } else { Transport::Tcp };
-        // Every address has four of them; and one has the last five hundred.
+        // Every address has four connections; one address has the last five hundred.
         let from = Ipv4Addr::from(0x7f01_0000 + n.min(500) / 4);
         held.push(silent(from, far.port(transport)));
         far.serve();
         assert!(far.streams.half_open <= limits.half_open);
         assert!(far.streams.connections.len() <= limits.half_open);
         if held.len() > 300 {
-            // Descriptors are scarce; those of the neighbour count, too.
+            // Descriptors are scarce, and the neighbor's are in this process too.
             held.drain(..100);
         }
     }
@@ -63,9 +63,9 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
     assert_eq!(opened, 2, "the engine hears of no other");
 }
 
-/// Those that go on saying nothing are let go in time.
+/// Connections that stay silent are closed in time.
 #[test]
-fn who_says_nothing_is_given_up() {
+fn silent_connection_times_out() {
     let limits = Limits { handshake: Duration::from_millis(50), ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..plain() });
     let held: Vec<_> =
@@ -77,10 +77,10 @@ fn who_says_nothing_is_given_up() {
     drop(held);
 }
 
-/// Rubbish instead of TLS: records of random octets, a first record cut off, and a message without TLS. All of them are let go,
-/// the engine hears of none, and whoever speaks TLS gets in.
+/// Instead of TLS, the connections send records of random octets, a truncated first record, and a message in plain text. All
+/// are closed, none is reported to the engine, and a connection with TLS is accepted.
 #[test]
-fn rubbish_instead_of_tls_is_shut_out() {
+fn malformed_tls_is_disconnected() {
     let authority = Authority::new("rubbish");
     let limits = Limits { handshake: Duration::from_millis(500), ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..authority.settings("r1", &["r2"]) });
@@ -90,7 +90,7 @@ fn rubbish_instead_of_tls_is_shut_out() {
         |count: usize| (0..count).map(|_| random.next_u64() as u8).collect::<Vec<u8>>();
     let mut rubbish: Vec<Vec<u8>> = (0..12).map(|round| octets(1 << round)).collect();
     for kind in [20, 21, 22, 23, 24, 255] {
-        // Type, version 1.2 and a true length, of a record of TLS 1.3 (RFC 8446 section 5.1).
+        // Type, version 1.2 and a correct length, as in a record of TLS 1.3 (RFC 8446 section 5.1).
         rubbish.push([&[kind, 3, 3, 0, 64], &octets(64)[..]].concat());
         rubbish.push(vec![kind, 3, 3, 0xff, 0xff]);
     }
@@ -101,7 +101,7 @@ fn rubbish_instead_of_tls_is_shut_out() {
         .zip(1_u32..)
         .map(|(octets, n)| {
             let mut stream = silent(Ipv4Addr::from(0x7f02_0000 + n), port);
-            // It may be shut out already while it writes.
+            // The connection may be closed while this writes.
             let _ = stream.write_all(&octets);
             stream
         })
@@ -115,9 +115,9 @@ fn rubbish_instead_of_tls_is_shut_out() {
     until("it stands", &mut [&mut near, &mut far], |nodes| nodes[0].is_open(2));
 }
 
-/// From one address only so many connections, however much they say; another one still has room.
+/// Connections from one address are limited even if they send data; another address is accepted.
 #[test]
-fn one_address_has_its_share() {
+fn connections_of_one_address_are_limited() {
     let limits = Limits { per_source: 3, ..Limits::default() };
     let mut far = Node::new(&Settings { limits, ..plain() });
     let port = far.port(Transport::Tcp);
@@ -141,9 +141,9 @@ fn one_address_has_its_share() {
     until("let in", &mut [&mut near, &mut far], |nodes| nodes[1].heard(9) == b"again");
 }
 
-/// IPv6 counts by /64, which is what one host may have.
+/// The limits apply to a /64 of IPv6, which one host may have.
 #[test]
-fn hosts_of_ipv6_are_known_by_their_network() {
+fn ipv6_sources_are_counted_by_prefix() {
     let one: IpAddr = "2001:db8:1:2:3:4:5:6".parse().expect("an address");
     let same: IpAddr = "2001:db8:1:2::9".parse().expect("an address");
     let other: IpAddr = "2001:db8:1:3::9".parse().expect("an address");

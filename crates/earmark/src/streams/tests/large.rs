@@ -1,8 +1,7 @@
-//! Two engines of NSIS whose associations are real connections: an application's message that is far larger than a packet
-//! goes there and back, whole.
+//! Two engines of NSIS whose associations are real connections: a message that is far larger than a packet is sent there and
+//! back unchanged.
 //!
-//! Datagrams are carried by hand from one to the other. What goes over the associations goes through sockets, and through
-//! rustls.
+//! Datagrams are passed from one engine to the other by the test. Data of associations pass through sockets and rustls.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
@@ -33,19 +32,19 @@ const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const OCTETS: usize = 100_000;
 
 #[test]
-fn a_large_message_goes_over_tcp() {
+fn large_message_is_carried_by_tcp() {
     let reliable = Attributes { reliable: true, secure: false };
     echoes([deaf(), plain()], reliable);
 }
 
 #[test]
-fn a_large_message_goes_over_tls() {
+fn large_message_is_carried_by_tls() {
     let authority = Authority::new("large");
     let settings = [authority.settings("near", &["far"]), authority.settings("far", &["near"])];
     echoes(settings, Attributes { reliable: true, secure: true });
 }
 
-/// The message arrives at the far node, which sends it back, over the same association.
+/// Sends the message to the far node, which returns it over the same association.
 fn echoes(settings: [Settings; 2], attributes: Attributes) {
     let message: Vec<u8> = (0..OCTETS).map(|n| (n / 7) as u8).collect();
     let [near, far] = settings;
@@ -70,7 +69,7 @@ fn echoes(settings: [Settings; 2], attributes: Attributes) {
     }
 }
 
-/// What an application has got, and what it is to send.
+/// Messages received by an application, and the one to send.
 #[derive(Debug, Default)]
 struct Mailbox {
     outgoing: Option<(Vec<u8>, Attributes)>,
@@ -78,7 +77,7 @@ struct Mailbox {
     failures: Vec<SendFailure>,
 }
 
-/// Sends what is in its mailbox; what comes down the path it sends back.
+/// An application that sends the message in its mailbox, and returns a message that comes down the path.
 #[derive(Debug)]
 struct Echo(Rc<RefCell<Mailbox>>);
 
@@ -149,14 +148,14 @@ fn flow() -> Mri {
     })
 }
 
-/// An engine, its connections, and the one link it has.
+/// An engine with its connections and its only link.
 struct Node {
     engine: Nsis,
     streams: Streams,
     interfaces: Interfaces,
     routes: RouteTable,
     mailbox: Rc<RefCell<Mailbox>>,
-    /// Datagrams that have left, and are not delivered yet.
+    /// Datagrams sent and not delivered yet.
     sent: Vec<(Outgoing, Vec<u8>)>,
     start: std::time::Instant,
 }
@@ -169,7 +168,7 @@ impl Node {
             Some(listener.socket.local_addr().ok()?.as_socket()?.port())
         };
         let mut config = Config::default();
-        // Who does not listen connects.
+        // A node without a listener initiates the connection.
         config.gist.associations.tcp_port = port(Transport::Tcp).or(Some(earmark_nsis::PORT));
         config.gist.associations.tls_port = port(Transport::Tls);
         let mut engine = Nsis::new(config, &RandomStreams::new(seed));
@@ -198,7 +197,7 @@ impl Node {
         Time::from_secs(1) + self.start.elapsed()
     }
 
-    /// Has the engine treat an input, and does what it asks for.
+    /// Passes an input to the engine and carries out its effects.
     fn handle(&mut self, input: Input<'_, Command>) {
         let mut effects = Effects::<Event>::new();
         let now = self.now();
@@ -225,7 +224,7 @@ impl Node {
         self.streams.flush();
     }
 
-    /// What is due is done, what connections have brought is treated, and what was sent arrives at the other one.
+    /// Serves timers and connections, and delivers the sent datagrams to the other node.
     fn exchange(&mut self, other: &mut Node) {
         let now = self.now();
         let mut effects = Effects::<Event>::new();

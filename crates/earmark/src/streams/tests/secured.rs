@@ -1,4 +1,4 @@
-//! TLS: who is let in, and who is not.
+//! TLS: which peers are accepted.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use rcgen::{
 use super::super::{Identity, Limits, Settings, TlsSettings};
 use super::{Node, Seen, deaf, until};
 
-/// An authority, and the files of those whom it has certified; they go with it.
+/// An authority, with the files of the nodes that it has certified; dropping it removes them.
 pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: PathBuf,
@@ -45,12 +45,12 @@ impl Authority {
         path
     }
 
-    /// Settings of a node of this name that lets these in.
+    /// Settings of a node with this name that accepts `peers`.
     pub(super) fn settings(&self, name: &str, peers: &[&str]) -> Settings {
         self.settings_until(name, peers, 4_000)
     }
 
-    /// The same, with a certificate that ends with this year.
+    /// Settings of a node whose certificate expires at the end of `year`.
     fn settings_until(&self, name: &str, peers: &[&str], year: i32) -> Settings {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         params.not_after = date_time_ymd(year, 12, 31);
@@ -73,7 +73,7 @@ impl Authority {
         }
     }
 
-    /// Settings of a node that knows these by their bare keys, its own among the files.
+    /// Settings of a node that accepts `peers` by their raw public keys, which include its own.
     fn settings_with_keys(&self, name: &str, peers: &[&KeyPair], key: &KeyPair) -> Settings {
         let pem: String = peers.iter().map(|peer| peer.public_key_pem()).collect();
         Settings {
@@ -94,7 +94,7 @@ impl Drop for Authority {
     }
 }
 
-/// Connects one to the other with TLS, and has each say something: whether both heard, and why not.
+/// Connects two nodes with TLS, each of which sends data. Returns whether both received them, or the reasons of failure.
 fn meet(near: &Settings, far: &Settings) -> Result<(), [Option<CloseReason>; 2]> {
     let (mut near, mut far) = (Node::new(near), Node::new(far));
     let port = far.port(Transport::Tls);
@@ -128,20 +128,20 @@ const REFUSED: Result<(), [Option<CloseReason>; 2]> =
     Err([Some(CloseReason::NotAuthenticated), None]);
 
 #[test]
-fn certificates_with_names_that_are_let_in() {
+fn certificate_with_listed_name_is_accepted() {
     let authority = Authority::new("names");
     let r1 = authority.settings("r1.example", &["r3.example", "r2.example"]);
     let r2 = authority.settings("r2.example", &["r1.example"]);
     assert_eq!(meet(&r1, &r2), Ok(()));
     assert_eq!(meet(&r2, &r1), Ok(()));
-    // By address.
+    // Peers are accepted by their address.
     let one = authority.settings("10.0.0.1", &["2001:db8::2"]);
     let two = authority.settings("2001:db8::2", &["10.0.0.1"]);
     assert_eq!(meet(&one, &two), Ok(()));
 }
 
 #[test]
-fn a_name_that_is_not_let_in_on_either_side() {
+fn certificate_with_unlisted_name_is_refused_by_either_side() {
     let authority = Authority::new("other");
     let r1 = authority.settings("r1.example", &["r2.example"]);
     let r2 = authority.settings("r2.example", &["r3.example"]);
@@ -150,7 +150,7 @@ fn a_name_that_is_not_let_in_on_either_side() {
 }
 
 #[test]
-fn certificates_that_have_expired_or_are_not_from_here() {
+fn expired_or_foreign_certificate_is_refused() {
     let authority = Authority::new("here");
     let r1 = authority.settings("r1", &["r2"]);
     let old = authority.settings_until("r2", &["r1"], 2_001);
@@ -163,7 +163,7 @@ fn certificates_that_have_expired_or_are_not_from_here() {
 }
 
 #[test]
-fn bare_keys() {
+fn raw_public_keys_are_accepted_if_listed() {
     let authority = Authority::new("keys");
     let [one, two, three] = [(); 3].map(|()| KeyPair::generate().expect("a key"));
     assert_ne!(one.subject_public_key_info(), two.subject_public_key_info());
@@ -173,15 +173,15 @@ fn bare_keys() {
     assert_eq!(meet(&r1, &r2), Ok(()));
     assert_eq!(meet(&r3, &r2), REFUSED);
     assert_eq!(meet(&r2, &r3), REFUSED);
-    // Neither side takes the other's kind of proof.
+    // Each side refuses the other's method of authentication.
     let certified = authority.settings("r4", &["r1"]);
     assert_eq!(meet(&r1, &certified), REFUSED);
     assert_eq!(meet(&certified, &r1), REFUSED);
 }
 
-/// A client that has no certificate at all, and one that speaks no TLS.
+/// A client without a certificate, and one without TLS, are refused.
 #[test]
-fn who_proves_nothing_is_not_let_in() {
+fn unauthenticated_client_is_refused() {
     let authority = Authority::new("nothing");
     let mut far = Node::new(&authority.settings("r1", &["r2"]));
     let address = std::net::SocketAddr::new(super::HERE, far.port(Transport::Tls));
@@ -213,9 +213,9 @@ fn who_proves_nothing_is_not_let_in() {
     assert_eq!(far.seen, []);
 }
 
-/// Other names and keys hold for those who come later.
+/// A reload of names and keys applies to new connections.
 #[test]
-fn a_list_that_is_read_again() {
+fn reload_applies_to_new_connections() {
     let authority = Authority::new("again");
     let r1 = authority.settings("r1", &["r2"]);
     let (mut near, mut far) = (Node::new(&r1), Node::new(&authority.settings("r2", &["r1"])));

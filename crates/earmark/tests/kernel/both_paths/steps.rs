@@ -1,4 +1,4 @@
-//! What happens to both nodes: messages, and what else may come between them; drawn at random, or as once found.
+//! Steps of both nodes: messages and other inputs between them, at random or as found earlier.
 
 use std::net::Ipv4Addr;
 
@@ -11,16 +11,16 @@ use super::{CAPACITY, FAR_END};
 const INITIATORS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 1, 1), Ipv4Addr::new(10, 77, 1, 3)];
 const FLOWS: u16 = 6;
 
-/// What happens.
+/// A step of a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Message(Message),
-    /// The daemon looks what there is.
+    /// The daemon reads the kernel's notifications.
     Look,
-    /// Somebody asks for a listing.
+    /// A listing is requested.
     Listing,
     RoutesChange,
-    /// Somebody else takes so much of a link, or gives it back.
+    /// Another protocol takes this rate of a link, or releases it.
     Others(usize, Option<u64>),
 }
 
@@ -33,20 +33,20 @@ pub(super) struct Message {
     interval: u8,
     key: u64,
     is_nack: bool,
-    /// What else it is.
+    /// A variation of the message.
     kind: Form,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Plain,
-    /// From any source port.
+    /// The source port is not matched.
     Wide,
-    /// With a list of one more pair.
+    /// A list with one more pair of rates.
     List,
-    /// For other code points than zero.
+    /// The reservation is for code points other than zero.
     OddTos,
-    /// Its checksum is wrong.
+    /// The checksum is wrong.
     Broken,
 }
 
@@ -71,7 +71,7 @@ impl Message {
         }
     }
 
-    /// The ICMP message.
+    /// Builds the ICMP message.
     pub(super) fn octets(&self) -> Vec<u8> {
         let list = [self.rates, Rates { forward: 1, reverse: 1 }];
         let is_wide = self.kind == Form::Wide;
@@ -116,7 +116,7 @@ impl Message {
     }
 }
 
-/// Mostly a flow's own initiating node with its usual rates, or with none.
+/// A random message, mostly from the flow's own initiator with its usual rates or with none.
 fn any_message() -> impl Strategy<Value = Message> {
     let flow_and_rates = (1..=FLOWS).prop_flat_map(|flow| {
         let usual = [u32::from(flow % 4) + 1, u32::from(flow / 2)];
@@ -159,8 +159,8 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Sequences that once told the two nodes apart, and what was wrong then. In both the kernel used to set up again what it
-/// had released, before the daemon had looked.
+/// Sequences for which the two nodes once differed, with the cause. In both, the kernel set up again what it had released
+/// before the daemon had read about that.
 pub(super) fn found() -> [(&'static str, Vec<Step>); 2] {
     let [out, back] = [false, true].map(|is_reply| {
         move |initiator, flow, rates| Step::Message(Message::new(is_reply, initiator, flow, rates))

@@ -1,4 +1,4 @@
-//! What `show path` says of the claims on a flow, and of traffic control that others have changed.
+//! `show path`: claims on the flow, and traffic control changed by other programs.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::{FROM, TO, asked, expect, leaves, path, router};
 use crate::flow_routes::{Fork, settings};
 use crate::host::{Host, Outcome, check, until};
 
-/// Two protocols reserve for one flow: the larger claim governs, the other stands by until it is released.
+/// Two protocols reserve for one flow: the larger claim governs, the other is on standby until the larger one is released.
 pub(crate) fn governing_claim_is_named() -> Outcome {
     let mut fork = Fork::new()?;
     fork.ip("route add 10.0.9.0/29 via 10.0.2.2")?;
@@ -49,7 +49,7 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     expect(&answer, packets.get == "reserved")?;
     let state = packets.enforcement.as_ref().ok_or("nothing is enforced")?;
     expect(&answer, state.state == "enforced" && state.claims == 2)?;
-    // The class is the one that the kernel counts the packets in.
+    // The class is the one in which the kernel counts the packets.
     let class = packets.class.clone().ok_or("no class")?;
     let before = in_class(&fork.router, &class)?;
     fork.sender.namespace.run_in(|| -> std::io::Result<()> {
@@ -59,7 +59,7 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     until("the packets are in the class", || {
         Ok((in_class(&fork.router, &class)? == before + 5).then_some(()))
     })?;
-    // Whose they are is what the listing of reservations shows.
+    // The claims belong to the listed reservations.
     let listed = fork.router.client()?.show_reservations()?.rows;
     let answer = path(&fork.router, asked()?)?;
     for claim in &answer.claims {
@@ -92,7 +92,7 @@ pub(crate) fn governing_claim_is_named() -> Outcome {
     })?;
     expect(&answer, answer.packets.as_ref().is_some_and(|packets| packets.get == "best_effort"))?;
 
-    // One for all senders, which those of other ports match, too.
+    // A reservation for all senders is matched by those with other ports too.
     let all = "10.0.9.2:5002".parse()?;
     fork.receiver.client()?.listen(Listen { style: StyleName::Wf, ..Listen::new(all) })?;
     sender.sender(Send { from: Some(from), ..Send::new(all, Rate::from_mbps(1)) })?;
@@ -112,12 +112,12 @@ fn in_class(router: &Host, class: &str) -> Result<u64, Failed> {
     let said = String::from_utf8(router.namespace.run_in(run)??.stdout)?;
     let head = format!("class htb {class} ");
     let mut lines = said.lines().skip_while(|line| !line.starts_with(&head)).skip(1);
-    // Sent 640 bytes 5 pkt (dropped 0, overlimits 0 requeues 0)
+    // Sample line: Sent 640 bytes 5 pkt (dropped 0, overlimits 0 requeues 0)
     let count = lines.next().and_then(|line| line.split_whitespace().nth(3));
     Ok(count.ok_or_else(|| format!("no class {class}: {said}"))?.parse()?)
 }
 
-/// Somebody else's qdisc is on the link: it is named, and no class is told that packets might not go to.
+/// Another program's qdisc is on the link: it is named, and no class is reported, because packets may not be sent to it.
 pub(crate) fn foreign_qdisc_is_named() -> Outcome {
     let fork = router(&["route add 10.0.9.0/29 via 10.0.2.2"])?;
     let tc = |arguments: &str| -> Outcome {
@@ -141,7 +141,7 @@ pub(crate) fn foreign_qdisc_is_named() -> Outcome {
     })
 }
 
-/// The firewall marks the packets, and the settings do not say so: the reservation is on the other link.
+/// The firewall marks the packets, but the settings do not contain the mark: the reservation is on the other link.
 pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     let mut fork = Fork::new()?;
     for command in [
@@ -176,7 +176,7 @@ pub(crate) fn reservation_elsewhere_is_warned_of() -> Outcome {
     expect(&marked, marked.warnings == [warning])?;
     let refused = path(&fork.router, PathRequest { mark: Some(8), ..asked()? })?;
     expect(&refused, refused.outcome == PathOutcome::Unreachable && refused.elsewhere.len() == 1)?;
-    // A link whose queues are left alone: nothing can be said of what is reserved there.
+    // The queues of the link are left alone, so that nothing is known about the service of reserved packets.
     let back = PathRequest { from: Some(to), ..PathRequest::new(from) };
     let back = path(&fork.router, back)?;
     expect(&back, leaves(&back).0 == Some("eth0"))?;
