@@ -1,5 +1,5 @@
-//! How far a reservation reaches, by the record in which nodes count themselves: a host, two routers and a far end, of
-//! which not all speak Boomerang.
+//! Extent of a reservation, by the record in which nodes count themselves: a host, two routers and a far end, some
+//! without Boomerang.
 
 mod common;
 
@@ -17,11 +17,11 @@ const HOST: &str = "10.0.1.1";
 const FAR: &str = "10.0.3.2";
 const OUTSIDE: &str = "192.0.2.1";
 
-/// Host, two routers, far end; one without an engine is a stock router, or a stock host that answers pings. Between place
-/// n and the next is 10.0.n+1.0/24.
+/// Host, two routers, far end; one without an engine is a stock router, or a stock host that answers pings. The link
+/// between node n and the next is 10.0.n+1.0/24.
 struct Chain {
     nodes: Vec<Option<Bench>>,
-    /// The first router puts [`OUTSIDE`] in the place of the host's address.
+    /// Whether the first router replaces the host's address by [`OUTSIDE`].
     translates: bool,
     events: Vec<Event>,
     messages: usize,
@@ -64,7 +64,7 @@ impl Chain {
         self.carry(0, effects);
     }
 
-    /// Carries messages, and what comes of them, until nothing travels any more.
+    /// Carries messages and their effects until none is left.
     fn carry(&mut self, from: usize, effects: Vec<Effect>) {
         let mut wire = VecDeque::new();
         let take = |place: usize, effects: Vec<Effect>, events: &mut Vec<Event>| {
@@ -126,7 +126,7 @@ impl Chain {
         self.reached()
     }
 
-    /// What the application is told last.
+    /// Returns the last outcome reported to the application.
     fn reached(&mut self) -> Outcome {
         let told = std::mem::take(&mut self.events);
         let reach = told.iter().rev().find_map(|event| match event {
@@ -168,7 +168,7 @@ fn nodes_that_all_take_part_are_the_whole_path() {
     assert_eq!(chain.messages, 12, "the second loop counts, and no third is needed");
 }
 
-/// A stock host answers any ping, whatever routers do: its answer alone proves nothing.
+/// A stock host answers any ping, whatever the routers do: its reply alone proves nothing.
 #[test]
 fn reply_of_a_stock_host_alone_is_this_node_only() {
     let mut chain = Chain::new([false; 3]);
@@ -185,7 +185,7 @@ fn stock_host_behind_routers_that_take_part_is_the_whole_path_there() {
     let mut chain = Chain::new([true, true, false]);
     let told = chain.reserve(kbit(2_000, 0));
     assert_eq!((told.kind, told.nodes), (Kind::Whole, Some(2)));
-    // On the way back its own link is the first, and it reserves nothing there.
+    // On the way back the far end's own link is the first, and it reserves nothing there.
     let told = Chain::new([true, true, false]).reserve(kbit(2_000, 500));
     assert_eq!((told.kind, told.hops_without), (Kind::Part, Some(1)));
     let told = Chain::new([true, true, false]).reserve(kbit(0, 500));
@@ -198,12 +198,12 @@ fn router_that_takes_no_part_is_counted() {
         ([false, true, true], Some(1), 1, "10.0.3.1"),
         ([true, false, true], Some(1), 1, "10.0.2.1"),
         ([false, false, true], Some(2), 0, HOST),
-        // Behind the last node that takes part nobody counts.
+        // Behind the last node that takes part no node counts.
         ([true, false, false], None, 1, "10.0.2.1"),
         ([false, true, false], Some(1), 1, "10.0.3.1"),
     ] {
         let told = Chain::new(speaks).reserve(kbit(2_000, 0));
-        // A far end that takes part only receives there, and reserves nothing.
+        // A far end that takes part only as receiver reserves nothing.
         let kind = if nodes == 0 { Kind::OnlyHere } else { Kind::Part };
         assert_eq!((told.kind, told.nodes), (kind, Some(nodes)), "{speaks:?}: {told:?}");
         assert_eq!((told.hops_without, told.to), (hops_without, Some(ip(to))), "{speaks:?}");
@@ -222,7 +222,7 @@ fn change_of_rates_counts_anew() {
 }
 
 #[test]
-fn question_says_how_far_it_was_asked() {
+fn query_reports_how_far_it_reached() {
     for (speaks, kind) in
         [([true; 3], Kind::Whole), ([true, false, false], Kind::Part), ([false; 3], Kind::OnlyHere)]
     {
@@ -242,9 +242,9 @@ fn address_translation_is_named_by_the_node_behind_it() {
     assert_eq!((told.kind, told.translation), (Kind::Part, Some(translation)));
 }
 
-/// Who does not ask for it sends what was sent before there was a record.
+/// Without `count_nodes`, messages carry no record.
 #[test]
-fn nobody_is_counted_unasked() {
+fn message_without_count_nodes_has_no_record() {
     let mut chain = Chain::new([true; 3]);
     let request = Request { count_nodes: false, ..request(kbit(2_000, 0)) };
     chain.command(Command::Reserve { application: APP, request });
