@@ -54,6 +54,6 @@ impl Boomerang {
         let theirs = self.store.sessions_of(entry);
         let sessions = limits.sessions.saturating_sub(all);
         let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
-        sessions.min(self.throttle.left(now, entry.hash, limits.changes_per_second)) / 2
+        sessions.min(self.throttle.remaining(now, entry.hash, limits.changes_per_second)) / 2
     }
 }

@@ -394,7 +394,7 @@ impl Boomerang {
             Grant::New { .. } => Half::NONE,
         };
         let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
-        let free = cx.context.ledger.left(interface).as_bps();
+        let free = cx.context.ledger.available(interface).as_bps();
         let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
         self.lowered(pass, offer)
     }

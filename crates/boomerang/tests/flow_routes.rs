@@ -26,7 +26,7 @@ impl FlowResolver for Host {
 
 fn fork(config: Config) -> (Bench, Host) {
     let mut router = with_config(config);
-    router.routes.set_several(prefix("10.0.9.0/24"), true);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), true);
     let host = Host::default();
     router.routes.set_resolver(Box::new(host.clone()));
     (router, host)
@@ -65,11 +65,11 @@ fn message_and_reservation_take_the_next_hop_of_the_flow() {
 #[test]
 fn session_whose_route_depends_on_the_flow_is_not_offloaded() {
     let (mut router, _) = fork(Config { offload: true, ..Config::default() });
-    router.routes.set_several(prefix("10.0.9.0/24"), false);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), false);
     let is_offload = |event: &Event| matches!(event, Event::Offload(_));
     let set_up = router.passes(&message(1, kbit(2_000, 500)));
     assert!(events(&set_up).iter().any(is_offload), "one next hop");
-    router.routes.set_several(prefix("10.0.9.0/24"), true);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), true);
     router.host(prefix("10.0.9.0/24"));
     let taken_back = events(&router.passes(&message(1, kbit(2_000, 500))));
     assert!(taken_back.iter().any(|event| matches!(event, Event::Withhold { .. })));

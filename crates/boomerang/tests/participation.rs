@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use common::{APP, Bench, ETH1, ETH2, ETH3, Outcome as Effect, ip, kbit, router};
 use earmark_boomerang::{Command, Event, Request, ReservationRequest, Selector};
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_core::{Datagram, Flow, Input, Rate};
 use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::{self, Ends};
@@ -154,8 +154,8 @@ fn request(rates: Rates) -> Request {
     Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), wish) }
 }
 
-fn reply() -> Option<Word> {
-    Some(Word { node: Some(Speaker::Address(ip(FAR))), message: Message::EchoReply })
+fn reply() -> Option<OutcomeSource> {
+    Some(OutcomeSource { node: Some(NodeName::Address(ip(FAR))), message: Message::EchoReply })
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Node {
                 }
             }
             HostUpdate::NextHops { prefix, several } => {
-                self.routes.set_several(prefix, several);
+                self.routes.set_multipath(prefix, several);
                 self.tell(now, HostEvent::RouteChanged(prefix), out);
             }
             HostUpdate::PolicyRules { ipv6, apply } => {
@@ -84,7 +84,7 @@ impl Node {
                     self.tell(now, HostEvent::MulticastRouteChanged { source, group }, out);
                 }
             }
-            HostUpdate::Lent { interface, rate } => self.ledger.lend(interface, rate),
+            HostUpdate::Lent { interface, rate } => self.ledger.set_aside(interface, rate),
             HostUpdate::TrafficControlRefused { claim, errno } => {
                 if let Some(owner) = self.ledger.owner(claim) {
                     let event = HostEvent::TrafficControlRefused { claim, owner, errno };

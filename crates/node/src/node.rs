@@ -314,16 +314,16 @@ impl Node {
 
     /// What was granted out of a loan is lent no more, and claimed next; what was given back is.
     fn follow_loans(&mut self, settled: &boomerang::Settled) {
-        let lent = |ledger: &Ledger, interface| ledger.lent(interface);
+        let lent = |ledger: &Ledger, interface| ledger.rate_set_aside(interface);
         let ledger = &mut self.ledger;
         match settled.outcome {
             boomerang::Settlement::Reserved(share) => {
                 let rest = lent(ledger, share.interface).saturating_sub(share.rate);
-                ledger.lend(share.interface, rest);
+                ledger.set_aside(share.interface, rest);
             }
             boomerang::Settlement::Released(shares) => {
                 for share in shares.into_iter().flatten() {
-                    ledger.lend(share.interface, lent(ledger, share.interface) + share.rate);
+                    ledger.set_aside(share.interface, lent(ledger, share.interface) + share.rate);
                 }
             }
         }

@@ -30,12 +30,13 @@ impl Rsvp {
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).hop);
         let from = Some(filter.source);
-        let known_here = || Outcome { from, ..Outcome::known_here(Kind::Whole) };
+        let known_here = || Outcome { from, ..Outcome::known_locally(Kind::Whole) };
         let next = peers.find_map(|peer| self.store.neighbor_of(peer));
         // Without a neighbour the receiver is an application of this node.
         let Some((_, hop)) = next else { return known_here() };
         let node = hop.address;
-        let said = Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
+        let said =
+            Outcome { from, ..Outcome::reported(Kind::Unverified, Some(node), Message::Resv) };
         if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
@@ -59,14 +60,18 @@ impl Rsvp {
         let all = self.store.find_session(session);
         let all = all.into_iter().flat_map(|index| self.store.senders_of(index));
         let first = named.chain(all).next();
-        let said = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
+        let said = Outcome::reported(Kind::Unverified, Some(node), Message::ResvConf);
         let Some(first) = first else { return said };
         let psb = self.store.psb(first);
         let sender = psb.template.source;
         let (to, nodes) = (Some(session.destination), self.hops_to(psb));
         let said = Outcome { from: Some(sender), to, nodes, ..said };
         if matches!(psb.hop, Peer::Local(_)) {
-            return Outcome { by: Outcome::known_here(Kind::Whole).by, kind: Kind::Whole, ..said };
+            return Outcome {
+                by: Outcome::known_locally(Kind::Whole).by,
+                kind: Kind::Whole,
+                ..said
+            };
         }
         let senders = filters.as_slice().iter().filter_map(|f| self.store.find_sender(session, f));
         let broken = core::iter::once(first).chain(senders).any(|psb| self.is_broken(psb));
@@ -78,7 +83,7 @@ impl Rsvp {
         };
         let hops_without = (kind == Kind::Whole).then_some(0);
         let by = match cx.context.interfaces.is_local(node) {
-            true => Outcome::known_here(kind).by,
+            true => Outcome::known_locally(kind).by,
             false => said.by.clone(),
         };
         Outcome { kind, hops_without, by, ..said }

@@ -91,7 +91,7 @@ fn a_sender_hears_of_its_reservation() {
         dscp: Vec::new(),
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
-            ..Reach::said(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
+            ..Reach::reported(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
         }),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
@@ -198,7 +198,7 @@ fn a_confirmation_arrives() {
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
-            ..Reach::said(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
+            ..Reach::reported(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
         }),
     };
     assert_eq!(events(&outcomes), [expected]);

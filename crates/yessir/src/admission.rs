@@ -4,7 +4,7 @@
 //! leg enters the queue its counter c grows by one, and past the threshold T it may not enter any more. Refreshes are
 //! not counted.
 
-use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Waiting};
+use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, QueuedRequest, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_wire::yessir::{FailureReason, Style};
@@ -98,7 +98,7 @@ impl Yessir {
             let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
             // A leg that is in the queue keeps its position and is not counted again.
             let refusals = leg.waits.saturating_add(u32::from(!leg.waiting));
-            let waiting = Waiting { owner, demand: Demand { rate, ..want }, refusals };
+            let waiting = QueuedRequest { owner, demand: Demand { rate, ..want }, refusals };
             leg.waiting = cx.context.ledger.enqueue(leg.interface, waiting).is_ok();
             if leg.waiting {
                 leg.waits = refusals;

@@ -143,7 +143,7 @@ impl Answer {
     ) -> Outcome {
         let base = Outcome {
             from: Some(stream.source),
-            ..Outcome::said(Kind::Unverified, Some(node), message)
+            ..Outcome::reported(Kind::Unverified, Some(node), message)
         };
         let Some(path) = self.path else { return base };
         let others = path.other_hops;

@@ -92,7 +92,7 @@ impl Yessir {
             return complete_checksum_if_left(received, target);
         }
         // The message is full of notes, so the receiver learns that it failed.
-        cx.out.take_back();
+        cx.out.discard_last();
         self.counters.notes_left_out += 1;
         cx.out.send_copy(how, octets);
     }
@@ -160,7 +160,7 @@ pub(crate) fn link_info_after_hop(
 /// Returns LINK_INFO extended by a link.
 #[inline(always)]
 fn link_info_after_link(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
-    let left = context.ledger.left(interface.id).as_octets_per_second();
+    let left = context.ledger.available(interface.id).as_octets_per_second();
     LinkInfo {
         path_mtu: info.path_mtu.min(u16::try_from(interface.mtu).unwrap_or(u16::MAX)),
         // Written so that NaN is replaced.

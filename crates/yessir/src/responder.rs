@@ -216,7 +216,7 @@ impl Yessir {
             if done.is_ok() {
                 self.counters.sent += 1;
             } else {
-                cx.out.take_back(); // longer than a UDP packet
+                cx.out.discard_last(); // longer than a UDP packet
             }
         }
         self.scratch = app;

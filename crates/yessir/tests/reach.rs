@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use common::{Ask, DOWN, Node, UP, address, mbps};
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource};
 use earmark_wire::yessir::Style;
 use earmark_yessir::{Application, Attachment, Command, Event, Stream};
 
@@ -100,10 +100,13 @@ fn routers_that_all_speak_yessir_are_the_whole_path() {
     let mut path = Path::new(&[0, 0, 0]);
     let [Some(sender), Some(receiver)] = path.reach(false) else { panic!("both are told") };
     assert_eq!((sender.kind, sender.nodes, sender.hops_without), (Kind::Whole, Some(2), Some(0)));
-    let by = Word { node: Some(Speaker::Address(far())), message: Message::ReceiverReport };
-    assert_eq!((sender.by, sender.offer), (Some(by), false));
     let by =
-        Word { node: Some(Speaker::Address(address("10.0.7.1"))), message: Message::SenderReport };
+        OutcomeSource { node: Some(NodeName::Address(far())), message: Message::ReceiverReport };
+    assert_eq!((sender.by, sender.offer), (Some(by), false));
+    let by = OutcomeSource {
+        node: Some(NodeName::Address(address("10.0.7.1"))),
+        message: Message::SenderReport,
+    };
     assert_eq!((receiver.kind, receiver.by), (Kind::Whole, Some(by)));
     assert_eq!(Path::new(&[0]).kinds(), [Some(Kind::Whole); 2], "one link and no router");
 }

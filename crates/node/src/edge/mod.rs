@@ -289,7 +289,7 @@ impl Node {
     fn take_step(&mut self, now: Time, step: Step, out: &mut Effects<Event>) {
         match step {
             Step::Command(command) => self.boomerang(now, EngineInput::Command(command), out),
-            Step::Narrow(lane, rate) => self.ledger.widen_lane(lane, rate),
+            Step::Narrow(lane, rate) => self.ledger.set_lane_rate(lane, rate),
             Step::Replay(message) => {
                 self.rsvp(now, EngineInput::Datagram(message.datagram()), out);
             }
@@ -312,7 +312,7 @@ impl Node {
         let (number, link) = (lane.number, lane.link);
         let change = lane.hears(now, event);
         let granted = lane.granted;
-        self.ledger.widen_lane(link, granted);
+        self.ledger.set_lane_rate(link, granted);
         if let Some(change) = change {
             self.tell_of_aggregate(number, change, out);
         }

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Outcome as QosOutcome;
 use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
@@ -35,24 +35,24 @@ pub(super) fn answered(mri: &PathCoupled, breaks: bool, source: Option<Source>) 
         _ => None,
     };
     let node = source.map(|source| match source {
-        Source::Address(address) => Speaker::Address(address),
-        Source::Name(name) => Speaker::Name(name),
+        Source::Address(address) => NodeName::Address(address),
+        Source::Name(name) => NodeName::Name(name),
     });
-    let by = Some(Word { node, message: Message::Response });
-    let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.reaching(!breaks);
+    let by = Some(OutcomeSource { node, message: Message::Response });
+    let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.with_extent(!breaks);
     between(outcome, mri, last)
 }
 
 /// What a RESERVE says that has come to this node, the last of its path.
 pub(super) fn arrived(mri: &PathCoupled, breaks: bool) -> Outcome {
-    let outcome = Outcome::said(Kind::Whole, None, Message::Reserve).reaching(!breaks);
+    let outcome = Outcome::reported(Kind::Whole, None, Message::Reserve).with_extent(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 
 /// What this node knows where nobody else takes part.
 pub(super) fn alone(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
-    let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
+    let outcome = Outcome { nodes: Some(0), ..Outcome::known_locally(kind) };
     let own = match mri.direction {
         Direction::Downstream => mri.source,
         Direction::Upstream => mri.destination,

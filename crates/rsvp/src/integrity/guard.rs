@@ -161,7 +161,7 @@ impl Rsvp {
         integrity.leave_as_it_is(cx.out.len());
         let place = cx.out.send(how, response.buffer_len());
         if response.emit(place).is_err() || !integrity.seal(key, place) {
-            cx.out.take_back();
+            cx.out.discard_last();
         }
         integrity.send_again(cx.now, datagram.interface, to, cx.out);
         Ok(())

@@ -192,7 +192,7 @@ impl RefreshReduction {
         // Only what is too long for one datagram (64 KiB of objects to be carried on) cannot be written.
         match message.emit(out.send(how, message.buffer_len())) {
             Ok(_) => counters.send(message.body.message_type()),
-            Err(_) => return out.take_back(),
+            Err(_) => return out.discard_last(),
         }
         if let Some(peer) = peer {
             peer.pending.drain(..taken);

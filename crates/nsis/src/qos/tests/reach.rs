@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 
 use super::*;
 use crate::qos::Source;
@@ -24,8 +24,8 @@ fn right_of(node: usize) -> IpAddr {
     address(&format!("10.1.0.{}", node + 1))
 }
 
-fn response(of: IpAddr) -> Option<Word> {
-    Some(Word { node: Some(Speaker::Address(of)), message: Message::Response })
+fn response(of: IpAddr) -> Option<OutcomeSource> {
+    Some(OutcomeSource { node: Some(NodeName::Address(of)), message: Message::Response })
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn node_that_nobody_answers_is_the_only_one() {
     net.reserve(0, request(0, of_node(3), mbps(2)));
     let told = reach(&mut net, 0);
     assert_eq!((told.kind, told.nodes), (Kind::OnlyHere, Some(0)));
-    assert_eq!(told.by, Some(Word { node: None, message: Message::ThisNode }));
+    assert_eq!(told.by, Some(OutcomeSource { node: None, message: Message::ThisNode }));
 
     // Its own link is all of the path to a neighbour.
     let mut net = Net::of(2);
@@ -141,7 +141,7 @@ fn receiver_that_reserves_hears_from_the_sender() {
     assert_eq!((told.kind, told.by), (Kind::Whole, response(right_of(0))));
     assert_eq!((told.from, told.to), (Some(right_of(0)), Some(of_node(3))));
     let at_sender = reach(&mut net, 0);
-    assert_eq!(at_sender.by, Some(Word { node: None, message: Message::Reserve }));
+    assert_eq!(at_sender.by, Some(OutcomeSource { node: None, message: Message::Reserve }));
 }
 
 /// GIST makes no routing state behind a translator, and says why: to who has asked, or to who waits there.
