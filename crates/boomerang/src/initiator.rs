@@ -352,7 +352,7 @@ impl Boomerang {
         }
     }
 
-    /// Writes the message of a loop; returns `false` if it cannot be written. `near` tells that the far end is on a
+    /// Writes the message of a loop; returns `false` if it cannot be written. `near`: the far end is on a
     /// link of this node.
     fn compose(
         &self,

@@ -108,7 +108,7 @@ impl Boomerang {
             direction,
             initiator,
             toward: destination,
-            incoming: None, // nothing is lent where that could matter
+            incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };
         let find = |engine: &Self| engine.find_octets(view.classifier_octets(), view.mask_octets());

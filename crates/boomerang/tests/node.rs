@@ -275,7 +275,7 @@ fn sessions_under_different_masks_match_longest() {
     router.passes(&host);
     router.passes(&flow);
     let mut same = host.clone();
-    same.classifier.source_port = 99; // the mask does not look at it
+    same.classifier.source_port = 99; // not covered by the mask
     assert_eq!(one(&router.passes(&same)), same);
     assert_eq!(router.engine.population(), (2, 0));
     assert_eq!(router.held(ETH2), 3_000);

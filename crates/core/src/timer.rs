@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn timers_of_one_tick_fire_in_arming_order() {
         let mut wheel = TimingWheel::new();
-        wheel.arm(ms(5_000), 1); // falls from level 2 to 1 to 0
+        wheel.arm(ms(5_000), 1); // cascades from level 2 to 1 to 0
         assert_eq!(wheel.pop_due(ms(4_100)), None);
-        wheel.arm(ms(5_000), 2); // falls from level 1
+        wheel.arm(ms(5_000), 2); // cascades from level 1
         assert_eq!(wheel.pop_due(ms(4_999)), None);
         wheel.arm(ms(5_000), 3);
         let moved = wheel.arm(ms(4_999), 4);
@@ -368,7 +368,7 @@ mod tests {
         let first = wheel.arm(ms(1), 1);
         assert_eq!(wheel.deadline(first), Some(ms(1)));
         assert_eq!(wheel.cancel(first), Some(1));
-        let second = wheel.arm(ms(2), 2); // in the same place
+        let second = wheel.arm(ms(2), 2); // in the same slot
         assert_eq!(wheel.cancel(first), None);
         assert!(!wheel.rearm(first, ms(9)));
         assert_eq!(wheel.deadline(first), None);

@@ -1,7 +1,7 @@
 //! What users and files may say wrongly: settings, keys, requests, recordings and captures are read or refused with their place,
 //! and nothing panics.
 
-#[path = "../../scenario/tests/rubbish/damage.rs"]
+#[path = "../../scenario/tests/malformed_input/damage.rs"]
 mod damage;
 #[path = "control/host.rs"]
 #[allow(dead_code)] // of what clients do there, only a part is done here

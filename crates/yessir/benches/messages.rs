@@ -23,7 +23,7 @@ fn main() {
         let all = start.elapsed();
         println!("{sessions} streams, made in {all:.2?} (making the messages included)");
         let count = sessions.min(MESSAGES);
-        let stride = 7_919; // a prime: neighbours in time are none in the table
+        let stride = 7_919; // a prime: consecutive messages are far apart in the table
         let spread = |n: u32| ((u64::from(n) * stride) % u64::from(sessions)) as u32;
         run(
             &mut population,

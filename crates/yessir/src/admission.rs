@@ -237,7 +237,7 @@ impl Yessir {
         extra.as_ref().filter(|extra| extra.plain)?;
         let source_port = match stream.source_port {
             0 => 0,
-            port => port + 1, // it is even, and so is the other one
+            port => port + 1, // both data ports are even
         };
         let destination_port = stream.destination_port + 1;
         Some(Flow { source_port, destination_port, ..stream.flow() })

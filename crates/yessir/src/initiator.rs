@@ -199,7 +199,7 @@ impl Yessir {
         let Ok(report) = Report::parse(packet.payload) else { return };
         let Some((message, places)) = &report.message else { return };
         let datagram = Datagram {
-            interface: InterfaceId(0), // it came in nowhere
+            interface: InterfaceId(0), // no incoming interface
             source: stream.source,
             destination: stream.destination,
             ttl: attachment.ttl,
@@ -230,7 +230,7 @@ impl Yessir {
 
     /// Writes a report as a UDP packet and returns its length; `None` if the settings make that impossible.
     fn compose(&mut self, now: Time, index: Index, last: bool, buffer: &mut [u8]) -> Option<usize> {
-        let interval = self.interval_of(index).as_secs() as u16; // it was one
+        let interval = self.interval_of(index).as_secs() as u16; // read from a u16
         let sender = &mut self.roles.senders[index as usize];
         let Sender { stream, ssrc, sent, .. } = *sender;
         let attachment = &sender.attachment;

@@ -3,7 +3,7 @@
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
 //! | `streams` | stream | one per [`Session`] | peers, so a [`KeyedHash`] |
-//! | `pools_by_session` | (destination, port) | one a [`Pool`] | an ordered map |
+//! | `pools_by_session` | (destination, port) | one per [`Pool`] | an ordered map |
 //!
 //! No index is ever walked; listings are in slab order, so that the order never depends on a hash.
 
