@@ -50,7 +50,7 @@ impl Boomerang {
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
         wanted: u32,
-        asked: &mut AccessDecision,
+        decision: &mut AccessDecision,
     ) -> Result<(), Refused> {
         let direction = Direction::of_slot(slot);
         let held = match *grant {
@@ -70,11 +70,11 @@ impl Boomerang {
             self.counters.refreshed += u64::from(held.is_there());
             return Ok(());
         }
-        let verdict = match *asked {
+        let verdict = match *decision {
             AccessDecision::Decided(verdict) => verdict,
             AccessDecision::Pending => self.check_change(cx.now, pass, grant),
         };
-        *asked = AccessDecision::Decided(verdict);
+        *decision = AccessDecision::Decided(verdict);
         let entry = verdict?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {

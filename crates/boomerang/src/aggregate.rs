@@ -170,7 +170,7 @@ impl Boomerang {
         let note = match pass.direction {
             Direction::Forward => self.note_for(cx, pass, &outcome, before),
             Direction::Reverse => {
-                self.settle_member(pass, &outcome);
+                self.confirm_member(pass, &outcome);
                 None
             }
         };
@@ -293,7 +293,7 @@ impl Boomerang {
     }
 
     /// Marks a member as settled: its message has come back through this node without a refusal.
-    fn settle_member(&mut self, pass: &MessagePass<'_>, outcome: &Outcome) {
+    fn confirm_member(&mut self, pass: &MessagePass<'_>, outcome: &Outcome) {
         if pass.view.flags().is_nack() || outcome.edits.nack {
             return;
         }
@@ -357,8 +357,8 @@ impl Boomerang {
         let own = self.find(pass).filter(|&i| self.store.session(i).half_at(FORWARD).is_there());
         let as_node = MessagePass { initiator: note.node, ..*pass };
         let place = (FORWARD, interface);
-        let mut asked = AccessDecision::Pending;
-        let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut asked);
+        let mut decision = AccessDecision::Pending;
+        let whole = self.admit(cx, &as_node, place, &mut grant, note.rate, &mut decision);
         if whole.is_err() && own.is_none() && (note.flags.raises() || !held.is_there()) {
             return self.process(cx, pass);
         }
@@ -393,8 +393,9 @@ impl Boomerang {
         if half.interface != place.1 || cx.context.ledger.change(half.claim, nothing).is_err() {
             return false;
         }
-        let mut asked = AccessDecision::Decided(Ok(self.store.initiator_entry(as_node.initiator)));
-        let granted = self.admit(cx, as_node, place, grant, sum, &mut asked).is_ok();
+        let mut decision =
+            AccessDecision::Decided(Ok(self.store.initiator_entry(as_node.initiator)));
+        let granted = self.admit(cx, as_node, place, grant, sum, &mut decision).is_ok();
         if !granted {
             // The bandwidth released a moment ago is still free.
             let back = cx.context.ledger.change(half.claim, self.demand(half.rate));

@@ -2,7 +2,7 @@
 //! and refreshes the session.
 //!
 //! All signalling state is here. A [`Loop`] either waits for its message to come back, and sends it again with
-//! growing intervals, or rests until the next refresh is due. [`returned`](self::returned) processes what comes back.
+//! growing intervals, or rests until the next refresh is due. [`returned`] processes what comes back.
 //! Each message is also processed by the transit rules, because it leaves through a link of this host.
 
 mod request;
@@ -58,14 +58,14 @@ pub(crate) struct Loop {
     user: Option<User>,
     on_refusal: OnRefusal,
     /// Requested rates in order of preference; empty for a session that is being released.
-    pub(crate) wishes: Vec<Rates>,
+    pub(crate) requested: Vec<Rates>,
     /// Whether the rates are sent as a list of downgrades, even if one pair is left.
     is_vector: bool,
     /// Rates that all nodes have granted, if any.
     pub(crate) granted: Option<Rates>,
     pub(crate) phase: Phase,
     /// Interval that the application requests, seconds.
-    asked_interval: u8,
+    requested_interval: u8,
     /// Interval that the nodes on the path require, seconds.
     pub(crate) interval: u8,
     /// Product of the primes of the nodes that have locked the session.
@@ -193,11 +193,11 @@ impl Boomerang {
         if self.loops.list.len() >= self.config.limits.applications as usize {
             return Err(Rejection::TooMany);
         }
-        let asked_interval = request.interval.unwrap_or(self.config.refresh_interval);
-        if asked_interval == 0 {
+        let requested_interval = request.interval.unwrap_or(self.config.refresh_interval);
+        if requested_interval == 0 {
             return Err(Rejection::BadInterval);
         }
-        let wishes = request::rates(&request.wishes, request.destination.is_multicast())?;
+        let requested = request::rates(&request.wishes, request.destination.is_multicast())?;
         let source = source_of(cx, &request)?;
         let (keys, shape) = request::keys(&request, source)?;
         let transaction_id = self.loops.new_transaction_id();
@@ -210,12 +210,12 @@ impl Boomerang {
             transaction_id,
             user: request.user,
             on_refusal: request.on_refusal,
-            is_vector: wishes.len() > 1 && phase == Phase::Reserve,
-            wishes,
+            is_vector: requested.len() > 1 && phase == Phase::Reserve,
+            requested,
             granted: None,
             phase,
-            asked_interval,
-            interval: asked_interval,
+            requested_interval,
+            interval: requested_interval,
             key: 1,
             next_sequence: 0,
             first_sequence: 0,
@@ -241,7 +241,7 @@ impl Boomerang {
         if state.phase != Phase::Reserve {
             return Err(Rejection::NoSession);
         }
-        state.wishes = request::rates(wishes, state.destination.is_multicast())?;
+        state.requested = request::rates(wishes, state.destination.is_multicast())?;
         state.is_vector = wishes.len() > 1;
         self.send_request(cx, index);
         Ok(())
@@ -252,7 +252,7 @@ impl Boomerang {
         let state = self.loops.get_mut(index);
         let (application, query) = (state.application, state.phase == Phase::Query);
         state.phase = Phase::Release;
-        state.wishes = [Rates::ZERO].into();
+        state.requested = [Rates::ZERO].into();
         (state.is_vector, state.has_record) = (false, false);
         if query {
             self.remove_loop(index);
@@ -333,7 +333,7 @@ impl Boomerang {
         let refused = edits.iter().find(|edits| edits.nack);
         let state = self.loops.get_mut(index);
         state.attempts = 0;
-        let wanted = state.wishes.first().copied().unwrap_or_default();
+        let wanted = state.requested.first().copied().unwrap_or_default();
         let application = state.application;
         match refused {
             _ if state.phase == Phase::Release => {}
@@ -364,7 +364,7 @@ impl Boomerang {
         let nack = if state.phase == Phase::Query { iana::flag::NACK } else { 0 };
         let group = state.destination.is_multicast();
         let no_echo = if group { iana::flag::NO_ECHO } else { 0 };
-        let first = state.wishes.first().copied().unwrap_or_default();
+        let first = state.requested.first().copied().unwrap_or_default();
         let mut record = Participation::begun(state.source, TTL);
         record.set(FORWARD_ENDS, near);
         let flags = OptionFlags(0);
@@ -384,7 +384,7 @@ impl Boomerang {
             classifier: state.keys,
             mask: state.shape,
             qos: if state.is_vector {
-                Qos::Downgrade { policy: 0, vector: Vector::Items(&state.wishes) }
+                Qos::Downgrade { policy: 0, vector: Vector::Items(&state.requested) }
             } else {
                 Qos::Bitrate(first)
             },

@@ -2,11 +2,11 @@
 //!
 //! The engine reports which sessions can be offloaded ([`Event::Offload`]) and when one no longer can
 //! ([`Event::Recall`]). It receives none of their refreshes. So before such a session expires, the engine asks
-//! ([`Event::Expiring`]) and waits for [`Command::Seen`]; no answer counts as no refresh.
+//! ([`Event::Expiring`]) and waits for [`Command::Seen`](crate::Command::Seen); no answer counts as no refresh.
 //!
 //! The offload may also set up and release sessions: as many as an initiating node is allowed ([`Event::Allowance`]),
 //! from a share of a link that the driver assigns to it. The engine receives each such message
-//! ([`Command::Settled`]), before any later one, and makes the same changes to its own state.
+//! ([`Command::Settled`](crate::Command::Settled)), before any later one, and makes the same changes to its own state.
 //!
 //! Sessions can be offloaded if their messages need no decision: IPv4, bit rates, no options, no locks, no users, no
 //! edits. When routes change, the offload must pass the next message of each session to the engine.

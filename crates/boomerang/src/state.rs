@@ -72,7 +72,7 @@ pub(crate) struct Session {
     pub(crate) flags: u8,
 }
 
-/// Bits of [`Session::flags`]. While none but those of [`OFFLOAD`] is set, a message that changes nothing is a plain
+/// Bits of [`Session::flags`]. While none but those of [`flag::OFFLOAD`] is set, a message that changes nothing is a plain
 /// refresh.
 pub(crate) mod flag {
     /// The forward half has to be checked against the routes.

@@ -347,11 +347,11 @@ impl Boomerang {
         grant: &mut Grant,
     ) -> Result<Edits, Refused> {
         let mut edits = Edits { key: self.multiply_key(pass, grant)?, ..Edits::NONE };
-        let mut asked = AccessDecision::Pending;
+        let mut decision = AccessDecision::Pending;
         match pass.view.qos() {
             QosView::Bitrate(rates) => {
                 let wanted = pass.part_of(rates);
-                self.admit(cx, pass, (slot, interface), grant, wanted, &mut asked)?;
+                self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision)?;
             }
             // The first pair that can be granted counts; those before it are set to zero.
             QosView::Downgrade(vector) => {
@@ -359,7 +359,7 @@ impl Boomerang {
                 let mut granted = None;
                 for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
                     let wanted = pass.part_of(Rates::from_octets(*octets));
-                    match self.admit(cx, pass, (slot, interface), grant, wanted, &mut asked) {
+                    match self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision) {
                         Ok(()) => {
                             granted = Some(number);
                             break;

@@ -102,7 +102,7 @@ impl Boomerang {
             selector: Selector::of_keys(&state.keys, &state.shape),
             source: state.source,
             destination: state.destination,
-            asked: state.wishes.first().copied().unwrap_or_default(),
+            asked: state.requested.first().copied().unwrap_or_default(),
             granted: state.granted,
             interval: state.interval,
             releasing: state.phase == Phase::Release,

@@ -26,7 +26,7 @@ fn established(rates: Rates) -> Event {
     Event::Established { application: APP, rates, interval: 30, confirmed: true }
 }
 
-fn wish(rates: Rates) -> ReservationRequest {
+fn rate_pair(rates: Rates) -> ReservationRequest {
     let rate = |bits: u32| Rate::from_bps(bits.into());
     ReservationRequest { forward: rate(rates.forward), reverse: rate(rates.reverse) }
 }
@@ -153,7 +153,7 @@ fn offer_in_each_requested_direction_is_taken() {
 fn refused_change_keeps_old_reservation() {
     let (mut host, out) = ask(OnRefusal::Release);
     back(&mut host, &out);
-    let modify = |rates| Command::Modify { application: APP, wishes: vec![wish(rates)] };
+    let modify = |rates| Command::Modify { application: APP, wishes: vec![rate_pair(rates)] };
     let more = one(&host.command(modify(kbit(5_000, 500))));
     assert_eq!(host.held(ETH2), 5_000);
     let outcomes = back(&mut host, &refused(&more, kbit(4_000, 500)));
@@ -173,8 +173,8 @@ fn own_link_without_room_refuses() {
     assert!(out.is_nack());
     assert_eq!(out.rates, [kbit(7_500, 500)]);
     let (offer, reaction) = (kbit(7_500, 500), OnRefusal::Retry);
-    let told = events(&back(&mut host, &out));
-    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+    let reported = events(&back(&mut host, &out));
+    assert_eq!(reported, [Event::Refused { application: APP, offer, reaction }]);
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn granted_downgrade_is_requested_from_then_on() {
     assert_eq!(events(&back(&mut host, &next)), []);
     let nothing = Message { flags: 1, rates: vec![Rates::ZERO; 2], ..next };
     let (offer, reaction) = (Rates::ZERO, OnRefusal::Retry);
-    let told = events(&back(&mut host, &nothing));
-    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+    let reported = events(&back(&mut host, &nothing));
+    assert_eq!(reported, [Event::Refused { application: APP, offer, reaction }]);
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn lowered_interval_is_adopted() {
     let mut host = router();
     let out = one(&host.reserve(request(&[kbit(1_000, 0)])));
     let lowered = Message { interval: 4, ..out };
-    let told = events(&back(&mut host, &lowered));
+    let reported = events(&back(&mut host, &lowered));
     let rates = kbit(1_000, 0);
     let expected = Event::Established { application: APP, rates, interval: 4, confirmed: true };
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
     let before = host.now;
     let next = one(&host.wait());
     assert!(host.now - before <= Duration::from_millis(6_001));
@@ -249,11 +249,11 @@ fn invalid_request_is_rejected() {
         (portless, Rejection::BadSelector),
         (Request { interval: Some(0), ..good.clone() }, Rejection::BadInterval),
         (Request { wishes: vec![], ..good.clone() }, Rejection::BadWishes),
-        (Request { wishes: vec![wish(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
+        (Request { wishes: vec![rate_pair(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
     ] {
         let mut host = router();
-        let told = events(&host.reserve(request));
-        assert_eq!(told, [Event::Rejected { application: APP, reason }]);
+        let reported = events(&host.reserve(request));
+        assert_eq!(reported, [Event::Rejected { application: APP, reason }]);
         assert_eq!(host.engine.population(), (0, 0));
     }
     let mut host = router();
@@ -318,7 +318,7 @@ struct Pair {
 
 impl Pair {
     fn run(&mut self, outcomes: Vec<Outcome>) -> Vec<Event> {
-        let mut told = events(&outcomes);
+        let mut reported = events(&outcomes);
         let mut under_way: Vec<_> = outcomes;
         while !under_way.is_empty() {
             let mut next = Vec::new();
@@ -337,13 +337,13 @@ impl Pair {
                     next.extend(back);
                 } else {
                     let back = hop(&mut self.host, ETH2, how.source, how.destination);
-                    told.extend(events(&back));
+                    reported.extend(events(&back));
                     next.extend(back);
                 }
             }
             under_way = next;
         }
-        told
+        reported
     }
 }
 
@@ -375,8 +375,8 @@ fn taken_offer_is_granted() {
     pair.router.passes(&message(9, kbit(6_000, 0)));
     let on_refusal = OnRefusal::TakeOffer;
     let outcomes = pair.host.reserve(Request { on_refusal, ..request(&[kbit(2_000, 500)]) });
-    let told = pair.run(outcomes);
-    assert_eq!(told.last(), Some(&established(kbit(1_500, 500))));
+    let reported = pair.run(outcomes);
+    assert_eq!(reported.last(), Some(&established(kbit(1_500, 500))));
     assert_eq!((pair.host.held(ETH2), pair.router.held_both()), (1_500, (7_500, 500)));
 }
 
@@ -455,8 +455,8 @@ fn change_by_unknown_user_is_refused() {
     {
         let mut pair = pair(config.clone());
         let outcomes = pair.host.reserve(request);
-        let told = pair.run(outcomes);
-        assert_eq!(told == [established(kbit(2_000, 0))], granted, "{told:?}");
+        let reported = pair.run(outcomes);
+        assert_eq!(reported == [established(kbit(2_000, 0))], granted, "{reported:?}");
         assert_eq!(pair.router.held(ETH2), if granted { 2_000 } else { 0 });
     }
     // A release without credential is refused, a refresh needs none.

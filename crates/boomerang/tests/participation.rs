@@ -128,13 +128,13 @@ impl Chain {
 
     /// Returns the last outcome reported to the application.
     fn reached(&mut self) -> Outcome {
-        let told = std::mem::take(&mut self.events);
-        let reach = told.iter().rev().find_map(|event| match event {
+        let reported = std::mem::take(&mut self.events);
+        let reach = reported.iter().rev().find_map(|event| match event {
             Event::Reached { application: APP, reach }
             | Event::Offered { application: APP, reach, .. } => Some((**reach).clone()),
             _ => None,
         });
-        reach.unwrap_or_else(|| panic!("{told:?}"))
+        reach.unwrap_or_else(|| panic!("{reported:?}"))
     }
 }
 
@@ -150,8 +150,8 @@ fn request(rates: Rates) -> Request {
         source_open: 0,
     };
     let [forward, reverse] = [rates.forward, rates.reverse].map(|bps| Rate::from_bps(bps.into()));
-    let wish = ReservationRequest { forward, reverse };
-    Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), wish) }
+    let pair = ReservationRequest { forward, reverse };
+    Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), pair) }
 }
 
 fn reply() -> Option<OutcomeSource> {
@@ -161,10 +161,10 @@ fn reply() -> Option<OutcomeSource> {
 #[test]
 fn nodes_that_all_take_part_are_the_whole_path() {
     let mut chain = Chain::new([true; 3]);
-    let told = chain.reserve(kbit(2_000, 500));
-    assert_eq!((told.kind, &told.by, told.nodes), (Kind::Whole, &reply(), Some(3)));
-    assert_eq!((told.from, told.to), (Some(ip(HOST)), Some(ip("10.0.3.1"))));
-    assert_eq!(told.hops_without, Some(0));
+    let reported = chain.reserve(kbit(2_000, 500));
+    assert_eq!((reported.kind, &reported.by, reported.nodes), (Kind::Whole, &reply(), Some(3)));
+    assert_eq!((reported.from, reported.to), (Some(ip(HOST)), Some(ip("10.0.3.1"))));
+    assert_eq!(reported.hops_without, Some(0));
     assert_eq!(chain.messages, 12, "the second loop counts, and no third is needed");
 }
 
@@ -172,24 +172,27 @@ fn nodes_that_all_take_part_are_the_whole_path() {
 #[test]
 fn reply_of_a_stock_host_alone_is_this_node_only() {
     let mut chain = Chain::new([false; 3]);
-    let told = chain.reserve(kbit(2_000, 0));
-    assert_eq!((told.kind, told.nodes, told.hops_without), (Kind::OnlyHere, Some(0), None));
-    let told = Chain::new([false; 3]).reserve(kbit(2_000, 500));
-    assert_eq!(told.kind, Kind::OnlyHere);
-    let told = Chain::new([false; 3]).reserve(kbit(0, 500));
-    assert_eq!(told.kind, Kind::Unanswered, "of the way back nobody reserves anything");
+    let reported = chain.reserve(kbit(2_000, 0));
+    assert_eq!(
+        (reported.kind, reported.nodes, reported.hops_without),
+        (Kind::OnlyHere, Some(0), None)
+    );
+    let reported = Chain::new([false; 3]).reserve(kbit(2_000, 500));
+    assert_eq!(reported.kind, Kind::OnlyHere);
+    let reported = Chain::new([false; 3]).reserve(kbit(0, 500));
+    assert_eq!(reported.kind, Kind::Unanswered, "of the way back nobody reserves anything");
 }
 
 #[test]
 fn stock_host_behind_routers_that_take_part_is_the_whole_path_there() {
     let mut chain = Chain::new([true, true, false]);
-    let told = chain.reserve(kbit(2_000, 0));
-    assert_eq!((told.kind, told.nodes), (Kind::Whole, Some(2)));
+    let reported = chain.reserve(kbit(2_000, 0));
+    assert_eq!((reported.kind, reported.nodes), (Kind::Whole, Some(2)));
     // On the way back the far end's own link is the first, and it reserves nothing there.
-    let told = Chain::new([true, true, false]).reserve(kbit(2_000, 500));
-    assert_eq!((told.kind, told.hops_without), (Kind::Part, Some(1)));
-    let told = Chain::new([true, true, false]).reserve(kbit(0, 500));
-    assert_eq!((told.kind, told.from), (Kind::Part, Some(ip("10.0.2.2"))), "{told:?}");
+    let reported = Chain::new([true, true, false]).reserve(kbit(2_000, 500));
+    assert_eq!((reported.kind, reported.hops_without), (Kind::Part, Some(1)));
+    let reported = Chain::new([true, true, false]).reserve(kbit(0, 500));
+    assert_eq!((reported.kind, reported.from), (Kind::Part, Some(ip("10.0.2.2"))), "{reported:?}");
 }
 
 #[test]
@@ -202,11 +205,19 @@ fn router_that_takes_no_part_is_counted() {
         ([true, false, false], None, 1, "10.0.2.1"),
         ([false, true, false], Some(1), 1, "10.0.3.1"),
     ] {
-        let told = Chain::new(speaks).reserve(kbit(2_000, 0));
+        let reported = Chain::new(speaks).reserve(kbit(2_000, 0));
         // A far end that takes part only as receiver reserves nothing.
         let kind = if nodes == 0 { Kind::OnlyHere } else { Kind::Part };
-        assert_eq!((told.kind, told.nodes), (kind, Some(nodes)), "{speaks:?}: {told:?}");
-        assert_eq!((told.hops_without, told.to), (hops_without, Some(ip(to))), "{speaks:?}");
+        assert_eq!(
+            (reported.kind, reported.nodes),
+            (kind, Some(nodes)),
+            "{speaks:?}: {reported:?}"
+        );
+        assert_eq!(
+            (reported.hops_without, reported.to),
+            (hops_without, Some(ip(to))),
+            "{speaks:?}"
+        );
     }
 }
 
@@ -228,8 +239,8 @@ fn query_reports_how_far_it_reached() {
     {
         let mut chain = Chain::new(speaks);
         chain.command(Command::Query { application: APP, request: request(kbit(2_000, 0)) });
-        let told = chain.reached();
-        assert_eq!((told.kind, told.offer), (kind, true), "{speaks:?}");
+        let reported = chain.reached();
+        assert_eq!((reported.kind, reported.offer), (kind, true), "{speaks:?}");
     }
 }
 
@@ -237,9 +248,9 @@ fn query_reports_how_far_it_reached() {
 fn address_translation_is_named_by_the_node_behind_it() {
     let mut chain = Chain::new([false, true, true]);
     chain.translates = true;
-    let told = chain.reserve(kbit(2_000, 0));
+    let reported = chain.reserve(kbit(2_000, 0));
     let translation = Translation { named: ip(HOST), seen: Some(ip(OUTSIDE)) };
-    assert_eq!((told.kind, told.translation), (Kind::Part, Some(translation)));
+    assert_eq!((reported.kind, reported.translation), (Kind::Part, Some(translation)));
 }
 
 /// Without `count_nodes`, messages carry no record.

@@ -1,6 +1,6 @@
 //! Parsing and formatting of times and amounts of octets in the configuration and on the command line.
 //!
-//! Rates are parsed by [`earmark_core::Rate`].
+//! Rates are parsed by [`crate::Rate`].
 
 use alloc::format;
 use alloc::string::String;

@@ -240,11 +240,11 @@ fn check_link(fault: usize, ends: &[String; 2], topology: &Topology) -> Result<(
 
 /// Lists some names for people.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    const MOST: usize = 12;
+    const MAX_LISTED: usize = 12;
     let names: Vec<&str> = names.collect();
     match names.len() {
-        0..=MOST => names.join(", "),
-        all => format!("{} and {} more", names[..MOST].join(", "), all - MOST),
+        0..=MAX_LISTED => names.join(", "),
+        all => format!("{} and {} more", names[..MAX_LISTED].join(", "), all - MAX_LISTED),
     }
 }
 

@@ -72,14 +72,14 @@ pub struct Attachment {
     #[serde(default)]
     pub interval: u16,
     /// TTL of the data, which limits the reports as well.
-    #[serde(default = "usual_ttl")]
+    #[serde(default = "default_ttl")]
     pub ttl: u8,
     /// Key to sign with; see [`crate::auth`].
     #[serde(default)]
     pub key: Option<u32>,
 }
 
-fn usual_ttl() -> u8 {
+fn default_ttl() -> u8 {
     64
 }
 

@@ -30,7 +30,7 @@ impl Engine for Yessir {
             Input::Stream(_) => {}
             Input::Expire => self.timers_expire(&mut cx),
             Input::Command(command) => self.command(&mut cx, command),
-            Input::Host(event) => self.host_changes(&mut cx, &event),
+            Input::Host(event) => self.handle_host_event(&mut cx, &event),
         }
     }
 
@@ -40,7 +40,7 @@ impl Engine for Yessir {
 }
 
 impl Yessir {
-    fn host_changes<E: From<Event>>(
+    fn handle_host_event<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,

@@ -28,10 +28,10 @@ fn invalid_message_is_forwarded_unchanged() {
         let mut node = Node::new();
         let sent = node.pass(&arrival);
         assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63), "{reason:?}");
-        let told = node.take_events();
+        let reported = node.take_events();
         assert!(
-            matches!(told[..], [Event::Ignored { reason: why, .. }] if why == reason),
-            "{told:?}"
+            matches!(reported[..], [Event::Ignored { reason: why, .. }] if why == reason),
+            "{reported:?}"
         );
         assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
     }

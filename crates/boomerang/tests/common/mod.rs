@@ -399,15 +399,15 @@ pub fn request(rates: &[Rates]) -> Request {
         destination_open: 0,
         source_open: 0,
     };
-    let wish = |rates: &Rates| ReservationRequest {
+    let pair = |rates: &Rates| ReservationRequest {
         forward: Rate::from_bps(rates.forward.into()),
         reverse: Rate::from_bps(rates.reverse.into()),
     };
     let mut request = Request::new(
         ip(FAR),
         Selector::of_flow(&flow),
-        rates.first().map(wish).unwrap_or_default(),
+        rates.first().map(pair).unwrap_or_default(),
     );
-    request.wishes = rates.iter().map(wish).collect();
+    request.wishes = rates.iter().map(pair).collect();
     request
 }

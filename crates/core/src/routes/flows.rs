@@ -92,17 +92,17 @@ impl Flows {
         } else {
             self.multipath.remove(&prefix);
         }
-        self.look_for_any();
+        self.update_any();
         self.change(prefix);
     }
 
     pub(super) fn set_rules(&mut self, all: Prefix, apply: bool) {
         self.rules[usize::from(all.address().is_ipv6())] = apply;
-        self.look_for_any();
+        self.update_any();
         self.change(all);
     }
 
-    fn look_for_any(&mut self) {
+    fn update_any(&mut self) {
         self.any = self.rules != [false; 2] || !self.multipath.is_empty();
         if !self.any {
             self.answers.get_mut().clear();
