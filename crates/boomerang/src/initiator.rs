@@ -57,7 +57,7 @@ pub(crate) struct Loop {
     transaction_id: u32,
     user: Option<User>,
     on_refusal: OnRefusal,
-    /// Requested rates in order of preference; empty for a session that is being released.
+    /// Requested rates in order of preference; one pair of zeros for a session that is being released.
     pub(crate) requested: Vec<Rates>,
     /// Whether the rates are sent as a list of downgrades, even if one pair is left.
     is_vector: bool,
