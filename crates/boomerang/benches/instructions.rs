@@ -16,10 +16,10 @@ use population::{Arrival, Population};
 
 /// A router with `sessions` sessions, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The case is boxed, so that handing it over costs the measured function nothing.
 type Case = Box<(Population, Arrival)>;
 
-/// What the set-up has brought about is taken away first: no message pays for another one's effects.
+/// Builds a case. The effects of the set-up are removed first: no message pays for another one's effects.
 fn case(mut population: Population, arrival: Arrival) -> Case {
     population.forget_effects();
     Box::new((population, arrival))
@@ -32,7 +32,7 @@ fn new_session(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// Its return pass.
+/// The return pass of a new session.
 fn new_reverse(sessions: u32) -> Case {
     let mut population = Population::new(sessions);
     population.handle(&population.refresh(sessions, Kind::Request));
@@ -59,7 +59,8 @@ fn renegotiation(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// It has more effects than any message before, so another one has made room for them: a node that runs has it.
+/// The release of a known session. A release has more effects than any message before, so another one has made room
+/// for them, as in a running node.
 fn known_release(sessions: u32) -> Case {
     let mut population = Population::new(sessions);
     population.handle(&population.message(sessions / 3, Kind::Request, Rates::ZERO));
@@ -67,7 +68,7 @@ fn known_release(sessions: u32) -> Case {
     case(population, arrival)
 }
 
-/// How many sessions are resident. The largest population takes a minute a benchmark, so it has to be asked for.
+/// Numbers of resident sessions. The largest population takes a minute per benchmark, so it is optional.
 fn populations() -> Vec<u32> {
     // Read when this is compiled: the runner gives the measured process no environment.
     match option_env!("EARMARK_BENCH_LARGE") {

@@ -14,7 +14,7 @@ use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::Kind;
 use population::{Arrival, Population};
 
-/// Messages that are measured at once, at most.
+/// Maximum number of messages measured at once.
 const MESSAGES: u32 = 200_000;
 
 fn main() {
@@ -43,12 +43,12 @@ fn main() {
     println!("expiry of {sessions} sessions: {each:.0} ns each, {left} left");
 }
 
-/// Nanoseconds for one message about each session.
+/// Returns the nanoseconds for one message about each session.
 fn measure(population: &mut Population, sessions: u32, pass: Kind, rates: Option<Rates>) -> f64 {
     let again = rates.is_none() && population.sessions() == sessions as usize;
     let mut spent = 0.0;
     let (mut done, mut next) = (0, 0_u64);
-    // What changes nothing can be done again and again.
+    // A message that changes nothing can be repeated.
     let total = if again { sessions.max(MESSAGES) } else { sessions };
     while done < total {
         let batch = MESSAGES.min(total - done);

@@ -1,4 +1,5 @@
-//! Claims: what half a session takes of its link's ledger and gives back, and what traffic control is told of it.
+//! Admission: bandwidth that half a session claims and releases in its link's ledger, and the matching traffic
+//! control.
 
 use earmark_core::admission::{
     ClaimId, Demand, Displaced, Owner, Protocol, Reason, Refusal, Service,
@@ -12,43 +13,44 @@ use alloc::boxed::Box;
 use crate::api::{Change, Direction, Event, Selector};
 use crate::counters::RefusalReason;
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Origin, Passing, Refused};
+use crate::message::{MessagePass, Origin, Refused};
 use crate::state::{Extra, Half, Index, Session, Timer, TimerKind, flag};
-use crate::store::{Asker, Key, Place, Store};
+use crate::store::{InitiatorEntry, Key, Store, VacantEntry};
 
-/// Whose half is to be granted something.
+/// Session whose half is granted bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Grant {
-    /// A session's that is there.
+    /// An existing session.
     Known(Index),
-    /// A session's that is made with its first grant.
+    /// A new session, created with its first grant.
     New {
         key: Key,
-        place: Place,
-        /// The lock to make it with; 0 for none.
+        place: VacantEntry,
+        /// Prime to lock the session with; 0 for none.
         prime: u32,
     },
 }
 
-/// Whether it was looked at who asks for a change; once a message.
+/// Whether the initiating node may change something. Decided once per message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AccessDecision {
-    /// Not yet.
-    NotYet,
-    /// And this came out: what is known of the initiating node, or why it may not.
-    Already(Result<Asker, Refused>),
+    /// No decision yet.
+    Pending,
+    /// The decision: the initiating node's entry, or the refusal.
+    Decided(Result<InitiatorEntry, Refused>),
 }
 
 impl Boomerang {
-    /// Gives half a session a rate on a link, of which it may have another now: all of it, or nothing changes.
+    /// Reserves `wanted` bits per second for half a session on a link, in the place of its current rate. If the
+    /// change is refused, nothing changes.
     pub(crate) fn admit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
         wanted: u32,
-        asked: &mut AccessDecision,
+        decision: &mut AccessDecision,
     ) -> Result<(), Refused> {
         let direction = Direction::of_slot(slot);
         let held = match *grant {
@@ -57,7 +59,7 @@ impl Boomerang {
                 if session.flags & direction.fault() != 0 {
                     session.flags &= !direction.fault();
                     if wanted != 0 {
-                        return Err(Refused::flatly(RefusalReason::TrafficControl));
+                        return Err(Refused::without_offer(RefusalReason::TrafficControl));
                     }
                 }
                 session.half_at(slot)
@@ -68,12 +70,12 @@ impl Boomerang {
             self.counters.refreshed += u64::from(held.is_there());
             return Ok(());
         }
-        let verdict = match *asked {
-            AccessDecision::Already(verdict) => verdict,
-            AccessDecision::NotYet => self.may_change(cx.now, passing, grant),
+        let verdict = match *decision {
+            AccessDecision::Decided(verdict) => verdict,
+            AccessDecision::Pending => self.check_change(cx.now, pass, grant),
         };
-        *asked = AccessDecision::Already(verdict);
-        let asker = verdict?;
+        *decision = AccessDecision::Decided(verdict);
+        let entry = verdict?;
         match *grant {
             Grant::Known(index) if wanted == 0 => {
                 self.release_half(cx, index, slot, Change::Released);
@@ -82,30 +84,30 @@ impl Boomerang {
             Grant::Known(index) if held.is_there() => {
                 let granted = cx.context.ledger.change(held.claim, self.demand(wanted));
                 mark(Checkpoint::Admission);
-                granted.map_err(Refused::by_ledger)?;
+                granted.map_err(Refused::from_ledger)?;
                 self.store.session_mut(index).half_at_mut(slot).rate = wanted;
                 self.install(cx, index, slot);
-                self.tell(cx, index, slot, Change::Changed);
+                self.notify_reservation(cx, index, slot, Change::Changed);
                 Ok(())
             }
-            _ => self.claim(cx, passing, (slot, interface), grant, (wanted, asker)),
+            _ => self.claim(cx, pass, (slot, interface), grant, (wanted, entry)),
         }
     }
 
-    /// Claims a rate for a half that has nothing.
+    /// Claims a rate for a half that holds nothing.
     fn claim<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         (slot, interface): (usize, InterfaceId),
         grant: &mut Grant,
-        (wanted, asker): (u32, Asker),
+        (wanted, entry): (u32, InitiatorEntry),
     ) -> Result<(), Refused> {
         let (key, block) = match grant {
             Grant::Known(index) => (self.store.key(*index), *index),
             Grant::New { key, .. } => (*key, self.store.sessions.vacant_key() as Index),
         };
-        let unclear = Refused::flatly(RefusalReason::Mask);
+        let unclear = Refused::without_offer(RefusalReason::Mask);
         let shape = &self.store.masks.mask(key.mask).shape;
         let Some(selector) = key.keys().map(|keys| Selector::of_keys(&keys, shape)) else {
             return Err(unclear);
@@ -117,19 +119,19 @@ impl Boomerang {
         let demand = self.demand(wanted);
         let granted = cx.context.ledger.claim(interface, owner, &flow, demand);
         mark(Checkpoint::Admission);
-        let claim = granted.map_err(Refused::by_ledger)?;
+        let claim = granted.map_err(Refused::from_ledger)?;
         let index = match *grant {
             Grant::Known(index) => index,
             Grant::New { key, place, prime } => {
-                if self.config.offload && passing.origin != Origin::Settled {
+                if self.config.offload && pass.origin != Origin::Settled {
                     cx.out.notify(Event::Withhold { selector });
                 }
-                self.create(passing, key, place, prime, asker)
+                self.create(pass, key, place, prime, entry)
             }
         };
         *grant = Grant::Known(index);
         let session = self.store.session_mut(index);
-        // A message that carries its life comes with it; see `prolong`.
+        // The caller sets the lifetime from the message; see `extend_lifetime`.
         let half = Half { claim, expires_at: Time::MAX, rate: wanted, interface };
         *session.half_at_mut(slot) = half;
         self.counters.created += 1;
@@ -141,18 +143,18 @@ impl Boomerang {
         Ok(())
     }
 
-    /// A session without anything.
+    /// Creates a session that holds nothing.
     fn create(
         &mut self,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         key: Key,
-        place: Place,
+        place: VacantEntry,
         prime: u32,
-        asker: Asker,
+        entry: InitiatorEntry,
     ) -> Index {
         let [w0, w1, rest @ ..] = key.words;
         let extra = (rest != [0; 3]).then(|| Box::new(Extra { rest, ..Extra::default() }));
-        let flags = match (prime, passing.direction) {
+        let flags = match (prime, pass.direction) {
             (0, _) => 0,
             (_, Direction::Forward) => flag::LOCKED,
             (_, Direction::Reverse) => flag::LOCKED | flag::LOCKED_ON_RETURN,
@@ -162,7 +164,7 @@ impl Boomerang {
             halves: [Half::NONE; 2],
             extra,
             timer: None,
-            source: self.store.join(asker, passing.initiator),
+            source: self.store.join(entry, pass.initiator),
             epoch: self.epoch,
             prime,
             mask: key.mask,
@@ -173,7 +175,7 @@ impl Boomerang {
         index
     }
 
-    /// What a rate claims of a link.
+    /// Returns what a rate demands of a link.
     #[inline]
     pub(crate) fn demand(&self, rate: u32) -> Demand {
         let burst = u64::try_from(self.config.burst.as_micros()).unwrap_or(u64::MAX);
@@ -186,7 +188,7 @@ impl Boomerang {
         }
     }
 
-    /// Which packets a session is about.
+    /// Returns the packets of a session.
     pub(crate) fn selector(&self, index: Index) -> Option<Selector> {
         let key = self.store.key(index);
         let shape = &self.store.masks.mask(key.mask).shape;
@@ -198,13 +200,13 @@ impl Boomerang {
         Some((key.keys()?, self.store.masks.mask(key.mask).shape))
     }
 
-    /// As traffic control can tell its packets apart, if it can.
+    /// Returns the flow of a session in one direction, if traffic control can match it.
     pub(crate) fn flow(&self, index: Index, direction: Direction) -> Option<Flow> {
         let tos = self.store.masks.mask(self.store.session(index).mask).shape.tos;
         flow(&self.selector(index)?, tos, direction)
     }
 
-    /// Puts what half a session has into traffic control, unless it is locked.
+    /// Installs half a session in traffic control, unless the session is locked.
     pub(crate) fn install<E>(&self, cx: &mut HandlerContext<'_, '_, E>, index: Index, slot: usize) {
         let session = self.store.session(index);
         let half = session.half_at(slot);
@@ -216,7 +218,7 @@ impl Boomerang {
         cx.out.install(Installation { claim, interface, flow, demand: self.demand(rate) });
     }
 
-    /// Gives back what half a session has. The session stays, even if it is empty now.
+    /// Releases half a session. The session stays, even if it is empty now.
     pub(crate) fn release_half<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -228,11 +230,11 @@ impl Boomerang {
             self.withhold(cx, index);
         }
         let selector = self.selector(index);
-        self.give_back(cx, index, slot, selector.as_ref(), change);
+        self.release_slot(cx, index, slot, selector.as_ref(), change);
     }
 
-    /// Gives back what a session of these packets has in a slot, if it has anything there.
-    fn give_back<E: From<Event>>(
+    /// Releases a slot of the session with these packets, if the slot holds anything.
+    fn release_slot<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -252,24 +254,24 @@ impl Boomerang {
         }
     }
 
-    /// Ends a session.
+    /// Removes a session and releases all that it holds.
     pub(crate) fn release_session<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
         change: Change,
     ) {
-        // Others hear of the end, and of nothing before.
+        // The offload is sent the recall only, nothing before.
         self.store.session_mut(index).flags &= !flag::OFFLOAD;
         let selector = self.selector(index);
         for slot in 0..self.store.session(index).slots() {
-            self.give_back(cx, index, slot, selector.as_ref(), change);
+            self.release_slot(cx, index, slot, selector.as_ref(), change);
         }
         mark(Checkpoint::ReservationManagement);
         self.remove(cx, index);
     }
 
-    /// Takes a session out that has nothing and nothing to say.
+    /// Removes a session that holds nothing and has no fault to report.
     pub(crate) fn remove_if_empty<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -289,9 +291,9 @@ impl Boomerang {
         mark(Checkpoint::TearSession);
     }
 
-    /// Half a session lives on until so many refresh intervals from now.
-    pub(crate) fn prolong(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
-        let expires_at = self.config.end_of_life(now, interval);
+    /// Extends the lifetime of half a session by so many refresh intervals from now.
+    pub(crate) fn extend_lifetime(&mut self, now: Time, index: Index, slot: usize, interval: u8) {
+        let expires_at = self.config.expiry_time(now, interval);
         let session = self.store.session_mut(index);
         let Some(half) = session.known_half_mut(slot).filter(|half| half.is_there()) else {
             return;
@@ -302,7 +304,7 @@ impl Boomerang {
         }
     }
 
-    /// Has the timer of a session go off no later than the first of what it has ends.
+    /// Arms the timer of a session for the first expiry of its halves, if it would fire later.
     #[inline]
     pub(crate) fn rearm(&mut self, index: Index) {
         let session = &self.store.sessions[index as usize];
@@ -313,7 +315,7 @@ impl Boomerang {
         }
     }
 
-    /// Has the timer of a session go off at a time.
+    /// Arms the timer of a session for `at`.
     #[inline]
     pub(crate) fn arm(&mut self, index: Index, at: Time) {
         let Store { sessions, timers, .. } = &mut self.store;
@@ -323,14 +325,14 @@ impl Boomerang {
         }
     }
 
-    /// The timer of a session has gone off: what was not refreshed ends.
-    pub(crate) fn session_is_due<E: From<Event>>(
+    /// Handles the timer of a session: halves that were not refreshed expire.
+    pub(crate) fn handle_expiry_timer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
     ) {
         self.store.session_mut(index).timer = None;
-        if self.ask_before_end(cx, index) {
+        if self.ask_before_expiry(cx, index) {
             return;
         }
         for slot in 0..self.store.session(index).slots() {
@@ -349,7 +351,8 @@ impl Boomerang {
         }
     }
 
-    /// The packets of half a session leave through `interface` now. What it has elsewhere is given back.
+    /// Checks half a session against its route: its packets now leave through `interface`. A claim on another link is
+    /// released.
     pub(crate) fn check_route<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -358,7 +361,7 @@ impl Boomerang {
         interface: InterfaceId,
     ) {
         let half = self.store.session(index).half_at(slot);
-        // A link that has gone has taken its claims with it.
+        // The claims of a removed link are gone with it.
         let gone = half.is_there() && cx.context.ledger.owner(half.claim).is_none();
         if half.is_there() && (half.interface != interface || gone) {
             self.release_half(cx, index, slot, Change::Moved);
@@ -366,9 +369,9 @@ impl Boomerang {
         self.store.session_mut(index).flags &= !Direction::of_slot(slot).stale();
     }
 
-    /// What the ledger has granted could not be put into traffic control. The initiating node is told with the next
-    /// message that comes by.
-    pub(crate) fn traffic_control_refuses<E: From<Event>>(
+    /// Handles a refusal by traffic control of what the ledger had granted. The next message of the session reports
+    /// it to the initiating node.
+    pub(crate) fn handle_traffic_control_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
@@ -382,9 +385,8 @@ impl Boomerang {
         session.half_at_mut(slot).expires_at = expires_at;
     }
 
-    /// More important reservations took the place of one here, wholly or in part. The next refresh asks for the rest, and
-    /// is refused.
-    pub(crate) fn give_way<E: From<Event>>(
+    /// Handles preemption of a claim, in whole or in part. The next refresh asks for the rest and is refused.
+    pub(crate) fn handle_preemption<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         displaced: &Displaced,
@@ -396,7 +398,7 @@ impl Boomerang {
                 self.withhold(cx, index);
                 self.store.session_mut(index).half_at_mut(slot).rate = kept;
                 self.install(cx, index, slot);
-                self.tell(cx, index, slot, Change::Preempted);
+                self.notify_reservation(cx, index, slot, Change::Preempted);
             }
             _ => {
                 self.release_half(cx, index, slot, Change::Preempted);
@@ -405,7 +407,7 @@ impl Boomerang {
         }
     }
 
-    /// The half session that a claim is behind, if it is one of ours and still there.
+    /// Returns the half session of a claim, if it is ours and still exists.
     pub(crate) fn half_of(&self, claim: ClaimId, owner: Owner) -> Option<(Index, usize)> {
         let session = self.store.sessions.get(owner.block as usize)?;
         let same = |&slot: &usize| {
@@ -416,8 +418,8 @@ impl Boomerang {
         (owner.protocol == Protocol::Boomerang).then_some((owner.block, slot))
     }
 
-    /// Tells watchers of half a session.
-    pub(crate) fn tell<E: From<Event>>(
+    /// Notifies watchers of a change of half a session.
+    pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -430,7 +432,7 @@ impl Boomerang {
     }
 }
 
-/// The event of half a session.
+/// Returns the event for half a session.
 fn event(selector: Selector, slot: usize, half: &Half, change: Change) -> Event {
     let (direction, interface) = (Direction::of_slot(slot), half.interface);
     let rate = Rate::from_bps(half.rate.into());
@@ -438,17 +440,19 @@ fn event(selector: Selector, slot: usize, half: &Half, change: Change) -> Event 
 }
 
 impl Refused {
-    fn by_ledger(refusal: Refusal) -> Refused {
+    fn from_ledger(refusal: Refusal) -> Refused {
         let offer = u32::try_from(refusal.available.as_bps()).unwrap_or(u32::MAX);
         match refusal.reason {
             Reason::Bandwidth => Refused { reason: RefusalReason::Bandwidth, offer },
-            Reason::MaxPacket | Reason::NoSuchLink => Refused::flatly(RefusalReason::NoSuchLink),
+            Reason::MaxPacket | Reason::NoSuchLink => {
+                Refused::without_offer(RefusalReason::NoSuchLink)
+            }
         }
     }
 }
 
-/// The packets of one direction, as traffic control can tell them apart: prefixes of addresses, a protocol or none, and ports
-/// that are not zero.
+/// Returns the packets of one direction as traffic control can match them: address prefixes, a protocol or none, and
+/// non-zero ports.
 #[inline]
 pub(crate) fn flow(packets: &Selector, tos: bool, direction: Direction) -> Option<Flow> {
     let &Selector { source, destination, protocol, source_port, destination_port } = packets;
@@ -471,6 +475,6 @@ pub(crate) fn flow(packets: &Selector, tos: bool, direction: Direction) -> Optio
         destination_open: all - to.length(),
         source_open: if from.length() == 0 { 0 } else { all - from.length() },
     };
-    // What traffic control finds out about single flows is its own to say.
+    // Whether traffic control can match a single flow is its own decision.
     (!flow.is_range() || flow.check().is_ok()).then_some(flow)
 }

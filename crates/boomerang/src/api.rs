@@ -1,4 +1,4 @@
-//! What a user of this node can ask for, and what the engine tells.
+//! Commands of applications, and events of the engine.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,149 +12,149 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
 
-/// Names an application on this host, for as long as it lives; chosen by the driver, never reused while it is open.
+/// Identifier of an application on this host. The driver chooses it, and does not reuse it while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Application(pub u64);
 
-/// What an application asks for. Wrong parameters come back as [`Event::Rejected`].
+/// A command of an application. Invalid parameters are reported as [`Event::Rejected`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Makes this node the initiating node of a session: sends a loop, repeats it until it comes back, and keeps what it
-    /// set up alive until [`Command::Release`].
+    /// Makes this node the initiating node of a session: sends a loop, repeats it until it comes back, and refreshes
+    /// the session until [`Command::Release`].
     Reserve {
-        /// Who; it has no session yet.
+        /// The application; it has no session yet.
         application: Application,
-        /// What.
+        /// The request.
         request: Request,
     },
-    /// Asks for other rates for the same flow; what is not granted leaves what there was.
+    /// Requests other rates for the same flow. If they are refused, the current reservation stays.
     Modify {
-        /// Who; it has a session.
+        /// The application; it has a session.
         application: Application,
-        /// The new rates, the most wanted first; see [`Request::wishes`].
+        /// New rates, in order of preference; see [`Request::wishes`].
         wishes: Vec<ReservationRequest>,
     },
-    /// Gives everything back. [`Event::Released`] tells when the loop has come round, or when it has been repeated often
-    /// enough without that.
+    /// Releases the session. [`Event::Released`] follows when the loop has come back, or after the last attempt.
     Release {
-        /// Who.
+        /// The application.
         application: Application,
     },
-    /// Finds out what could be had, and reserves nothing. [`Event::Offered`] tells.
+    /// Queries the available rates without reserving. [`Event::Offered`] follows.
     Query {
-        /// Who; it has no session.
+        /// The application; it has no session.
         application: Application,
-        /// What. Of the wishes only the first counts.
+        /// The request. Only the first of its `wishes` counts.
         request: Request,
     },
-    /// Changes which flows this node aggregates from now on, by the names of [`crate::AggregateRule`]. Flows join or
-    /// leave with their next message.
+    /// Replaces the rules by which this node aggregates flows; see [`crate::AggregateRule`]. Flows join or leave with
+    /// their next message.
     Aggregate {
         /// All rules.
         rules: Vec<crate::AggregateRule>,
     },
-    /// Refreshes of an offloaded session that never came here: the answer to [`Event::Expiring`], but welcome at any time.
+    /// Reports refreshes of an offloaded session: the answer to [`Event::Expiring`], but accepted at any time.
     Seen(Seen),
-    /// Messages that others have sent on without a word; for the counters.
+    /// Counts messages that the offload has forwarded without the engine.
     Passed(Passed),
-    /// A message that others have done what it asks for, as [`Event::Allowance`] lets them, and sent on.
+    /// Reports a message that the offload has processed, as [`Event::Allowance`] permits, and forwarded.
     Settled(Settled),
 }
 
-/// The refreshes of an offloaded session.
+/// Refreshes of an offloaded session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which session.
+    /// The session.
     pub selector: Selector,
-    /// Seconds between refreshes, as it was offloaded with.
+    /// Seconds between refreshes, as in [`Offloaded::interval`].
     pub interval: u8,
-    /// When the last message on the outward pass came by; `None` for none.
+    /// When the last message on the outward pass arrived; `None` for none.
     pub forward: Option<Time>,
-    /// When the last message on the return pass came by; `None` for none.
+    /// When the last message on the return pass arrived; `None` for none.
     pub reverse: Option<Time>,
 }
 
-/// Messages that never came to the engine, since it was last told of some.
+/// Numbers of messages that the offload has handled since the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
-    /// On their way out.
+    /// Messages on the outward pass.
     pub requests: u64,
-    /// On their way back.
+    /// Messages on the return pass.
     pub replies: u64,
-    /// Of these, how many refreshed what their session has in their direction.
+    /// Messages among both that refreshed their half of a session.
     pub refreshed: u64,
 }
 
-/// A message that others have treated.
+/// A message that the offload has processed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
-    /// Its IP source.
+    /// IP source.
     pub source: IpAddr,
-    /// Its IP destination.
+    /// IP destination.
     pub destination: IpAddr,
     /// The ICMP message.
     pub message: Vec<u8>,
-    /// What was done.
+    /// Result.
     pub outcome: Settlement,
 }
 
-/// What others have done about a message.
+/// Result of a message that the offload has processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// Reserved this, in the direction of the message, out of what they were lent of the link.
+    /// A rate was reserved in the direction of the message, from the offload's share of the link.
     Reserved(LinkRate),
-    /// Ended the session: this was given back to what they were lent of its links.
+    /// The session was released: these rates went back to the offload's share of its links.
     Released([Option<LinkRate>; 2]),
 }
 
-/// A session whose plain refreshes need not come to the engine.
+/// A session whose plain refreshes the offload may handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offloaded {
-    /// Which packets; [`Selector::keys`] has them as they stand in messages.
+    /// Packets of the session; [`Selector::keys`] gives them as in messages.
     pub selector: Selector,
     /// Source of its outward messages, and destination of its return messages.
     pub initiator: IpAddr,
-    /// Seconds between refreshes, as its messages say.
+    /// Seconds between refreshes, from its messages.
     pub interval: u8,
-    /// What it has in the forward direction.
+    /// Reservation in the forward direction.
     pub forward: Option<LinkRate>,
-    /// What it has in the reverse direction.
+    /// Reservation in the reverse direction.
     pub reverse: Option<LinkRate>,
 }
 
 /// A rate on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRate {
-    /// Where the packets, and the messages of their pass, leave.
+    /// Outgoing link of the packets, and of the messages of their pass.
     pub interface: InterfaceId,
-    /// How much is reserved, and what the messages say.
+    /// Reserved rate, equal to the rate in the messages.
     pub rate: Rate,
 }
 
-/// What an initiating node asks for.
+/// A request of an initiating node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Where the loop turns round: the other end of the flow, or a group, which nobody answers for.
+    /// Far end of the loop: the other end of the flow, or a group, for which nobody replies.
     pub destination: IpAddr,
-    /// Whose packets. The source is this host's for the way to the destination where it is unspecified (0.0.0.0/32, ::/128).
+    /// Packets to reserve for. An unspecified source (0.0.0.0/32, ::/128) stands for this host's address on the route
+    /// to the destination.
     pub selector: Selector,
-    /// The rates, the most wanted first: one wish for a message with bitrates, several, up to 255, for one with downgrades.
+    /// Rates in order of preference: one for a message with bitrates, several, up to 255, for one with downgrades.
     pub wishes: Vec<ReservationRequest>,
     /// Seconds between refreshes; `None` for the configured interval.
     pub interval: Option<u8>,
-    /// What to do where not everything is granted.
+    /// Reaction to a refusal.
     pub on_refusal: OnRefusal,
-    /// As whom, where nodes on the way want to know.
+    /// User id and secret, if nodes on the path require them.
     pub user: Option<User>,
-    /// Whether to find out which nodes take part: with one more message, as soon as the first is back, in which they count
-    /// themselves. [`Event::Reached`] tells. Not for groups, which nobody answers for.
+    /// Whether to count the nodes that take part: one more message, sent as soon as the first is back, carries a
+    /// record in which they count themselves. [`Event::Reached`] follows. Not for groups, for which nobody replies.
     #[serde(default)]
     pub count_nodes: bool,
 }
 
 impl Request {
-    /// A request for one flow in one format, with the usual interval, to be repeated if it is refused.
+    /// Creates a request for one flow at one pair of rates, with the configured interval, repeated if it is refused.
     pub fn new(destination: IpAddr, selector: Selector, wish: ReservationRequest) -> Request {
         Request {
             destination,
@@ -168,29 +168,29 @@ impl Request {
     }
 }
 
-/// Two rates that an application would like to have together. Each fits 32 bits.
+/// A pair of rates that an application requests together. Each fits 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservationRequest {
-    /// From here to the far end.
+    /// Rate from this host to the far end.
     pub forward: Rate,
-    /// From the far end to here.
+    /// Rate from the far end to this host.
     pub reverse: Rate,
 }
 
-/// What an initiating node does with a refusal.
+/// Reaction of an initiating node to a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
-    /// Asks for the same again, once an interval. Nodes before the refusal keep what they have set aside.
+    /// Requests the same rates again, once per interval. Nodes before the refusal keep what they have reserved.
     #[default]
     Retry,
-    /// Asks for what was offered, if that is anything in each direction that was asked for; otherwise releases.
+    /// Requests the offered rates, if they are non-zero in each requested direction; otherwise releases.
     TakeOffer,
-    /// Releases.
+    /// Releases the session.
     Release,
 }
 
-/// As whom an application asks: the user id and the secret that the nodes know, too.
+/// User id and secret of an application; the nodes know the secret, too.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// Eight octets; a shorter name is padded with zeros.
@@ -205,14 +205,14 @@ impl fmt::Debug for User {
     }
 }
 
-/// Packets of the forward direction, as classifier and mask say it.
+/// Packets of the forward direction, as classifier and mask name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Selector {
-    /// Where they come from.
+    /// Source addresses.
     pub source: Prefix,
-    /// Where they go.
+    /// Destination addresses.
     pub destination: Prefix,
-    /// IP protocol number; `None` for any, and then there are no ports.
+    /// IP protocol number; `None` for any, in which case there are no ports.
     pub protocol: Option<u8>,
     /// Source port; `None` for any.
     pub source_port: Option<u16>,
@@ -221,7 +221,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// One flow, or a range. A port that the flow does not look at does not matter here either.
+    /// Creates the selector of one flow or range. A port that the flow leaves open stays open.
     pub fn of_flow(flow: &Flow) -> Selector {
         let everything = match flow.destination {
             IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
@@ -237,7 +237,7 @@ impl Selector {
         }
     }
 
-    /// Classifier and mask, as a message has them.
+    /// Returns classifier and mask, as in a message.
     pub fn keys(&self) -> (Keys, Shape) {
         let keys = Keys {
             source: self.source.address(),
@@ -259,7 +259,7 @@ impl Selector {
         (keys, shape)
     }
 
-    /// From what a message has. The type of service is left out.
+    /// Creates a selector from classifier and mask of a message, without the type of service.
     #[inline]
     pub(crate) fn of_keys(keys: &Keys, shape: &Shape) -> Selector {
         Selector {
@@ -271,7 +271,7 @@ impl Selector {
         }
     }
 
-    /// Whether the packets of a flow are among these.
+    /// Returns whether the packets of a flow are among these.
     pub fn covers(&self, flow: &Flow) -> bool {
         let port = |wanted: Option<u16>, port: u16| wanted.is_none_or(|wanted| wanted == port);
         self.destination.covers(flow.destinations())
@@ -301,178 +301,179 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Which way, seen from the initiating node.
+/// Direction, seen from the initiating node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// To the far end; reserved by the echo request.
+    /// Towards the far end; reserved by the echo request.
     Forward,
     /// From the far end; reserved by the echo reply.
     Reverse,
 }
 
-/// Why a reservation of this node changed.
+/// Cause of a change of a reservation on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is new.
+    /// The reservation is new.
     Created,
-    /// It has another rate.
+    /// The rate changed.
     Changed,
-    /// Its packets leave through another interface.
+    /// The packets leave through another interface.
     Moved,
-    /// It was set aside until a key came; now it is in force.
+    /// The key has arrived: a reservation set aside is now in force.
     Unlocked,
-    /// The initiating node gave it back.
+    /// The initiating node released it.
     Released,
-    /// The initiating node has not been heard of for too long.
+    /// The initiating node sent no refresh in time.
     Expired,
-    /// A more important one took its place, wholly or in part.
+    /// A reservation of higher priority preempted it, in whole or in part.
     Preempted,
-    /// Traffic control could not do it.
+    /// Traffic control refused it.
     Orphaned,
-    /// It went into an aggregate.
+    /// The reservation was folded into an aggregate.
     Aggregated,
 }
 
-/// Why a command was not carried out.
+/// Reason why a command was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
     /// The application has a session already.
     SessionOpen,
-    /// The application has none.
+    /// The application has no session.
     NoSession,
-    /// There is no way to the destination.
+    /// No route to the destination.
     NoRoute,
     /// The selector is of another family than the destination, or has ports without a protocol.
     BadSelector,
-    /// There is no wish, there are more than 255, or they do not decrease.
+    /// No rates, more than 255 pairs, or pairs that do not decrease.
     BadWishes,
     /// A rate does not fit 32 bits, or all are zero.
     BadRate,
-    /// A reverse rate to a group.
+    /// A reverse rate for a group.
     Multicast,
     /// The interval is zero.
     BadInterval,
-    /// No more sessions are taken.
+    /// The limit of sessions is reached.
     TooMany,
 }
 
-/// What an engine reports: answers to applications, and what watchers want to see.
+/// Events of the engine: answers to applications, and reports for watchers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The loop came round, and no node on the way has refused; or it was sent to a group, and this node has reserved.
-    /// Whether any node takes part, [`Event::Reached`] tells.
+    /// The loop came back and no node on the path refused; or it was sent to a group, and this node has reserved.
+    /// [`Event::Reached`] tells whether any node takes part.
     Established {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// What was granted.
+        /// Granted rates.
         rates: Rates,
-        /// Seconds between refreshes, as the nodes on the way want it.
+        /// Seconds between refreshes, as the nodes on the path require.
         interval: u8,
-        /// Whether anybody has answered; false for groups.
+        /// Whether a reply arrived; false for groups.
         confirmed: bool,
     },
-    /// The nodes that take part have counted themselves. Told where [`Request::count_nodes`] asks for it, after
-    /// [`Event::Established`] and [`Event::Changed`].
+    /// The nodes that take part have counted themselves. Follows [`Event::Established`] and [`Event::Changed`] if
+    /// [`Request::count_nodes`] is set.
     Reached {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// How far the reservation reaches.
+        /// Extent of the reservation along the path.
         reach: Box<Outcome>,
     },
-    /// The loop came round, and something was refused. What this application had before, it still has.
+    /// The loop came back with a refusal. The application keeps its previous reservation.
     Refused {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// What could be had: by what all nodes say, zero where nobody says.
+        /// Available rates: the minimum over all nodes, or zero if no node states one.
         offer: Rates,
-        /// What is done about it.
+        /// Reaction of this node.
         reaction: OnRefusal,
     },
-    /// What is granted has changed without being asked for: a node has taken more of the wishes away, or given more.
+    /// The granted rates changed without a request: a node has removed more of the list of downgrades, or granted
+    /// more.
     Changed {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// What is granted.
+        /// Granted rates.
         rates: Rates,
     },
-    /// The answer to [`Command::Query`]; the application has no session any more.
+    /// Answer to [`Command::Query`]; the application has no session any more.
     Offered {
-        /// For whom.
+        /// The application.
         application: Application,
-        /// What could be had.
+        /// Available rates.
         offer: Rates,
-        /// How far the path was asked, where [`Request::count_nodes`] asks for it.
+        /// How far the query reached, if [`Request::count_nodes`] is set.
         #[serde(default)]
         reach: Box<Outcome>,
     },
-    /// Nothing has come back for as long as reservations live. It is tried on.
+    /// No reply arrived for the lifetime of a reservation. The node continues to try.
     Lost {
-        /// For whom.
+        /// The application.
         application: Application,
     },
-    /// The end of [`Command::Release`], or of what [`OnRefusal`] has released.
+    /// End of [`Command::Release`], or of a release by [`OnRefusal`].
     Released {
-        /// For whom.
+        /// The application.
         application: Application,
     },
-    /// A command was wrong, or came at the wrong time.
+    /// A command was invalid, or invalid in the current state.
     Rejected {
-        /// Whose.
+        /// The application.
         application: Application,
-        /// Why.
+        /// The reason.
         reason: Rejection,
     },
-    /// A reservation on a link of this node.
+    /// A reservation on a link of this node changed.
     Reservation {
-        /// What happened.
+        /// Cause of the change.
         change: Change,
         /// The session.
         selector: Selector,
-        /// Which half of it.
+        /// Half of the session.
         direction: Direction,
-        /// On which link.
+        /// The link.
         interface: InterfaceId,
-        /// What it has, or had.
+        /// Current or last rate.
         rate: Rate,
     },
-    /// Plain refreshes of this session need not come here from now on; in the place of what was said of it before. Only
+    /// Allows the offload to handle the plain refreshes of this session. Replaces earlier information about it. Only
     /// with [`crate::Config::offload`].
     Offload(Offloaded),
-    /// So many set-ups of half sessions others may treat for an initiating node before they come here again, in the place
-    /// of what was said of it before, if they fit what they are lent of the link: sessions that name all five keys, and
-    /// whose refreshes would be plain. Each is to be told by [`Command::Settled`]. Only with [`crate::Config::offload`].
+    /// Allows the offload to process set-ups of half sessions for an initiating node, if they fit its share of the
+    /// link: sessions that name all five keys, and whose refreshes would be plain. Replaces an earlier allowance.
+    /// Each is reported by [`Command::Settled`]. Only with [`crate::Config::offload`].
     Allowance {
-        /// Whose.
+        /// The initiating node.
         initiator: IpAddr,
-        /// How many.
+        /// Maximum number of set-ups.
         changes: u32,
     },
-    /// All messages of this session have to come here (again), and none may be treated as a set-up.
+    /// Ends the offload of this session: all its messages come to the engine, and none is processed as a set-up.
     Withhold {
-        /// Which session.
+        /// The session.
         selector: Selector,
     },
-    /// This session is no more, and a set-up may be treated again.
+    /// The session ended; the offload may process a set-up for it again.
     Recall {
-        /// Which session.
+        /// The session.
         selector: Selector,
     },
-    /// A session ends in a second, unless [`Command::Seen`] says that it was refreshed.
+    /// The session expires in one second, unless [`Command::Seen`] reports a refresh.
     Expiring {
-        /// Which session.
+        /// The session.
         selector: Selector,
     },
-    /// A message was thrown away.
+    /// A message was dropped.
     Dropped {
-        /// Why.
+        /// The reason.
         reason: DropReason,
-        /// Where it came in.
+        /// Incoming interface.
         interface: InterfaceId,
-        /// From whom.
+        /// IP source.
         source: IpAddr,
     },
 }

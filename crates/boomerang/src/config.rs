@@ -1,4 +1,4 @@
-//! Settings of the engine.
+//! Configuration of the engine.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,35 +11,34 @@ use zeroize::Zeroizing;
 
 use crate::api::Selector;
 
-/// Settings of one Boomerang engine.
+/// Configuration of one Boomerang engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Seconds between the refreshes of this host's own sessions.
+    /// Seconds between refreshes of this host's own sessions.
     pub refresh_interval: u8,
-    /// Longest refresh interval, seconds, that this node lets pass: longer ones are lowered on the way.
+    /// Longest refresh interval, seconds, that this node accepts: longer ones are lowered in transit.
     pub max_refresh_interval: u8,
-    /// K: state lives this many refresh intervals after the last message.
+    /// K: state expires this many refresh intervals after the last message.
     pub lifetime_multiplier: u8,
-    /// How long after a loop was sent it is sent again for the first time, if it has not come back; then twice as long each
-    /// time, up to the refresh interval.
+    /// Time after which a loop that has not come back is sent again; doubled each time, up to the refresh interval.
     pub retry: Duration,
-    /// How often a release is sent before the node takes it that nobody is there any more.
+    /// Number of attempts to send a release before the node gives up.
     pub release_attempts: u8,
-    /// How long the bursts are that a reservation is to bear, at its own rate.
+    /// Length of the bursts that a reservation must hold, at its own rate.
     pub burst: Duration,
-    /// Smallest burst, octets: some packets of the usual size.
+    /// Minimum burst, octets: some packets of the usual size.
     pub min_burst: u32,
-    /// Sessions are locked with a private prime, and are in force only when the initiating node has shown that it got the
-    /// product of them back.
+    /// Whether to lock sessions with a private prime, so that they are in force only when the initiating node has
+    /// returned the product.
     pub lock: bool,
-    /// Who may reserve; everybody, if there is none here. Refreshes that change nothing are not looked at.
+    /// Users that may reserve; empty for everybody. Refreshes that change nothing are not checked.
     pub users: Vec<Account>,
-    /// What this node aggregates.
+    /// Aggregates that this node makes.
     pub aggregates: Vec<AggregateRule>,
-    /// Whether aggregates of nodes before this one take the place of the flows in them.
+    /// Whether aggregates of upstream nodes replace the flows in them.
     pub aggregate_only: bool,
-    /// Whether somebody treats plain refreshes before they come here, and is told of which sessions it may.
+    /// Whether an offload handles plain refreshes before they reach the engine, and is notified of the sessions.
     pub offload: bool,
     /// Limits.
     pub limits: Limits,
@@ -66,31 +65,32 @@ impl Default for Config {
 }
 
 impl Config {
-    /// When state ends that was heard of now and is promised to be refreshed every `interval` seconds. An interval of zero
-    /// counts as one second.
+    /// Returns when state refreshed at `now` expires, for a refresh interval of `interval` seconds. An interval of
+    /// zero counts as one second.
     #[inline]
-    pub(crate) fn end_of_life(&self, now: Time, interval: u8) -> Time {
+    pub(crate) fn expiry_time(&self, now: Time, interval: u8) -> Time {
         let seconds = u64::from(interval.max(1)) * u64::from(self.lifetime_multiplier.max(1));
         Time::from_nanos(now.as_nanos().saturating_add(seconds * 1_000_000_000))
     }
 }
 
-/// How much others may want of a node. Past a limit new requests are refused (NACK, and nothing offered) and sent on;
-/// what is there stays, and is refreshed as before.
+/// Limits of what peers may request of a node. Over a limit, new requests are refused (NACK without an offer) and
+/// forwarded; existing sessions stay and are refreshed as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Most sessions.
+    /// Maximum number of sessions.
     pub sessions: u32,
-    /// Most sessions of one initiating node.
+    /// Maximum number of sessions of one initiating node.
     pub sessions_per_source: u32,
-    /// Most new sessions, and changes of them, of one initiating node in a second; those of one second may come at once.
+    /// Maximum number of new and changed sessions of one initiating node per second; those of one second may arrive
+    /// in one burst.
     pub changes_per_second: u32,
-    /// Most masks that differ. Each costs a look-up something where the longest match is wanted.
+    /// Maximum number of different masks. Each adds to the cost of a longest match.
     pub masks: u16,
-    /// Most branches of one session to a group.
+    /// Maximum number of branches of one session to a group.
     pub branches: u16,
-    /// Most sessions of this host's own applications.
+    /// Maximum number of sessions of this host's own applications.
     pub applications: u32,
 }
 
@@ -107,18 +107,18 @@ impl Default for Limits {
     }
 }
 
-/// A user that may reserve.
+/// A user who may reserve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
-    /// The user id; at most eight octets, padded with zeros in messages.
+    /// User id; at most eight octets, padded with zeros in messages.
     pub name: String,
-    /// What only the user and the nodes know.
+    /// Secret shared by the user and the nodes.
     pub secret: Secret,
 }
 
 impl Account {
-    /// The user id as messages have it; `None` where the name is too long.
+    /// Returns the user id as in messages; `None` if the name is too long.
     pub fn id(&self) -> Option<[u8; 8]> {
         let mut id = [0; 8];
         id.get_mut(..self.name.len())?.copy_from_slice(self.name.as_bytes());
@@ -126,13 +126,13 @@ impl Account {
     }
 }
 
-/// A secret; wiped from memory when it is dropped, and not shown.
+/// A secret. Wiped from memory on drop and not shown in debug output.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The octets that digests are made with.
+    /// Returns the octets that digests are computed with.
     pub(crate) fn octets(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -160,12 +160,12 @@ impl From<Secret> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregateRule {
-    /// Its name, for people.
+    /// Name for people.
     pub name: String,
-    /// Which flows.
+    /// Flows of the aggregate.
     pub selector: Selector,
-    /// The aggregate asks for whole multiples of this, so that it need not change with each flow; zero for exactly what
-    /// its flows have.
+    /// Step of the aggregate's rate: requests are whole multiples of it, so that they need not change with each flow;
+    /// zero for exactly the sum of the flows.
     #[serde(default)]
     pub step: Rate,
 }

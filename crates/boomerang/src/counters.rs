@@ -1,26 +1,26 @@
-//! What the engine counts.
+//! Counters of the engine.
 
 use crate::api::Passed;
 use serde::{Deserialize, Serialize};
 
-/// Why a message was thrown away.
+/// Reason why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// Its TTL is used up.
+    /// The TTL expired.
     TtlExpired,
-    /// There is no way to its destination.
+    /// No route to the destination.
     NoRoute,
-    /// It came in where the multicast routes do not expect its sender.
+    /// The message arrived on an interface where the multicast routes do not expect its source.
     WrongInterface,
-    /// It is addressed to this node, and no application here waits for it.
+    /// The message is addressed to this node, and no application waits for it.
     NotForUs,
-    /// Its source cannot be one.
+    /// The source address is invalid.
     BadSource,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 5] = [
         DropReason::TtlExpired,
         DropReason::NoRoute,
@@ -29,7 +29,7 @@ impl DropReason {
         DropReason::BadSource,
     ];
 
-    /// Its name in counters.
+    /// Returns the name in counters.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::TtlExpired => "ttl_expired",
@@ -41,32 +41,32 @@ impl DropReason {
     }
 }
 
-/// Why a request was refused.
+/// Reason why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalReason {
-    /// Not enough is left of the link.
+    /// The link has not enough bandwidth left.
     Bandwidth,
     /// The link takes no reservations.
     NoSuchLink,
     /// A limit of this node is reached.
     Limit,
-    /// The mask makes no sense, or no packets can be told apart by it.
+    /// The mask is invalid, or traffic control cannot match packets by it.
     Mask,
-    /// The session is another initiating node's.
+    /// The session belongs to another initiating node.
     Foreign,
     /// The session is locked, and the key does not open it.
     Key,
-    /// The key would not fit 64 bits any more.
+    /// The key would exceed 64 bits.
     KeyOverflow,
-    /// No known user asks, or the credential is wrong.
+    /// Unknown user or wrong credential.
     Credential,
-    /// Traffic control could not do what was granted.
+    /// Traffic control refused what the ledger had granted.
     TrafficControl,
 }
 
 impl RefusalReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [RefusalReason; 9] = [
         RefusalReason::Bandwidth,
         RefusalReason::NoSuchLink,
@@ -79,7 +79,7 @@ impl RefusalReason {
         RefusalReason::TrafficControl,
     ];
 
-    /// Its name in counters.
+    /// Returns the name in counters.
     pub fn name(self) -> &'static str {
         match self {
             RefusalReason::Bandwidth => "bandwidth",
@@ -95,42 +95,42 @@ impl RefusalReason {
     }
 }
 
-/// Messages by what they were, drops and refusals by reason.
+/// Messages by kind, drops and refusals by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages of others on their way out.
+    /// Messages in transit on the outward pass.
     pub requests: u64,
-    /// Messages of others on their way back.
+    /// Messages in transit on the return pass.
     pub replies: u64,
-    /// Messages to this host that it bounced.
+    /// Messages to this host that it answered.
     pub bounced: u64,
-    /// Messages of this host's own that it sent, repetitions included.
+    /// Messages of this host's own, repetitions included.
     pub sent: u64,
-    /// Of these, how many were repetitions because nothing came back.
+    /// Repetitions among them because no reply arrived.
     pub repeated: u64,
     /// Messages of this host's own that came back.
     pub returned: u64,
-    /// Messages that went on untouched because they are none that this engine takes part in.
+    /// Messages forwarded unchanged because they are not for this engine.
     pub relayed: u64,
-    /// Half sessions that were made.
+    /// Half sessions created.
     pub created: u64,
-    /// Half sessions that were refreshed without change.
+    /// Half sessions refreshed without change.
     pub refreshed: u64,
-    /// Half sessions that nobody refreshed any more.
+    /// Half sessions that expired.
     pub expired: u64,
-    /// Half sessions that gave way to more important reservations.
+    /// Half sessions preempted by reservations of higher priority.
     pub preempted: u64,
-    /// Refused, in the order of [`RefusalReason::ALL`].
+    /// Refusals, in the order of [`RefusalReason::ALL`].
     pub refused: [u64; RefusalReason::ALL.len()],
-    /// Thrown away, in the order of [`DropReason::ALL`].
+    /// Drops, in the order of [`DropReason::ALL`].
     pub dropped: [u64; DropReason::ALL.len()],
-    /// Messages that could not be read, by what was wrong; at most one entry a kind of error.
+    /// Malformed messages by kind of error; at most one entry for each kind.
     pub malformed: alloc::collections::BTreeMap<&'static str, u64>,
 }
 
 impl Counters {
-    /// Counts messages that never came here.
-    pub(crate) fn pass(&mut self, passed: Passed) {
+    /// Counts messages that the offload has handled.
+    pub(crate) fn add_offloaded(&mut self, passed: Passed) {
         self.requests += passed.requests;
         self.replies += passed.replies;
         self.refreshed += passed.refreshed;
@@ -148,7 +148,7 @@ impl Counters {
         *self.malformed.entry(name).or_default() += 1;
     }
 
-    /// Every counter with its group and name, those at zero too.
+    /// Returns every counter with its group and name, including those at zero.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let messages = [
             ("messages", "requests", self.requests),
@@ -178,7 +178,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    /// The arrays are indexed by the enums' numbers.
+    /// The arrays are indexed by the discriminants.
     #[test]
     fn lists_are_complete_and_in_order() {
         for (number, reason) in DropReason::ALL.into_iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Who asks: a user id, and a credential that only who knows the user's secret can compute.
+//! Credentials: a user id, and a digest that requires the user's secret.
 //!
 //! The credential is the first eight octets of HMAC-SHA-256 over the user id and the fields that no node may edit:
-//! transaction_id, version, classifier and mask. It does not cover what is asked for, which nodes lower; so it proves that
-//! the user wants a reservation for this flow, not how much. Only what changes something is asked for it.
+//! transaction_id, version, classifier and mask. It does not cover the rates, which nodes lower; so it proves that
+//! the user wants a reservation for this flow, not how much. Only messages that change something need it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,9 +14,9 @@ use sha2::Sha256;
 use crate::config::{Account, Secret};
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::message::{Origin, Passing, Refused};
+use crate::message::{MessagePass, Origin, Refused};
 
-/// The users that a node knows, by user id. The operator chooses them, so an ordered map serves.
+/// Known users by user id. The operator chooses them, so an ordered map is safe.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     secrets: BTreeMap<[u8; 8], Secret>,
@@ -30,12 +30,12 @@ impl Users {
 }
 
 impl Boomerang {
-    /// Whether a message may change something.
-    pub(crate) fn is_credible(&self, passing: &Passing<'_>) -> Result<(), Refused> {
-        if self.users.secrets.is_empty() || passing.origin == Origin::Own {
+    /// Checks the credential of a message that changes something.
+    pub(crate) fn check_credential(&self, pass: &MessagePass<'_>) -> Result<(), Refused> {
+        if self.users.secrets.is_empty() || pass.origin == Origin::Own {
             return Ok(());
         }
-        let view = &passing.view;
+        let view = &pass.view;
         let signed = view.options().iter().any(|option| match option {
             OptionItem::UserId(id) => self
                 .users
@@ -44,13 +44,13 @@ impl Boomerang {
                 .is_some_and(|secret| proves(secret, &id.user, view, &id.credential)),
             _ => false,
         });
-        if signed { Ok(()) } else { Err(Refused::flatly(RefusalReason::Credential)) }
+        if signed { Ok(()) } else { Err(Refused::without_offer(RefusalReason::Credential)) }
     }
 }
 
-/// The digest over what a credential covers.
+/// Returns the digest over what a credential covers.
 fn digest(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> Hmac<Sha256> {
-    // A key of any length serves.
+    // HMAC accepts keys of any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.octets()).unwrap_or_else(|_| {
         let no_key: &[u8; 64] = &[0; 64];
         Hmac::<Sha256>::new(no_key.into())
@@ -60,12 +60,12 @@ fn digest(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> Hmac<Sha256> {
     mac
 }
 
-/// In constant time.
+/// Verifies a credential in constant time.
 fn proves(secret: &Secret, user: &[u8; 8], view: &View<'_>, credential: &[u8; 8]) -> bool {
     digest(secret, user, view).verify_truncated_left(credential).is_ok()
 }
 
-/// The credential of a user for a message, whose credential field is not looked at.
+/// Returns the credential of a user for a message. The credential field itself is not covered.
 pub(crate) fn credential(secret: &Secret, user: &[u8; 8], view: &View<'_>) -> [u8; 8] {
     let whole: Vec<u8> = digest(secret, user, view).finalize().into_bytes().to_vec();
     whole.first_chunk().copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The engine: takes an input to the rules that treat it.
+//! The engine: dispatches each input to its handler.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -12,8 +12,8 @@ use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext};
 use crate::state::TimerKind;
 
-/// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
-const TIMERS_PER_TURN: usize = 256;
+/// Maximum number of timers that one [`Input::Expire`] handles; the rest is due again at once.
+const MAX_TIMERS_PER_INPUT: usize = 256;
 
 impl Engine for Boomerang {
     type Command = Command;
@@ -29,12 +29,12 @@ impl Engine for Boomerang {
     ) {
         let mut cx = HandlerContext { now, context, out };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram),
-            // It has no connections.
+            Input::Datagram(datagram) => self.handle_message(&mut cx, &datagram),
+            // Boomerang has no connections.
             Input::Stream(_) => {}
-            Input::Expire => self.timers_expire(&mut cx),
+            Input::Expire => self.handle_timers(&mut cx),
             Input::Command(command) => self.command(&mut cx, command),
-            Input::Host(event) => self.host_changes(&mut cx, &event),
+            Input::Host(event) => self.handle_host_event(&mut cx, &event),
         }
     }
 
@@ -45,18 +45,18 @@ impl Engine for Boomerang {
 
 impl Boomerang {
     #[inline]
-    fn message_arrives<E: From<Event>>(
+    fn handle_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
         let local = cx.context.interfaces.is_local(datagram.destination);
         if !local
-            && let Some(ends) = ends_of_plain(datagram)
+            && let Some(ends) = plain_addresses(datagram)
             && let Some(plain) = CommonForm::read(datagram.payload)
         {
             mark(Checkpoint::Parse);
-            return self.plain_passes_by(cx, datagram, ends, &plain);
+            return self.transit_plain(cx, datagram, ends, &plain);
         }
         let Some(ends) = PseudoHeader::of(datagram.source, datagram.destination) else {
             return self.drop(cx, datagram, DropReason::BadSource);
@@ -65,33 +65,33 @@ impl Boomerang {
             Ok(echo) => echo,
             Err(error) => {
                 self.counters.malform(error.name());
-                return self.not_ours(cx, datagram, None, local);
+                return self.forward_unchanged(cx, datagram, None, local);
             }
         };
         let view = match View::parse(echo.data) {
             Ok(view) => view,
             Err(error) => {
-                // A ping of somebody, or a message of a kind that is to be left alone, is no mistake.
+                // An ordinary ping, or a message of a kind to be left alone, is no error.
                 if error.kind != ErrorKind::Magic {
                     self.counters.malform(error.kind.name());
                 }
-                return self.not_ours(cx, datagram, Some(&echo), local);
+                return self.forward_unchanged(cx, datagram, Some(&echo), local);
             }
         };
         mark(Checkpoint::Parse);
         match (local, echo.kind) {
             (false, Kind::Request) if datagram.destination.is_multicast() => {
-                self.spread(cx, datagram, &view);
+                self.transit_multicast(cx, datagram, &view);
             }
-            (false, kind) => self.pass_by(cx, datagram, kind, &view),
-            (true, Kind::Request) => self.bounce(cx, datagram, ends, Some(&view)),
-            (true, Kind::Reply) => self.loop_returns(cx, datagram, &echo, &view),
+            (false, kind) => self.transit(cx, datagram, kind, &view),
+            (true, Kind::Request) => self.respond(cx, datagram, ends, Some(&view)),
+            (true, Kind::Reply) => self.handle_reply(cx, datagram, &echo, &view),
         }
     }
 
-    /// What cannot be read, or is none of ours, goes on as it is; a ping to this host is answered.
+    /// Forwards a message unchanged that is malformed or not for this engine; a ping to this host is answered.
     #[cold]
-    fn not_ours<E: From<Event>>(
+    fn forward_unchanged<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -100,51 +100,51 @@ impl Boomerang {
     ) {
         match (local, echo) {
             (false, _) if datagram.destination.is_multicast() => {
-                self.spread_as_it_is(cx, datagram);
+                self.relay_multicast(cx, datagram);
             }
             (false, _) => self.relay(cx, datagram),
             (true, Some(Echo { kind: Kind::Request, .. })) => {
                 if let Some(ends) = PseudoHeader::of(datagram.source, datagram.destination) {
-                    self.bounce(cx, datagram, ends, None);
+                    self.respond(cx, datagram, ends, None);
                 }
             }
             (true, _) => self.drop(cx, datagram, DropReason::NotForUs),
         }
     }
 
-    fn host_changes<E: From<Event>>(
+    fn handle_host_event<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(cx, claim, owner);
+                self.handle_traffic_control_refusal(cx, claim, owner);
             }
-            HostEvent::Displaced(displaced) => self.give_way(cx, &displaced),
-            // Sessions are checked against the routes when their next message comes.
+            HostEvent::Displaced(displaced) => self.handle_preemption(cx, &displaced),
+            // Sessions are checked against the routes with their next message.
             HostEvent::RouteChanged(_)
             | HostEvent::MulticastRouteChanged { .. }
             | HostEvent::InterfaceChanged(_) => self.epoch = self.epoch.wrapping_add(1),
-            // Nothing waits here: who was refused asks again.
+            // Nothing is queued here: a refused initiating node asks again.
             HostEvent::Grantable { .. } => {}
         }
     }
 
-    fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        for _ in 0..TIMERS_PER_TURN {
+    fn handle_timers<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind() {
-                TimerKind::Expiry => self.session_is_due(cx, timer.block()),
-                TimerKind::Loop => self.loop_is_due(cx, timer.block()),
+                TimerKind::Expiry => self.handle_expiry_timer(cx, timer.block()),
+                TimerKind::Loop => self.handle_loop_timer(cx, timer.block()),
             }
         }
     }
 }
 
-/// Between whom a message travels that may be a plain one: two hosts that speak IPv4.
+/// Returns source and destination of a message that may be a plain one: two IPv4 hosts.
 #[inline]
-fn ends_of_plain(datagram: &Datagram<'_>) -> Option<(Ipv4Addr, Ipv4Addr)> {
+fn plain_addresses(datagram: &Datagram<'_>) -> Option<(Ipv4Addr, Ipv4Addr)> {
     match (datagram.source, datagram.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) if !destination.is_multicast() => {
             Some((source, destination))

@@ -1,9 +1,9 @@
-//! The initiating node: an application of this host asks, and this node sends a loop, repeats it until it comes back, and
-//! keeps what it set up alive.
+//! The initiating node: an application of this host asks, and this node sends a loop, repeats it until it comes back,
+//! and refreshes the session.
 //!
-//! All signalling state is here. A [`Loop`] is either waiting for its message to come back, and sends it again with
-//! ever longer pauses, or at rest until the next refresh is due. What comes back is judged in [`judge`](self::judge).
-//! Each message is also treated by the rules of a node that it passes by, because it leaves through a link of this host.
+//! All signalling state is here. A [`Loop`] either waits for its message to come back, and sends it again with
+//! growing intervals, or rests until the next refresh is due. [`returned`] processes what comes back.
+//! Each message is also processed by the transit rules, because it leaves through a link of this host.
 
 mod request;
 mod returned;
@@ -28,89 +28,90 @@ use crate::api::{Application, Command, Direction, Event, OnRefusal, Rejection, R
 use crate::counters::DropReason;
 use crate::credential::credential;
 use crate::instance::{Boomerang, HandlerContext, TTL, outgoing};
-use crate::message::{Origin, Passing};
-use crate::route::follow;
+use crate::message::{MessagePass, Origin};
+use crate::route::follow_flow_route;
 use crate::state::{Index, Timer, TimerKind};
 
 /// This host's own sessions.
 #[derive(Debug)]
 pub(crate) struct Loops {
     pub(crate) list: Slab<Loop>,
-    /// The driver chooses the key.
+    /// Ordered map, since the driver chooses the key.
     by_application: BTreeMap<Application, Index>,
-    /// This node chooses the key.
+    /// Ordered map, since this node chooses the key.
     by_transaction: BTreeMap<u32, Index>,
-    /// Where transaction ids come from.
-    names: Stream,
+    /// Source of transaction ids.
+    transaction_ids: Stream,
 }
 
 /// One session of this host's own.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) application: Application,
-    /// Where the loop begins and ends.
+    /// Address of this host at the start and end of the loop.
     pub(crate) source: IpAddr,
-    /// Where it turns round, or a group.
+    /// The far end, or a group.
     pub(crate) destination: IpAddr,
     pub(crate) keys: Keys,
     pub(crate) shape: Shape,
     transaction_id: u32,
     user: Option<User>,
     on_refusal: OnRefusal,
-    /// What is asked for, the most wanted first. For a session that is being released, nothing.
-    pub(crate) wishes: Vec<Rates>,
-    /// Whether that is written as a list of downgrades, even if one wish is left.
+    /// Requested rates in order of preference; one pair of zeros for a session that is being released.
+    pub(crate) requested: Vec<Rates>,
+    /// Whether the rates are sent as a list of downgrades, even if one pair is left.
     is_vector: bool,
-    /// What all nodes have granted, if they have.
+    /// Rates that all nodes have granted, if any.
     pub(crate) granted: Option<Rates>,
     pub(crate) phase: Phase,
-    /// The interval that the application wants, seconds.
-    asked_interval: u8,
-    /// The one that the nodes on the way want.
+    /// Interval that the application requests, seconds.
+    requested_interval: u8,
+    /// Interval that the nodes on the path require, seconds.
     pub(crate) interval: u8,
-    /// The product of the primes of those who have locked the session.
+    /// Product of the primes of the nodes that have locked the session.
     key: u64,
     /// Sequence number of the next message.
     next_sequence: u16,
-    /// That of the first message of what is asked for now; what is older answers another question.
+    /// Sequence number of the first message of the current request; older ones answer an earlier request.
     first_sequence: u16,
-    /// How often the message was sent that has not come back; zero while none is waited for.
+    /// Number of transmissions without a reply; zero while no reply is awaited.
     attempts: u8,
-    /// When something came back last, or the loop began.
-    heard_at: Time,
-    /// Whether the application was told that nothing comes back.
+    /// Time of the last reply, or of the start of the loop.
+    last_reply_at: Time,
+    /// Whether the application was notified that no reply arrives.
     lost: bool,
-    /// Whether nodes are to count themselves, and whether the next message has a record for that.
+    /// Whether nodes are to count themselves.
     counts_nodes: bool,
+    /// Whether the next message carries the record in which nodes count themselves.
     has_record: bool,
     timer: Option<TimerId>,
 }
 
-/// What a loop is there for.
+/// Purpose of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// To reserve, and to keep what is reserved.
+    /// Reserves and refreshes.
     Reserve,
-    /// To find out what could be had.
+    /// Queries the available rates.
     Query,
-    /// To give everything back.
+    /// Releases everything.
     Release,
 }
 
 impl Loops {
-    pub(crate) fn new(names: Stream) -> Loops {
+    pub(crate) fn new(transaction_ids: Stream) -> Loops {
         Loops {
             list: Slab::new(),
             by_application: BTreeMap::new(),
             by_transaction: BTreeMap::new(),
-            names,
+            transaction_ids,
         }
     }
 
-    /// A transaction id that no other loop has.
-    fn name(&mut self) -> u32 {
+    /// Returns a transaction id that no other loop has.
+    fn new_transaction_id(&mut self) -> u32 {
         loop {
-            let name = self.names.next_u64() as u32;
+            let name = self.transaction_ids.next_u64() as u32;
             if !self.by_transaction.contains_key(&name) {
                 return name;
             }
@@ -142,7 +143,7 @@ impl Loops {
 }
 
 impl Boomerang {
-    /// Carries a command out, or says why not.
+    /// Handles a command, or notifies of its rejection.
     pub(crate) fn command<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -166,8 +167,8 @@ impl Boomerang {
                 None => (application, Err(Rejection::NoSession)),
             },
             Command::Aggregate { rules } => return self.aggregates.replace(&rules),
-            Command::Seen(seen) => return self.refreshes_seen(cx.now, &seen),
-            Command::Passed(passed) => return self.counters.pass(passed),
+            Command::Seen(seen) => return self.apply_seen_refreshes(cx.now, &seen),
+            Command::Passed(passed) => return self.counters.add_offloaded(passed),
             Command::Settled(settled) => return self.settled(cx, &settled),
         };
         if let Err(reason) = done {
@@ -192,14 +193,14 @@ impl Boomerang {
         if self.loops.list.len() >= self.config.limits.applications as usize {
             return Err(Rejection::TooMany);
         }
-        let asked_interval = request.interval.unwrap_or(self.config.refresh_interval);
-        if asked_interval == 0 {
+        let requested_interval = request.interval.unwrap_or(self.config.refresh_interval);
+        if requested_interval == 0 {
             return Err(Rejection::BadInterval);
         }
-        let wishes = request::rates(&request.wishes, request.destination.is_multicast())?;
+        let requested = request::rates(&request.wishes, request.destination.is_multicast())?;
         let source = source_of(cx, &request)?;
         let (keys, shape) = request::keys(&request, source)?;
-        let transaction_id = self.loops.name();
+        let transaction_id = self.loops.new_transaction_id();
         let index = self.loops.insert(Loop {
             application,
             source,
@@ -209,23 +210,23 @@ impl Boomerang {
             transaction_id,
             user: request.user,
             on_refusal: request.on_refusal,
-            is_vector: wishes.len() > 1 && phase == Phase::Reserve,
-            wishes,
+            is_vector: requested.len() > 1 && phase == Phase::Reserve,
+            requested,
             granted: None,
             phase,
-            asked_interval,
-            interval: asked_interval,
+            requested_interval,
+            interval: requested_interval,
             key: 1,
             next_sequence: 0,
             first_sequence: 0,
             attempts: 0,
-            heard_at: cx.now,
+            last_reply_at: cx.now,
             lost: false,
             counts_nodes: request.count_nodes && !request.destination.is_multicast(),
             has_record: request.count_nodes && phase == Phase::Query,
             timer: None,
         });
-        self.ask(cx, index);
+        self.send_request(cx, index);
         Ok(())
     }
 
@@ -240,42 +241,42 @@ impl Boomerang {
         if state.phase != Phase::Reserve {
             return Err(Rejection::NoSession);
         }
-        state.wishes = request::rates(wishes, state.destination.is_multicast())?;
+        state.requested = request::rates(wishes, state.destination.is_multicast())?;
         state.is_vector = wishes.len() > 1;
-        self.ask(cx, index);
+        self.send_request(cx, index);
         Ok(())
     }
 
-    /// Starts giving back what a session has.
+    /// Starts the release of a session.
     fn begin_release<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         let (application, query) = (state.application, state.phase == Phase::Query);
         state.phase = Phase::Release;
-        state.wishes = [Rates::ZERO].into();
+        state.requested = [Rates::ZERO].into();
         (state.is_vector, state.has_record) = (false, false);
         if query {
-            self.end(index);
+            self.remove_loop(index);
             cx.out.notify(Event::Released { application });
             return;
         }
-        self.ask(cx, index);
-        // Nobody answers for a group.
+        self.send_request(cx, index);
+        // Nobody replies for a group.
         if self.loops.list.get(index as usize).is_some_and(|state| state.destination.is_multicast())
         {
-            self.end(index);
+            self.remove_loop(index);
             cx.out.notify(Event::Released { application });
         }
     }
 
-    /// Sends the loop with something new to ask for.
-    fn ask<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    /// Sends the loop with a new request.
+    fn send_request<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         state.first_sequence = state.next_sequence;
         state.attempts = 0;
         self.send_loop(cx, index);
     }
 
-    /// Sends the loop, and arms its timer for when that has to be done again.
+    /// Sends the loop, and arms its timer for the next transmission.
     fn send_loop<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let state = self.loops.get_mut(index);
         let sequence = state.next_sequence;
@@ -289,7 +290,7 @@ impl Boomerang {
             && let Ok(view) = View::parse(&message[HEADER..])
         {
             let direction = Direction::Forward;
-            let passing = Passing {
+            let pass = MessagePass {
                 view,
                 direction,
                 initiator: source,
@@ -299,12 +300,12 @@ impl Boomerang {
             };
             self.counters.sent += 1;
             if destination.is_multicast() {
-                self.send_to_group(cx, index, &passing, &message);
+                self.send_to_group(cx, index, &pass, &message);
             } else {
-                let outcome = self.treat(cx, &passing);
+                let outcome = self.process(cx, &pass);
                 let mut how = outgoing(source, destination);
                 how.interface = outcome.interface;
-                follow(cx, &passing, &mut how);
+                follow_flow_route(cx, &pass, &mut how);
                 let sent = cx.out.send_copy(how, &message);
                 outcome.edits.apply(sent, &view);
             }
@@ -313,26 +314,26 @@ impl Boomerang {
         self.arm_loop(cx.now, index);
     }
 
-    /// A copy leaves on each branch. What this node says of the first refusal is all that the application will hear.
+    /// Sends a copy on each branch. The first refusal of this node is all that the application receives.
     fn send_to_group<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         message: &[u8],
     ) {
-        let branches = group_branches(cx, passing);
-        let edits = self.treat_branches(cx, passing, &branches);
+        let branches = group_branches(cx, pass);
+        let edits = self.process_branches(cx, pass, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
-            let mut how = outgoing(passing.initiator, passing.toward);
+            let mut how = outgoing(pass.initiator, pass.toward);
             how.interface = Some(branch);
             let sent = cx.out.send_copy(how, message);
-            edits.apply(sent, &passing.view);
+            edits.apply(sent, &pass.view);
         }
         let refused = edits.iter().find(|edits| edits.nack);
         let state = self.loops.get_mut(index);
         state.attempts = 0;
-        let wanted = state.wishes.first().copied().unwrap_or_default();
+        let wanted = state.requested.first().copied().unwrap_or_default();
         let application = state.application;
         match refused {
             _ if state.phase == Phase::Release => {}
@@ -351,8 +352,8 @@ impl Boomerang {
         }
     }
 
-    /// Writes the message of a loop; `false` where it cannot be written.
-    /// `near` says that the far end is on a link of this node.
+    /// Writes the message of a loop; returns `false` if it cannot be written. `near`: the far end is on a
+    /// link of this node.
     fn compose(
         &self,
         index: Index,
@@ -363,12 +364,12 @@ impl Boomerang {
         let nack = if state.phase == Phase::Query { iana::flag::NACK } else { 0 };
         let group = state.destination.is_multicast();
         let no_echo = if group { iana::flag::NO_ECHO } else { 0 };
-        let first = state.wishes.first().copied().unwrap_or_default();
+        let first = state.requested.first().copied().unwrap_or_default();
         let mut record = Participation::new(state.source, TTL);
         record.set(FORWARD_ENDS, near);
         let flags = OptionFlags(0);
         let user = state.user.as_ref().map_or([0; 8], |user| user.id);
-        // The proof of the user is written last, where the message ends.
+        // The user's credential is written last, where the message ends.
         let options = [
             OptionItem::Participation(record),
             OptionItem::UserId(UserId { flags, user, credential: [0; 8] }),
@@ -383,7 +384,7 @@ impl Boomerang {
             classifier: state.keys,
             mask: state.shape,
             qos: if state.is_vector {
-                Qos::Downgrade { policy: 0, vector: Vector::Items(&state.wishes) }
+                Qos::Downgrade { policy: 0, vector: Vector::Items(&state.requested) }
             } else {
                 Qos::Bitrate(first)
             },
@@ -397,7 +398,7 @@ impl Boomerang {
         }
         if let Some(user) = &state.user {
             let proof = View::parse(data).map(|view| credential(&user.secret, &user.id, &view));
-            // It is the last thing in the message.
+            // The credential is the last field of the message.
             if let (Ok(proof), Some(field)) = (proof, data.last_chunk_mut()) {
                 *field = proof;
             }
@@ -405,7 +406,7 @@ impl Boomerang {
         icmp::seal(message, ends, Kind::Request, state.identifier(), sequence).is_ok()
     }
 
-    /// Arms the timer of a loop: for a repetition while it waits, for the next refresh while it does not.
+    /// Arms the timer of a loop: for a repetition while a reply is awaited, otherwise for the next refresh.
     fn arm_loop(&mut self, now: Time, index: Index) {
         let retry = self.config.retry;
         let Some(state) = self.loops.list.get_mut(index as usize) else { return };
@@ -423,8 +424,8 @@ impl Boomerang {
         state.timer = Some(self.store.timers.arm(at, Timer::new(TimerKind::Loop, index)));
     }
 
-    /// The timer of a loop has gone off.
-    pub(crate) fn loop_is_due<E: From<Event>>(
+    /// Handles the timer of a loop.
+    pub(crate) fn handle_loop_timer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -433,7 +434,7 @@ impl Boomerang {
         let state = self.loops.get_mut(index);
         state.timer = None;
         if state.attempts == 0 {
-            return self.ask(cx, index);
+            return self.send_request(cx, index);
         }
         let (application, interval) = (state.application, state.interval);
         if state.phase != Phase::Reserve && state.attempts >= most {
@@ -441,12 +442,12 @@ impl Boomerang {
                 Phase::Release => Event::Released { application },
                 _ => Event::Lost { application },
             };
-            self.end(index);
+            self.remove_loop(index);
             cx.out.notify(event);
             return;
         }
         let state = self.loops.get_mut(index);
-        if !state.lost && cx.now >= self.config.end_of_life(state.heard_at, interval) {
+        if !state.lost && cx.now >= self.config.expiry_time(state.last_reply_at, interval) {
             state.lost = true;
             cx.out.notify(Event::Lost { application });
         }
@@ -454,8 +455,8 @@ impl Boomerang {
         self.send_loop(cx, index);
     }
 
-    /// A message of this host's own has come back, or one that says so.
-    pub(crate) fn loop_returns<E: From<Event>>(
+    /// Handles a reply that claims to be a message of this host's own.
+    pub(crate) fn handle_reply<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -475,14 +476,14 @@ impl Boomerang {
         match ours {
             Some(index) => {
                 self.counters.returned += 1;
-                self.judge(cx, index, datagram, view);
+                self.process_reply(cx, index, datagram, view);
             }
             None => self.drop(cx, datagram, DropReason::NotForUs),
         }
     }
 
-    /// Forgets a loop.
-    fn end(&mut self, index: Index) {
+    /// Removes a loop.
+    fn remove_loop(&mut self, index: Index) {
         if let Some(timer) = self.loops.remove(index).timer {
             self.store.timers.cancel(timer);
         }
@@ -490,13 +491,13 @@ impl Boomerang {
 }
 
 impl Loop {
-    /// ICMP identifier of its messages.
+    /// Returns the ICMP identifier of its messages.
     fn identifier(&self) -> u16 {
         self.transaction_id as u16
     }
 }
 
-/// From where this host sends a loop.
+/// Returns the address that this host sends a loop from.
 fn source_of<E>(cx: &HandlerContext<'_, '_, E>, request: &Request) -> Result<IpAddr, Rejection> {
     let interfaces = cx.context.interfaces;
     if interfaces.is_local(request.destination) {
@@ -511,13 +512,14 @@ fn source_of<E>(cx: &HandlerContext<'_, '_, E>, request: &Request) -> Result<IpA
     hop.source.or_else(own).ok_or(Rejection::NoRoute)
 }
 
-/// Where this host's packets to a group leave: as its forwarding entries say, or else as its routes do.
+/// Returns the outgoing interfaces of this host's packets to a group: by its forwarding entries, or else by its
+/// unicast routes.
 fn group_branches<E>(
     cx: &HandlerContext<'_, '_, E>,
-    passing: &Passing<'_>,
+    pass: &MessagePass<'_>,
 ) -> Vec<earmark_core::InterfaceId> {
-    match cx.context.routes.multicast(passing.initiator, passing.toward) {
+    match cx.context.routes.multicast(pass.initiator, pass.toward) {
         Some(branches) => branches.outgoing.to_vec(),
-        None => cx.context.routes.lookup(passing.toward).map(|h| h.interface).into_iter().collect(),
+        None => cx.context.routes.lookup(pass.toward).map(|h| h.interface).into_iter().collect(),
     }
 }

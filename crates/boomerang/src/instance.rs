@@ -1,4 +1,4 @@
-//! One instance of Boomerang: its state, and what every rule needs in order to act.
+//! One instance of Boomerang: its state, and what every handler needs.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -25,22 +25,22 @@ pub struct Boomerang {
     pub(crate) loops: Loops,
     pub(crate) aggregates: Aggregates,
     pub(crate) counters: Counters,
-    /// Who may reserve.
+    /// Users that may reserve.
     pub(crate) users: Users,
-    /// What initiating nodes have used of what they may ask for.
+    /// Rate limit of changes per initiating node.
     pub(crate) throttle: Throttle,
-    /// Grows whenever routes or interfaces have changed. A session that was checked against the routes since need not be
-    /// checked again, so that a refresh asks for no route.
+    /// Counter of changes of routes or interfaces. A session that was checked against the routes since the last
+    /// change needs no further check, so that a refresh needs no route lookup.
     pub(crate) epoch: u32,
     /// Spreads refreshes over [0.5, 1.5] intervals.
     pub(crate) jitter: Stream,
-    /// Where private primes come from.
+    /// Source of private primes.
     pub(crate) primes: Stream,
-    /// Room to compose a message in.
+    /// Buffer to compose a message in.
     pub(crate) scratch: Vec<u8>,
 }
 
-/// The surroundings of one input: when it is, what may be looked at, where consequences go.
+/// Context of one input: time, host view, and effects.
 pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
@@ -48,8 +48,8 @@ pub(crate) struct HandlerContext<'t, 'c, E> {
 }
 
 impl Boomerang {
-    /// An engine without state. It draws from the streams `boomerang/hash`, `boomerang/jitter`, `boomerang/names` and
-    /// `boomerang/primes`.
+    /// Creates an engine without state. Draws from the streams `boomerang/hash`, `boomerang/jitter`,
+    /// `boomerang/names` and `boomerang/primes`.
     pub fn new(config: Config, random: &RandomStreams) -> Boomerang {
         let hash = KeyedHash::draw(&mut random.stream("boomerang/hash"));
         Boomerang {
@@ -67,25 +67,25 @@ impl Boomerang {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Passes a message on as a router would that does not speak Boomerang.
+    /// Forwards a message like a router without Boomerang.
     pub(crate) fn relay<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
-        let Some(how) = self.onward(cx, datagram, None) else { return };
+        let Some(how) = self.transit_outgoing(cx, datagram, None) else { return };
         self.counters.relayed += 1;
         cx.out.send_copy(how, datagram.payload);
     }
 
-    /// How a message in transit leaves, if it still may.
+    /// Returns how a message in transit leaves; `None` if its TTL expired.
     #[inline]
-    pub(crate) fn onward<E: From<Event>>(
+    pub(crate) fn transit_outgoing<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -103,7 +103,7 @@ impl Boomerang {
         })
     }
 
-    /// Throws a message away and says so.
+    /// Drops a message and reports it.
     #[cold]
     pub(crate) fn drop<E: From<Event>>(
         &mut self,
@@ -123,7 +123,7 @@ impl Boomerang {
 /// TTL of the messages that this host sends itself.
 pub(crate) const TTL: u8 = 64;
 
-/// How this host's own messages leave: with router alert, as the drafts recommend.
+/// Returns how this host's own messages leave: with router alert, as the drafts recommend.
 #[inline]
 pub(crate) fn outgoing(source: IpAddr, destination: IpAddr) -> Outgoing {
     Outgoing {

@@ -1,44 +1,44 @@
-//! Boomerang, without I/O: one loop of one message reserves both directions of a flow.
+//! Boomerang without I/O: one loop of one message reserves both directions of a flow.
 //!
-//! # The story
+//! # Protocol
 //!
-//! An *initiating node*, a sender, a receiver or a router between them, puts what it wants into a ping to the far end: a
-//! classifier and a mask for the packets, and two rates. Each *Boomerang node* on the way that the ping takes reserves
-//! the forward rate on the link through which it leaves. The far end answers the ping like any other; it need know nothing
-//! of all this. Each node on the way back, which may be another way, reserves the reverse rate on the link through
-//! which the reply leaves. A node that cannot reserve writes that into the message (NACK), with what it could offer, and sends
-//! it on; behind it the message asks no more, but finds out what could be had. So when the message is back, the
-//! initiating node knows all that there is to know.
+//! An *initiating node*, a sender, a receiver or a router between them, puts its request into a ping to the far end:
+//! a classifier and a mask for the packets, and two rates. Each *Boomerang node* on the path of the ping reserves the
+//! forward rate on the link through which it leaves. The far end answers the ping like any other; it need not support
+//! Boomerang. Each node on the way back, which may be another path, reserves the reverse rate on the link through
+//! which the reply leaves. A node that cannot reserve writes a NACK and its available rate into the message, and
+//! forwards it; behind it the message only collects the available rates. When the message is back, the initiating
+//! node knows the result.
 //!
-//! # State and its life
+//! # State
 //!
-//! A node keeps a session for each flow, with a half for each pass that has come by. It never sends a message of its own
-//! accord, and never brings the two passes together. The initiating node repeats its message every interval, give or take
-//! half of it; who has not seen one for three intervals forgets. A message with both rates zero ends a session at
-//! once.
+//! A node keeps a session for each flow, with a half for each pass that has come by. It never originates messages in
+//! transit, and never relates the two passes to each other. The initiating node repeats its message every interval,
+//! give or take half of it; a node that has not seen one for three intervals removes the state. A message with both
+//! rates zero releases a session at once.
 //!
-//! What arrives and says nothing new costs a look-up and a store: no route is asked for unless routes have changed, no
-//! timer moves, nothing is allocated, and the message leaves as it came. Nothing ever walks all sessions.
+//! A refresh costs a lookup and a store: no route lookup unless routes have changed, no timer operation, no
+//! allocation, and the message leaves unchanged. Nothing ever walks all sessions.
 //!
-//! Sessions are found by (mask, classifier under the mask): a tuple space, in which exact sessions and wide ones are found
-//! alike. There are few masks, and their number is limited.
+//! Sessions are found by (mask, classifier under the mask): a tuple space, in which exact sessions and wide ones are
+//! found alike. There are few masks, and their number is limited.
 //!
 //! # Odd cases
 //!
-//! - **An increase that is refused** leaves the old grant, and keeps it alive as long as the initiating node asks.
-//! - **The route moves**: with the next message what was held on the old link is given back, and the new one is asked.
-//! - **Somebody else** asks for a flow that has an initiating node already: refused, nothing offered.
-//! - **Traffic control refuses** what the ledger granted: the next message that comes by is refused.
-//! - **A mask that makes no sense**, or that packets cannot be told apart by: refused, in the same words.
-//! - **What cannot be read** goes on untouched; it is a ping of somebody after all.
-//! - **Groups**: see [`multicast`]. **Locks**: see [`lock`]. **Aggregates**: see [`aggregate`]. **A kernel that
-//!   helps**: see [`offload`].
+//! - **A refused increase** leaves the old grant, and refreshes it as long as the initiating node asks.
+//! - **A route change**: the next message releases the bandwidth on the old link and requests it on the new one.
+//! - **Another initiating node** asks for a flow that has one already: refused without an offer.
+//! - **Traffic control refuses** what the ledger granted: the next message of the session is refused.
+//! - **An invalid mask**, or one that traffic control cannot match packets by: refused in the message.
+//! - **A malformed message** is forwarded unchanged; it may be an ordinary ping.
+//! - **Groups**: see [`multicast`]. **Locks**: see [`lock`]. **Aggregates**: see [`aggregate`]. **Kernel offload**:
+//!   see [`offload`].
 //!
 //! # Scope and limits
 //!
-//! IPv4 and IPv6; bitrates and lists of downgrades. IntServ bodies and DS-marker messages have no published layout and go
-//! on untouched. Aggregates are of the forward direction, and nobody takes them apart. What is not here, and why, stands in
-//! the list `docs/conformance/boomerang.md`.
+//! IPv4 and IPv6; bitrates and lists of downgrades. IntServ bodies and DS-marker messages have no published layout
+//! and are forwarded unchanged. Aggregates exist in the forward direction, and no node de-aggregates.
+//! `docs/conformance/boomerang.md` lists what is missing, and why.
 //!
 //! # References
 //!

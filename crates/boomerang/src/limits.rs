@@ -1,4 +1,4 @@
-//! How much one initiating node may want of this one.
+//! Limits per initiating node.
 
 use core::net::IpAddr;
 
@@ -7,52 +7,53 @@ use earmark_core::Time;
 use crate::admission::Grant;
 use crate::counters::RefusalReason;
 use crate::instance::Boomerang;
-use crate::message::{Origin, Passing, Refused};
-use crate::store::Asker;
+use crate::message::{MessagePass, Origin, Refused};
+use crate::store::InitiatorEntry;
 
 impl Boomerang {
-    /// Whether a message may change a session of its initiating node, or make a new one. Gives what was found out about
-    /// that node, so that nobody has to look again.
+    /// Checks whether a message may change a session of its initiating node, or create one. Returns the entry of that
+    /// node, so that it need not be looked up again.
     #[inline]
-    pub(crate) fn may_change(
+    pub(crate) fn check_change(
         &mut self,
         now: Time,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         grant: &Grant,
-    ) -> Result<Asker, Refused> {
+    ) -> Result<InitiatorEntry, Refused> {
         let limits = &self.config.limits;
-        let asker = match *grant {
-            Grant::Known(index) => self.store.asker_of(index),
-            Grant::New { .. } => self.store.asker(passing.initiator),
+        let entry = match *grant {
+            Grant::Known(index) => self.store.initiator_entry_of(index),
+            Grant::New { .. } => self.store.initiator_entry(pass.initiator),
         };
-        if passing.origin == Origin::Settled {
-            self.throttle.charge(now, asker.hash, limits.changes_per_second);
-            return Ok(asker);
+        if pass.origin == Origin::Settled {
+            self.throttle.charge(now, entry.hash, limits.changes_per_second);
+            return Ok(entry);
         }
         if let Grant::New { .. } = grant {
             let full = self.store.sessions.len() >= limits.sessions as usize;
-            if full || self.store.sessions_of(asker) >= limits.sessions_per_source {
-                return Err(Refused::flatly(RefusalReason::Limit));
+            if full || self.store.sessions_of(entry) >= limits.sessions_per_source {
+                return Err(Refused::without_offer(RefusalReason::Limit));
             }
         }
-        let throttled = passing.origin == Origin::Others
-            && !self.throttle.admits(now, asker.hash, limits.changes_per_second);
+        let throttled = pass.origin == Origin::Others
+            && !self.throttle.admits(now, entry.hash, limits.changes_per_second);
         if throttled {
-            return Err(Refused::flatly(RefusalReason::Limit));
+            return Err(Refused::without_offer(RefusalReason::Limit));
         }
-        self.is_credible(passing)?;
-        Ok(asker)
+        self.check_credential(pass)?;
+        Ok(entry)
     }
 
-    /// How many changes of an initiating node somebody else may treat without asking: half of what it may ask for here now,
-    /// so that the other half keeps both together within the limits until this node hears of them.
+    /// Returns how many changes of an initiating node the offload may process without the engine: half of what the
+    /// limits allow now, so that both together stay within the limits until the engine receives the offload's
+    /// reports.
     pub(crate) fn allowance(&mut self, now: Time, initiator: IpAddr) -> u32 {
         let limits = self.config.limits;
-        let asker = self.store.asker(initiator);
+        let entry = self.store.initiator_entry(initiator);
         let all = u32::try_from(self.store.sessions.len()).unwrap_or(u32::MAX);
-        let theirs = self.store.sessions_of(asker);
+        let theirs = self.store.sessions_of(entry);
         let sessions = limits.sessions.saturating_sub(all);
         let sessions = sessions.min(limits.sessions_per_source.saturating_sub(theirs));
-        sessions.min(self.throttle.left(now, asker.hash, limits.changes_per_second)) / 2
+        sessions.min(self.throttle.remaining(now, entry.hash, limits.changes_per_second)) / 2
     }
 }

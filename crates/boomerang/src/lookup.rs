@@ -1,6 +1,6 @@
-//! What a message that passes by is about: which session, and whether it says anything new about it.
+//! Lookup of the session of a message, and whether the message is a refresh.
 //!
-//! Nearly all messages are refreshes. Those end here: they say how long a half lives on, and nothing else is done for them.
+//! Nearly all messages are refreshes. They end here: they extend the lifetime of a half, and need nothing else.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -11,40 +11,40 @@ use earmark_wire::boomerang::{CommonForm, Family, QosView, Rates, View};
 use crate::api::Direction;
 use crate::instance::Boomerang;
 use crate::state::{Half, Index, flag};
-use crate::store::{Key, Masks, Place};
+use crate::store::{Key, Masks, VacantEntry};
 
-/// What was found where a message's session should be.
+/// Result of a lookup.
 #[derive(Clone, Copy)]
-pub(crate) enum Looked {
-    /// It is there, and the message was a refresh and no more; it leaves as it came, through this interface if the session
-    /// has anything in this direction.
+pub(crate) enum Lookup {
+    /// The session exists, and the message was a refresh. The message leaves unchanged, through this interface if the
+    /// session has a reservation in this direction.
     Refreshed(Option<InterfaceId>),
-    /// It is there, and there is more to the message.
+    /// The session exists, and the message is more than a refresh.
     Found(Index),
-    /// It is not there, but this would be its place.
-    Missing(Key, Place),
-    /// No session has such a mask.
+    /// The session does not exist; this is its free entry.
+    Missing(Key, VacantEntry),
+    /// No session has this mask.
     NewMask,
 }
 
 impl Boomerang {
-    /// Looks for the session of a message, and if that is all, refreshes it.
+    /// Looks up the session of a message, and refreshes it if the message is a refresh.
     #[inline]
-    pub(crate) fn look(
+    pub(crate) fn look_up_message(
         &mut self,
         now: Time,
         view: &View<'_>,
         direction: Direction,
         initiator: IpAddr,
-    ) -> Looked {
+    ) -> Lookup {
         let Some(number) = self.store.masks.find(view.mask_octets()) else {
-            return Looked::NewMask;
+            return Lookup::NewMask;
         };
         let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
         let found = self.store.look_up(&key);
         mark(Checkpoint::FindSession);
         match found {
-            Err(place) => Looked::Missing(key, place),
+            Err(place) => Lookup::Missing(key, place),
             Ok(index) => {
                 let refreshed = match view.qos() {
                     QosView::Bitrate(rates) if view.flags().0 == 0 => {
@@ -53,40 +53,40 @@ impl Boomerang {
                     }
                     _ => None,
                 };
-                refreshed.map_or(Looked::Found(index), Looked::Refreshed)
+                refreshed.map_or(Lookup::Found(index), Lookup::Refreshed)
             }
         }
     }
 
-    /// Likewise for a plain message.
+    /// Looks up the session of a plain message, and refreshes it if the message is a refresh.
     #[inline]
-    pub(crate) fn look_plain(
+    pub(crate) fn look_up_plain(
         &mut self,
         now: Time,
         plain: &CommonForm<'_>,
         direction: Direction,
         initiator: Ipv4Addr,
-    ) -> Looked {
+    ) -> Lookup {
         let [w0, w1] = plain.flow();
         let found = self.store.look_up_short(Masks::ONE_FLOW, [w0, w1]);
         mark(Checkpoint::FindSession);
         match found {
             Err(place) => {
                 let (mask, words) = (Masks::ONE_FLOW, [w0, w1, 0, 0, 0]);
-                Looked::Missing(Key { mask, family: Family::V4, words }, place)
+                Lookup::Missing(Key { mask, family: Family::V4, words }, place)
             }
             Ok(index) => {
                 let interval = plain.refresh_interval();
                 let initiator = initiator.into();
                 self.refresh(now, plain.rates(), interval, direction, initiator, index)
-                    .map_or(Looked::Found(index), Looked::Refreshed)
+                    .map_or(Lookup::Found(index), Lookup::Refreshed)
             }
         }
     }
 
-    /// A message about a known session that asks for rates and has no flags. If it says nothing new, it only writes how
-    /// long its half lives. Gives where it leaves, if this node has anything to say about that; `None` where there is more
-    /// to the message.
+    /// Handles a message about a known session that requests rates and has no flags. If the message changes nothing,
+    /// it extends the lifetime of its half. Returns the outgoing interface, if this node has reserved in this
+    /// direction; `None` if the message is more than a refresh.
     #[inline]
     fn refresh(
         &mut self,
@@ -101,14 +101,14 @@ impl Boomerang {
             Direction::Forward => rates.forward,
             Direction::Reverse => rates.reverse,
         };
-        let expires_at = self.config.end_of_life(now, interval);
+        let expires_at = self.config.expiry_time(now, interval);
         let (epoch, most) = (self.epoch, self.config.max_refresh_interval);
         let sources = &self.store.sources;
         let session = &mut self.store.sessions[index as usize];
         let known = sources[session.source as usize].address;
         let half = session.half_mut(direction);
         let Half { rate, interface, expires_at: before, .. } = *half;
-        // Who treats refreshes, if somebody does, has to know of the session: if not yet, it is told the long way.
+        // An offload needs to know the session: if it does not, the full processing reports it.
         let offloaded = if self.config.offload { flag::OFFLOADED } else { 0 };
         let plain = rate == wanted
             && session.flags & !flag::ASKED == offloaded

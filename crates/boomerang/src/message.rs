@@ -1,4 +1,4 @@
-//! A message on one of its passes, and what a node does with it.
+//! A message on one of its passes, and how a node changes it.
 
 use core::net::IpAddr;
 
@@ -10,39 +10,40 @@ use crate::counters::RefusalReason;
 
 /// A message on one of its passes.
 #[derive(Clone, Copy)]
-pub(crate) struct Passing<'a> {
+pub(crate) struct MessagePass<'a> {
     pub(crate) view: View<'a>,
     pub(crate) direction: Direction,
-    /// The initiating node: whose session it is.
+    /// The initiating node, to which the session belongs.
     pub(crate) initiator: IpAddr,
-    /// Where the message goes next, and the packets of this direction with it.
+    /// Destination of the message, and of the packets of this direction.
     pub(crate) toward: IpAddr,
-    /// Where it came in, and the packets of this direction with it; `None`: from this host.
+    /// Incoming interface of the message, and of the packets of this direction; `None` for this host's own.
     pub(crate) incoming: Option<InterfaceId>,
-    /// Whose it is, and with it what has to be looked at.
+    /// Origin of the message, which decides what is checked.
     pub(crate) origin: Origin,
 }
 
-/// Whose a message is.
+/// Origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// That of others: all is looked at.
+    /// In transit: everything is checked.
     Others,
-    /// This host's own, from which nothing need be proved.
+    /// This host's own, which needs no credential.
     Own,
-    /// That of others, which has been granted already ([`crate::Command::Settled`]): it is counted, and not asked any more.
+    /// In transit, granted already by the offload ([`crate::Command::Settled`]): counted, but not checked against
+    /// limits.
     Settled,
 }
 
-/// What is changed in a message before it goes on.
+/// Changes to a message before it is forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edits {
     pub(crate) nack: bool,
     pub(crate) key: Option<u64>,
-    /// Lower the refresh interval to this.
+    /// Refresh interval to lower to, seconds.
     pub(crate) interval: Option<u8>,
     pub(crate) rates: Option<Rates>,
-    /// So many pairs of a list of downgrades, from its beginning, become zero.
+    /// Number of pairs of a list of downgrades, from its beginning, to set to zero.
     pub(crate) zeroed: usize,
 }
 
@@ -50,7 +51,7 @@ impl Edits {
     pub(crate) const NONE: Edits =
         Edits { nack: false, key: None, interval: None, rates: None, zeroed: 0 };
 
-    /// Changes the copy of a message, ICMP header and all, that `view` looks at.
+    /// Applies the changes to a copy of the message that `view` reads, ICMP header included.
     pub(crate) fn apply(&self, message: &mut [u8], view: &View<'_>) {
         let mut editor = Editor::new(message, view);
         if self.nack {
@@ -69,15 +70,15 @@ impl Edits {
     }
 }
 
-/// What became of a message: where it leaves, if that had to be found out, and how it is changed.
+/// Result of processing a message: its outgoing interface, if that was looked up, and its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) interface: Option<InterfaceId>,
     pub(crate) edits: Edits,
 }
 
-impl Passing<'_> {
-    /// What of two rates this pass is about.
+impl MessagePass<'_> {
+    /// Returns the rate of this pass.
     #[inline]
     pub(crate) fn part_of(&self, rates: Rates) -> u32 {
         match self.direction {
@@ -86,7 +87,7 @@ impl Passing<'_> {
         }
     }
 
-    /// Whether the initiating node gives everything back: it asks for nothing, and nobody has lowered it to that.
+    /// Returns whether the message is a release: it requests zero rates, and no node has lowered them to zero.
     #[inline]
     pub(crate) fn is_release(&self) -> bool {
         let nothing = match self.view.qos() {
@@ -97,17 +98,17 @@ impl Passing<'_> {
     }
 }
 
-/// A refusal: why, and what could be had instead.
+/// A refusal, with its reason and the available rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) reason: RefusalReason,
-    /// Bits per second.
+    /// Available rate, bits per second.
     pub(crate) offer: u32,
 }
 
 impl Refused {
-    /// Nothing can be had.
-    pub(crate) const fn flatly(reason: RefusalReason) -> Refused {
+    /// Refuses without an offer.
+    pub(crate) const fn without_offer(reason: RefusalReason) -> Refused {
         Refused { reason, offer: 0 }
     }
 }

@@ -1,8 +1,8 @@
 //! Messages to a group: one copy leaves on each branch, and each branch has a claim of its own.
 //!
-//! There is no merging, because there are no receivers' wishes: the sender says what its data needs, and each branch that
-//! has room reserves it. Where one has not, the copy that leaves there says so (NACK), and the others know nothing of it.
-//! Nobody answers (NO_ECHO), so nobody is told; receivers that care can look at what comes in.
+//! There is no merging, because receivers make no requests: the sender states what its data needs, and each branch
+//! that has room reserves it. The copy on a branch without room carries a NACK; the copies on other branches do not.
+//! Nobody replies (NO_ECHO), so nobody is notified; receivers can inspect the messages that arrive.
 
 use alloc::vec::Vec;
 
@@ -14,14 +14,14 @@ use crate::admission::Grant;
 use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Edits, Origin, Passing, Refused};
+use crate::message::{Edits, MessagePass, Origin, Refused};
 use crate::state::Index;
 use crate::store::Key;
 use crate::transit::takes_part;
 
 impl Boomerang {
-    /// A message to a group, on its way through this node.
-    pub(crate) fn spread<E: From<Event>>(
+    /// Forwards a message to a group on each branch.
+    pub(crate) fn transit_multicast<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -32,7 +32,7 @@ impl Boomerang {
         }
         let Some(branches) = self.branches(cx, datagram) else { return };
         self.counters.requests += 1;
-        let passing = Passing {
+        let pass = MessagePass {
             view: *view,
             direction: Direction::Forward,
             initiator: datagram.source,
@@ -40,30 +40,30 @@ impl Boomerang {
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
-        let edits = self.treat_branches(cx, &passing, &branches);
+        let edits = self.process_branches(cx, &pass, &branches);
         for (&branch, edits) in branches.iter().zip(&edits) {
-            let Some(how) = self.onward(cx, datagram, Some(branch)) else { return };
+            let Some(how) = self.transit_outgoing(cx, datagram, Some(branch)) else { return };
             let message = cx.out.send_copy(how, datagram.payload);
             edits.apply(message, view);
         }
         mark(Checkpoint::Forward);
     }
 
-    /// What cannot be read goes on as it is, on each branch.
-    pub(crate) fn spread_as_it_is<E: From<Event>>(
+    /// Forwards a malformed message unchanged on each branch.
+    pub(crate) fn relay_multicast<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
     ) {
         let Some(branches) = self.branches(cx, datagram) else { return };
         for branch in branches {
-            let Some(how) = self.onward(cx, datagram, Some(branch)) else { return };
+            let Some(how) = self.transit_outgoing(cx, datagram, Some(branch)) else { return };
             self.counters.relayed += 1;
             cx.out.send_copy(how, datagram.payload);
         }
     }
 
-    /// Where copies of a message leave; `None` where it has come in astray.
+    /// Returns the outgoing branches of a message; `None` if it arrived on the wrong interface.
     fn branches<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -83,39 +83,40 @@ impl Boomerang {
         Some(others.filter(|&branch| branch != datagram.interface).collect())
     }
 
-    /// The rules for each branch of a group: how the copies change, in the order of the branches.
-    pub(crate) fn treat_branches<E: From<Event>>(
+    /// Processes a message for each branch of a group. Returns the changes to the copies, in the order of the
+    /// branches.
+    pub(crate) fn process_branches<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         branches: &[InterfaceId],
     ) -> Vec<Edits> {
         let all = |edits| branches.iter().map(|_| edits).collect();
-        let mut grant = match self.look_up(passing) {
+        let mut grant = match self.find_or_vacant(pass) {
             Ok(grant) => grant,
-            Err(_) if passing.is_release() => return all(Edits::NONE),
-            Err(refused) => return all(self.refuse(passing, refused)),
+            Err(_) if pass.is_release() => return all(Edits::NONE),
+            Err(refused) => return all(self.refuse(pass, refused)),
         };
         if let Grant::Known(index) = grant {
-            let may = self.may_speak(passing, index);
-            let may = may.and_then(|()| match passing.is_release() {
-                true => self.is_credible(passing),
+            let may = self.check_initiator(pass, index);
+            let may = may.and_then(|()| match pass.is_release() {
+                true => self.check_credential(pass),
                 false => Ok(()),
             });
             if let Err(refused) = may {
-                return all(self.refuse(passing, refused));
+                return all(self.refuse(pass, refused));
             }
-            if passing.is_release() {
+            if pass.is_release() {
                 self.release_session(cx, index, Change::Released);
                 return all(Edits::NONE);
             }
             self.prune(cx, index, branches);
-        } else if passing.is_release() {
+        } else if pass.is_release() {
             return all(Edits::NONE);
         }
         let mut edits = Vec::with_capacity(branches.len());
         for &branch in branches {
-            edits.push(self.treat_branch(cx, passing, branch, &mut grant));
+            edits.push(self.process_branch(cx, pass, branch, &mut grant));
         }
         if let Grant::Known(index) = grant {
             self.remove_if_empty(cx, index);
@@ -123,11 +124,11 @@ impl Boomerang {
         edits
     }
 
-    /// The rules for one branch.
-    fn treat_branch<E: From<Event>>(
+    /// Processes a message for one branch.
+    fn process_branch<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         branch: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
@@ -139,15 +140,15 @@ impl Boomerang {
             Grant::New { .. } => 0,
         };
         if slot > usize::from(self.config.limits.branches) {
-            return self.refuse(passing, Refused::flatly(RefusalReason::Limit));
+            return self.refuse(pass, Refused::without_offer(RefusalReason::Limit));
         }
-        self.settle(cx, passing, slot, branch, grant)
+        self.apply_request(cx, pass, slot, branch, grant)
     }
 
-    /// Where a session has what it has on a branch, or the first place where it has nothing.
+    /// Returns the slot of a session on a branch, or else the first free one.
     fn slot_of(&self, index: Index, branch: InterfaceId) -> usize {
         let session = self.store.session(index);
-        // The reverse half is none of a group's.
+        // A group has no reverse half.
         let mut slots = (0..=session.slots()).filter(|&slot| slot != 1);
         let on_branch = |&slot: &usize| {
             let half = session.half_at(slot);
@@ -158,7 +159,7 @@ impl Boomerang {
         })
     }
 
-    /// Gives back what a session has on branches that are none any more, or whose link has gone.
+    /// Releases what a session holds on branches that no longer exist, or whose link was removed.
     fn prune<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -175,19 +176,19 @@ impl Boomerang {
         }
     }
 
-    /// The session of a message, or the place of a new one.
-    pub(crate) fn look_up(&mut self, passing: &Passing<'_>) -> Result<Grant, Refused> {
-        let view = &passing.view;
+    /// Returns the session of a message, or the entry for a new one.
+    pub(crate) fn find_or_vacant(&mut self, pass: &MessagePass<'_>) -> Result<Grant, Refused> {
+        let view = &pass.view;
         let number = match self.store.masks.find(view.mask_octets()) {
             Some(number) => number,
             None => {
                 let shape = view.shape().map_err(|error| {
                     self.counters.malform(error.kind.name());
-                    Refused::flatly(RefusalReason::Mask)
+                    Refused::without_offer(RefusalReason::Mask)
                 })?;
                 let entered =
-                    self.store.masks.enter(view.family(), shape, self.config.limits.masks);
-                entered.ok_or(Refused::flatly(RefusalReason::Limit))?
+                    self.store.masks.insert(view.family(), shape, self.config.limits.masks);
+                entered.ok_or(Refused::without_offer(RefusalReason::Limit))?
             }
         };
         let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());

@@ -1,15 +1,15 @@
-//! Sessions whose refreshes somebody else treats: a program in the kernel that knows what a plain refresh looks like.
+//! Offload: sessions whose refreshes a kernel program handles, which recognizes plain refreshes.
 //!
-//! The engine says which sessions are fit for that ([`Event::Offload`]) and when one is no longer ([`Event::Recall`]).
-//! It hears of none of their refreshes. So before it lets such a session expire it asks ([`Event::Expiring`]), waits a
-//! while for [`Command::Seen`], and without an answer takes it that there was none.
+//! The engine reports which sessions can be offloaded ([`Event::Offload`]) and when one no longer can
+//! ([`Event::Recall`]). It receives none of their refreshes. So before such a session expires, the engine asks
+//! ([`Event::Expiring`]) and waits for [`Command::Seen`](crate::Command::Seen); no answer counts as no refresh.
 //!
-//! They may set up and release sessions, too: as many as an initiating node is allowed ([`Event::Allowance`]), out of a
-//! part of a link that the driver lends them. The engine hears of each such message ([`Command::Settled`]), before any
-//! that came by after it, and does the same with its own state.
+//! The offload may also set up and release sessions: as many as an initiating node is allowed ([`Event::Allowance`]),
+//! from a share of a link that the driver assigns to it. The engine receives each such message
+//! ([`Command::Settled`](crate::Command::Settled)), before any later one, and makes the same changes to its own state.
 //!
-//! Fit is what needs no judgement: IPv4, bit rates, no options, no locks and no users, nothing to be edited. When routes
-//! change, whoever treats refreshes must let the next message of each session come here.
+//! Sessions can be offloaded if their messages need no decision: IPv4, bit rates, no options, no locks, no users, no
+//! edits. When routes change, the offload must pass the next message of each session to the engine.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -20,37 +20,37 @@ use earmark_wire::icmp::{Echo, PseudoHeader};
 
 use crate::api::{Event, LinkRate, Offloaded, Seen, Selector, Settled, Settlement};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::message::{Edits, Origin, Passing};
+use crate::message::{Edits, MessagePass, Origin};
 use crate::state::{Half, Index, flag};
 use crate::store::Key;
 
-/// How long the answer to [`Event::Expiring`] may take.
+/// Timeout for the answer to [`Event::Expiring`].
 const ANSWER: Duration = Duration::from_secs(1);
 
 impl Boomerang {
-    /// A message has made or changed a session, or brought it in line with the routes: its refreshes need not come here
-    /// any more, if they are plain. `before` is what it had in this direction.
+    /// Offloads a session after a message has created or changed it, or checked it against the routes, if its
+    /// refreshes are plain. `before` is its previous half in this direction.
     pub(crate) fn offload<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         edits: &Edits,
         index: Index,
         before: Half,
     ) {
-        // Whoever treats refreshes sends them on by their own destinations, and the flow may go elsewhere.
-        if cx.context.routes.differs_by_flow(passing.toward) {
+        // The offload forwards refreshes by their own destinations, and the flow may leave elsewhere.
+        if cx.context.routes.differs_by_flow(pass.toward) {
             return self.withhold(cx, index);
         }
-        let view = &passing.view;
+        let view = &pass.view;
         let config = &self.config;
         let trusting = !config.lock && config.users.is_empty();
         let alone = !config.aggregate_only && self.aggregates.is_empty();
         let session = self.store.session(index);
         let plain = trusting
             && alone
-            && passing.origin == Origin::Others
-            && !passing.toward.is_multicast()
+            && pass.origin == Origin::Others
+            && !pass.toward.is_multicast()
             && *edits == Edits::NONE
             && session.flags & !flag::OFFLOAD == 0
             && session.prime == 0
@@ -59,10 +59,10 @@ impl Boomerang {
             && !view.has_options()
             && view.flags().0 == 0
             && view.key() == 1;
-        // What the mask does not look at could be anything in the next message; as a rule it is zero.
+        // Bits outside the mask may differ in the next message; usually they are zero.
         let named = self.keys_of(index).filter(|(keys, _)| *keys == view.classifier());
         let Some((keys, shape)) = named.filter(|(_, shape)| plain && !shape.tos) else {
-            let half = session.half(passing.direction);
+            let half = session.half(pass.direction);
             if (half.rate, half.interface) != (before.rate, before.interface) {
                 self.withhold(cx, index);
             }
@@ -75,7 +75,7 @@ impl Boomerang {
         let [forward, reverse] = session.halves.map(share);
         let offloaded = Offloaded {
             selector: Selector::of_keys(&keys, &shape),
-            initiator: passing.initiator,
+            initiator: pass.initiator,
             interval: view.refresh_interval(),
             forward,
             reverse,
@@ -83,7 +83,7 @@ impl Boomerang {
         let session = self.store.session_mut(index);
         session.flags = (session.flags | flag::OFFLOADED) & !flag::ASKED;
         cx.out.notify(Event::Offload(offloaded));
-        self.allow(cx, passing.initiator);
+        self.allow(cx, pass.initiator);
     }
 
     fn allow<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>, initiator: IpAddr) {
@@ -91,8 +91,8 @@ impl Boomerang {
         cx.out.notify(Event::Allowance { initiator, changes });
     }
 
-    /// Others have treated a message. The same is done here, but for sending it on; where that leads to something
-    /// else, what they know of the session is void.
+    /// Handles a message that the offload has processed. Makes the same changes here, without sending; if the result
+    /// differs, the offload's information about the session is withdrawn.
     pub(crate) fn settled<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -103,21 +103,21 @@ impl Boomerang {
         let Ok(echo) = Echo::parse(message, ends) else { return };
         let Ok(view) = View::parse(echo.data) else { return };
         let (direction, initiator) = self.count_pass(echo.kind, source, destination);
-        let passing = Passing {
+        let pass = MessagePass {
             view,
             direction,
             initiator,
             toward: destination,
-            incoming: None, // nothing is lent where that could matter
+            incoming: None, // not offloaded where the flow decides the route
             origin: Origin::Settled,
         };
         let find = |engine: &Self| engine.find_octets(view.classifier_octets(), view.mask_octets());
         let before = find(self);
         if let Some(index) = before {
-            // Whatever is done now, nobody has to be told before the end of it.
+            // The offload is notified at the end only, whatever happens now.
             self.store.session_mut(index).flags &= !flag::OFFLOAD;
         }
-        let edits = self.treat(cx, &passing).edits;
+        let edits = self.process(cx, &pass).edits;
         let Some(index) = find(self) else {
             if let (None, Ok(shape)) = (before, view.shape()) {
                 let selector = Selector::of_keys(&view.classifier(), &shape);
@@ -137,7 +137,8 @@ impl Boomerang {
         }
     }
 
-    /// Something about a session has changed that others should know: its messages are to come here again.
+    /// Ends the offload of a session after a change that the offload has to know: its messages come to the engine
+    /// again.
     pub(crate) fn withhold<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -153,7 +154,7 @@ impl Boomerang {
         }
     }
 
-    /// A session ends: others may forget it, and set it up again.
+    /// Notifies the offload that a session ended: it may forget the session, and set it up again.
     pub(crate) fn recall<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -164,8 +165,9 @@ impl Boomerang {
         }
     }
 
-    /// A session seems to have ended. Whether the question had to be asked first; its timer is armed then.
-    pub(crate) fn ask_before_end<E: From<Event>>(
+    /// Asks the offload for refreshes if a session seems to have expired. Returns whether it asked; the timer is
+    /// armed then.
+    pub(crate) fn ask_before_expiry<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -183,13 +185,13 @@ impl Boomerang {
         true
     }
 
-    /// The refreshes of a session that others have seen.
-    pub(crate) fn refreshes_seen(&mut self, now: Time, seen: &Seen) {
+    /// Applies the refreshes of a session that the offload has seen.
+    pub(crate) fn apply_seen_refreshes(&mut self, now: Time, seen: &Seen) {
         let Some(index) = self.find_selector(&seen.selector) else { return };
         let session = &mut self.store.sessions[index as usize];
         for (half, at) in session.halves.iter_mut().zip([seen.forward, seen.reverse]) {
             let Some(at) = at.filter(|_| half.is_there()) else { continue };
-            let end = self.config.end_of_life(at, seen.interval);
+            let end = self.config.expiry_time(at, seen.interval);
             half.expires_at = half.expires_at.max(end);
         }
         let end = session.first_end();

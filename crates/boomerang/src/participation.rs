@@ -1,7 +1,8 @@
-//! Who takes part in a loop: each node counts itself in the record that a message has (see
-//! [`earmark_wire::boomerang::Participation`]), and the initiating node reads from it how far its reservation reaches.
+//! Count of the nodes that take part in a loop: each node counts itself in the record of a message (see
+//! [`earmark_wire::boomerang::Participation`]), and the initiating node reads from it how far its reservation
+//! reaches.
 //!
-//! An echo reply alone proves nothing: a stock host answers any ping, whether nodes on the way have reserved or not.
+//! An echo reply alone proves nothing: a stock host answers any ping, whether nodes on the path have reserved or not.
 
 use core::net::IpAddr;
 
@@ -13,38 +14,38 @@ use earmark_wire::boomerang::{Participation, PassCount, Rates, View};
 use crate::api::Direction;
 use crate::message::Outcome as Treated;
 
-/// The record of a message, where it stands in it, and what becomes of it.
+/// The record of a message, with its offset.
 pub(crate) type Record = (usize, Participation);
 
-/// The record of a message as this node sends it on, where there is one and this node has reserved.
-pub(crate) fn counted(
+/// Returns the record of a message as this node forwards it, if there is one and this node has reserved.
+pub(crate) fn counted_record(
     context: &Context<'_>,
     datagram: &Datagram<'_>,
     view: &View<'_>,
     direction: Direction,
-    treated: &Treated,
+    processed: &Treated,
 ) -> Option<Record> {
-    if !view.has_options() || treated.edits.nack {
+    if !view.has_options() || processed.edits.nack {
         return None;
     }
     let interface =
-        context.interfaces.by_id(treated.interface?).filter(|link| link.takes_part())?;
+        context.interfaces.by_id(processed.interface?).filter(|link| link.takes_part())?;
     let (at, mut record) = view.options().participation()?;
     let own = interface.address_like(datagram.destination)?;
     match direction {
         Direction::Forward => {
-            arrive(&mut record, datagram);
+            count_arrival(&mut record, datagram);
             record.last_forward = own;
             record.set(FORWARD_ENDS, context.is_adjacent(datagram.destination));
         }
         Direction::Reverse if record.reverse.nodes == 0 => {
             record.first_reverse = own;
-            // Nothing is known of the TTL that a stock host has sent it with.
+            // The initial TTL of a stock host is unknown.
             if !context.is_adjacent(datagram.source) {
                 record.reverse.gaps = 1;
             }
         }
-        Direction::Reverse => pass(&mut record.reverse, record.ttl, datagram.ttl),
+        Direction::Reverse => add_gaps(&mut record.reverse, record.ttl, datagram.ttl),
     }
     let count = match direction {
         Direction::Forward => &mut record.forward,
@@ -55,22 +56,22 @@ pub(crate) fn counted(
     Some((at, record))
 }
 
-/// The record of a message as the far end sends it back with this TTL.
-pub(crate) fn turned_round(
+/// Returns the record of a message as the far end returns it with this TTL.
+pub(crate) fn returned_record(
     context: &Context<'_>,
     datagram: &Datagram<'_>,
     view: &View<'_>,
-    treated: &Treated,
+    processed: &Treated,
     ttl: u8,
 ) -> Option<Record> {
     if !view.has_options() {
         return None;
     }
     let (at, mut record) = view.options().participation()?;
-    arrive(&mut record, datagram);
+    count_arrival(&mut record, datagram);
     record.set(FORWARD_ENDS, true);
-    let reserves = treated.interface.is_some_and(|interface| takes_part(context, interface));
-    if reserves && !treated.edits.nack {
+    let reserves = processed.interface.is_some_and(|interface| takes_part(context, interface));
+    if reserves && !processed.edits.nack {
         record.set(FAR_END, true);
         record.first_reverse = datagram.destination;
         record.reverse = PassCount { nodes: 1, gaps: 0 };
@@ -83,23 +84,25 @@ fn takes_part(context: &Context<'_>, interface: InterfaceId) -> bool {
     context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
 }
 
-/// A message on its outward pass has come: how many routers were on the way, and whether its source was translated.
-fn arrive(record: &mut Participation, datagram: &Datagram<'_>) {
-    pass(&mut record.forward, record.ttl, datagram.ttl);
+/// Counts the arrival of a message on the outward pass: routers on the path that do not take part, and address
+/// translation.
+fn count_arrival(record: &mut Participation, datagram: &Datagram<'_>) {
+    add_gaps(&mut record.forward, record.ttl, datagram.ttl);
     if datagram.source != record.initiator && record.seen.is_unspecified() {
         record.seen = datagram.source;
     }
 }
 
-fn pass(count: &mut PassCount, sent: u8, arrived: u8) {
+fn add_gaps(count: &mut PassCount, sent: u8, arrived: u8) {
     count.gaps = count.gaps.saturating_add(sent.saturating_sub(arrived));
 }
 
-/// How far a reservation at these rates reaches, by a record that is back with this TTL at the initiating node.
+/// Returns how far a reservation at these rates reaches, by a record that arrived with this TTL at the initiating
+/// node.
 pub(crate) fn reach(record: &Participation, rates: Rates, far_end: IpAddr, ttl: u8) -> Outcome {
     let mut reverse = record.reverse;
     if reverse.nodes > 0 {
-        pass(&mut reverse, record.ttl, ttl);
+        add_gaps(&mut reverse, record.ttl, ttl);
     }
     let (there, back) = (rates.forward > 0, rates.reverse > 0);
     let forward = record.forward;
@@ -111,12 +114,12 @@ pub(crate) fn reach(record: &Participation, rates: Rates, far_end: IpAddr, ttl: 
     let nobody = (!there || forward.nodes == 0) && (!back || reverse.nodes == 0);
     let kind = match (is_whole, nobody) {
         (true, _) => Kind::Whole,
-        // This node reserves where its own packets leave, and nothing of the way back.
+        // This node reserves where its own packets leave, and nothing in the reverse direction.
         (false, true) if there => Kind::OnlyHere,
         (false, true) => Kind::Unanswered,
         (false, false) => Kind::Part,
     };
-    // Behind the last node that takes part nobody counts, but the far end of the way back is one.
+    // Behind the last node that takes part no node counts, but the far end of the reverse path is one.
     let ends = (!there || record.has(FORWARD_ENDS)) && (!back || reverse.nodes > 0);
     let mut gaps = 0;
     if there {
@@ -136,6 +139,6 @@ pub(crate) fn reach(record: &Participation, rates: Rates, far_end: IpAddr, ttl: 
             _ => forward.nodes.max(reverse.nodes),
         })),
         translation,
-        ..Outcome::said(kind, Some(far_end), Message::EchoReply)
+        ..Outcome::reported(kind, Some(far_end), Message::EchoReply)
     }
 }

@@ -1,7 +1,7 @@
-//! The responding node: a message to this host turns round here, as any ping does.
+//! The responding node: replies to a message for this host, as to any ping.
 //!
-//! Hosts that know nothing of Boomerang answer as well. What this node adds is that it reserves the first link of the way
-//! back, where its packets of the reverse direction leave.
+//! Hosts without Boomerang reply as well. This node also reserves the first link of the way back, where its packets
+//! of the reverse direction leave.
 
 use earmark_core::Datagram;
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -11,13 +11,13 @@ use earmark_wire::icmp::{self, PseudoHeader};
 use crate::api::{Direction, Event};
 use crate::counters::DropReason;
 use crate::instance::{Boomerang, HandlerContext, outgoing};
-use crate::message::{Origin, Passing};
-use crate::participation::turned_round;
-use crate::route::follow;
+use crate::message::{MessagePass, Origin};
+use crate::participation::returned_record;
+use crate::route::follow_flow_route;
 
 impl Boomerang {
-    /// A ping for this host; `view` is what it carries, if that is a reservation that can be read.
-    pub(crate) fn bounce<E: From<Event>>(
+    /// Replies to a ping for this host. `view` is its reservation request, if it carries a valid one.
+    pub(crate) fn respond<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -31,8 +31,8 @@ impl Boomerang {
         if view.is_some_and(|view| view.flags().is_no_echo()) {
             return;
         }
-        let passing = view.filter(|_| !cx.context.interfaces.is_local(datagram.source));
-        let passing = passing.map(|view| Passing {
+        let pass = view.filter(|_| !cx.context.interfaces.is_local(datagram.source));
+        let pass = pass.map(|view| MessagePass {
             view: *view,
             direction: Direction::Reverse,
             initiator: datagram.source,
@@ -40,15 +40,15 @@ impl Boomerang {
             incoming: None,
             origin: Origin::Others,
         });
-        let outcome = passing.as_ref().map(|passing| self.treat(cx, passing));
+        let outcome = pass.as_ref().map(|pass| self.process(cx, pass));
         let mut how = outgoing(datagram.destination, datagram.source);
         how.router_alert = datagram.router_alert;
         how.interface = outcome.and_then(|outcome| outcome.interface);
-        if let Some(passing) = &passing {
-            follow(cx, passing, &mut how);
+        if let Some(pass) = &pass {
+            follow_flow_route(cx, pass, &mut how);
         }
         let record = outcome.zip(view).and_then(|(outcome, view)| {
-            turned_round(cx.context, datagram, view, &outcome, how.ttl)
+            returned_record(cx.context, datagram, view, &outcome, how.ttl)
         });
         let message = cx.out.send_copy(how, datagram.payload);
         icmp::make_reply(message, ends);

@@ -1,46 +1,51 @@
-//! Where the packets that a message is about leave this node, and the message with them.
+//! Routes of the flow that a message is about, which the message follows.
 //!
-//! Where several next hops share a destination, or policy rules apply, the packets of a flow and the pings that reserve
-//! for them may part. So the route is the flow's, and the message leaves by the same next hop.
+//! If several next hops share a destination, or policy rules apply, the packets of a flow and the pings that reserve
+//! for them may take different routes. So the route of the flow is used, and the message leaves by the same next hop.
 
 use earmark_core::{Flow, Hop, Outgoing};
 
 use crate::admission::flow;
 use crate::api::Selector;
 use crate::instance::HandlerContext;
-use crate::message::Passing;
+use crate::message::MessagePass;
 
-/// The hop of the packets that a message is about, on its pass.
-pub(crate) fn route<E>(cx: &HandlerContext<'_, '_, E>, passing: &Passing<'_>) -> Option<Hop> {
+/// Returns the next hop of the packets that a message is about, on its pass.
+pub(crate) fn route<E>(cx: &HandlerContext<'_, '_, E>, pass: &MessagePass<'_>) -> Option<Hop> {
     let routes = cx.context.routes;
-    if !routes.differs_by_flow(passing.toward) {
-        return routes.lookup(passing.toward);
+    if !routes.differs_by_flow(pass.toward) {
+        return routes.lookup(pass.toward);
     }
-    routes.lookup_flow(&packets(passing), passing.incoming)
+    routes.lookup_flow(&flow_of(pass), pass.incoming)
 }
 
-/// Has a message leave as the packets do that it is about.
+/// Sets the next hop of a message to that of its packets.
 #[inline]
-pub(crate) fn follow<E>(cx: &HandlerContext<'_, '_, E>, passing: &Passing<'_>, how: &mut Outgoing) {
-    if !cx.context.routes.differs_by_flow(passing.toward) {
+pub(crate) fn follow_flow_route<E>(
+    cx: &HandlerContext<'_, '_, E>,
+    pass: &MessagePass<'_>,
+    how: &mut Outgoing,
+) {
+    if !cx.context.routes.differs_by_flow(pass.toward) {
         return;
     }
-    let Some(hop) = route(cx, passing) else { return };
+    let Some(hop) = route(cx, pass) else { return };
     if how.interface.is_none_or(|interface| interface == hop.interface) {
         how.interface = Some(hop.interface);
         how.next_hop = hop.gateway;
     }
 }
 
-/// One flow of the packets that a message is about: a range has one destination at least, that of the message.
-fn packets(passing: &Passing<'_>) -> Flow {
-    let view = &passing.view;
+/// Returns one flow of the packets that a message is about: a range has at least one destination, that of the
+/// message.
+fn flow_of(pass: &MessagePass<'_>) -> Flow {
+    let view = &pass.view;
     let named = view.shape().ok().and_then(|shape| {
-        flow(&Selector::of_keys(&view.classifier(), &shape), false, passing.direction)
+        flow(&Selector::of_keys(&view.classifier(), &shape), false, pass.direction)
     });
-    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(passing.toward)));
+    let all = named.unwrap_or_else(|| Flow::to_range(earmark_core::Prefix::host(pass.toward)));
     Flow {
-        destination: passing.toward,
+        destination: pass.toward,
         source: all.source.filter(|_| all.source_open == 0),
         destination_open: 0,
         source_open: 0,

@@ -1,7 +1,7 @@
-//! The state blocks.
+//! State blocks.
 //!
-//! A node keeps one [`Session`] a flow, with a [`Half`] for each direction that has passed by here. What few sessions need
-//! stands apart in an [`Extra`]. A host's own sessions have a [`Loop`](crate::loops::Loop) besides.
+//! A node keeps one [`Session`] per flow, with a [`Half`] for each direction that has passed by here. Fields that few
+//! sessions need are in an [`Extra`]. A host's own sessions also have a [`Loop`](crate::initiator::Loop).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,24 +13,24 @@ use earmark_core::{InterfaceId, Time};
 
 use crate::api::Direction;
 
-/// Place of a block in its slab.
+/// Index of a block in its slab.
 pub(crate) type Index = u32;
 
-/// Why the next deadline exists.
+/// Purpose of the next deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// A session may have been forgotten by its initiating node.
+    /// A session may have expired.
     Expiry,
-    /// A loop of this host's own has to be sent, for the first time or again.
+    /// A loop of this host's own is to be sent, for the first time or again.
     Loop,
 }
 
-/// A timer: what for, and for which block. One number, so that the wheel has room for a million of them.
+/// A timer: its kind and its block in one number, to keep the timer wheel small with a million timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer(u32);
 
 impl Timer {
-    /// Set for loops. No slab has as many blocks.
+    /// Bit for loops. No slab has as many blocks.
     const LOOP: u32 = 1 << 31;
 
     pub(crate) fn new(kind: TimerKind, block: Index) -> Timer {
@@ -49,21 +49,22 @@ impl Timer {
     }
 }
 
-/// One session: a flow, and what it has in each direction.
+/// One session: a flow, and its reservations in each direction.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The classifier under the mask: all of it for IPv4, the source address for IPv6, where [`Extra::rest`] has the rest.
+    /// Classifier under the mask: all of it for IPv4, the source address for IPv6, where [`Extra::rest`] has the
+    /// rest.
     pub(crate) words: [u64; 2],
-    /// Forward and reverse.
+    /// Forward and reverse half.
     pub(crate) halves: [Half; 2],
     pub(crate) extra: Option<Box<Extra>>,
-    /// Goes off no later than the first half ends.
+    /// Timer that fires no later than the first half expires.
     pub(crate) timer: Option<TimerId>,
     /// The initiating node.
     pub(crate) source: Index,
-    /// When routes last changed before the halves were checked against them; see [`crate::Boomerang`].
+    /// Value of [`crate::Boomerang`]'s route epoch when the halves were last checked against the routes.
     pub(crate) epoch: u32,
-    /// What this node multiplies the key with; 0 where it has not locked the session.
+    /// Prime that this node multiplies the key with; 0 if it has not locked the session.
     pub(crate) prime: u32,
     /// Number of the mask.
     pub(crate) mask: u16,
@@ -71,47 +72,47 @@ pub(crate) struct Session {
     pub(crate) flags: u8,
 }
 
-/// Bits of [`Session::flags`]. While none but those of [`OFFLOAD`] is set, a message that says nothing new is a refresh and
-/// no more.
+/// Bits of [`Session::flags`]. While none but those of [`flag::OFFLOAD`] is set, a message that changes nothing is a plain
+/// refresh.
 pub(crate) mod flag {
     /// The forward half has to be checked against the routes.
     pub(crate) const FORWARD_STALE: u8 = 1 << 0;
-    /// The reverse half has.
+    /// The reverse half has to be checked against the routes.
     pub(crate) const REVERSE_STALE: u8 = 1 << 1;
-    /// Traffic control has refused the forward half, and the initiating node does not know yet.
+    /// Traffic control has refused the forward half, and the initiating node has not been notified.
     pub(crate) const FORWARD_FAULT: u8 = 1 << 2;
-    /// Likewise the reverse half.
+    /// Traffic control has refused the reverse half, and the initiating node has not been notified.
     pub(crate) const REVERSE_FAULT: u8 = 1 << 3;
-    /// The prime was multiplied in on the way back, because only that comes by here.
+    /// The prime was multiplied in on the return pass, because only that pass comes by here.
     pub(crate) const LOCKED_ON_RETURN: u8 = 1 << 4;
-    /// The initiating node has not shown the key yet, so nothing is installed.
+    /// The initiating node has not returned the key yet, so nothing is installed.
     pub(crate) const LOCKED: u8 = 1 << 5;
 
-    /// Plain refreshes of the session do not come here.
+    /// The offload handles plain refreshes of the session.
     pub(crate) const OFFLOADED: u8 = 1 << 6;
-    /// It was asked whether there were any.
+    /// The offload was asked for refreshes.
     pub(crate) const ASKED: u8 = 1 << 7;
 
-    /// What does not keep a message from being a refresh and no more.
+    /// Bits that a refresh may have set.
     pub(crate) const OFFLOAD: u8 = OFFLOADED | ASKED;
-    /// The faults.
+    /// Both fault bits.
     pub(crate) const FAULT: u8 = FORWARD_FAULT | REVERSE_FAULT;
 }
 
-/// What a session has in one direction on its outgoing link.
+/// Reservation of a session in one direction on its outgoing link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Half {
-    /// Without meaning where `rate` is zero.
+    /// Claim in the ledger; meaningless if `rate` is zero.
     pub(crate) claim: ClaimId,
-    /// When it ends; [`Time::MAX`] where there is nothing.
+    /// Expiry time; [`Time::MAX`] if nothing is reserved.
     pub(crate) expires_at: Time,
-    /// What it has, bits per second; zero where there is nothing.
+    /// Reserved rate, bits per second; zero if nothing is reserved.
     pub(crate) rate: u32,
     pub(crate) interface: InterfaceId,
 }
 
 impl Half {
-    /// Nothing.
+    /// The empty half.
     pub(crate) const NONE: Half = Half {
         claim: ClaimId { slot: u32::MAX, generation: 0 },
         expires_at: Time::MAX,
@@ -125,18 +126,18 @@ impl Half {
     }
 }
 
-/// What few sessions have.
+/// Fields that few sessions need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     /// IPv6: destination address, ports and protocol under the mask.
     pub(crate) rest: [u64; 3],
-    /// To a group: what each branch but the one of the forward half has.
+    /// Groups: the reservation on each branch but that of the forward half.
     pub(crate) branches: Vec<Half>,
-    /// The place of its flow in an aggregate of this node.
+    /// Membership of its flow in an aggregate of this node.
     pub(crate) member: Option<crate::aggregate::Member>,
 }
 
-/// An initiating node that sessions belong to.
+/// An initiating node that has sessions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) address: IpAddr,
@@ -154,7 +155,7 @@ impl Session {
         &mut self.halves[direction as usize]
     }
 
-    /// What it has in a slot: 0 is forward, 1 reverse, 2 and more the branches to a group but the first.
+    /// Returns the half in a slot: 0 is forward, 1 reverse, 2 and more the branches to a group but the first.
     #[inline]
     pub(crate) fn half_at(&self, slot: usize) -> Half {
         match self.halves.get(slot) {
@@ -163,13 +164,13 @@ impl Session {
         }
     }
 
-    /// Likewise; a slot that is not there is made.
+    /// Returns the half in a slot for change; a missing slot is created.
     #[inline]
     pub(crate) fn half_at_mut(&mut self, slot: usize) -> &mut Half {
         if slot < 2 { &mut self.halves[slot] } else { self.branch_mut(slot) }
     }
 
-    /// Likewise, if the slot is there.
+    /// Returns the half in a slot for change, if the slot exists.
     #[inline]
     pub(crate) fn known_half_mut(&mut self, slot: usize) -> Option<&mut Half> {
         match slot {
@@ -178,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Takes what it has out of a slot, if the slot is there.
+    /// Empties a slot and returns its half, if the slot exists.
     #[inline]
     pub(crate) fn take_half(&mut self, slot: usize) -> Option<Half> {
         self.known_half_mut(slot).map(|half| core::mem::replace(half, Half::NONE))
@@ -193,25 +194,25 @@ impl Session {
         &mut branches[slot - 2]
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub(crate) fn slots(&self) -> usize {
         2 + self.branches().len()
     }
 
-    /// What it has on the branches to a group but the first.
+    /// Returns the halves on the branches to a group but the first.
     #[inline]
     fn branches(&self) -> &[Half] {
         self.extra.as_ref().map_or(&[], |extra| &extra.branches)
     }
 
-    /// When the first of what it has ends.
+    /// Returns when the first half expires.
     pub(crate) fn first_end(&self) -> Time {
         let [forward, reverse] = &self.halves;
         let ends = self.branches().iter().map(|half| half.expires_at);
         ends.fold(forward.expires_at.min(reverse.expires_at), Time::min)
     }
 
-    /// Whether it has nothing, and nobody has to be told why.
+    /// Returns whether the session holds nothing and has no fault to report.
     pub(crate) fn is_empty(&self) -> bool {
         let [forward, reverse] = &self.halves;
         let nothing = !forward.is_there() && !reverse.is_there();
@@ -220,12 +221,12 @@ impl Session {
 }
 
 impl Direction {
-    /// Of what stands in a slot.
+    /// Returns the direction of a slot.
     pub(crate) fn of_slot(slot: usize) -> Direction {
         if slot == 1 { Direction::Reverse } else { Direction::Forward }
     }
 
-    /// The bit that says that the half has to be checked against the routes.
+    /// Returns the flag of a half that has to be checked against the routes.
     pub(crate) fn stale(self) -> u8 {
         match self {
             Direction::Forward => flag::FORWARD_STALE,
@@ -233,7 +234,7 @@ impl Direction {
         }
     }
 
-    /// The bit that says that traffic control has refused the half.
+    /// Returns the flag of a half that traffic control has refused.
     pub(crate) fn fault(self) -> u8 {
         match self {
             Direction::Forward => flag::FORWARD_FAULT,

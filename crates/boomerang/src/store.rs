@@ -1,13 +1,13 @@
-//! The slabs of state blocks and the indexes into them.
+//! Slabs of state blocks and the indexes into them.
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `sessions` | (number of the mask, classifier under it) | one a [`Session`] | peers, so a [`KeyedHash`] |
-//! | `sources` | address of an initiating node | one a node that has sessions | peers, likewise |
+//! | `sessions` | (number of the mask, classifier under it) | one per [`Session`] | peers, so a [`KeyedHash`] |
+//! | `sources` | address of an initiating node | one per node with sessions | peers, so a [`KeyedHash`] |
 //!
-//! That is a tuple space: sessions of one mask are found exactly, whatever their number. The longest match over the five
-//! keys is the most specific of the masks under which there is something, so it costs a look-up a mask, of which there is
-//! a bounded number. No index is ever walked; what is listed is listed in slab order, so that order never depends on a
+//! The index is a tuple space: sessions of one mask are found exactly, whatever their number. The longest match over the
+//! five keys is the most specific mask under which there is a session, so it costs a lookup per mask, of which there
+//! is a limited number. No index is ever walked; listings are in slab order, so that the order never depends on a
 //! hash.
 
 mod keys;
@@ -26,7 +26,7 @@ pub(crate) use self::keys::Key;
 pub(crate) use self::masks::Masks;
 use crate::state::{Index, Session, Source, Timer};
 
-/// All state of one engine, but for what belongs to this host's own sessions.
+/// All state of one engine, except that of this host's own sessions.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) sessions: Slab<Session>,
@@ -38,19 +38,19 @@ pub(crate) struct Store {
     hash: KeyedHash,
 }
 
-/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+/// Hash of a key that a lookup did not find, so that an insertion need not hash it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct VacantEntry(u64);
 
-/// Somebody who asks for something: the hash of the address, and the block, if there are sessions of that node.
+/// An initiating node: the hash of its address, and its block, if it has sessions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct InitiatorEntry {
     pub(crate) hash: u64,
     source: Option<Index>,
 }
 
 impl Store {
-    /// An empty store whose indexes hash with `hash`.
+    /// Creates an empty store whose indexes hash with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {
             sessions: Slab::new(),
@@ -73,44 +73,44 @@ impl Store {
         &mut self.sessions[index as usize]
     }
 
-    /// The initiating node of a session.
+    /// Returns the initiating node of a session.
     #[inline]
     pub(crate) fn initiator(&self, index: Index) -> IpAddr {
         self.sources[self.session(index).source as usize].address
     }
 
-    /// The session with this key, or the place of a new one.
+    /// Returns the session with this key, or the entry for a new one.
     #[inline]
-    pub(crate) fn look_up(&self, key: &Key) -> Result<Index, Place> {
+    pub(crate) fn look_up(&self, key: &Key) -> Result<Index, VacantEntry> {
         if let (Family::V4, [w0, w1, ..]) = (key.family, key.words) {
             return self.look_up_short(key.mask, [w0, w1]);
         }
         let hash = key.hash(&self.hash);
         let same = |&index: &Index| key.is_of(self.session(index));
-        self.by_key.find(hash, same).copied().ok_or(Place(hash))
+        self.by_key.find(hash, same).copied().ok_or(VacantEntry(hash))
     }
 
-    /// Likewise for IPv4, where a key has two words.
+    /// Returns the session with an IPv4 key, which has two words, or the entry for a new one.
     #[inline]
-    pub(crate) fn look_up_short(&self, mask: u16, words: [u64; 2]) -> Result<Index, Place> {
+    pub(crate) fn look_up_short(&self, mask: u16, words: [u64; 2]) -> Result<Index, VacantEntry> {
         let hash = keys::hash_short(&self.hash, mask, words);
         let same = |&index: &Index| {
             let session = self.session(index);
             session.words == words && session.mask == mask
         };
-        self.by_key.find(hash, same).copied().ok_or(Place(hash))
+        self.by_key.find(hash, same).copied().ok_or(VacantEntry(hash))
     }
 
-    /// The most specific session that these packets belong to: `octets` are their keys, as in a classifier.
+    /// Returns the most specific session that these packets belong to: `octets` are their keys, as in a classifier.
     pub(crate) fn longest_match(&self, octets: &[u8]) -> Option<Index> {
         self.masks
             .by_specificity(octets.len())
             .find_map(|(number, mask)| self.look_up(&Key::new(number, mask, octets)).ok())
     }
 
-    /// Enters a session that is not there yet. Its timer is armed by the caller.
-    pub(crate) fn insert(&mut self, place: Place, session: Session) -> Index {
-        self.masks.hold(session.mask);
+    /// Inserts a new session. The caller arms its timer.
+    pub(crate) fn insert(&mut self, place: VacantEntry, session: Session) -> Index {
+        self.masks.acquire(session.mask);
         grow(&mut self.sessions);
         let index = self.sessions.insert(session) as Index;
         let (sessions, masks, key) = (&self.sessions, &self.masks, &self.hash);
@@ -121,14 +121,14 @@ impl Store {
         index
     }
 
-    /// The key of a session.
+    /// Returns the key of a session.
     #[inline]
     pub(crate) fn key(&self, index: Index) -> Key {
         let session = self.session(index);
         Key::of(session, self.masks.mask(session.mask).family)
     }
 
-    /// Takes a session out, with its timer, and with its source if that has no other.
+    /// Removes a session with its timer, and with its source if that has no other.
     pub(crate) fn remove(&mut self, index: Index) {
         let hash = self.key(index).hash(&self.hash);
         if let Ok(entry) = self.by_key.find_entry(hash, |&i| i == index) {
@@ -142,32 +142,32 @@ impl Store {
         self.leave(source);
     }
 
-    /// What is known of an initiating node.
+    /// Returns the entry of an initiating node.
     #[inline]
-    pub(crate) fn asker(&self, address: IpAddr) -> Asker {
+    pub(crate) fn initiator_entry(&self, address: IpAddr) -> InitiatorEntry {
         let hash = hash_address(&self.hash, address);
         let same = |&index: &Index| self.sources[index as usize].address == address;
-        Asker { hash, source: self.by_address.find(hash, same).copied() }
+        InitiatorEntry { hash, source: self.by_address.find(hash, same).copied() }
     }
 
-    /// Likewise of that of a session.
+    /// Returns the entry of the initiating node of a session.
     #[inline]
-    pub(crate) fn asker_of(&self, index: Index) -> Asker {
+    pub(crate) fn initiator_entry_of(&self, index: Index) -> InitiatorEntry {
         let source = self.session(index).source;
         let address = self.sources[source as usize].address;
-        Asker { hash: hash_address(&self.hash, address), source: Some(source) }
+        InitiatorEntry { hash: hash_address(&self.hash, address), source: Some(source) }
     }
 
-    /// How many sessions somebody has.
+    /// Returns how many sessions an initiating node has.
     #[inline]
-    pub(crate) fn sessions_of(&self, asker: Asker) -> u32 {
-        asker.source.map_or(0, |index| self.sources[index as usize].sessions)
+    pub(crate) fn sessions_of(&self, entry: InitiatorEntry) -> u32 {
+        entry.source.map_or(0, |index| self.sources[index as usize].sessions)
     }
 
-    /// Counts one more session of an initiating node, of which this was found out a moment ago.
+    /// Counts one more session of an initiating node, looked up a moment ago.
     #[inline]
-    pub(crate) fn join(&mut self, asker: Asker, address: IpAddr) -> Index {
-        if let Some(index) = asker.source {
+    pub(crate) fn join(&mut self, entry: InitiatorEntry, address: IpAddr) -> Index {
+        if let Some(index) = entry.source {
             debug_assert_eq!(self.sources[index as usize].address, address);
             self.sources[index as usize].sessions += 1;
             return index;
@@ -176,11 +176,11 @@ impl Store {
         let index = self.sources.insert(Source { address, sessions: 1 }) as Index;
         let (sources, hash) = (&self.sources, &self.hash);
         self.by_address
-            .insert_unique(asker.hash, index, |&i| hash_address(hash, sources[i as usize].address));
+            .insert_unique(entry.hash, index, |&i| hash_address(hash, sources[i as usize].address));
         index
     }
 
-    /// Counts one less.
+    /// Counts one session less.
     fn leave(&mut self, index: Index) {
         let source = &mut self.sources[index as usize];
         source.sessions -= 1;
@@ -194,7 +194,7 @@ impl Store {
     }
 }
 
-/// A number for an address that peers cannot foretell.
+/// Returns a hash of an address that peers cannot predict.
 #[inline]
 fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
     match address {
@@ -206,7 +206,7 @@ fn hash_address(hash: &KeyedHash, address: IpAddr) -> u64 {
     }
 }
 
-/// Makes room for one more block.
+/// Reserves room for one more block.
 fn grow<T>(slab: &mut Slab<T>) {
     if slab.len() == slab.capacity() {
         slab.reserve_exact(growth::step(slab.len()));

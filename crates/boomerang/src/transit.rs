@@ -1,9 +1,9 @@
-//! What a Boomerang node does with a message that passes by: it reserves on the link through which the message leaves, or
-//! says in the message that it cannot, and sends it on.
+//! Transit: a Boomerang node reserves on the link through which a message leaves, or writes a refusal into the
+//! message, and forwards it.
 //!
-//! The outward and the return pass are treated alike, and never brought together: each is about one half of the session.
-//! Two things are of one pass only. A release ends both halves, whichever pass comes by. And a session that is locked is
-//! opened on the pass on which it was locked.
+//! The outward and the return pass are processed alike, and never related to each other: each concerns one half of
+//! the session. Two rules concern one pass only. A release ends both halves, whichever pass comes by. A locked
+//! session is unlocked on the pass on which it was locked.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, InterfaceId, Outgoing};
@@ -16,16 +16,16 @@ use crate::admission::{AccessDecision, Grant};
 use crate::api::{Change, Direction, Event};
 use crate::counters::{DropReason, RefusalReason};
 use crate::instance::{Boomerang, HandlerContext};
-use crate::lookup::Looked;
-use crate::message::{Edits, Origin, Outcome, Passing, Refused};
-use crate::participation::counted;
-use crate::route::{follow, route};
+use crate::lookup::Lookup;
+use crate::message::{Edits, MessagePass, Origin, Outcome, Refused};
+use crate::participation::counted_record;
+use crate::route::{follow_flow_route, route};
 use crate::state::{Half, Index, flag};
-use crate::store::{Key, Place};
+use crate::store::{Key, VacantEntry};
 
 impl Boomerang {
-    /// A message of others, on its way through this node.
-    pub(crate) fn pass_by<E: From<Event>>(
+    /// Processes a message in transit.
+    pub(crate) fn transit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -36,7 +36,7 @@ impl Boomerang {
             return self.drop(cx, datagram, DropReason::TtlExpired);
         }
         let (direction, initiator) = self.count_pass(kind, datagram.source, datagram.destination);
-        let passing = Passing {
+        let pass = MessagePass {
             view: *view,
             direction,
             initiator,
@@ -45,14 +45,14 @@ impl Boomerang {
             origin: Origin::Others,
         };
         if !self.aggregates.is_empty() || (self.config.aggregate_only && view.has_options()) {
-            return self.pass_by_with_aggregates(cx, datagram, &passing);
+            return self.transit_with_aggregates(cx, datagram, &pass);
         }
-        let looked = self.look(cx.now, view, direction, initiator);
-        self.pass_on(cx, datagram, &passing, looked);
+        let found = self.look_up_message(cx.now, view, direction, initiator);
+        self.complete_transit(cx, datagram, &pass, found);
     }
 
-    /// A plain message of others, on its way through this node. Nearly all are that, and nearly all of them refreshes.
-    pub(crate) fn plain_passes_by<E: From<Event>>(
+    /// Processes a plain message in transit. Nearly all messages are plain refreshes.
+    pub(crate) fn transit_plain<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -60,11 +60,11 @@ impl Boomerang {
         plain: &CommonForm<'_>,
     ) {
         if datagram.ttl <= 1 || !self.aggregates.is_empty() {
-            return self.pass_by(cx, datagram, plain.kind, &plain.view());
+            return self.transit(cx, datagram, plain.kind, &plain.view());
         }
         let (direction, initiator) = self.count_pass(plain.kind, source, destination);
-        let looked = self.look_plain(cx.now, plain, direction, initiator);
-        let passing = || Passing {
+        let found = self.look_up_plain(cx.now, plain, direction, initiator);
+        let pass = || MessagePass {
             view: plain.view(),
             direction,
             initiator: initiator.into(),
@@ -72,11 +72,11 @@ impl Boomerang {
             incoming: Some(datagram.interface),
             origin: Origin::Others,
         };
-        let Looked::Refreshed(interface) = looked else {
-            return self.pass_on(cx, datagram, &passing(), looked);
+        let Lookup::Refreshed(interface) = found else {
+            return self.complete_transit(cx, datagram, &pass(), found);
         };
         if cx.context.routes.differs_by_flow(datagram.destination) {
-            return self.pass_on(cx, datagram, &passing(), looked);
+            return self.complete_transit(cx, datagram, &pass(), found);
         }
         let how = Outgoing {
             protocol: PROTOCOL_V4,
@@ -93,30 +93,30 @@ impl Boomerang {
         mark(Checkpoint::Forward);
     }
 
-    /// What a message brings about that is more than a refresh, and on it goes.
-    fn pass_on<E: From<Event>>(
+    /// Processes a message that is more than a refresh, and forwards it.
+    fn complete_transit<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
-        looked: Looked,
+        pass: &MessagePass<'_>,
+        found: Lookup,
     ) {
-        let outcome = self.treat_looked(cx, passing, looked);
+        let outcome = self.process_found(cx, pass, found);
         let Outcome { interface, edits } = outcome;
-        let Some(mut how) = self.onward(cx, datagram, interface) else { return };
-        follow(cx, passing, &mut how);
-        let record = counted(cx.context, datagram, &passing.view, passing.direction, &outcome);
+        let Some(mut how) = self.transit_outgoing(cx, datagram, interface) else { return };
+        follow_flow_route(cx, pass, &mut how);
+        let record = counted_record(cx.context, datagram, &pass.view, pass.direction, &outcome);
         let message = cx.out.send_copy(how, datagram.payload);
         if edits != Edits::NONE {
-            edits.apply(message, &passing.view);
+            edits.apply(message, &pass.view);
         }
         if let Some((at, record)) = record {
-            Editor::new(message, &passing.view).set_participation(at, &record);
+            Editor::new(message, &pass.view).set_participation(at, &record);
         }
         mark(Checkpoint::Forward);
     }
 
-    /// Counts a message of others, and says which pass it is on and who its initiating node is.
+    /// Counts a message in transit. Returns its pass and its initiating node.
     #[inline]
     pub(crate) fn count_pass<A>(
         &mut self,
@@ -136,118 +136,124 @@ impl Boomerang {
         }
     }
 
-    /// The rules for one pass of a message through this node.
-    pub(crate) fn treat<E: From<Event>>(
+    /// Applies the rules for one pass of a message through this node.
+    pub(crate) fn process<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
     ) -> Outcome {
-        let looked = self.look(cx.now, &passing.view, passing.direction, passing.initiator);
-        self.treat_looked(cx, passing, looked)
+        let found = self.look_up_message(cx.now, &pass.view, pass.direction, pass.initiator);
+        self.process_found(cx, pass, found)
     }
 
-    fn treat_looked<E: From<Event>>(
+    fn process_found<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
-        looked: Looked,
+        pass: &MessagePass<'_>,
+        found: Lookup,
     ) -> Outcome {
-        match looked {
-            Looked::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
-            Looked::Found(index) => self.treat_known(cx, passing, index),
-            Looked::Missing(key, place) => self.treat_new(cx, passing, key, place),
-            Looked::NewMask => self.treat_new_mask(cx, passing),
+        match found {
+            Lookup::Refreshed(interface) => Outcome { interface, edits: Edits::NONE },
+            Lookup::Found(index) => self.process_known(cx, pass, index),
+            Lookup::Missing(key, place) => self.process_new(cx, pass, key, place),
+            Lookup::NewMask => self.process_new_mask(cx, pass),
         }
     }
 
-    /// A message with a mask that no session has.
+    /// Processes a message with a mask that no session has.
     #[cold]
-    fn treat_new_mask<E: From<Event>>(
+    fn process_new_mask<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
     ) -> Outcome {
-        let view = &passing.view;
+        let view = &pass.view;
         let shape = match view.shape() {
             Ok(shape) => shape,
             Err(error) => {
                 self.counters.malform(error.kind.name());
-                return self.refuse_unless_released(passing, RefusalReason::Mask);
+                return self.refuse_unless_release(pass, RefusalReason::Mask);
             }
         };
         let most = self.config.limits.masks;
-        let Some(number) = self.store.masks.enter(view.family(), shape, most) else {
-            return self.refuse_unless_released(passing, RefusalReason::Limit);
+        let Some(number) = self.store.masks.insert(view.family(), shape, most) else {
+            return self.refuse_unless_release(pass, RefusalReason::Limit);
         };
         let key = Key::new(number, self.store.masks.mask(number), view.classifier_octets());
         match self.store.look_up(&key) {
-            Ok(index) => self.treat_known(cx, passing, index),
-            Err(place) => self.treat_new(cx, passing, key, place),
+            Ok(index) => self.process_known(cx, pass, index),
+            Err(place) => self.process_new(cx, pass, key, place),
         }
     }
 
-    /// Where there is no session, there is nothing to be given back.
-    fn refuse_unless_released(&mut self, passing: &Passing<'_>, reason: RefusalReason) -> Outcome {
-        if passing.is_release() {
+    /// Refuses a message without a session. A release has nothing to release and is not refused.
+    fn refuse_unless_release(&mut self, pass: &MessagePass<'_>, reason: RefusalReason) -> Outcome {
+        if pass.is_release() {
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let edits = self.refuse(passing, Refused::flatly(reason));
+        let edits = self.refuse(pass, Refused::without_offer(reason));
         Outcome { interface: None, edits }
     }
 
-    /// A message about a flow that has nothing here yet.
-    fn treat_new<E: From<Event>>(
+    /// Processes a message about a flow that has no session yet.
+    fn process_new<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         key: Key,
-        place: Place,
+        place: VacantEntry,
     ) -> Outcome {
-        if passing.is_release() {
+        if pass.is_release() {
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let interface = route(cx, passing).map(|hop| hop.interface);
+        let interface = route(cx, pass).map(|hop| hop.interface);
         mark(Checkpoint::Route);
         let edits = match interface {
             Some(interface) if takes_part(cx, interface) => {
-                let slot = passing.direction as usize;
-                self.settle(cx, passing, slot, interface, &mut Grant::New { key, place, prime: 0 })
+                let slot = pass.direction as usize;
+                self.apply_request(
+                    cx,
+                    pass,
+                    slot,
+                    interface,
+                    &mut Grant::New { key, place, prime: 0 },
+                )
             }
-            // As if this node did not speak Boomerang; without a route the driver will know what to do.
+            // As a node without Boomerang; without a route the driver decides.
             _ => Edits::NONE,
         };
         Outcome { interface, edits }
     }
 
-    /// A message about a flow that has something here, and that is more than a refresh.
-    fn treat_known<E: From<Event>>(
+    /// Processes a message about a known session that is more than a refresh.
+    fn process_known<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         index: Index,
     ) -> Outcome {
-        if let Err(refused) = self.may_speak(passing, index) {
-            let interface = self.store.session(index).half(passing.direction);
+        if let Err(refused) = self.check_initiator(pass, index) {
+            let interface = self.store.session(index).half(pass.direction);
             let interface = interface.is_there().then_some(interface.interface);
-            return Outcome { interface, edits: self.refuse(passing, refused) };
+            return Outcome { interface, edits: self.refuse(pass, refused) };
         }
-        if passing.is_release() {
-            if let Err(refused) = self.is_credible(passing) {
-                return Outcome { interface: None, edits: self.refuse(passing, refused) };
+        if pass.is_release() {
+            if let Err(refused) = self.check_credential(pass) {
+                return Outcome { interface: None, edits: self.refuse(pass, refused) };
             }
             self.release_session(cx, index, Change::Released);
             return Outcome { interface: None, edits: Edits::NONE };
         }
-        let slot = passing.direction as usize;
-        let half = *self.store.session(index).half(passing.direction);
-        let interface = if half.is_there() && self.is_fresh(index, passing.direction) {
+        let slot = pass.direction as usize;
+        let half = *self.store.session(index).half(pass.direction);
+        let interface = if half.is_there() && self.is_fresh(index, pass.direction) {
             half.interface
         } else {
-            let hop = route(cx, passing);
+            let hop = route(cx, pass);
             mark(Checkpoint::Route);
             let interface = hop.map(|hop| hop.interface);
             let Some(outgoing) = interface.filter(|&interface| takes_part(cx, interface)) else {
-                // The packets go where nothing is reserved, if they go anywhere.
+                // The packets leave where nothing is reserved, if they leave at all.
                 self.release_half(cx, index, slot, Change::Moved);
                 self.remove_if_empty(cx, index);
                 return Outcome { interface, edits: Edits::NONE };
@@ -255,29 +261,33 @@ impl Boomerang {
             self.check_route(cx, index, slot, outgoing);
             outgoing
         };
-        let edits = self.settle(cx, passing, slot, interface, &mut Grant::Known(index));
+        let edits = self.apply_request(cx, pass, slot, interface, &mut Grant::Known(index));
         self.remove_if_empty(cx, index);
         Outcome { interface: Some(interface), edits }
     }
 
-    /// Whether somebody may say something about a session that is there: its initiating node may, and where it is
-    /// locked, who knows the key.
-    pub(crate) fn may_speak(&self, passing: &Passing<'_>, index: Index) -> Result<(), Refused> {
+    /// Checks whether a message may address an existing session: its initiating node may, and for a locked session a
+    /// node that knows the key.
+    pub(crate) fn check_initiator(
+        &self,
+        pass: &MessagePass<'_>,
+        index: Index,
+    ) -> Result<(), Refused> {
         let session = self.store.session(index);
-        if self.store.initiator(index) != passing.initiator {
-            return Err(Refused::flatly(RefusalReason::Foreign));
+        if self.store.initiator(index) != pass.initiator {
+            return Err(Refused::without_offer(RefusalReason::Foreign));
         }
-        // A message that was refused before it came here may not have its key any more. It changes nothing.
-        let (key, prime) = (passing.view.key(), u64::from(session.prime));
+        // A message refused upstream may have lost its key. It changes nothing.
+        let (key, prime) = (pass.view.key(), u64::from(session.prime));
         let opens = prime == 0 || (key != 0 && key.is_multiple_of(prime));
         let waits = session.flags & flag::LOCKED != 0 && key != 0;
-        if !opens && !waits && !passing.view.flags().is_nack() {
-            return Err(Refused::flatly(RefusalReason::Key));
+        if !opens && !waits && !pass.view.flags().is_nack() {
+            return Err(Refused::without_offer(RefusalReason::Key));
         }
         Ok(())
     }
 
-    /// Whether a half was checked against the routes since they last changed.
+    /// Returns whether a half was checked against the routes since they last changed.
     pub(crate) fn is_fresh(&mut self, index: Index, direction: Direction) -> bool {
         let epoch = self.epoch;
         let session = self.store.session_mut(index);
@@ -288,68 +298,68 @@ impl Boomerang {
         session.flags & direction.stale() == 0
     }
 
-    /// Brings what a session has in line with what a message asks for, or says in the message why not. `slot` is the
-    /// place of the half in question.
-    pub(crate) fn settle<E: From<Event>>(
+    /// Brings a session in line with the request of a message, or writes a refusal. `slot` is that of the half in
+    /// question.
+    pub(crate) fn apply_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &mut Grant,
     ) -> Edits {
-        let interval = passing.view.refresh_interval().min(self.config.max_refresh_interval);
+        let interval = pass.view.refresh_interval().min(self.config.max_refresh_interval);
         let before = match *grant {
             Grant::Known(index) if self.config.offload => self.store.session(index).half_at(slot),
             _ => Half::NONE,
         };
-        let mut edits = if passing.view.flags().is_nack() {
-            self.answer_query(cx, passing, slot, interface, grant)
+        let mut edits = if pass.view.flags().is_nack() {
+            self.answer_query(cx, pass, slot, interface, grant)
         } else {
-            match self.reserve(cx, passing, slot, interface, grant) {
+            match self.reserve(cx, pass, slot, interface, grant) {
                 Ok(edits) => edits,
-                Err(refused) => self.refuse(passing, refused),
+                Err(refused) => self.refuse(pass, refused),
             }
         };
-        // What is there lives on while its initiating node does, even if that does not get what it asks for now.
+        // An existing half is refreshed while its initiating node asks, even if the new request is refused.
         if let Grant::Known(index) = *grant {
-            self.prolong(cx.now, index, slot, interval);
+            self.extend_lifetime(cx.now, index, slot, interval);
         }
-        if interval < passing.view.refresh_interval() {
+        if interval < pass.view.refresh_interval() {
             edits.interval = Some(interval);
         }
         if let Grant::Known(index) = *grant
             && self.config.offload
-            && passing.origin == Origin::Others
+            && pass.origin == Origin::Others
         {
-            self.offload(cx, passing, &edits, index, before);
+            self.offload(cx, pass, &edits, index, before);
         }
         edits
     }
 
-    /// Reserves what a message asks for, and says how the message changes by that.
+    /// Reserves what a message requests. Returns the changes to the message.
     fn reserve<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &mut Grant,
     ) -> Result<Edits, Refused> {
-        let mut edits = Edits { key: self.turn_key(passing, grant)?, ..Edits::NONE };
-        let mut asked = AccessDecision::NotYet;
-        match passing.view.qos() {
+        let mut edits = Edits { key: self.multiply_key(pass, grant)?, ..Edits::NONE };
+        let mut decision = AccessDecision::Pending;
+        match pass.view.qos() {
             QosView::Bitrate(rates) => {
-                let wanted = passing.part_of(rates);
-                self.admit(cx, passing, (slot, interface), grant, wanted, &mut asked)?;
+                let wanted = pass.part_of(rates);
+                self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision)?;
             }
-            // The first pair that can be granted counts; those before it are taken out.
+            // The first pair that can be granted counts; those before it are set to zero.
             QosView::Downgrade(vector) => {
-                let mut last = Refused::flatly(RefusalReason::Bandwidth);
+                let mut last = Refused::without_offer(RefusalReason::Bandwidth);
                 let mut granted = None;
                 for (number, octets) in vector.iter().enumerate().filter(|(_, o)| **o != [0; 8]) {
-                    let wanted = passing.part_of(Rates::from_octets(*octets));
-                    match self.admit(cx, passing, (slot, interface), grant, wanted, &mut asked) {
+                    let wanted = pass.part_of(Rates::from_octets(*octets));
+                    match self.admit(cx, pass, (slot, interface), grant, wanted, &mut decision) {
                         Ok(()) => {
                             granted = Some(number);
                             break;
@@ -365,16 +375,16 @@ impl Boomerang {
         if let Grant::Known(index) = *grant
             && edits.key.is_none()
         {
-            self.unlock(cx, passing, index);
+            self.unlock(cx, pass, index);
         }
         Ok(edits)
     }
 
-    /// A message that was refused already finds out what could be had here.
+    /// Lowers a message that was refused upstream to the rates available here.
     fn answer_query<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        pass: &MessagePass<'_>,
         slot: usize,
         interface: InterfaceId,
         grant: &Grant,
@@ -384,24 +394,24 @@ impl Boomerang {
             Grant::New { .. } => Half::NONE,
         };
         let held = if held.is_there() && held.interface == interface { held.rate } else { 0 };
-        let free = cx.context.ledger.left(interface).as_bps();
+        let free = cx.context.ledger.available(interface).as_bps();
         let offer = u32::try_from(free.saturating_add(held.into())).unwrap_or(u32::MAX);
-        self.lowered(passing, offer)
+        self.lowered(pass, offer)
     }
 
-    /// The edits of a refusal: NACK, no key, the longest interval that this node has, and what could be had.
-    pub(crate) fn refuse(&mut self, passing: &Passing<'_>, refused: Refused) -> Edits {
+    /// Returns the changes of a refusal: NACK, no key, the longest interval of this node, and the available rate.
+    pub(crate) fn refuse(&mut self, pass: &MessagePass<'_>, refused: Refused) -> Edits {
         self.counters.refuse(refused.reason);
         let interval = Some(self.config.max_refresh_interval);
-        Edits { nack: true, key: Some(0), interval, ..self.lowered(passing, refused.offer) }
+        Edits { nack: true, key: Some(0), interval, ..self.lowered(pass, refused.offer) }
     }
 
-    /// No more than `offer` in this direction. In a list of downgrades what is more becomes zero.
-    fn lowered(&self, passing: &Passing<'_>, offer: u32) -> Edits {
-        match passing.view.qos() {
+    /// Lowers the rate of this direction to `offer`. Larger pairs of a list of downgrades become zero.
+    fn lowered(&self, pass: &MessagePass<'_>, offer: u32) -> Edits {
+        match pass.view.qos() {
             QosView::Bitrate(rates) => {
                 let mut lowered = rates;
-                match passing.direction {
+                match pass.direction {
                     Direction::Forward => lowered.forward = rates.forward.min(offer),
                     Direction::Reverse => lowered.reverse = rates.reverse.min(offer),
                 }
@@ -410,7 +420,7 @@ impl Boomerang {
             QosView::Downgrade(vector) => {
                 let fits = |octets: &[u8; 8]| {
                     let pair = Rates::from_octets(*octets);
-                    pair != Rates::ZERO && passing.part_of(pair) <= offer
+                    pair != Rates::ZERO && pass.part_of(pair) <= offer
                 };
                 let zeroed = vector.iter().position(fits).unwrap_or(vector.len());
                 Edits { zeroed, ..Edits::NONE }
@@ -419,7 +429,7 @@ impl Boomerang {
     }
 }
 
-/// Whether this node speaks its protocols through an interface.
+/// Returns whether this node runs its protocols on an interface.
 pub(crate) fn takes_part<E>(cx: &HandlerContext<'_, '_, E>, interface: InterfaceId) -> bool {
     cx.context.interfaces.by_id(interface).is_some_and(earmark_core::Interface::takes_part)
 }

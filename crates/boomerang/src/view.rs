@@ -1,5 +1,5 @@
-//! What the engine shows of its state, for listings. Blocks are shown in the order of their slabs, a page at a time, so that
-//! even a million of them can be listed without holding the engine up for long.
+//! Views of the engine's state for listings, in the order of the slabs, a page at a time, so that even a million
+//! blocks can be listed without blocking the engine for long.
 
 use core::net::IpAddr;
 
@@ -15,70 +15,70 @@ use crate::state::{Half, Index, Session, flag};
 /// One session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SessionView {
-    /// Which packets, in the forward direction.
+    /// Packets in the forward direction.
     pub selector: Selector,
-    /// The initiating node, or the one that made the aggregate.
+    /// The initiating node, or the node that made the aggregate.
     pub initiator: IpAddr,
-    /// What it has in the forward direction; of a session to a group, on the first branch.
+    /// Half in the forward direction; of a session to a group, on the first branch.
     pub forward: Option<HalfView>,
-    /// What it has in the reverse direction.
+    /// Half in the reverse direction.
     pub reverse: Option<HalfView>,
-    /// On how many links it has something.
+    /// Number of links with a reservation.
     pub links: usize,
-    /// Whether it waits for its initiating node to show the key.
+    /// Whether it is locked until its initiating node returns the key.
     pub locked: bool,
-    /// Whether its refreshes do not come here.
+    /// Whether the offload handles its refreshes.
     pub offloaded: bool,
 }
 
-/// What a session has in one direction.
+/// Reservation of a session in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HalfView {
-    /// On which link.
+    /// The link.
     pub interface: InterfaceId,
-    /// How much.
+    /// Reserved rate.
     pub rate: Rate,
-    /// When it ends without a refresh.
+    /// Expiry time without a refresh.
     pub expires_at: Time,
-    /// What it holds of the ledger.
+    /// Claim in the ledger.
     pub claim: ClaimId,
 }
 
 /// One session of this host's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoopView {
-    /// Whose.
+    /// The application.
     pub application: Application,
-    /// Which packets.
+    /// Packets of the session.
     pub selector: Selector,
-    /// Where its messages begin.
+    /// Address that its messages start from.
     pub source: IpAddr,
-    /// Where they turn round.
+    /// The far end.
     pub destination: IpAddr,
-    /// What it asks for.
+    /// Requested rates.
     pub asked: Rates,
-    /// What was granted, if it was.
+    /// Granted rates, if any.
     pub granted: Option<Rates>,
     /// Seconds between refreshes.
     pub interval: u8,
-    /// Whether it is being given back.
+    /// Whether it is being released.
     pub releasing: bool,
 }
 
 impl Boomerang {
-    /// How many sessions pass by here, and how many are this host's own.
+    /// Returns the number of sessions, and of this host's own loops.
     pub fn population(&self) -> (usize, usize) {
         (self.store.sessions.len(), self.loops.list.len())
     }
 
-    /// All sessions.
+    /// Returns all sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
         let indexed = self.store.sessions.iter();
         indexed.filter_map(|(index, session)| self.session_view(index as Index, session))
     }
 
-    /// The session that the packets of a flow belong to: of all whose masks fit, the most specific one. Costs a look-up a
-    /// mask.
+    /// Returns the session that the packets of a flow belong to: the most specific one of all matching masks. Costs a
+    /// lookup per mask.
     pub fn session_for(&self, flow: &Flow) -> Option<SessionView> {
         let keys = Keys {
             source: flow.source?,
@@ -95,7 +95,7 @@ impl Boomerang {
         self.session_view(index, self.store.session(index))
     }
 
-    /// The session that a claim is behind, and which of its directions.
+    /// Returns the session and direction of a claim.
     pub fn reservation_of(
         &self,
         claim: ClaimId,
@@ -107,14 +107,14 @@ impl Boomerang {
         Some((self.session_view(index, session)?, Direction::of_slot(slot), half))
     }
 
-    /// All sessions of this host's own.
+    /// Returns all sessions of this host's own.
     pub fn loops(&self) -> impl Iterator<Item = LoopView> {
         self.loops.list.iter().map(|(_, state)| LoopView {
             application: state.application,
             selector: Selector::of_keys(&state.keys, &state.shape),
             source: state.source,
             destination: state.destination,
-            asked: state.wishes.first().copied().unwrap_or_default(),
+            asked: state.requested.first().copied().unwrap_or_default(),
             granted: state.granted,
             interval: state.interval,
             releasing: state.phase == Phase::Release,

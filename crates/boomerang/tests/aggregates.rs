@@ -1,4 +1,4 @@
-//! Aggregates: a node that makes them, and the node behind it, which keeps nothing else.
+//! Aggregates: a node that makes them, and the downstream node, which keeps aggregates only.
 //!
 //! ```text
 //!   flows ----> [ maker ] ----> [ keeper ] ----> 10.0.9.9
@@ -32,7 +32,7 @@ fn rule(step: u64) -> AggregateRule {
 struct Core {
     maker: Bench,
     keeper: Bench,
-    /// What traffic control of the keeper has: ports of flows, 0 for the aggregate, kbit/s.
+    /// Traffic control of the keeper: ports of flows, 0 for the aggregate, kbit/s.
     installed: BTreeMap<ClaimId, (u16, u64)>,
 }
 
@@ -49,7 +49,7 @@ impl Core {
         assert_eq!(self.maker.command(Command::Aggregate { rules: rules.to_vec() }), []);
     }
 
-    /// One message through both nodes, and back again; what the initiating node reads in the end.
+    /// Sends one message through both nodes and back. Returns what the initiating node receives.
     fn loop_(&mut self, message: &Message) -> Message {
         let between = one(&self.maker.passes(message));
         let outcomes = self.keeper.passes(&between);
@@ -64,7 +64,7 @@ impl Core {
         !self.loop_(&message(port, kbit(kbps, 0))).is_nack()
     }
 
-    /// Effect by effect, so that a moment without a reservation would show.
+    /// Follows the effects one by one, so that a moment without a reservation would show.
     fn follow(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             match outcome {
@@ -80,7 +80,7 @@ impl Core {
         }
     }
 
-    /// What the keeper has installed: by port, 0 for the aggregate.
+    /// Returns what the keeper has installed: by port, 0 for the aggregate.
     fn kept(&self) -> Vec<(u16, u64)> {
         let mut kept: Vec<_> = self.installed.values().copied().collect();
         kept.sort_unstable();
@@ -97,7 +97,7 @@ fn notes(message: &Message) -> Vec<Aggregation> {
 }
 
 #[test]
-fn the_maker_appends_what_all_flows_need_together() {
+fn aggregating_node_appends_note_with_total() {
     let mut maker = with_config(Config { aggregates: vec![rule(0)], ..Config::default() });
     let first = one(&maker.passes(&message(1, kbit(1_000, 0))));
     let [note] = notes(&first)[..] else { panic!("{first:?}") };
@@ -120,7 +120,7 @@ fn the_maker_appends_what_all_flows_need_together() {
 }
 
 #[test]
-fn the_keeper_has_one_state_for_all_flows() {
+fn keeper_holds_one_session_for_all_flows() {
     let mut core = core(vec![rule(0)]);
     for port in 1..=50 {
         assert!(core.reserve(port, 100));
@@ -147,7 +147,7 @@ fn the_keeper_has_one_state_for_all_flows() {
     assert_eq!(core.keeper.engine.population(), (0, 0));
 }
 
-/// On a link that is full, flows are folded into an aggregate and come out of it again, and nothing is ever unreserved.
+/// On a full link, flows are folded into an aggregate and leave it again, and are never unreserved.
 #[test]
 fn aggregates_form_and_dissolve_while_traffic_flows() {
     let mut core = core(vec![]);
@@ -178,9 +178,9 @@ fn aggregates_form_and_dissolve_while_traffic_flows() {
     assert_eq!(notes(&last), [], "and in the end nobody speaks of it any more");
 }
 
-/// Traffic control never hears first of what is less.
+/// Traffic control never receives a decrease first.
 #[test]
-fn what_is_added_comes_before_what_is_taken_away() {
+fn traffic_control_receives_increase_first() {
     let mut core = core(vec![]);
     assert!(core.reserve(1, 1_000));
     core.set_rules(&[rule(0)]);
@@ -208,9 +208,9 @@ fn what_is_added_comes_before_what_is_taken_away() {
     assert_eq!(order(&core.keeper.passes(&between)), [Some((2, 500)), Some((0, 1_000))]);
 }
 
-/// A flow for which the aggregate cannot grow is refused by itself; the others do not suffer.
+/// A flow for which the aggregate cannot grow is refused by itself; the others are not affected.
 #[test]
-fn a_refusal_is_borne_by_the_flow_that_is_new() {
+fn full_aggregate_refuses_only_the_new_flow() {
     let mut core = core(vec![rule(0)]);
     core.keeper.passes(&other(5_000));
     for port in 1..=4 {
@@ -233,9 +233,9 @@ fn other(kbps: u32) -> Message {
     other
 }
 
-/// Where a flow has room by itself but the aggregate has not, because its steps are wide, it is reserved by itself.
+/// A flow that fits by itself, while the aggregate does not because of its wide steps, is reserved by itself.
 #[test]
-fn a_flow_may_stand_beside_an_aggregate_that_cannot_grow() {
+fn flow_beside_full_aggregate_is_reserved_alone() {
     let mut core = core(vec![rule(4_000)]);
     core.keeper.passes(&other(1_000));
     assert!(core.reserve(1, 3_000));
@@ -245,7 +245,7 @@ fn a_flow_may_stand_beside_an_aggregate_that_cannot_grow() {
 }
 
 #[test]
-fn steps_and_hysteresis_keep_an_aggregate_from_swinging() {
+fn steps_and_hysteresis_damp_aggregate_changes() {
     let mut maker = with_config(Config { aggregates: vec![rule(1_000)], ..Config::default() });
     let mut announced = |port, kbps| {
         let message = one(&maker.passes(&message(port, kbit(kbps, 0))));
@@ -260,7 +260,7 @@ fn steps_and_hysteresis_keep_an_aggregate_from_swinging() {
     assert_eq!(announced(4, 0), 2_000);
 }
 
-/// The reverse direction is each flow's own, and a reply with a note is no message about the aggregate.
+/// The reverse direction is each flow's own, and a reply with a note is not a message about the aggregate.
 #[test]
 fn only_the_forward_direction_is_aggregated() {
     let mut core = core(vec![rule(0)]);
@@ -271,9 +271,10 @@ fn only_the_forward_direction_is_aggregated() {
     assert_eq!(core.keeper.engine.population(), (2, 0));
 }
 
-/// Nodes that do not care see a message like any other, and so does a keeper where a mask cannot be told apart.
+/// Nodes that do not heed notes process such a message like any other, and so does a keeper whose traffic control
+/// cannot match the mask.
 #[test]
-fn who_does_not_heed_notes_reserves_for_each_flow() {
+fn node_without_aggregation_reserves_each_flow() {
     let mut maker = with_config(Config { aggregates: vec![rule(0)], ..Config::default() });
     let noted = one(&maker.passes(&message(1, kbit(1_000, 0))));
     let mut plain = router();
@@ -294,7 +295,7 @@ fn who_does_not_heed_notes_reserves_for_each_flow() {
 
 /// One reservation for all flows to a network.
 #[test]
-fn aggregates_may_go_towards_a_network() {
+fn aggregate_towards_network_is_reserved() {
     let network = Selector { destination: prefix("10.0.9.0/24"), ..rule(0).selector };
     let mut core = core(vec![AggregateRule { selector: network, ..rule(0) }]);
     assert!(core.reserve(1, 1_000) && core.reserve(2, 500));
@@ -303,7 +304,7 @@ fn aggregates_may_go_towards_a_network() {
 }
 
 #[test]
-fn an_unknown_option_keeps_a_flow_out_and_stays_as_it_is() {
+fn unknown_option_keeps_flow_out_of_aggregate() {
     let mut maker = with_config(Config { aggregates: vec![rule(0)], ..Config::default() });
     let unknown = OptionItem::Unknown { code: 99, rest: &[1, 2, 3] };
     let strange = Message { options: vec![unknown], ..message(1, kbit(1_000, 0)) };
@@ -311,7 +312,7 @@ fn an_unknown_option_keeps_a_flow_out_and_stays_as_it_is() {
 }
 
 #[test]
-fn ipv6_messages_grow_with_a_right_checksum() {
+fn ipv6_message_with_note_has_valid_checksum() {
     let (near, far) = (ip("2001:db8:1::1"), ip("2001:db8:9::9"));
     let selector =
         Selector { source: prefix("::/0"), destination: Prefix::host(far), ..rule(0).selector };

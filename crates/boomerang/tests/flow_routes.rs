@@ -1,4 +1,4 @@
-//! Routes that depend on the flow: a message and what it reserves go where the host says that its packets do.
+//! Routes that depend on the flow: a message and its reservation follow the host's route for the packets.
 
 mod common;
 
@@ -10,7 +10,7 @@ use earmark_boomerang::{Config, Event};
 use earmark_core::{Flow, FlowResolver, Hop, InterfaceId, Resolution};
 use earmark_wire::boomerang::Rates;
 
-/// Sends flows to the far end through eth3; counts questions.
+/// Sends flows to the far end through eth3; counts lookups.
 #[derive(Clone, Debug, Default)]
 struct Host(Arc<AtomicU32>);
 
@@ -26,13 +26,13 @@ impl FlowResolver for Host {
 
 fn fork(config: Config) -> (Bench, Host) {
     let mut router = with_config(config);
-    router.routes.set_several(prefix("10.0.9.0/24"), true);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), true);
     let host = Host::default();
     router.routes.set_resolver(Box::new(host.clone()));
     (router, host)
 }
 
-/// How the one message among what came about leaves.
+/// Returns how the one sent message leaves.
 fn leaves(outcomes: &[Outcome]) -> (Option<InterfaceId>, Option<std::net::IpAddr>) {
     let all = sent(outcomes);
     assert_eq!(all.len(), 1, "{outcomes:?}");
@@ -46,7 +46,7 @@ fn message_and_reservation_take_the_next_hop_of_the_flow() {
     let set_up = router.passes(&message(1, kbit(2_000, 500)));
     assert_eq!(leaves(&set_up), by_flow);
     assert_eq!(installed(&set_up), [(ETH3, 2_000)]);
-    // A refresh, a change, a query and a release go the same way, and the host is asked once.
+    // A refresh, a change, a query and a release take the same route, and the host is asked once.
     let refused = Message { flags: 1, ..message(1, kbit(1_000, 500)) };
     for message in [
         message(1, kbit(2_000, 500)),
@@ -58,18 +58,18 @@ fn message_and_reservation_take_the_next_hop_of_the_flow() {
     }
     assert_eq!(host.0.load(Ordering::Relaxed), 1);
     assert_eq!(router.held(ETH3), 0, "released");
-    // Back goes the answer as ever: one next hop leads there.
+    // The reply leaves as usual: one next hop leads back.
     assert_eq!(leaves(&router.passes(&message(1, kbit(2_000, 500)).back())).1, None);
 }
 
 #[test]
 fn session_whose_route_depends_on_the_flow_is_not_offloaded() {
     let (mut router, _) = fork(Config { offload: true, ..Config::default() });
-    router.routes.set_several(prefix("10.0.9.0/24"), false);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), false);
     let is_offload = |event: &Event| matches!(event, Event::Offload(_));
     let set_up = router.passes(&message(1, kbit(2_000, 500)));
     assert!(events(&set_up).iter().any(is_offload), "one next hop");
-    router.routes.set_several(prefix("10.0.9.0/24"), true);
+    router.routes.set_multipath(prefix("10.0.9.0/24"), true);
     router.host(prefix("10.0.9.0/24"));
     let taken_back = events(&router.passes(&message(1, kbit(2_000, 500))));
     assert!(taken_back.iter().any(|event| matches!(event, Event::Withhold { .. })));

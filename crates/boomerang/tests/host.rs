@@ -1,4 +1,4 @@
-//! Both ends: the initiating node, which asks, repeats and judges, and the far end, which answers.
+//! Both ends: the initiating node, which requests, repeats and evaluates, and the far end, which replies.
 
 mod common;
 
@@ -15,7 +15,7 @@ use earmark_core::{Engine, InterfaceId, Rate};
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::Kind;
 
-/// The initiating host is the bench's router, seen from its own address on eth2.
+/// Address of the initiating host: the bench's router, seen from its own address on eth2.
 const SELF: &str = "10.0.2.1";
 
 fn back(bench: &mut Bench, message: &Message) -> Vec<Outcome> {
@@ -26,13 +26,13 @@ fn established(rates: Rates) -> Event {
     Event::Established { application: APP, rates, interval: 30, confirmed: true }
 }
 
-fn wish(rates: Rates) -> ReservationRequest {
+fn rate_pair(rates: Rates) -> ReservationRequest {
     let rate = |bits: u32| Rate::from_bps(bits.into());
     ReservationRequest { forward: rate(rates.forward), reverse: rate(rates.reverse) }
 }
 
 #[test]
-fn a_loop_that_comes_round_is_a_reservation_and_is_refreshed() {
+fn returned_loop_establishes_and_is_refreshed() {
     let mut host = router();
     let outcomes = host.reserve(request(&[kbit(2_000, 500)]));
     assert_eq!(installed(&outcomes), [(ETH2, 2_000)], "its own link is the first");
@@ -43,7 +43,7 @@ fn a_loop_that_comes_round_is_a_reservation_and_is_refreshed() {
     assert_eq!(out.classifier.source, ip(SELF), "it was left open");
     assert_eq!(events(&back(&mut host, out)), [established(kbit(2_000, 500))]);
 
-    // Every interval times 0.5 to 1.5, and each comes back.
+    // Each refresh follows after 0.5 to 1.5 intervals, and each comes back.
     let mut last = host.now;
     for _ in 0..20 {
         let refresh = one(&host.wait());
@@ -59,9 +59,10 @@ fn a_loop_that_comes_round_is_a_reservation_and_is_refreshed() {
     assert_eq!((counters.sent, counters.returned, counters.repeated), (21, 21, 0));
 }
 
-/// 500 ms, and twice as long each time, up to the interval; after K intervals the application hears of it, and it goes on.
+/// 500 ms, doubled each time, up to the interval; after K intervals the application is notified, and the node
+/// continues.
 #[test]
-fn a_lost_loop_is_repeated_and_the_application_told_in_the_end() {
+fn lost_loop_is_repeated_and_reported() {
     let mut host = router();
     host.reserve(request(&[kbit(1_000, 0)]));
     let start = host.now;
@@ -84,7 +85,7 @@ fn a_lost_loop_is_repeated_and_the_application_told_in_the_end() {
 }
 
 #[test]
-fn a_release_is_repeated_until_it_comes_round_or_often_enough() {
+fn lost_release_is_repeated_until_attempts_end() {
     let mut host = router();
     let out = one(&host.reserve(request(&[kbit(1_000, 1_000)])));
     back(&mut host, &out);
@@ -118,7 +119,7 @@ fn ask(on_refusal: OnRefusal) -> (Bench, Message) {
 }
 
 #[test]
-fn a_refusal_is_asked_again_once_an_interval() {
+fn refused_request_is_retried_every_interval() {
     let (mut host, out) = ask(OnRefusal::Retry);
     let offer = kbit(700, 500);
     let reaction = OnRefusal::Retry;
@@ -132,12 +133,12 @@ fn a_refusal_is_asked_again_once_an_interval() {
 }
 
 #[test]
-fn an_offer_is_taken_if_it_is_something_each_way() {
+fn offer_in_each_requested_direction_is_taken() {
     let (mut host, out) = ask(OnRefusal::TakeOffer);
     let outcomes = back(&mut host, &refused(&out, kbit(700, 500)));
     assert_eq!(one(&outcomes).rates, [kbit(700, 500)], "at once");
     assert_eq!(host.held(ETH2), 700);
-    // An answer to the first question, late: it says nothing about the second.
+    // A late reply to the first request tells nothing about the second.
     assert!(matches!(events(&back(&mut host, &out))[..], [Event::Dropped { .. }]));
     assert_eq!(events(&back(&mut host, &one(&outcomes))), [established(kbit(700, 500))]);
 
@@ -149,10 +150,10 @@ fn an_offer_is_taken_if_it_is_something_each_way() {
 }
 
 #[test]
-fn a_refused_change_leaves_what_there_was() {
+fn refused_change_keeps_old_reservation() {
     let (mut host, out) = ask(OnRefusal::Release);
     back(&mut host, &out);
-    let modify = |rates| Command::Modify { application: APP, wishes: vec![wish(rates)] };
+    let modify = |rates| Command::Modify { application: APP, wishes: vec![rate_pair(rates)] };
     let more = one(&host.command(modify(kbit(5_000, 500))));
     assert_eq!(host.held(ETH2), 5_000);
     let outcomes = back(&mut host, &refused(&more, kbit(4_000, 500)));
@@ -164,20 +165,20 @@ fn a_refused_change_leaves_what_there_was() {
     assert_eq!(events(&back(&mut host, &less)), [changed]);
 }
 
-/// Its own link refuses, too, and the message goes on to find out what could be had.
+/// The node's own link refuses, too, and the message is forwarded to collect the available rates.
 #[test]
-fn its_own_link_may_be_the_one_that_refuses() {
+fn own_link_without_room_refuses() {
     let mut host = router();
     let out = one(&host.reserve(request(&[kbit(8_000, 500)])));
     assert!(out.is_nack());
     assert_eq!(out.rates, [kbit(7_500, 500)]);
     let (offer, reaction) = (kbit(7_500, 500), OnRefusal::Retry);
-    let told = events(&back(&mut host, &out));
-    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+    let reported = events(&back(&mut host, &out));
+    assert_eq!(reported, [Event::Refused { application: APP, offer, reaction }]);
 }
 
 #[test]
-fn of_several_wishes_the_granted_one_is_asked_for_from_then_on() {
+fn granted_downgrade_is_requested_from_then_on() {
     let mut host = router();
     let wishes = [kbit(4_000, 0), kbit(2_000, 0), kbit(1_000, 0)];
     let out = one(&host.reserve(request(&wishes)));
@@ -192,19 +193,19 @@ fn of_several_wishes_the_granted_one_is_asked_for_from_then_on() {
     assert_eq!(events(&back(&mut host, &next)), []);
     let nothing = Message { flags: 1, rates: vec![Rates::ZERO; 2], ..next };
     let (offer, reaction) = (Rates::ZERO, OnRefusal::Retry);
-    let told = events(&back(&mut host, &nothing));
-    assert_eq!(told, [Event::Refused { application: APP, offer, reaction }]);
+    let reported = events(&back(&mut host, &nothing));
+    assert_eq!(reported, [Event::Refused { application: APP, offer, reaction }]);
 }
 
 #[test]
-fn a_lowered_interval_is_adopted() {
+fn lowered_interval_is_adopted() {
     let mut host = router();
     let out = one(&host.reserve(request(&[kbit(1_000, 0)])));
     let lowered = Message { interval: 4, ..out };
-    let told = events(&back(&mut host, &lowered));
+    let reported = events(&back(&mut host, &lowered));
     let rates = kbit(1_000, 0);
     let expected = Event::Established { application: APP, rates, interval: 4, confirmed: true };
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
     let before = host.now;
     let next = one(&host.wait());
     assert!(host.now - before <= Duration::from_millis(6_001));
@@ -212,7 +213,7 @@ fn a_lowered_interval_is_adopted() {
 }
 
 #[test]
-fn a_query_reserves_nothing() {
+fn query_reserves_nothing() {
     let mut host = router();
     let query = |rates| Command::Query { application: APP, request: request(&[rates]) };
     let out = one(&host.command(query(kbit(9_000, 3_000))));
@@ -231,7 +232,7 @@ fn a_query_reserves_nothing() {
 }
 
 #[test]
-fn wrong_requests_are_rejected() {
+fn invalid_request_is_rejected() {
     let good = request(&[kbit(1_000, 0)]);
     let local = Request { destination: ip(SELF), ..good.clone() };
     let nowhere = Request { destination: ip("172.16.0.1"), ..good.clone() };
@@ -248,11 +249,11 @@ fn wrong_requests_are_rejected() {
         (portless, Rejection::BadSelector),
         (Request { interval: Some(0), ..good.clone() }, Rejection::BadInterval),
         (Request { wishes: vec![], ..good.clone() }, Rejection::BadWishes),
-        (Request { wishes: vec![wish(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
+        (Request { wishes: vec![rate_pair(Rates::ZERO)], ..good.clone() }, Rejection::BadRate),
     ] {
         let mut host = router();
-        let told = events(&host.reserve(request));
-        assert_eq!(told, [Event::Rejected { application: APP, reason }]);
+        let reported = events(&host.reserve(request));
+        assert_eq!(reported, [Event::Rejected { application: APP, reason }]);
         assert_eq!(host.engine.population(), (0, 0));
     }
     let mut host = router();
@@ -261,9 +262,9 @@ fn wrong_requests_are_rejected() {
     assert_eq!(events(&host.reserve(good)), [Event::Rejected { application: APP, reason }]);
 }
 
-/// Answers that nobody waits for, or that do not fit, are thrown away.
+/// Replies that nobody waits for, or that do not match, are dropped.
 #[test]
-fn only_its_own_messages_are_believed() {
+fn foreign_reply_is_dropped() {
     let mut host = router();
     let out = one(&host.reserve(request(&[kbit(1_000, 0)])));
     let other_transaction = Message { transaction_id: out.transaction_id ^ 1, ..out.clone() };
@@ -276,9 +277,9 @@ fn only_its_own_messages_are_believed() {
     assert_eq!(events(&back(&mut host, &out)), [established(kbit(1_000, 0))]);
 }
 
-/// The far end answers as any host does, and reserves the first link of the way back.
+/// The far end replies as any host does, and reserves the first link of the way back.
 #[test]
-fn the_far_end_bounces_and_reserves_its_own_link() {
+fn far_end_replies_and_reserves_its_link() {
     let mut far = router();
     let here = "10.0.1.2";
     let out = message(4_000, kbit(2_000, 500));
@@ -295,9 +296,9 @@ fn the_far_end_bounces_and_reserves_its_own_link() {
     assert_eq!(far.arrives(ETH1, ip("10.0.9.1"), ip(here), &silent), []);
 }
 
-/// It took the ping, so it has to answer it, whatever is in it.
+/// The engine receives all pings to the host, so it has to answer any of them.
 #[test]
-fn pings_that_are_not_boomerang_are_answered_too() {
+fn ordinary_ping_is_answered() {
     use earmark_wire::icmp::{Echo, PseudoHeader};
     let mut far = router();
     let ping = Echo { kind: Kind::Request, identifier: 5, sequence: 6, data: b"hello" };
@@ -309,7 +310,7 @@ fn pings_that_are_not_boomerang_are_answered_too() {
     assert_eq!(Echo::parse(reply, PseudoHeader::V4), Ok(Echo { kind: Kind::Reply, ..ping }));
 }
 
-/// A loop by way of a router: whatever leaves one arrives at the other, until nothing is under way.
+/// A loop by way of a router: each carries the messages of the other until none is left.
 struct Pair {
     host: Bench,
     router: Bench,
@@ -317,7 +318,7 @@ struct Pair {
 
 impl Pair {
     fn run(&mut self, outcomes: Vec<Outcome>) -> Vec<Event> {
-        let mut told = events(&outcomes);
+        let mut reported = events(&outcomes);
         let mut under_way: Vec<_> = outcomes;
         while !under_way.is_empty() {
             let mut next = Vec::new();
@@ -329,7 +330,7 @@ impl Pair {
                 if how.destination == ip(FAR) && how.ttl == 64 {
                     next.extend(hop(&mut self.router, ETH1, how.source, how.destination));
                 } else if how.destination == ip(FAR) {
-                    // The far host answers pings, and knows nothing else.
+                    // The far host answers pings, and nothing else.
                     let mut reply = octets.clone();
                     earmark_wire::icmp::make_reply(
                         &mut reply,
@@ -339,17 +340,17 @@ impl Pair {
                     next.extend(back);
                 } else {
                     let back = hop(&mut self.host, ETH2, how.source, how.destination);
-                    told.extend(events(&back));
+                    reported.extend(events(&back));
                     next.extend(back);
                 }
             }
             under_way = next;
         }
-        told
+        reported
     }
 }
 
-/// The host behind eth1 of the router.
+/// Creates the host behind eth1 of the router.
 fn pair(config: Config) -> Pair {
     let mut host = router();
     for id in [1, 3] {
@@ -360,7 +361,7 @@ fn pair(config: Config) -> Pair {
 }
 
 #[test]
-fn a_host_that_knows_nothing_of_it_answers_and_all_is_reserved() {
+fn stock_far_end_completes_the_loop() {
     let mut pair = pair(Config::default());
     let outcomes = pair.host.reserve(request(&[kbit(2_000, 500)]));
     assert_eq!(pair.run(outcomes), [established(kbit(2_000, 500))]);
@@ -372,19 +373,20 @@ fn a_host_that_knows_nothing_of_it_answers_and_all_is_reserved() {
 }
 
 #[test]
-fn what_is_offered_is_asked_for_and_granted() {
+fn taken_offer_is_granted() {
     let mut pair = pair(Config::default());
     pair.router.passes(&message(9, kbit(6_000, 0)));
     let on_refusal = OnRefusal::TakeOffer;
     let outcomes = pair.host.reserve(Request { on_refusal, ..request(&[kbit(2_000, 500)]) });
-    let told = pair.run(outcomes);
-    assert_eq!(told.last(), Some(&established(kbit(1_500, 500))));
+    let reported = pair.run(outcomes);
+    assert_eq!(reported.last(), Some(&established(kbit(1_500, 500))));
     assert_eq!((pair.host.held(ETH2), pair.router.held_both()), (1_500, (7_500, 500)));
 }
 
-/// Reserved, but not in force before the initiating node has shown the key; and nobody else can touch it then.
+/// A locked session is reserved, but not in force before the initiating node returns the key; then nobody else can
+/// change it.
 #[test]
-fn a_lock_opens_with_the_key_and_shuts_others_out() {
+fn locked_session_needs_its_key() {
     let mut pair = pair(Config { lock: true, ..Config::default() });
     let first = pair.host.reserve(request(&[kbit(2_000, 500)]));
     let out = one(&first);
@@ -415,9 +417,9 @@ fn a_lock_opens_with_the_key_and_shuts_others_out() {
     assert_eq!(pair.router.engine.population(), (0, 0));
 }
 
-/// Where only the return pass comes by, that is where the session is locked and opened.
+/// If only the return pass comes by, the session is locked and unlocked on that pass.
 #[test]
-fn a_lock_on_the_way_back_opens_on_the_way_back() {
+fn lock_on_return_pass_opens_on_return_pass() {
     let mut router = with_config(Config { lock: true, ..Config::default() });
     let loop_ = message(1, kbit(0, 500)).back();
     let locked = one(&router.passes(&loop_));
@@ -434,7 +436,7 @@ fn a_lock_on_the_way_back_opens_on_the_way_back() {
 }
 
 #[test]
-fn a_key_that_would_not_fit_any_more_is_a_refusal() {
+fn key_overflow_is_refused() {
     let mut router = with_config(Config { lock: true, ..Config::default() });
     let full = Message { key: u64::MAX / 2, ..message(1, kbit(1_000, 0)) };
     let refused = one(&router.passes(&full));
@@ -443,7 +445,7 @@ fn a_key_that_would_not_fit_any_more_is_a_refusal() {
 }
 
 #[test]
-fn only_known_users_may_change_anything() {
+fn change_by_unknown_user_is_refused() {
     let account = Account { name: "alice".into(), secret: "wonder".to_owned().into() };
     let config = Config { users: vec![account.clone()], ..Config::default() };
     let as_user = |secret: &str| {
@@ -456,11 +458,11 @@ fn only_known_users_may_change_anything() {
     {
         let mut pair = pair(config.clone());
         let outcomes = pair.host.reserve(request);
-        let told = pair.run(outcomes);
-        assert_eq!(told == [established(kbit(2_000, 0))], granted, "{told:?}");
+        let reported = pair.run(outcomes);
+        assert_eq!(reported == [established(kbit(2_000, 0))], granted, "{reported:?}");
         assert_eq!(pair.router.held(ETH2), if granted { 2_000 } else { 0 });
     }
-    // A release without proof is refused, a refresh needs none.
+    // A release without credential is refused, a refresh needs none.
     let mut pair = pair(config);
     let outcomes = pair.host.reserve(as_user("wonder"));
     let out = one(&outcomes);

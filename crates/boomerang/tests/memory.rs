@@ -1,5 +1,5 @@
-//! What a session costs, measured: octets on the heap, its timer, its part of the initiating node's block and of the
-//! indexes included, with the slack of growing tables; and what its claims take besides.
+//! Measured cost of a session: octets on the heap with its timer, its part of the initiating node's block and of the
+//! indexes, and the slack of growing tables; and of its claims.
 
 #[path = "common/population.rs"]
 mod population;
@@ -10,10 +10,10 @@ use population::Population;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// What a claim takes of the ledger, octets.
+/// Size of a claim in the ledger, octets.
 const CLAIM: f64 = 32.0;
 
-/// Octets a session, with its claims.
+/// Returns the octets per session, with its claims.
 fn cost(sessions: u32, passes: &[Kind]) -> f64 {
     let before = dhat::HeapStats::get().curr_bytes;
     let empty = Population::empty();
@@ -25,8 +25,8 @@ fn cost(sessions: u32, passes: &[Kind]) -> f64 {
     octets as f64 / f64::from(sessions)
 }
 
-/// The hash tables grow by doubling, so the cost swings; it is taken where they are as full as they get, and right after
-/// they have doubled.
+/// The hash tables grow by doubling, so the cost swings; it is measured where they are fullest, and right after they
+/// have doubled.
 #[test]
 fn a_session_takes_less_than_160_octets_and_its_claims() {
     let _profiler = dhat::Profiler::builder().testing().build();

@@ -1,5 +1,5 @@
-//! Random lives of a router against a model that only keeps books: after each message, what the ledger and traffic control
-//! hold of each link is what the books say, and so is what the message says when it goes on. In the end nothing is left.
+//! Random runs of a router against a reference model: after each message, ledger and traffic control hold on each
+//! link what the model holds, and the forwarded message agrees. In the end nothing is left.
 
 mod common;
 
@@ -12,14 +12,14 @@ use earmark_core::{Engine, HostEvent, Input, InterfaceId};
 use earmark_wire::boomerang::Rates;
 use proptest::prelude::*;
 
-/// One thing that happens. Flows are few, so that they meet.
+/// A step of a run. There are few flows, so that steps concern the same ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A message on one of its passes.
     Pass { port: u16, back: bool, forward: u32, reverse: u32, nack: bool, interval: u8 },
-    /// Traffic control cannot do what was granted.
+    /// Traffic control refuses what was granted.
     Refuse { port: u16, back: bool },
-    /// The way to the far end moves from eth2 to eth3, or back.
+    /// The route to the far end moves from eth2 to eth3, or back.
     Move,
     /// Time passes.
     Wait { seconds: u64 },
@@ -38,23 +38,23 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Half a session in the books.
+/// Half a session in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Half {
     link: InterfaceId,
-    /// Mbit/s; 0 where traffic control has refused it and nobody was told yet.
+    /// Mbit/s; 0 if traffic control has refused it and nobody was notified yet.
     rate: u32,
     ends: u64,
 }
 
-/// By port and direction.
+/// Halves by port and direction.
 struct Model {
     now: u64,
     halves: BTreeMap<(u16, bool), Half>,
     way: InterfaceId,
 }
 
-/// Mbit/s of a link that may be reserved; the ledger has half a Mbit/s more, of which nobody wants anything.
+/// Reservable Mbit/s of a link; the ledger has half a Mbit/s more, which nobody requests.
 const RESERVABLE: u32 = 7;
 
 impl Model {
@@ -67,7 +67,7 @@ impl Model {
         ports.len()
     }
 
-    /// Whether the message goes on with NACK.
+    /// Applies a message. Returns whether it is forwarded with NACK.
     fn pass(&mut self, step: Step) -> bool {
         let Step::Pass { port, back, forward, reverse, nack, interval } = step else {
             unreachable!("a pass")
@@ -79,7 +79,7 @@ impl Model {
         }
         let link = if back { ETH1 } else { self.way };
         let (key, wanted) = ((port, back), if back { reverse } else { forward });
-        // What is on another link is given back. A fault is on no link.
+        // A claim on another link is released. A fault is on no link.
         if self.halves.get(&key).is_some_and(|half| half.rate != 0 && half.link != link) {
             self.halves.remove(&key);
         }
@@ -128,7 +128,7 @@ fn mbit(rate: u32) -> u32 {
     rate * 1_000
 }
 
-/// The router, what traffic control has, and the way.
+/// The router, its traffic control, and the route.
 struct World {
     router: Bench,
     installed: BTreeMap<ClaimId, (InterfaceId, u64)>,
@@ -201,7 +201,7 @@ fn world() -> World {
 
 proptest! {
     #[test]
-    fn a_router_keeps_its_books(steps in proptest::collection::vec(step(), 1..150)) {
+    fn router_agrees_with_model(steps in proptest::collection::vec(step(), 1..150)) {
         let mut world = world();
         let mut model = Model { now: 0, halves: BTreeMap::new(), way: ETH2 };
         for step in steps {
@@ -230,19 +230,19 @@ proptest! {
         prop_assert!(world.installed.is_empty());
     }
 
-    /// The same inputs give the same effects, octet by octet.
+    /// Equal inputs give equal effects, octet by octet.
     #[test]
-    fn a_life_can_be_lived_again(steps in proptest::collection::vec(step(), 1..60)) {
+    fn equal_inputs_give_equal_effects(steps in proptest::collection::vec(step(), 1..60)) {
         let (mut first, mut second) = (world(), world());
         for step in steps {
             prop_assert_eq!(first.act(step), second.act(step));
         }
     }
 
-    /// Octets of any kind, and good messages with damage and a right checksum, never do more than being sent on.
+    /// Arbitrary octets, and damaged messages with a valid checksum, are only forwarded.
     #[test]
-    fn rubbish_does_no_harm(
-        rubbish in proptest::collection::vec(any::<u8>(), 0..200),
+    fn malformed_input_does_no_harm(
+        malformed in proptest::collection::vec(any::<u8>(), 0..200),
         damage in proptest::collection::vec((0..80_usize, any::<u8>()), 0..5),
         back: bool,
         local: bool,
@@ -262,7 +262,7 @@ proptest! {
         let kind = good.kind;
         earmark_wire::icmp::seal(&mut damaged, earmark_wire::icmp::PseudoHeader::V4, kind, 1, 1)
             .expect("it has a header");
-        for octets in [&rubbish, &damaged] {
+        for octets in [&malformed, &damaged] {
             let outcomes = router.octets_arrive(ETH1, near, far, octets);
             let sent = outcomes.iter().filter(|o| matches!(o, Outcome::Sent(..))).count();
             prop_assert!(sent <= 1);

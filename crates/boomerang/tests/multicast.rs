@@ -1,4 +1,4 @@
-//! Groups: a claim a branch, and copies that tell each branch its own truth.
+//! Groups: one claim per branch, and copies that report each branch's own result.
 
 mod common;
 
@@ -12,7 +12,7 @@ use earmark_wire::boomerang::Rates;
 const GROUP: &str = "239.1.1.1";
 const NO_ECHO: u16 = 2;
 
-/// A router whose group `GROUP` comes in through eth1 and leaves through eth2 and eth3.
+/// Creates a router whose group `GROUP` comes in through eth1 and leaves through eth2 and eth3.
 fn branching() -> Bench {
     let mut router = router();
     set_branches(&mut router, &[ETH2, ETH3]);
@@ -42,7 +42,7 @@ fn arrives(router: &mut Bench, message: &Message) -> Vec<Outcome> {
     router.arrives(ETH1, ip(NEAR), ip(GROUP), message)
 }
 
-/// Branch, NACK, and rates of the copies.
+/// Returns branch, NACK and rates of the copies.
 fn copies(outcomes: &[Outcome]) -> Vec<(InterfaceId, bool, Rates)> {
     let copy = |(how, message): &(earmark_core::Outgoing, Message)| {
         (how.interface.expect("a branch"), message.is_nack(), message.rates[0])
@@ -51,7 +51,7 @@ fn copies(outcomes: &[Outcome]) -> Vec<(InterfaceId, bool, Rates)> {
 }
 
 #[test]
-fn each_branch_has_its_own_claim_and_its_own_copy() {
+fn each_branch_has_own_claim_and_copy() {
     let mut router = branching();
     let outcomes = arrives(&mut router, &to_group(2_000));
     assert_eq!(installed(&outcomes), [(ETH2, 2_000), (ETH3, 2_000)]);
@@ -67,7 +67,7 @@ fn each_branch_has_its_own_claim_and_its_own_copy() {
 }
 
 #[test]
-fn a_branch_without_room_hears_of_it_alone() {
+fn refusal_on_one_branch_stays_on_that_branch() {
     let mut router = branching();
     router.passes(&message(1, kbit(6_000, 0)));
     let outcomes = arrives(&mut router, &to_group(2_000));
@@ -81,7 +81,7 @@ fn a_branch_without_room_hears_of_it_alone() {
 }
 
 #[test]
-fn branches_come_and_go_with_the_routes() {
+fn branches_follow_multicast_routes() {
     let mut router = branching();
     arrives(&mut router, &to_group(2_000));
     set_branches(&mut router, &[ETH3]);
@@ -95,7 +95,7 @@ fn branches_come_and_go_with_the_routes() {
 }
 
 #[test]
-fn what_comes_in_astray_goes_nowhere() {
+fn message_on_wrong_interface_is_dropped() {
     let mut router = branching();
     let outcomes = router.arrives(ETH2, ip(NEAR), ip(GROUP), &to_group(2_000));
     assert!(matches!(events(&outcomes)[..], [Event::Dropped { .. }]));
@@ -105,7 +105,7 @@ fn what_comes_in_astray_goes_nowhere() {
 }
 
 #[test]
-fn branches_have_a_limit() {
+fn branch_over_limit_is_refused() {
     let limits = Limits { branches: 0, ..Limits::default() };
     let mut router = with_config(Config { limits, ..Config::default() });
     set_branches(&mut router, &[ETH2, ETH3]);
@@ -114,9 +114,9 @@ fn branches_have_a_limit() {
     assert_eq!(copies(&outcomes), expected);
 }
 
-/// A host sends to a group, and hears of nobody but itself.
+/// A host sends to a group, and receives only its own result.
 #[test]
-fn a_host_announces_to_a_group() {
+fn host_reserves_for_group_without_reply() {
     let mut host = router();
     host.add_route("239.0.0.0/8", ETH2, None);
     let mut request = Request { destination: ip(GROUP), ..request(&[kbit(2_000, 0)]) };

@@ -1,4 +1,4 @@
-//! A Boomerang node between two links: what passes by, what it makes of it.
+//! A Boomerang node between two links: transit messages and their effects.
 
 mod common;
 
@@ -12,7 +12,7 @@ use earmark_wire::boomerang::{Rates, Shape};
 
 const MINUTE_AND_A_HALF: Duration = Duration::from_secs(90);
 
-/// The outward pass reserves where the message leaves, the return pass likewise, each its own half.
+/// The outward pass reserves where the message leaves, the return pass does so as well, each for its own half.
 #[test]
 fn one_loop_reserves_both_directions() {
     let mut router = router();
@@ -35,9 +35,9 @@ fn one_loop_reserves_both_directions() {
     assert_eq!(router.engine.population(), (1, 0));
 }
 
-/// The reverse half is for the packets of the other way.
+/// The reverse half is for the packets of the opposite direction.
 #[test]
-fn the_flows_of_the_two_directions_mirror_each_other() {
+fn reverse_flow_mirrors_forward_flow() {
     let mut router = router();
     let loop_ = message(4_000, kbit(2_000, 500));
     let mut outcomes = router.passes(&loop_);
@@ -57,7 +57,7 @@ fn the_flows_of_the_two_directions_mirror_each_other() {
 }
 
 #[test]
-fn a_refresh_changes_nothing_but_how_long_the_session_lives() {
+fn refresh_extends_lifetime_only() {
     let mut router = router();
     let loop_ = message(4_000, kbit(2_000, 500));
     router.passes(&loop_);
@@ -79,9 +79,9 @@ fn a_refresh_changes_nothing_but_how_long_the_session_lives() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
-/// Each pass is its own half's refresh: where the replies take another way now, the reverse half ends.
+/// Each pass refreshes its own half: if the replies take another path now, the reverse half expires.
 #[test]
-fn a_half_that_no_pass_comes_by_for_ends_by_itself() {
+fn half_without_refresh_expires_alone() {
     let mut router = router();
     let loop_ = message(4_000, kbit(2_000, 500));
     router.passes(&loop_);
@@ -94,7 +94,7 @@ fn a_half_that_no_pass_comes_by_for_ends_by_itself() {
 }
 
 #[test]
-fn a_refusal_says_what_could_be_had_and_goes_on() {
+fn refusal_carries_available_rate_and_is_forwarded() {
     let mut router = with_config(Config { max_refresh_interval: 20, ..Config::default() });
     router.passes(&message(1, kbit(5_000, 0)));
     let outcomes = router.passes(&message(2, kbit(3_000, 700)));
@@ -103,7 +103,7 @@ fn a_refusal_says_what_could_be_had_and_goes_on() {
     assert_eq!(refused.rates, [kbit(2_500, 700)], "the reverse part is for the way back");
     assert_eq!((refused.key, refused.interval), (0, 20));
     assert_eq!(router.held_both(), (5_000, 0));
-    // Behind the refusal the message only asks.
+    // After the refusal the message only queries.
     let outcomes = router.passes(&refused.back());
     assert_eq!(installed(&outcomes), []);
     assert_eq!(one(&outcomes).rates, [kbit(2_500, 700)]);
@@ -114,7 +114,7 @@ fn a_refusal_says_what_could_be_had_and_goes_on() {
 }
 
 #[test]
-fn renegotiation_grows_shrinks_and_keeps_the_old_grant_where_it_is_refused() {
+fn refused_renegotiation_keeps_old_grant() {
     let mut router = router();
     router.passes(&message(1, kbit(2_000, 0)));
     assert_eq!(installed(&router.passes(&message(1, kbit(3_000, 0)))), [(ETH2, 3_000)]);
@@ -124,7 +124,7 @@ fn renegotiation_grows_shrinks_and_keeps_the_old_grant_where_it_is_refused() {
     assert_eq!(installed(&outcomes), []);
     assert_eq!(one(&outcomes).rates, [kbit(2_500, 0)], "what it has counts as available");
     assert_eq!(router.held_both().0, 6_000);
-    // Who goes on asking for too much keeps what there is alive.
+    // An initiating node that goes on asking for too much keeps the existing grant alive.
     for _ in 0..5 {
         router.pass(Duration::from_secs(60));
         assert!(one(&router.passes(&message(1, kbit(9_000, 0)))).is_nack());
@@ -133,7 +133,7 @@ fn renegotiation_grows_shrinks_and_keeps_the_old_grant_where_it_is_refused() {
 }
 
 #[test]
-fn zero_rates_release_the_session_on_whichever_pass_comes_by() {
+fn zero_rates_on_either_pass_release_session() {
     let mut router = router();
     let loop_ = message(1, kbit(2_000, 500));
     router.passes(&loop_);
@@ -152,7 +152,7 @@ fn zero_rates_release_the_session_on_whichever_pass_comes_by() {
 
 /// A refusal that lowered both rates to nothing is no release.
 #[test]
-fn a_refused_message_without_an_offer_releases_nothing() {
+fn refusal_without_offer_releases_nothing() {
     let mut router = router();
     router.passes(&message(1, kbit(2_000, 500)));
     let mut refused = message(1, Rates::ZERO);
@@ -162,7 +162,7 @@ fn a_refused_message_without_an_offer_releases_nothing() {
 }
 
 #[test]
-fn one_direction_may_end_by_itself() {
+fn zero_rate_in_one_direction_releases_one_half() {
     let mut router = router();
     let both = message(1, kbit(2_000, 500));
     router.passes(&both);
@@ -176,7 +176,7 @@ fn one_direction_may_end_by_itself() {
 }
 
 #[test]
-fn long_intervals_are_lowered_and_the_state_lives_by_the_lower_one() {
+fn long_interval_is_lowered_and_governs_expiry() {
     let mut router = with_config(Config { max_refresh_interval: 10, ..Config::default() });
     let loop_ = message(1, kbit(1_000, 1_000));
     let lowered = one(&router.passes(&loop_));
@@ -186,9 +186,9 @@ fn long_intervals_are_lowered_and_the_state_lives_by_the_lower_one() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
-/// The claim moves with the next message; the old link has its bandwidth back at once.
+/// The claim moves with the next message; the bandwidth of the old link is free at once.
 #[test]
-fn a_session_follows_the_route() {
+fn session_after_route_change_moves_to_new_link() {
     let mut router = router();
     let loop_ = message(1, kbit(2_000, 0));
     router.passes(&loop_);
@@ -202,7 +202,7 @@ fn a_session_follows_the_route() {
 }
 
 #[test]
-fn a_session_that_has_no_room_on_its_new_way_is_told() {
+fn session_without_room_on_new_route_is_refused() {
     let mut router = router();
     router.add_route("10.0.8.0/24", ETH3, None);
     router.arrives(ETH1, ip(NEAR), ip("10.0.8.8"), &message(9, kbit(7_000, 0)));
@@ -214,10 +214,10 @@ fn a_session_that_has_no_room_on_its_new_way_is_told() {
     assert_eq!((router.held(ETH2), router.held(ETH3)), (0, 7_000));
 }
 
-/// What the ledger granted, traffic control may refuse. A node never sends a message of its own, so the next one that comes
-/// by has to say so; the one after that may try again.
+/// Traffic control may refuse what the ledger granted. A node never originates a message, so the next message of the
+/// session is refused; the one after that may try again.
 #[test]
-fn what_traffic_control_refuses_is_told_with_the_next_message() {
+fn traffic_control_refusal_is_reported_with_next_message() {
     let mut router = router();
     let loop_ = message(1, kbit(2_000, 0));
     let outcomes = router.passes(&loop_);
@@ -239,9 +239,9 @@ fn what_traffic_control_refuses_is_told_with_the_next_message() {
     assert_eq!(router.held(ETH2), 2_000);
 }
 
-/// A session whose fault nobody asks for ends like any other.
+/// A fault that no message asks about expires like any session.
 #[test]
-fn a_fault_that_nobody_comes_back_for_is_forgotten() {
+fn unreported_fault_expires() {
     let mut router = router();
     router.passes(&message(1, kbit(2_000, 0)));
     let view = router.engine.sessions().next().expect("there is one");
@@ -254,7 +254,7 @@ fn a_fault_that_nobody_comes_back_for_is_forgotten() {
 }
 
 #[test]
-fn a_flow_has_one_initiating_node() {
+fn second_initiating_node_of_flow_is_refused() {
     let mut router = router();
     router.passes(&message(1, kbit(2_000, 0)));
     for rates in [kbit(3_000, 0), kbit(2_000, 0), Rates::ZERO] {
@@ -264,9 +264,9 @@ fn a_flow_has_one_initiating_node() {
     }
 }
 
-/// Sessions under different masks are different, and the most specific one counts for a packet.
+/// Sessions under different masks are different, and a packet belongs to the most specific one.
 #[test]
-fn masks_tell_sessions_apart_and_the_longest_match_counts() {
+fn sessions_under_different_masks_match_longest() {
     let mut router = router();
     let flow = message(4_000, kbit(1_000, 0));
     let mut host = flow.clone();
@@ -275,7 +275,7 @@ fn masks_tell_sessions_apart_and_the_longest_match_counts() {
     router.passes(&host);
     router.passes(&flow);
     let mut same = host.clone();
-    same.classifier.source_port = 99; // the mask does not look at it
+    same.classifier.source_port = 99; // not covered by the mask
     assert_eq!(one(&router.passes(&same)), same);
     assert_eq!(router.engine.population(), (2, 0));
     assert_eq!(router.held(ETH2), 3_000);
@@ -297,7 +297,7 @@ fn masks_tell_sessions_apart_and_the_longest_match_counts() {
     assert_eq!(router.engine.session_for(&earmark_core::Flow { protocol: 6, ..packet(1) }), None);
 }
 
-/// A mask may leave bits of addresses open, and the protocol: traffic control gets a range.
+/// A mask may leave address bits and the protocol open: traffic control gets a range.
 #[test]
 fn prefixes_become_ranges() {
     let ranges = |to: u8, from: u8, port: bool, protocol: bool| {
@@ -333,9 +333,9 @@ fn prefixes_become_ranges() {
     assert_eq!(flows.first().map(open), Some((ip("10.0.9.0"), 8, None, 0, 0)));
 }
 
-/// The first pair of rates that can be granted counts, those before it are taken out; none left is a refusal.
+/// The first pair of rates that can be granted counts, those before it are set to zero; none left is a refusal.
 #[test]
-fn of_a_list_of_downgrades_the_first_that_fits_is_granted() {
+fn downgrade_list_grants_first_pair_that_fits() {
     let mut router = router();
     let mut loop_ = message(1, Rates::ZERO);
     loop_.rates = vec![kbit(9_000, 0), kbit(8_000, 0), kbit(3_000, 1_000), kbit(1_000, 1_000)];
@@ -348,7 +348,7 @@ fn of_a_list_of_downgrades_the_first_that_fits_is_granted() {
     assert_eq!(back.rates, [Rates::ZERO; 4]);
     assert!(back.is_nack());
     assert_eq!(router.held_both(), (3_000, 7_000));
-    // When the list comes with less, less is held.
+    // When the list asks for less, less is reserved.
     loop_.rates = vec![Rates::ZERO, Rates::ZERO, Rates::ZERO, kbit(1_000, 400)];
     assert_eq!(one(&router.passes(&loop_)).rates, loop_.rates);
     assert_eq!(one(&router.passes(&loop_.back())).rates, loop_.rates);
@@ -356,7 +356,7 @@ fn of_a_list_of_downgrades_the_first_that_fits_is_granted() {
 }
 
 #[test]
-fn ipv6_is_no_different() {
+fn ipv6_loop_reserves_both_directions() {
     let mut router = router();
     let mut loop_ = message(4_000, kbit(2_000, 500));
     loop_.classifier = classifier("2001:db8:1::1", "2001:db8:9::9", 4_000);
@@ -374,9 +374,9 @@ fn ipv6_is_no_different() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
-/// Watchers hear of every reservation.
+/// Watchers receive every change of a reservation.
 #[test]
-fn each_change_is_an_event() {
+fn every_change_is_reported() {
     let mut router = router();
     let mut changes = Vec::new();
     let mut note = |outcomes: Vec<Outcome>| {

@@ -1,4 +1,4 @@
-//! Sessions whose refreshes somebody else treats.
+//! Sessions whose refreshes the offload handles.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn selector(router: &Bench) -> Selector {
     router.engine.sessions().next().expect("there is one").selector
 }
 
-/// Both directions of a session of 2 Mbit/s and 500 kbit/s.
+/// Creates both directions of a session of 2 Mbit/s and 500 kbit/s.
 fn session() -> (Bench, Message) {
     let (mut router, loop_) = (helped(), message(1, kbit(2_000, 500)));
     router.passes(&loop_);
@@ -42,7 +42,7 @@ fn session() -> (Bench, Message) {
 }
 
 #[test]
-fn a_plain_session_is_offloaded_with_all_that_it_has() {
+fn plain_session_is_offloaded_with_both_halves() {
     let (mut router, loop_) = (helped(), message(1, kbit(2_000, 500)));
     let out = offloaded(&router.passes(&loop_));
     let forward = share(ETH2, 2_000);
@@ -68,7 +68,7 @@ fn a_plain_session_is_offloaded_with_all_that_it_has() {
 }
 
 #[test]
-fn what_needs_judgement_is_not_offloaded() {
+fn session_that_is_not_plain_is_not_offloaded() {
     let account = Account { name: "alice".into(), secret: "wonder".to_owned().into() };
     let config = Config { offload: true, ..Config::default() };
     let plain = message(1, kbit(2_000, 500));
@@ -101,9 +101,9 @@ fn what_needs_judgement_is_not_offloaded() {
     }
 }
 
-/// The engine hears of no refresh, so it asks; with the answer the session lives on.
+/// The engine receives no refresh, so it asks; the answer keeps the session.
 #[test]
-fn it_is_asked_before_a_session_ends() {
+fn offload_is_asked_before_session_expires() {
     let (mut router, _) = session();
     let selector = selector(&router);
     for round in 1..5 {
@@ -129,9 +129,9 @@ fn it_is_asked_before_a_session_ends() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
-/// An answer that knows of no refresh ends the session at once; one that knows of one direction keeps that one.
+/// An answer without a refresh ends the session at once; an answer with one direction keeps that one.
 #[test]
-fn an_answer_may_be_that_there_was_none() {
+fn answer_without_refresh_ends_session() {
     let (mut router, _) = session();
     let selector = selector(&router);
     router.wait();
@@ -149,7 +149,7 @@ fn an_answer_may_be_that_there_was_none() {
     assert_eq!(again.first().map(|offloaded| offloaded.reverse), Some(share(ETH1, 500)));
 }
 
-/// Word of a message that others have treated.
+/// Returns the report of a message that the offload has processed.
 fn settled(message: &Message, outcome: Settlement) -> Command {
     let (mut source, mut destination) = (ip(NEAR), ip(FAR));
     if message.kind == Kind::Reply {
@@ -163,9 +163,10 @@ fn reserved(interface: InterfaceId, kbps: u64) -> Settlement {
     Settlement::Reserved(share(interface, kbps).expect("something"))
 }
 
-/// As if the messages had come here, but that nothing is sent; and with the first word on others may treat the refreshes.
+/// A report has the effect of the message itself, except that nothing is sent; from the first report on the offload
+/// may handle the refreshes.
 #[test]
-fn what_others_have_treated_is_done_here_too() {
+fn settled_message_changes_engine_state() {
     let loop_ = message(1, kbit(2_000, 500));
     let (mut with, mut without) = (helped(), helped());
     let outcomes = with.command(settled(&loop_, reserved(ETH2, 2_000)));
@@ -190,9 +191,9 @@ fn what_others_have_treated_is_done_here_too() {
     assert_eq!(events(&outcomes).iter().filter(recalled).count(), 1);
 }
 
-/// The engine has the last word: where it cannot follow, others are told to let the session alone.
+/// The engine decides: if it cannot follow, the offload has to withdraw the session.
 #[test]
-fn what_cannot_be_done_here_is_void() {
+fn settled_message_that_cannot_be_applied_is_withdrawn() {
     let loop_ = message(1, kbit(2_000, 500));
     let (known, _) = session();
     let selector = selector(&known);
@@ -223,9 +224,9 @@ fn what_cannot_be_done_here_is_void() {
     assert_eq!(router.command(Command::Settled(broken)), []);
 }
 
-/// What others treat counts for the limits, too, and they are allowed half of what is left of them at most.
+/// Messages processed by the offload count towards the limits, and its allowance is at most half of what is left.
 #[test]
-fn limits_hold_whoever_treats_messages() {
+fn offloaded_set_ups_count_towards_limits() {
     let limits = Limits { changes_per_second: 10, sessions_per_source: 7, ..Limits::default() };
     let mut router = with_config(Config { offload: true, limits, ..Config::default() });
     let allowed = |outcomes: &[Outcome]| {
@@ -256,9 +257,9 @@ fn limits_hold_whoever_treats_messages() {
     assert!(!one(&router.passes(&message(8, kbit(10, 0)))).is_nack());
 }
 
-/// What a message that needs judgement has changed is not what others know; the next plain one tells them anew.
+/// A change by a message that is not plain differs from the offload's state; the next plain message updates it.
 #[test]
-fn a_change_that_is_not_plain_takes_the_session_back() {
+fn change_that_is_not_plain_ends_offload() {
     let (mut router, loop_) = session();
     let selector = selector(&router);
     let list = Message { rates: vec![kbit(9_000, 0), kbit(1_000, 500)], ..loop_.clone() };
@@ -270,6 +271,6 @@ fn a_change_that_is_not_plain_takes_the_session_back() {
     assert_eq!(events(&refused), [], "it keeps what it has, and nobody knows of it");
     let again = offloaded(&router.passes(&message(1, kbit(1_000, 500))));
     assert_eq!(again.first().map(|offloaded| offloaded.forward), Some(share(ETH2, 1_000)));
-    // Refused, it keeps what others know.
+    // A refused change keeps the offload's state.
     assert_eq!(events(&router.passes(&message(1, kbit(9_000, 500)))), []);
 }

@@ -1,5 +1,5 @@
-//! How far a reservation reaches, by the record in which nodes count themselves: a host, two routers and a far end, of
-//! which not all speak Boomerang.
+//! Extent of a reservation, by the record in which nodes count themselves: a host, two routers and a far end, some
+//! without Boomerang.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use common::{APP, Bench, ETH1, ETH2, ETH3, Outcome as Effect, ip, kbit, router};
 use earmark_boomerang::{Command, Event, Request, ReservationRequest, Selector};
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_core::{Datagram, Flow, Input, Rate};
 use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::{self, PseudoHeader};
@@ -17,11 +17,11 @@ const HOST: &str = "10.0.1.1";
 const FAR: &str = "10.0.3.2";
 const OUTSIDE: &str = "192.0.2.1";
 
-/// Host, two routers, far end; one without an engine is a stock router, or a stock host that answers pings. Between place
-/// n and the next is 10.0.n+1.0/24.
+/// Host, two routers, far end; one without an engine is a stock router, or a stock host that answers pings. The link
+/// between node n and the next is 10.0.n+1.0/24.
 struct Chain {
     nodes: Vec<Option<Bench>>,
-    /// The first router puts [`OUTSIDE`] in the place of the host's address.
+    /// Whether the first router replaces the host's address by [`OUTSIDE`].
     translates: bool,
     events: Vec<Event>,
     messages: usize,
@@ -64,7 +64,7 @@ impl Chain {
         self.carry(0, effects);
     }
 
-    /// Carries messages, and what comes of them, until nothing travels any more.
+    /// Carries messages and their effects until none is left.
     fn carry(&mut self, from: usize, effects: Vec<Effect>) {
         let mut wire = VecDeque::new();
         let take = |place: usize, effects: Vec<Effect>, events: &mut Vec<Event>| {
@@ -126,15 +126,15 @@ impl Chain {
         self.reached()
     }
 
-    /// What the application is told last.
+    /// Returns the last outcome reported to the application.
     fn reached(&mut self) -> Outcome {
-        let told = std::mem::take(&mut self.events);
-        let reach = told.iter().rev().find_map(|event| match event {
+        let reported = std::mem::take(&mut self.events);
+        let reach = reported.iter().rev().find_map(|event| match event {
             Event::Reached { application: APP, reach }
             | Event::Offered { application: APP, reach, .. } => Some((**reach).clone()),
             _ => None,
         });
-        reach.unwrap_or_else(|| panic!("{told:?}"))
+        reach.unwrap_or_else(|| panic!("{reported:?}"))
     }
 }
 
@@ -150,46 +150,49 @@ fn request(rates: Rates) -> Request {
         source_open: 0,
     };
     let [forward, reverse] = [rates.forward, rates.reverse].map(|bps| Rate::from_bps(bps.into()));
-    let wish = ReservationRequest { forward, reverse };
-    Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), wish) }
+    let pair = ReservationRequest { forward, reverse };
+    Request { count_nodes: true, ..Request::new(ip(FAR), Selector::of_flow(&flow), pair) }
 }
 
-fn reply() -> Option<Word> {
-    Some(Word { node: Some(Speaker::Address(ip(FAR))), message: Message::EchoReply })
+fn reply() -> Option<OutcomeSource> {
+    Some(OutcomeSource { node: Some(NodeName::Address(ip(FAR))), message: Message::EchoReply })
 }
 
 #[test]
 fn nodes_that_all_take_part_are_the_whole_path() {
     let mut chain = Chain::new([true; 3]);
-    let told = chain.reserve(kbit(2_000, 500));
-    assert_eq!((told.kind, &told.by, told.nodes), (Kind::Whole, &reply(), Some(3)));
-    assert_eq!((told.from, told.to), (Some(ip(HOST)), Some(ip("10.0.3.1"))));
-    assert_eq!(told.hops_without, Some(0));
+    let reported = chain.reserve(kbit(2_000, 500));
+    assert_eq!((reported.kind, &reported.by, reported.nodes), (Kind::Whole, &reply(), Some(3)));
+    assert_eq!((reported.from, reported.to), (Some(ip(HOST)), Some(ip("10.0.3.1"))));
+    assert_eq!(reported.hops_without, Some(0));
     assert_eq!(chain.messages, 12, "the second loop counts, and no third is needed");
 }
 
-/// A stock host answers any ping, whatever routers do: its answer alone proves nothing.
+/// A stock host answers any ping, whatever the routers do: its reply alone proves nothing.
 #[test]
 fn reply_of_a_stock_host_alone_is_this_node_only() {
     let mut chain = Chain::new([false; 3]);
-    let told = chain.reserve(kbit(2_000, 0));
-    assert_eq!((told.kind, told.nodes, told.hops_without), (Kind::OnlyHere, Some(0), None));
-    let told = Chain::new([false; 3]).reserve(kbit(2_000, 500));
-    assert_eq!(told.kind, Kind::OnlyHere);
-    let told = Chain::new([false; 3]).reserve(kbit(0, 500));
-    assert_eq!(told.kind, Kind::Unanswered, "of the way back nobody reserves anything");
+    let reported = chain.reserve(kbit(2_000, 0));
+    assert_eq!(
+        (reported.kind, reported.nodes, reported.hops_without),
+        (Kind::OnlyHere, Some(0), None)
+    );
+    let reported = Chain::new([false; 3]).reserve(kbit(2_000, 500));
+    assert_eq!(reported.kind, Kind::OnlyHere);
+    let reported = Chain::new([false; 3]).reserve(kbit(0, 500));
+    assert_eq!(reported.kind, Kind::Unanswered, "of the way back nobody reserves anything");
 }
 
 #[test]
 fn stock_host_behind_routers_that_take_part_is_the_whole_path_there() {
     let mut chain = Chain::new([true, true, false]);
-    let told = chain.reserve(kbit(2_000, 0));
-    assert_eq!((told.kind, told.nodes), (Kind::Whole, Some(2)));
-    // On the way back its own link is the first, and it reserves nothing there.
-    let told = Chain::new([true, true, false]).reserve(kbit(2_000, 500));
-    assert_eq!((told.kind, told.hops_without), (Kind::Part, Some(1)));
-    let told = Chain::new([true, true, false]).reserve(kbit(0, 500));
-    assert_eq!((told.kind, told.from), (Kind::Part, Some(ip("10.0.2.2"))), "{told:?}");
+    let reported = chain.reserve(kbit(2_000, 0));
+    assert_eq!((reported.kind, reported.nodes), (Kind::Whole, Some(2)));
+    // On the way back the far end's own link is the first, and it reserves nothing there.
+    let reported = Chain::new([true, true, false]).reserve(kbit(2_000, 500));
+    assert_eq!((reported.kind, reported.hops_without), (Kind::Part, Some(1)));
+    let reported = Chain::new([true, true, false]).reserve(kbit(0, 500));
+    assert_eq!((reported.kind, reported.from), (Kind::Part, Some(ip("10.0.2.2"))), "{reported:?}");
 }
 
 #[test]
@@ -198,15 +201,23 @@ fn router_that_takes_no_part_is_counted() {
         ([false, true, true], Some(1), 1, "10.0.3.1"),
         ([true, false, true], Some(1), 1, "10.0.2.1"),
         ([false, false, true], Some(2), 0, HOST),
-        // Behind the last node that takes part nobody counts.
+        // Behind the last node that takes part no node counts.
         ([true, false, false], None, 1, "10.0.2.1"),
         ([false, true, false], Some(1), 1, "10.0.3.1"),
     ] {
-        let told = Chain::new(speaks).reserve(kbit(2_000, 0));
-        // A far end that takes part only receives there, and reserves nothing.
+        let reported = Chain::new(speaks).reserve(kbit(2_000, 0));
+        // A far end that takes part only as receiver reserves nothing.
         let kind = if nodes == 0 { Kind::OnlyHere } else { Kind::Part };
-        assert_eq!((told.kind, told.nodes), (kind, Some(nodes)), "{speaks:?}: {told:?}");
-        assert_eq!((told.hops_without, told.to), (hops_without, Some(ip(to))), "{speaks:?}");
+        assert_eq!(
+            (reported.kind, reported.nodes),
+            (kind, Some(nodes)),
+            "{speaks:?}: {reported:?}"
+        );
+        assert_eq!(
+            (reported.hops_without, reported.to),
+            (hops_without, Some(ip(to))),
+            "{speaks:?}"
+        );
     }
 }
 
@@ -222,14 +233,14 @@ fn change_of_rates_counts_anew() {
 }
 
 #[test]
-fn question_says_how_far_it_was_asked() {
+fn query_reports_how_far_it_reached() {
     for (speaks, kind) in
         [([true; 3], Kind::Whole), ([true, false, false], Kind::Part), ([false; 3], Kind::OnlyHere)]
     {
         let mut chain = Chain::new(speaks);
         chain.command(Command::Query { application: APP, request: request(kbit(2_000, 0)) });
-        let told = chain.reached();
-        assert_eq!((told.kind, told.offer), (kind, true), "{speaks:?}");
+        let reported = chain.reached();
+        assert_eq!((reported.kind, reported.offer), (kind, true), "{speaks:?}");
     }
 }
 
@@ -237,14 +248,14 @@ fn question_says_how_far_it_was_asked() {
 fn address_translation_is_named_by_the_node_behind_it() {
     let mut chain = Chain::new([false, true, true]);
     chain.translates = true;
-    let told = chain.reserve(kbit(2_000, 0));
+    let reported = chain.reserve(kbit(2_000, 0));
     let translation = Translation { named: ip(HOST), seen: Some(ip(OUTSIDE)) };
-    assert_eq!((told.kind, told.translation), (Kind::Part, Some(translation)));
+    assert_eq!((reported.kind, reported.translation), (Kind::Part, Some(translation)));
 }
 
-/// Who does not ask for it sends what was sent before there was a record.
+/// Without `count_nodes`, messages carry no record.
 #[test]
-fn nobody_is_counted_unasked() {
+fn message_without_count_nodes_has_no_record() {
     let mut chain = Chain::new([true; 3]);
     let request = Request { count_nodes: false, ..request(kbit(2_000, 0)) };
     chain.command(Command::Reserve { application: APP, request });

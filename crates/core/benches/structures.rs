@@ -1,6 +1,6 @@
-//! What the structures of the contract cost, at the sizes that the design promises: nanoseconds per operation.
+//! Cost of the contract's structures at the sizes of the design: nanoseconds per operation.
 //!
-//! A plain program, because a table of a dozen numbers is all that is wanted: `cargo bench -p earmark-core`.
+//! A plain program, since the result is a table of a dozen numbers: `cargo bench -p earmark-core`.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,9 +11,9 @@ use earmark_core::random::{RandomStreams, Stream};
 use earmark_core::timer::TimingWheel;
 use earmark_core::{Flow, Hop, InterfaceId, Prefix, Rate, Route, RouteTable, Routes, Time};
 
-/// Sessions of a large node.
+/// Number of sessions of a large node.
 const MILLION: u64 = 1_000_000;
-/// Routes of a large node.
+/// Number of routes of a large node.
 const ROUTES: u32 = 65_000;
 
 fn main() {
@@ -31,7 +31,7 @@ fn measure<R>(what: &str, operations: u64, body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A million soft states that are refreshed every 15 to 45 s.
+/// A million soft states, each refreshed every 15 to 45 s.
 fn timers() {
     let mut random = RandomStreams::new(1).stream("timers");
     let mut jitter = || random.uniform(Duration::from_secs(15), Duration::from_secs(45));
@@ -60,7 +60,7 @@ fn timers() {
     assert!(wheel.is_empty());
 }
 
-/// Prefixes as a table of the backbone has them: most are /24, some are shorter, a few are hosts.
+/// Prefix lengths as in a table of the backbone: most are /24, some are shorter, a few are hosts.
 fn length(random: &mut Stream) -> u8 {
     match random.next_u64() % 100 {
         0..60 => 24,

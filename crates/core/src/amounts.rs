@@ -1,28 +1,28 @@
-//! Times and amounts as people write them in the configuration and on the command line.
+//! Parsing and formatting of times and amounts of octets in the configuration and on the command line.
 //!
-//! Rates have a reader of their own, [`earmark_core::Rate`].
+//! Rates are parsed by [`crate::Rate`].
 
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
-/// Why a text is not a time span or an amount of octets.
+/// Reason why a text is not a time span or an amount of octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a time span.
+    /// The text is not a time span.
     #[error("a time is a number and its unit (us, ms, s or min), such as 20ms or 30s")]
     Time,
-    /// Not an amount of octets.
+    /// The text is not an amount of octets.
     #[error(
         "an amount of data is a number and its unit (B, kB, KiB, MB or MiB), such as 1500B or 10kB"
     )]
     Octets,
-    /// A number too large to mean anything.
+    /// The number is too large.
     #[error("the number is too large")]
     TooLarge,
 }
 
-/// Reads `250us`, `20ms`, `1.5s`, `2min`. A unit is demanded: a bare number of what would be a guess.
+/// Parses `250us`, `20ms`, `1.5s`, `2min`. The unit is required, since a bare number would be ambiguous.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text).ok_or(UnitError::Time)?;
     let seconds = number
@@ -36,7 +36,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| UnitError::TooLarge)
 }
 
-/// Reads `1500`, `1500B`, `10kB`, `10KiB`, `1MB`, `1MiB`: octets.
+/// Parses `1500`, `1500B`, `10kB`, `10KiB`, `1MB`, `1MiB` as octets.
 pub fn parse_octets(text: &str) -> Result<u32, UnitError> {
     let (number, unit) = split(text).ok_or(UnitError::Octets)?;
     let octets = number
@@ -54,7 +54,7 @@ pub fn parse_octets(text: &str) -> Result<u32, UnitError> {
     Ok(octets as u32)
 }
 
-/// Writes a time span with three digits and the unit that suits it: `12.3 ms`.
+/// Formats a time span with three digits and a suitable unit: `12.3 ms`.
 pub fn show_duration(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     match seconds {
@@ -65,7 +65,7 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
-/// Writes an amount of octets: `1.5 kB`.
+/// Formats an amount of octets: `1.5 kB`.
 pub fn show_octets(octets: u64) -> String {
     match octets {
         o if o >= 10_000_000_000 => format!("{:.1} GB", o as f64 / 1e9),
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_need_a_unit() {
+    fn time_without_unit_is_rejected() {
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(parse_duration("250us"), Ok(Duration::from_micros(250)));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_tell_thousands_from_1024s() {
+    fn kilobyte_and_kibibyte_differ() {
         assert_eq!(parse_octets("10kB"), Ok(10_000));
         assert_eq!(parse_octets("10KiB"), Ok(10_240));
         assert_eq!(parse_octets("1500"), Ok(1_500));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_a_sensible_unit() {
+    fn shown_amount_has_suitable_unit() {
         assert_eq!(show_duration(Duration::from_micros(12_340)), "12.3 ms");
         assert_eq!(show_duration(Duration::from_secs(157)), "157 s");
         assert_eq!(show_octets(1_500), "1500 B");

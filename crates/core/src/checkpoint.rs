@@ -1,66 +1,68 @@
-//! Named points in message processing, for the lab to time. They compile to nothing unless `checkpoints` is on.
+//! Named checkpoints in message processing, for the lab to time. They compile to nothing without the feature
+//! `checkpoints`.
 //!
 //! An engine calls [`mark`] where a step of its message processing *ends*; the time since the mark before belongs to
-//! the step. [`Checkpoint::Begin`] starts the clock. The steps are those that the overhead studies print figures for, so
-//! that ours can stand beside theirs. What a mark does is up to the hook that the lab sets: it can read a cycle counter,
-//! which this crate, having neither clock nor `unsafe`, cannot. A mark has no result, so it cannot change behaviour.
+//! the step. [`Checkpoint::Begin`] starts the clock. The steps are those that the overhead studies publish figures
+//! for, so that ours can be compared. The effect of a mark is up to the hook that the lab sets: it can read a cycle
+//! counter, which this crate, having neither clock nor `unsafe`, cannot. A mark has no result, so it cannot change
+//! behaviour.
 
-/// A step of message processing, at its end.
+/// End of a step of message processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Checkpoint {
-    /// The message was handed to the engine; the steps begin.
+    /// The message was passed to the engine; the steps begin.
     Begin,
-    /// The octets are a message.
+    /// The message was parsed.
     Parse,
-    /// The message is from whom it says.
+    /// The message was authenticated.
     Integrity,
-    /// The session or flow was looked for.
+    /// The session or flow was looked up.
     FindSession,
-    /// It was created.
+    /// The session or flow was created.
     CreateSession,
-    /// The path state block was looked for.
+    /// The path state block was looked up.
     SearchPsb,
-    /// It was created.
+    /// The path state block was created.
     CreatePsb,
     /// The next hop is known.
     Route,
-    /// The Path message went on.
+    /// The Path message was forwarded.
     PathRefresh,
-    /// The styles of the reservations agree.
+    /// The styles of the reservations were compared.
     CheckStyles,
-    /// The reservation state block was looked for.
+    /// The reservation state block was looked up.
     FindRsb,
-    /// Admission control has spoken.
+    /// Admission control has decided.
     Admission,
-    /// The reservation was merged, admitted and handed to traffic control.
+    /// The reservation was merged, admitted and passed to traffic control.
     ReservationManagement,
-    /// The Resv message went on.
+    /// The Resv message was forwarded.
     ResvRefresh,
-    /// The path state is gone.
+    /// The path state was removed.
     TearPsb,
-    /// The reservation state is gone.
+    /// The reservation state was removed.
     TearRsb,
-    /// The session is gone.
+    /// The session was removed.
     TearSession,
-    /// A message that says nothing new was noted (protocols of one pass).
+    /// A refresh without a change was processed (one-pass protocols).
     Refresh,
-    /// The message went on, as it was or edited.
+    /// The message was forwarded, unchanged or edited.
     Forward,
     /// The outgoing message was composed.
     Compose,
     /// Timers were armed or have fired.
     Timers,
-    /// All consequences of the message are known.
+    /// All effects of the message are known.
     End,
-    /// Traffic control has done what the consequences ask of it.
+    /// Traffic control has applied the effects.
     TrafficControl,
-    /// The messages that came of it were handed out to be sent.
+    /// The resulting messages were passed on to be sent.
     HandOut,
 }
 
 impl Checkpoint {
-    /// All of them, in the order of their numbers: `ALL[n] as u8 == n`.
+    /// All checkpoints in the order of their numbers: `ALL[n] as u8 == n`.
     pub const ALL: [Checkpoint; 24] = [
         Checkpoint::Begin,
         Checkpoint::Parse,
@@ -88,7 +90,7 @@ impl Checkpoint {
         Checkpoint::HandOut,
     ];
 
-    /// Its name in reports, `create_psb`.
+    /// Returns the name in reports, `create_psb`.
     pub const fn name(self) -> &'static str {
         match self {
             Checkpoint::Begin => "begin",
@@ -119,8 +121,8 @@ impl Checkpoint {
     }
 }
 
-/// Marks the end of a step. Nothing at all without the feature `checkpoints`; one load and a branch with it, until somebody
-/// wants marks ([`enable`]).
+/// Marks the end of a step. Compiles to nothing without the feature `checkpoints`; with it, one load and a branch
+/// until marks are enabled ([`enable`]).
 #[inline(always)]
 pub fn mark(checkpoint: Checkpoint) {
     #[cfg(feature = "checkpoints")]
@@ -140,10 +142,10 @@ mod hook {
 
     use super::Checkpoint;
 
-    /// What a mark does. It runs in the midst of message processing, so it should be quick and must not panic.
+    /// Function called by each mark. Runs during message processing, so it should be quick and must not panic.
     pub type Hook = fn(Checkpoint);
 
-    /// There is a hook already; one for the life of the process is all there can be.
+    /// Error: a hook is set already; a process has only one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     #[error("the hook for checkpoints is set already")]
     pub struct HookAlreadySet;
@@ -151,15 +153,15 @@ mod hook {
     /// Set once and then only read, so a mark needs no lock.
     static HOOK: OnceRef<'static, Hook> = OnceRef::new();
 
-    /// Whether marks are wanted. Nothing else hangs on it, so it needs no order.
+    /// Whether marks are enabled. No other data depends on it, so relaxed ordering is enough.
     static ENABLED: AtomicBool = AtomicBool::new(false);
 
-    /// Has marks call the hook, or stops that: a process that measures something else must not pay for them.
+    /// Enables or disables marks: a process that measures something else must not pay for them.
     pub fn enable(enabled: bool) {
         ENABLED.store(enabled, Ordering::Relaxed);
     }
 
-    /// Sets what every mark of the process does whenever marks are enabled: `set_hook(&(stamp as Hook))`.
+    /// Sets the function that every mark of the process calls while marks are enabled: `set_hook(&(stamp as Hook))`.
     pub fn set_hook(hook: &'static Hook) -> Result<(), HookAlreadySet> {
         HOOK.set(hook).map_err(|()| HookAlreadySet)
     }
@@ -171,7 +173,7 @@ mod hook {
         }
     }
 
-    /// Apart, so that a mark that nobody wants takes next to nothing of the function that it is in.
+    /// A separate function, so that a disabled mark adds almost nothing to its caller.
     #[cold]
     #[inline(never)]
     fn call_enabled(checkpoint: Checkpoint) {
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_complete_and_its_names_differ() {
+    fn checkpoint_list_is_complete_and_names_are_distinct() {
         for (number, checkpoint) in Checkpoint::ALL.into_iter().enumerate() {
             assert_eq!(checkpoint as usize, number);
         }
@@ -197,10 +199,10 @@ mod tests {
         assert_eq!(names.len(), Checkpoint::ALL.len());
     }
 
-    /// One test for all of the hook's life, because a process has only one.
+    /// One test for the hook's whole life, since a process has only one.
     #[test]
     #[cfg(feature = "checkpoints")]
-    fn the_hook_sees_every_mark_while_marks_are_enabled() {
+    fn hook_is_called_for_every_enabled_mark() {
         use core::sync::atomic::{AtomicU32, Ordering};
         static SEEN: AtomicU32 = AtomicU32::new(0);
         fn see(checkpoint: Checkpoint) {

@@ -1,4 +1,4 @@
-//! What an engine may look at and take from while it handles an input.
+//! Context of an input: the host view that an engine may read, and the ledger.
 
 use core::net::IpAddr;
 
@@ -7,18 +7,18 @@ use crate::{Flow, InterfaceId, Interfaces, Routes};
 
 /// The node around an engine.
 pub struct Context<'a> {
-    /// Where packets go.
+    /// Routes of the node.
     pub routes: &'a dyn Routes,
-    /// Through what they go.
+    /// Interfaces of the node.
     pub interfaces: &'a Interfaces,
-    /// Who holds how much of it.
+    /// Link capacity and its claims.
     pub ledger: &'a mut Ledger,
 }
 
 impl Context<'_> {
-    /// The router on the link of `interface` that takes the packets of a flow, where the flow decides and not its
-    /// destination alone. `flow` gives the flow and where its packets come in. `None` also where the flow leaves
-    /// through another interface by now.
+    /// Returns the next hop on the link of `interface` for a flow, if the flow decides and not its destination alone.
+    /// `flow` gives the flow and its incoming interface. `None` also if the flow now leaves through another
+    /// interface.
     #[inline]
     pub fn next_hop(
         &self,
@@ -34,7 +34,8 @@ impl Context<'_> {
         hop.gateway.filter(|_| hop.interface == interface)
     }
 
-    /// Whether an address is this node's own or on a link of it, so that packets to it pass no router further on.
+    /// Returns whether an address is this node's own or on one of its links, so that packets to it pass no further
+    /// router.
     pub fn is_adjacent(&self, address: IpAddr) -> bool {
         self.interfaces.is_local(address)
             || self.routes.lookup(address).is_some_and(|hop| hop.gateway.is_none())

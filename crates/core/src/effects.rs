@@ -1,4 +1,4 @@
-//! What engines do to the world: an ordered list, written by the engine and carried out by the driver.
+//! Effects of engines: an ordered list, written by the engine and carried out by the driver.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::admission::{ClaimId, Demand};
 use crate::{Connect, ConnectionId, Flow, InterfaceId};
 
-/// How a datagram leaves.
+/// Parameters of an outgoing datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// IP protocol number, 46 for RSVP.
     pub protocol: u8,
-    /// Through which interface; `None` lets the routes decide.
+    /// Outgoing interface; `None` to use the routes.
     pub interface: Option<InterfaceId>,
     /// IP source address; may be another node's (a Path carries its sender's).
     pub source: IpAddr,
@@ -22,71 +22,71 @@ pub struct Outgoing {
     pub destination: IpAddr,
     /// IP TTL or hop limit.
     pub ttl: u8,
-    /// Whether routers on the way must look at it.
+    /// Whether to set router alert.
     pub router_alert: bool,
-    /// Whether it travels in a UDP packet, for a neighbour without raw sockets (RFC 2205 appendix C).
+    /// Whether to encapsulate it in UDP, for a neighbour without raw sockets (RFC 2205 appendix C).
     #[serde(default)]
     pub encapsulated: bool,
-    /// Where it may travel in one datagram with other messages: the neighbour that takes all of them up.
+    /// Neighbour that processes the message, if it may be bundled with others to the same neighbour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbor: Option<Neighbor>,
-    /// Which router on the link of `interface` takes the packet, where that is not for the destination to decide: a
-    /// message that follows a flow leaves as the flow's packets do. `None` lets the routes decide.
+    /// Next hop on the link of `interface`, if it is not that of the destination: a message that follows a flow
+    /// leaves as the flow's packets do. `None` to use the routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_hop: Option<IpAddr>,
 }
 
-/// A neighbour, by where it is.
+/// A neighbour by its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbor {
-    /// Behind which interface.
+    /// Interface of its link.
     pub interface: InterfaceId,
-    /// Its address there.
+    /// Address on the link.
     pub address: IpAddr,
 }
 
-/// A reservation as traffic control gets it. Installing one that is installed changes it in place.
+/// A reservation for traffic control. Installing it again changes it in place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Installation {
-    /// Names it from now on.
+    /// The claim, which identifies the reservation.
     pub claim: ClaimId,
     /// Outgoing interface.
     pub interface: InterfaceId,
-    /// Whose packets.
+    /// The packets.
     pub flow: Flow,
-    /// What they get.
+    /// Bandwidth and service.
     pub demand: Demand,
 }
 
-/// One thing to be done.
+/// One effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect<E> {
-    /// Send the octets at this range of [`Effects::octets`].
+    /// Sends the octets at this range of [`Effects::octets`].
     Send(Outgoing, Range<u32>),
-    /// Open a connection.
+    /// Opens a connection.
     Connect(Connect),
-    /// Write the octets at this range of [`Effects::octets`] into a connection, behind all that was written before.
+    /// Writes the octets at this range of [`Effects::octets`] to a connection, after all earlier ones.
     Write(ConnectionId, Range<u32>),
-    /// End a connection, once what was written has left.
+    /// Closes a connection, once everything written has been sent.
     Close(ConnectionId),
-    /// Put a reservation into traffic control, or change it there.
+    /// Installs a reservation in traffic control, or changes it.
     Install(Installation),
-    /// Let another flow use an installed reservation instead of, or beside, its first one.
+    /// Adds a flow to an installed reservation.
     AddFlow(ClaimId, Flow),
-    /// Stop a flow from using it.
+    /// Removes a flow from an installed reservation.
     RemoveFlow(ClaimId, Flow),
-    /// Take a reservation out of traffic control.
+    /// Removes a reservation from traffic control.
     Remove(ClaimId),
-    /// Tell whoever listens.
+    /// Notifies listeners.
     Notify(E),
 }
 
-/// A sink for effects, in order. Clear and reuse it: in steady state nothing is allocated.
+/// Sink for effects, in order. Clear and reuse it: in steady state nothing is allocated.
 #[derive(Clone, Debug)]
 pub struct Effects<E> {
     list: Vec<Effect<E>>,
     octets: Vec<u8>,
-    /// Where messages stand while they are written anew.
+    /// Buffer for messages while they are rewritten.
     spare: Vec<u8>,
 }
 
@@ -97,12 +97,13 @@ impl<E> Default for Effects<E> {
 }
 
 impl<E> Effects<E> {
-    /// An empty sink.
+    /// Creates an empty sink.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Room for a message of `length` octets that leaves as `how` says; the caller fills it. It may hold old octets.
+    /// Adds a message of `length` octets and returns its buffer for the caller to fill. The buffer may hold old
+    /// octets.
     pub fn send(&mut self, how: Outgoing, length: usize) -> &mut [u8] {
         let start = self.octets.len();
         self.octets.resize(start + length, 0);
@@ -110,7 +111,7 @@ impl<E> Effects<E> {
         &mut self.octets[start..]
     }
 
-    /// Likewise for a message that leaves as it came, or nearly so: the room holds a copy of `octets`.
+    /// Adds a message that is a copy of `octets` and returns the copy for edits.
     #[inline(always)]
     pub fn send_copy(&mut self, how: Outgoing, octets: &[u8]) -> &mut [u8] {
         let start = self.octets.len();
@@ -119,8 +120,8 @@ impl<E> Effects<E> {
         &mut self.octets[start..]
     }
 
-    /// Takes the last effect back, if it was a message: it could not be written after all.
-    pub fn take_back(&mut self) {
+    /// Removes the last effect, if it is a message: one that could not be written.
+    pub fn discard_last(&mut self) {
         if let Some(Effect::Send(_, range) | Effect::Write(_, range)) = self.list.last() {
             self.octets.truncate(range.start as usize);
             self.list.pop();
@@ -132,7 +133,8 @@ impl<E> Effects<E> {
         self.list.push(Effect::Connect(connect));
     }
 
-    /// Room for `length` octets that leave through a connection; the caller fills it. It may hold old octets.
+    /// Adds `length` octets to write to a connection and returns their buffer for the caller to fill. The buffer may
+    /// hold old octets.
     pub fn write(&mut self, connection: ConnectionId, length: usize) -> &mut [u8] {
         let start = self.octets.len();
         self.octets.resize(start + length, 0);
@@ -141,7 +143,7 @@ impl<E> Effects<E> {
         &mut self.octets[start..]
     }
 
-    /// Ends a connection.
+    /// Closes a connection.
     pub fn close(&mut self, connection: ConnectionId) {
         self.list.push(Effect::Close(connection));
     }
@@ -151,28 +153,28 @@ impl<E> Effects<E> {
         self.list.push(Effect::Install(installation));
     }
 
-    /// Lets another flow use an installed reservation.
+    /// Adds a flow to an installed reservation.
     pub fn add_flow(&mut self, claim: ClaimId, flow: Flow) {
         self.list.push(Effect::AddFlow(claim, flow));
     }
 
-    /// Stops a flow from using an installed reservation. The reservation stays, even without flows.
+    /// Removes a flow from an installed reservation. The reservation stays, even without flows.
     pub fn remove_flow(&mut self, claim: ClaimId, flow: Flow) {
         self.list.push(Effect::RemoveFlow(claim, flow));
     }
 
-    /// Takes a reservation out.
+    /// Removes a reservation.
     pub fn remove(&mut self, claim: ClaimId) {
         self.list.push(Effect::Remove(claim));
     }
 
-    /// Tells whoever listens.
+    /// Notifies listeners.
     pub fn notify(&mut self, event: impl Into<E>) {
         self.list.push(Effect::Notify(event.into()));
     }
 
-    /// Writes the datagrams since effect `from` anew. For each, `rewrite` gets the number of its effect, how it leaves,
-    /// its octets, and where to append those that shall leave instead; `false` says that it must not leave at all.
+    /// Rewrites the datagrams since effect `from`. `rewrite` receives the number of the effect, its parameters, its
+    /// octets, and the buffer to append the new octets to; if it returns `false`, the datagram is dropped.
     pub fn rewrite_messages(
         &mut self,
         from: usize,
@@ -215,7 +217,7 @@ impl<E> Effects<E> {
         });
     }
 
-    /// Takes those of the effects since `from` out that `keep` does not want; it may also change how messages leave.
+    /// Removes the effects since `from` that `keep` rejects; `keep` may also change their parameters.
     pub fn retain_from(&mut self, from: usize, mut keep: impl FnMut(&mut Effect<E>) -> bool) {
         let mut number = 0;
         self.list.retain_mut(|effect| {
@@ -224,27 +226,27 @@ impl<E> Effects<E> {
         });
     }
 
-    /// All effects so far, oldest first.
+    /// Returns all effects, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Effect<E>> {
         self.list.iter()
     }
 
-    /// The message of an [`Effect::Send`].
+    /// Returns the message of an [`Effect::Send`].
     pub fn octets(&self, range: &Range<u32>) -> &[u8] {
         &self.octets[range.start as usize..range.end as usize]
     }
 
-    /// How many there are.
+    /// Returns the number of effects.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no effects.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Forgets them all, keeps the room.
+    /// Removes all effects and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.list.clear();
         self.octets.clear();
@@ -271,7 +273,7 @@ mod tests {
     const CLAIM: ClaimId = ClaimId { slot: 1, generation: 0 };
 
     #[test]
-    fn effects_come_out_in_order_each_with_its_own_octets() {
+    fn effects_keep_order_and_octets() {
         let mut effects = Effects::<u8>::new();
         assert!(effects.is_empty());
         effects.send(HOW, 3).fill(0xaa);
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_written_anew_without_touching_what_was_there_before() {
+    fn rewritten_messages_leave_earlier_effects_unchanged() {
         let mut effects = Effects::<u8>::new();
         effects.send(HOW, 2).fill(0xaa);
         let from = effects.len();
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_is_taken_out_from_a_place_on() {
+    fn retain_from_removes_later_effects_only() {
         let mut effects = Effects::<u8>::new();
         for number in 0..3 {
             effects.notify(number);
@@ -350,12 +352,12 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_can_be_changed_where_it_stands_and_taken_back() {
+    fn copied_message_can_be_edited_and_discarded() {
         let mut effects = Effects::<u8>::new();
         effects.send(HOW, 2).fill(0xaa);
         effects.send_copy(HOW, &[1, 2, 3])[1] = 9;
         effects.send_copy(HOW, &[7]);
-        effects.take_back();
+        effects.discard_last();
         let seen: Vec<&[u8]> = effects
             .iter()
             .filter_map(|effect| match effect {
@@ -368,7 +370,7 @@ mod tests {
 
     /// In steady state nothing is allocated.
     #[test]
-    fn clear_keeps_the_room() {
+    fn clear_keeps_allocated_memory() {
         let mut effects = Effects::<u8>::new();
         effects.send(HOW, 1_000).fill(1);
         let room = (effects.list.capacity(), effects.octets.capacity());

@@ -1,23 +1,23 @@
-//! The contract that every protocol engine fulfils.
+//! The contract of every protocol engine.
 
 use crate::{Context, Effects, Input, Time};
 
-/// A protocol, without I/O.
+/// A protocol engine without I/O.
 ///
 /// # Contract
 /// - `now` never goes back from one call to the next.
-/// - All consequences of an input are in `out` when [`handle`](Engine::handle) returns; none come later by themselves.
+/// - All effects of an input are in `out` when [`handle`](Engine::handle) returns; none follow later.
 /// - The driver calls `handle` with [`Input::Expire`] at or after the deadline of
 ///   [`next_deadline`](Engine::next_deadline); early or surplus calls do nothing, a late one catches up.
 pub trait Engine {
-    /// What a user of this node can ask for.
+    /// Commands of this node's users.
     type Command;
-    /// What this engine reports.
+    /// Events of this engine.
     type Event;
-    /// Why the next deadline exists.
+    /// Purpose of the next deadline.
     type TimerKind: Copy + core::fmt::Debug;
 
-    /// One input, all its consequences. Never blocks, never reads a clock, does bounded work.
+    /// Handles one input and writes all its effects. Never blocks, never reads a clock, does bounded work.
     fn handle<E: From<Self::Event>>(
         &mut self,
         now: Time,
@@ -26,6 +26,6 @@ pub trait Engine {
         out: &mut Effects<E>,
     );
 
-    /// When [`Input::Expire`] is due next, and why. O(1). `None`: not before another input came.
+    /// Returns when [`Input::Expire`] is due next, and why. O(1). `None` if no deadline is set.
     fn next_deadline(&self) -> Option<(Time, Self::TimerKind)>;
 }

@@ -1,4 +1,4 @@
-//! Which packets belong to a reservation, and which addresses to a route.
+//! Flows (packets of a reservation) and prefixes (destinations of a route).
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,28 +6,28 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The packets of one reservation, as a classifier can tell them apart. A port of 0 means: not looked at.
+/// Packets of one reservation, as a classifier matches them. A port of 0 matches any port.
 ///
-/// The packets of one flow, or, where bits of an address are open, those of all flows of a range ([`Flow::is_range`]).
+/// The packets of one flow, or, if address bits are open, of all flows in a range ([`Flow::is_range`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Flow {
-    /// Where they go.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Where they come from; `None` for every sender (wildcard filter).
+    /// Source address; `None` for every sender (wildcard filter).
     pub source: Option<IpAddr>,
-    /// IP protocol number; 0: not looked at.
+    /// IP protocol number; 0 for any.
     pub protocol: u8,
-    /// Destination port.
+    /// Destination port; 0 for any.
     pub destination_port: u16,
-    /// Source port.
+    /// Source port; 0 for any.
     pub source_port: u16,
-    /// IPv6 flow label, as filters have it that name no port; 0: not looked at.
+    /// IPv6 flow label, in filters without ports; 0 for any.
     #[serde(default)]
     pub flow_label: u32,
-    /// Last bits of the destination that are not looked at: 0 for one address, 8 for an IPv4 network of 24 bits.
+    /// Number of open low bits of the destination: 0 for one address, 8 for an IPv4 network of 24 bits.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub destination_open: u8,
-    /// Likewise of the source.
+    /// Number of open low bits of the source.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub source_open: u8,
 }
@@ -36,14 +36,14 @@ fn is_zero(bits: &u8) -> bool {
     *bits == 0
 }
 
-/// Protocols whose first four octets are the ports: TCP, UDP, DCCP, SCTP, UDP-Lite. No classifier looks at the ports of
-/// others.
+/// Protocols whose first four octets are the ports: TCP, UDP, DCCP, SCTP, UDP-Lite. Classifiers match ports only of
+/// these.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
-/// A flow label has 20 bits (RFC 8200 section 3).
+/// Largest flow label: 20 bits (RFC 8200 section 3).
 const LARGEST_LABEL: u32 = 0xf_ffff;
 
 impl Flow {
-    /// Every packet to a range of addresses.
+    /// Creates the flow of all packets to a range of addresses.
     pub fn to_range(range: Prefix) -> Flow {
         Flow {
             destination: range.address,
@@ -57,23 +57,23 @@ impl Flow {
         }
     }
 
-    /// Whether it leaves bits of an address, or the protocol, open: it may contain more specific flows than those that a
-    /// look-up of whole addresses finds.
+    /// Returns whether address bits, or the protocol, are open: the flow may contain more specific ones that a lookup
+    /// by whole addresses finds.
     pub fn is_range(&self) -> bool {
         self.destination_open != 0 || self.source_open != 0 || self.protocol == 0
     }
 
-    /// The destinations.
+    /// Returns the destinations.
     pub fn destinations(&self) -> Prefix {
         range(self.destination, self.destination_open)
     }
 
-    /// The sources; `None` for every sender.
+    /// Returns the sources; `None` for every sender.
     pub fn sources(&self) -> Option<Prefix> {
         self.source.map(|source| range(source, self.source_open))
     }
 
-    /// Whether all packets of `other` are among these. Flow labels are not looked at in ranges.
+    /// Returns whether all packets of `other` are in this flow. Flow labels are not compared in ranges.
     pub fn covers(&self, other: &Flow) -> bool {
         let sources = match (self.sources(), other.sources()) {
             (None, _) => true,
@@ -89,8 +89,8 @@ impl Flow {
             && same(self.flow_label, other.flow_label)
     }
 
-    /// Which of two ranges takes a packet that is in both: the one with the lower number. The longer prefix of the
-    /// destination counts most, then that of the source, then whether it names a port, then a protocol.
+    /// Returns the order of overlapping ranges: a packet in both belongs to the lower number. The longer prefix of
+    /// the destination counts most, then that of the source, then a port, then a protocol.
     pub fn openness(&self) -> u32 {
         let all = bits_of(self.destination);
         let source = if self.source.is_some() { self.source_open } else { all };
@@ -102,8 +102,8 @@ impl Flow {
         (u32::from(self.destination_open) * 129 + u32::from(source)) * 3 + kind
     }
 
-    /// Whether a classifier can tell these packets apart. Addresses of two families are no flow, an IPv6 address must not
-    /// look like an IPv4 one, and every range has one way to be written.
+    /// Checks whether a classifier can match these packets. Source and destination must be of one family, an IPv6
+    /// address must not be IPv4-mapped, and every range has one canonical form.
     pub fn check(&self) -> Result<(), FlowError> {
         let (destination, source) = (self.destination, self.source);
         let is_mapped = |a: IpAddr| matches!(a, IpAddr::V6(a) if a.to_ipv4_mapped().is_some());
@@ -143,53 +143,53 @@ impl Flow {
     }
 }
 
-/// Why the packets of a flow cannot be told apart.
+/// Reason why a classifier cannot match a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowError {
-    /// Source and destination.
+    /// Source and destination are of different families.
     #[error("its addresses are of different families")]
     Families,
-    /// No packet comes from there.
+    /// The source is unspecified; no packet has it.
     #[error("its source is the unspecified address")]
     UnspecifiedSource,
-    /// Such as ::ffff:10.0.0.1.
+    /// An IPv4-mapped address such as ::ffff:10.0.0.1.
     #[error("it names an IPv4 address in the form of an IPv6 one")]
     Mapped,
-    /// More than the address has.
+    /// More open bits than the address has.
     #[error("it leaves more bits open than an address has")]
     TooManyBits,
-    /// Two spellings of one range would be two flows.
+    /// An open bit is set; a range has one canonical form.
     #[error("an address has bits that the range leaves open")]
     HostBits,
-    /// A range of all sources is written as no source.
+    /// An empty source range, or one of all addresses, which is written as no source.
     #[error("a range of sources is empty or everything")]
     AnySource,
-    /// Ports have a meaning for some protocols only.
+    /// Ports without a protocol.
     #[error("it names a port but no protocol")]
     NoProtocol,
-    /// Of a range.
+    /// A source port or a flow label in a range.
     #[error("a range names a source port or a flow label")]
     TooNarrow,
-    /// What follows its header is no port.
+    /// The protocol has no ports.
     #[error("its protocol has no ports")]
     NoPorts,
-    /// RFC 8200 section 3.
+    /// The flow label exceeds 20 bits (RFC 8200 section 3).
     #[error("its flow label has more than 20 bits")]
     LargeLabel,
-    /// RFC 791.
+    /// A flow label in IPv4 (RFC 791).
     #[error("it names a flow label, which IPv4 packets have not")]
     LabelOfIpv4,
-    /// A filter has one of them.
+    /// Ports and a flow label in one filter.
     #[error("it names a source port and a flow label")]
     PortAndLabel,
 }
 
-/// Bits of an address.
+/// Returns the number of bits of an address.
 fn bits_of(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// All but the last `open` bits of an address.
+/// Returns the prefix without the last `open` bits of an address.
 fn range(address: IpAddr, open: u8) -> Prefix {
     Prefix::new(address, bits_of(address).saturating_sub(open))
 }
@@ -199,12 +199,12 @@ fn range(address: IpAddr, open: u8) -> Prefix {
 pub struct Prefix {
     /// First address of the range; host bits are zero.
     address: IpAddr,
-    /// Leading bits that count.
+    /// Number of leading bits that count.
     length: u8,
 }
 
 impl Prefix {
-    /// The range of `length` leading bits around `address`; a length past the family's is cut to it.
+    /// Creates the range of `length` leading bits around `address`; too long a length is cut to that of the family.
     #[inline]
     pub fn new(address: IpAddr, length: u8) -> Prefix {
         match address {
@@ -222,12 +222,12 @@ impl Prefix {
         }
     }
 
-    /// The one address `address`.
+    /// Creates the range of one address.
     pub fn host(address: IpAddr) -> Prefix {
         Prefix::new(address, if address.is_ipv4() { 32 } else { 128 })
     }
 
-    /// All addresses of a family.
+    /// Creates the range of all addresses of a family.
     pub fn everything(ipv6: bool) -> Prefix {
         match ipv6 {
             false => Prefix { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 },
@@ -235,23 +235,23 @@ impl Prefix {
         }
     }
 
-    /// First address of the range.
+    /// Returns the first address of the range.
     pub fn address(self) -> IpAddr {
         self.address
     }
 
-    /// Leading bits that count.
+    /// Returns the number of leading bits that count.
     pub fn length(self) -> u8 {
         self.length
     }
 
-    /// Whether `address` lies in the range.
+    /// Returns whether `address` is in the range.
     pub fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && Prefix::new(address, self.length).address == self.address
     }
 
-    /// Whether all of `other` lies in the range.
+    /// Returns whether all of `other` is in the range.
     pub fn covers(self, other: Prefix) -> bool {
         self.length <= other.length && self.contains(other.address)
     }
@@ -263,7 +263,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// Why a text is not an address range.
+/// Error: the text is not an address range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an address range looks like 10.0.1.0/24 or 2001:db8::/32")]
 pub struct PrefixError;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn host_bits_do_not_count() {
+    fn prefix_clears_host_bits() {
         assert_eq!(prefix("10.1.2.3/16"), prefix("10.1.0.0/16"));
         assert_eq!(prefix("10.1.2.3/16").to_string(), "10.1.0.0/16");
         assert_eq!(prefix("2001:db8::1/32").to_string(), "2001:db8::/32");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_past_the_family_are_cut_in_code_and_refused_in_text() {
+    fn prefix_length_over_family_is_cut_or_rejected() {
         assert_eq!(Prefix::new(address("10.1.2.3"), 99).length(), 32);
         assert_eq!(Prefix::new(address("::1"), 200).length(), 128);
         for text in ["10.0.0.0/33", "::/129", "10.0.0.0", "10.0.0/8", "10.0.0.0/", "/8", "::/-1"] {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_contains_its_own_family_only() {
+    fn prefix_contains_own_family_only() {
         let range = prefix("10.1.0.0/16");
         assert!(range.contains(address("10.1.0.0")) && range.contains(address("10.1.255.255")));
         assert!(!range.contains(address("10.2.0.0")) && !range.contains(address("10.0.255.255")));
@@ -341,9 +341,9 @@ mod tests {
         }
     }
 
-    /// What is let in is found again by every classifier, and read back from it as the same flow.
+    /// A valid flow is matched by every classifier, and read back from it as the same flow.
     #[test]
-    fn only_flows_that_can_be_told_apart_are_let_in() {
+    fn flow_that_classifiers_cannot_match_is_rejected() {
         for (destination, source, protocol, ports, expected) in [
             ("10.0.0.9", Some("10.0.0.1"), 17, (5_000, 6_000), Ok(())),
             ("10.0.0.9", None, 6, (80, 0), Ok(())),
@@ -357,7 +357,7 @@ mod tests {
             ("10.0.0.9", Some("10.0.0.1"), 17, (0, 6_000), Ok(())),
             ("10.0.0.9", Some("10.0.0.1"), 50, (0, 6_000), Err(FlowError::NoPorts)),
             ("10.0.0.9", Some("10.0.0.1"), 50, (5_000, 0), Err(FlowError::NoPorts)),
-            // Open bits, written behind a stroke.
+            // Open bits, written behind a slash.
             ("10.0.9.0/8", Some("10.0.0.0/16"), 17, (5_000, 0), Ok(())),
             ("10.0.9.0/8", None, 0, (0, 0), Ok(())),
             ("0.0.0.0/32", Some("0.0.0.0/31"), 6, (0, 0), Ok(())),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_cover_what_lies_in_them_and_the_narrower_one_comes_first() {
+    fn range_covers_its_flows_and_narrower_comes_first() {
         let inner = flow("10.0.9.9", Some("10.0.0.1"), 17, (5_000, 6_000));
         let ranges = [
             flow("10.0.9.8/3", Some("10.0.0.0/8"), 17, (5_000, 0)),
@@ -411,9 +411,9 @@ mod tests {
         assert!(!ranges[0].covers(&Flow { protocol: 6, ..inner }));
     }
 
-    /// What was written before there were ranges is read, and what is no range is written as ever.
+    /// Texts without open bits are still read, and flows without a range are written as before.
     #[test]
-    fn open_bits_are_written_where_there_are_some() {
+    fn open_bits_are_serialized_only_if_set() {
         let plain = flow("10.0.9.9", None, 17, (5_000, 0));
         let text = serde_json::to_string(&plain).expect("written");
         assert!(!text.contains("open"), "{text}");

@@ -1,11 +1,11 @@
-//! How tables of state grow.
+//! Growth of state tables.
 
 use alloc::vec::Vec;
 
-/// Elements to make room for at once in a table that has `len` and is full: a sixteenth more.
+/// Returns the number of elements to reserve when a table of `len` is full: a sixteenth more.
 ///
-/// A table that doubled would leave up to half of a large memory empty. This one moves each element some sixteen times
-/// in all instead of once, where the allocator cannot extend what it has given; of large tables it can.
+/// A table that doubled would leave up to half of a large memory empty. This one moves each element about sixteen
+/// times in all instead of once if the allocator cannot extend its allocation; it can for large tables.
 pub fn step(len: usize) -> usize {
     (len / 16).max(64)
 }

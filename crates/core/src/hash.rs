@@ -1,48 +1,48 @@
 //! Hashing of keys that peers choose, in a dozen instructions.
 //!
-//! A [`KeyedHash`] is drawn at random from a family of functions that is 2-independent: any two different keys are hashed as
-//! if by two throws of a die, so that they share their place in a table of m with probability 1/m (Thorup, *High Speed
-//! Hashing for Integers and Strings*, section 3.5: pair-multiply-shift). That holds for the worst keys that somebody can
-//! think of who does not know what was drawn: n keys of his choice have n²/2m collisions in expectation, and a look-up costs
-//! as much as with random keys. Nobody is shown a hash: it leaves a table neither as a number nor as an order, and what is
-//! left to see, some nanoseconds of a look-up that has met one more key, is lost in the jitter of any network.
+//! A [`KeyedHash`] is drawn at random from a 2-independent family of functions: two different keys are hashed as if
+//! by two independent draws, so that they share a bucket in a table of m with probability 1/m (Thorup, *High Speed
+//! Hashing for Integers and Strings*, section 3.5: pair-multiply-shift). This holds for the worst keys of an attacker
+//! who does not know the function: n chosen keys have n²/2m collisions in expectation, and a lookup costs as much as
+//! with random keys. Hashes are not observable: they leave a table neither as a number nor as an order, and what
+//! remains, some nanoseconds of a lookup that has compared one more key, is lost in the jitter of any network.
 //!
-//! A pseudo-random function such as SipHash promises more, that nothing can be learned from hashes that are seen. It costs
-//! a hundred instructions more, which is a fifth of what a refresh of Boomerang takes.
+//! A pseudo-random function such as SipHash guarantees more: nothing can be learned from observed hashes. It costs a
+//! hundred instructions more, a fifth of a Boomerang refresh.
 
 use crate::random::Stream;
 
-/// A function from the family; see the module text.
+/// A function from the family; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct KeyedHash {
-    /// For each pair of words two numbers.
+    /// Two numbers for each pair of words.
     pairs: [[u128; 2]; PAIRS],
     offset: u128,
 }
 
-/// How many pairs of words a key has at most.
+/// Maximum number of word pairs in a key.
 const PAIRS: usize = 3;
 
 impl KeyedHash {
-    /// One that only this node knows.
+    /// Draws a function that only this node knows.
     pub fn draw(stream: &mut Stream) -> KeyedHash {
         let mut number = || u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64());
         KeyedHash { pairs: [[(); 2]; PAIRS].map(|pair| pair.map(|()| number())), offset: number() }
     }
 
-    /// The hash of a key of two words.
+    /// Returns the hash of a key of two words.
     #[inline]
     pub fn of_two(&self, words: [u64; 2]) -> u64 {
         self.of_pairs([words])
     }
 
-    /// The hash of a key of six words.
+    /// Returns the hash of a key of six words.
     #[inline]
     pub fn of_six(&self, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
         self.of_pairs([[a, b], [c, d], [e, f]])
     }
 
-    /// Sums and products modulo 2^128, of which the upper half counts.
+    /// Computes sums and products modulo 2^128 and returns the upper half.
     #[inline]
     fn of_pairs<const N: usize>(&self, words: [[u64; 2]; N]) -> u64 {
         let mut sum = self.offset;
@@ -54,8 +54,8 @@ impl KeyedHash {
     }
 }
 
-/// A permutation of all numbers, which takes nothing away from the promise. Without it keys in a row, as networks have them,
-/// would have their places in rows.
+/// Permutes the numbers, which preserves 2-independence. Without it consecutive keys, as networks have them, would
+/// have consecutive buckets.
 #[inline]
 fn scramble(number: u64) -> u64 {
     // The fraction of the golden ratio: odd, and its bits are well mixed.
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_counts_and_so_does_its_place() {
+    fn hash_depends_on_every_word_and_position() {
         let hash = draw(1);
         let key = [1, 2, 3, 4, 5, 6];
         for place in 0..6 {
@@ -90,10 +90,10 @@ mod tests {
         assert_eq!(hash.of_two([1, 2]), draw(1).of_two([1, 2]));
     }
 
-    /// What tables use: the low bits for the place, the upper seven for the tag. Keys as networks have them, one after the
-    /// other or with a stride, must fill a table as random ones do.
+    /// Tables use the low bits for the bucket, and the upper seven for the tag. Keys as networks have them,
+    /// consecutive or with a stride, must fill a table as random ones do.
     #[test]
-    fn keys_in_rows_fill_a_table_evenly() {
+    fn consecutive_keys_fill_table_evenly() {
         const PLACES: usize = 1 << 12;
         for seed in 0..8 {
             let hash = draw(seed);
@@ -105,7 +105,7 @@ mod tests {
                         let place = if upper { hash >> 52 } else { hash };
                         filled[place as usize % PLACES] += 1;
                     }
-                    // Two of a pair share a place with probability 1/4096: 2048 pairs in expectation.
+                    // Two of a pair share a bucket with probability 1/4096: 2048 pairs in expectation.
                     let pairs: u32 = filled.iter().map(|&n| n * n.saturating_sub(1) / 2).sum();
                     let most = filled.iter().max().copied().unwrap_or(0);
                     assert!(pairs < 3 * 2048 && most <= 24, "{seed} {shift}: {pairs}, {most}");
@@ -114,9 +114,10 @@ mod tests {
         }
     }
 
-    /// The promise itself, for keys that differ in one bit: over many draws they share one of 256 places once in 256 times.
+    /// 2-independence for keys that differ in one bit: over many draws they share one of 256 buckets once in 256
+    /// times.
     #[test]
-    fn two_keys_meet_as_often_as_by_chance() {
+    fn two_keys_collide_as_often_as_by_chance() {
         const DRAWS: u64 = 20_000;
         for bit in [0, 7, 31, 63] {
             let meet = |hash: KeyedHash| hash.of_two([1, 2]) ^ hash.of_two([1 ^ 1 << bit, 2]);

@@ -1,4 +1,4 @@
-//! What can happen to an engine.
+//! Inputs of an engine.
 
 use core::net::IpAddr;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::admission::{ClaimId, Displaced, Owner};
 use crate::{InterfaceId, Prefix, StreamEvent};
 
-/// A message of the engine's protocol that arrived, without its IP header.
+/// A received message of the engine's protocol, without its IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Datagram<'a> {
-    /// Through which interface it came.
+    /// Incoming interface.
     pub interface: InterfaceId,
     /// IP source address.
     pub source: IpAddr,
@@ -18,64 +18,63 @@ pub struct Datagram<'a> {
     pub destination: IpAddr,
     /// IP TTL or hop limit as received.
     pub ttl: u8,
-    /// Whether it carried the router-alert option.
+    /// Whether the packet carried the router-alert option.
     pub router_alert: bool,
-    /// Whether it travelled in a UDP packet (RFC 2205 appendix C).
+    /// Whether the packet was encapsulated in UDP (RFC 2205 appendix C).
     pub encapsulated: bool,
     /// The message.
     #[serde(serialize_with = "crate::record::hexadecimal")]
     pub payload: &'a [u8],
 }
 
-/// What the host tells its engines.
+/// Events of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostEvent {
-    /// The way to these destinations may have changed; [`crate::Routes`] already answers anew.
+    /// Routes to these destinations may have changed; [`crate::Routes`] already returns the new ones.
     RouteChanged(Prefix),
-    /// The way of packets to a group may have changed; [`crate::Routes`] already answers anew.
+    /// Routes of packets to a group may have changed; [`crate::Routes`] already returns the new ones.
     MulticastRouteChanged {
-        /// Of this source; `None` for every source.
+        /// The source; `None` for every source.
         source: Option<IpAddr>,
-        /// To this group.
+        /// The group.
         group: IpAddr,
     },
-    /// An interface came, went, or changed its addresses or link; [`crate::Interfaces`] already shows it.
+    /// An interface was added, removed, or changed its addresses or link; [`crate::Interfaces`] already shows it.
     InterfaceChanged(InterfaceId),
-    /// Traffic control could not do what an [`crate::Effect`] asked for; the reservation is not in place.
+    /// Traffic control has refused an [`crate::Effect`]; the reservation is not installed.
     TrafficControlRefused {
-        /// The claim behind it.
+        /// The claim.
         claim: ClaimId,
-        /// Whose it is, or was where the link has gone.
+        /// Owner of the claim, also if its link was removed.
         owner: Owner,
-        /// The system's error number, for the error message of the protocol.
+        /// System error number, for the error message of the protocol.
         errno: u16,
     },
-    /// Bandwidth was given back, and a request that waited for it is the next in line; see
-    /// [`crate::admission::Ledger::next_grantable`]. Its owner claims at once, or nobody does.
+    /// Bandwidth was released, and a queued request is next; see [`crate::admission::Ledger::next_grantable`]. Its
+    /// owner claims at once, or nobody does.
     Grantable {
-        /// Of which link.
+        /// The link.
         interface: InterfaceId,
-        /// Who waited.
+        /// Owner of the request.
         owner: Owner,
     },
-    /// The ledger has displaced a claim for the sake of a more important one; see
-    /// [`crate::admission::Ledger::next_displaced`].
+    /// The ledger has displaced a claim for a more important one; see [`crate::admission::Ledger::next_displaced`].
     Displaced(Displaced),
 }
 
-/// One thing that happens to an engine.
+/// One input of an engine.
 ///
-/// [`crate::record::RecordedInput`] is its owned twin: it is written alike, and can be read.
+/// [`crate::record::RecordedInput`] is the owned form, with the same serialization; it can be deserialized as well.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Input<'a, C> {
     /// A message arrived.
     Datagram(Datagram<'a>),
     /// Something happened to a connection.
     Stream(StreamEvent<'a>),
-    /// The deadline that [`crate::Engine::next_deadline`] named has come.
+    /// The deadline of [`crate::Engine::next_deadline`] has come.
     Expire,
     /// The host has changed.
     Host(HostEvent),
-    /// A user of this node wants something.
+    /// A command of a user of this node.
     Command(C),
 }

@@ -1,4 +1,4 @@
-//! The interfaces of a node, as engines see them.
+//! Interfaces of a node, as engines see them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 
-/// The kernel's (or the simulator's) index of an interface, never 0.
+/// Index of an interface in the kernel (or the simulator), never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InterfaceId(pub u32);
@@ -16,32 +16,32 @@ pub struct InterfaceId(pub u32);
 /// One interface and the link behind it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its index.
+    /// Index.
     pub id: InterfaceId,
-    /// Its name, `eth0`.
+    /// Name, `eth0`.
     pub name: String,
-    /// Its addresses, the primary one first.
+    /// Addresses, the primary one first.
     pub addresses: Vec<IpAddr>,
-    /// Largest IP packet, octets.
+    /// MTU: largest IP packet, octets.
     pub mtu: u32,
     /// Whether packets can leave through it now.
     pub up: bool,
-    /// Bandwidth of the link; zero where Earmark takes no part in it.
+    /// Bandwidth of the link; zero if Earmark does not use it.
     pub bandwidth: Rate,
-    /// Part of the bandwidth that may be reserved; zero where nothing may.
+    /// Reservable part of the bandwidth; zero if nothing may be reserved.
     pub reservable: Rate,
-    /// Smallest latency of the link, microseconds (RFC 2215 section 3.4).
+    /// Minimum latency of the link, microseconds (RFC 2215 section 3.4).
     pub latency_us: u32,
 }
 
 impl Interface {
-    /// Whether this node speaks its protocols through it: those without bandwidth are only known, not used.
+    /// Returns whether this node runs its protocols on the interface: one without bandwidth is known, but not used.
     #[inline]
     pub fn takes_part(&self) -> bool {
         self.bandwidth > Rate::ZERO
     }
 
-    /// The address to show to neighbours of the same family as `like`.
+    /// Returns the address for neighbours of the same family as `like`.
     pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
     }
@@ -49,18 +49,18 @@ impl Interface {
 
 /// All interfaces of a node.
 ///
-/// They are few, so sorted lists serve; each message looks into them several times, so they are kept flat.
+/// There are few, so sorted lists serve; each message looks them up several times, so they are kept flat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interfaces {
     by_id: Vec<Interface>,
-    /// Every IPv4 address of the node.
+    /// IPv4 addresses of the node.
     v4: Vec<(u32, InterfaceId)>,
-    /// Every IPv6 address of the node.
+    /// IPv6 addresses of the node.
     v6: Vec<(u128, InterfaceId)>,
 }
 
 impl Interfaces {
-    /// Enters an interface, or replaces what was known of it.
+    /// Adds or replaces an interface.
     pub fn set(&mut self, interface: Interface) {
         self.remove(interface.id);
         for address in &interface.addresses {
@@ -75,7 +75,7 @@ impl Interfaces {
         self.by_id.insert(place, interface);
     }
 
-    /// Takes an interface out.
+    /// Removes an interface.
     pub fn remove(&mut self, id: InterfaceId) -> Option<Interface> {
         self.v4.retain(|&(_, owner)| owner != id);
         self.v6.retain(|&(_, owner)| owner != id);
@@ -83,11 +83,11 @@ impl Interfaces {
         Some(self.by_id.remove(place))
     }
 
-    /// The interface with this index.
+    /// Returns the interface with this index.
     #[inline]
     pub fn by_id(&self, id: InterfaceId) -> Option<&Interface> {
         let is_it = |interface: &&Interface| interface.id == id;
-        // As a rule the kernel's numbers begin at 1 and have no gaps.
+        // The kernel's numbers usually begin at 1 and have no gaps.
         let guess = self.by_id.get((id.0 as usize).wrapping_sub(1)).filter(is_it);
         guess.or_else(|| {
             let place = self.by_id.partition_point(|other| other.id < id);
@@ -95,12 +95,12 @@ impl Interfaces {
         })
     }
 
-    /// The interface with this name.
+    /// Returns the interface with this name.
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.iter().find(|i| i.name == name)
     }
 
-    /// The interface that has this address, if it is one of ours.
+    /// Returns the interface that has this address, if it is one of ours.
     #[inline]
     pub fn owner_of(&self, address: IpAddr) -> Option<InterfaceId> {
         match address {
@@ -109,13 +109,13 @@ impl Interfaces {
         }
     }
 
-    /// Whether this address is one of ours.
+    /// Returns whether this address is one of ours.
     #[inline]
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.owner_of(address).is_some()
     }
 
-    /// All of them, by index.
+    /// Returns all interfaces, by index.
     pub fn iter(&self) -> impl Iterator<Item = &Interface> {
         self.by_id.iter()
     }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_interface_forgets_its_old_addresses() {
+    fn changed_interface_drops_old_addresses() {
         let mut interfaces = Interfaces::default();
         interfaces.set(interface(1, "eth0", &["10.0.0.1"]));
         interfaces.set(interface(1, "eth0", &["10.0.0.2"]));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_see_the_first_address_of_their_family() {
+    fn address_for_neighbour_is_first_of_its_family() {
         let both = interface(1, "eth0", &["2001:db8::1", "10.0.0.1", "10.0.0.2"]);
         assert_eq!(both.address_like(address("192.0.2.1")), Some(address("10.0.0.1")));
         assert_eq!(both.address_like(address("::1")), Some(address("2001:db8::1")));

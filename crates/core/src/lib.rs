@@ -1,8 +1,8 @@
 //! The contract between protocol engines and the world: time, timers, units, flows, inputs and effects, routes, and
 //! the one ledger of link capacity.
 //!
-//! Nothing here knows a protocol, a socket or a clock. An engine is driven by [`Engine::handle`] and speaks only
-//! through [`Effects`]; what it needs to look at comes in a [`Context`].
+//! This crate knows no protocol, socket or clock. An engine is driven by [`Engine::handle`] and acts only through
+//! [`Effects`]; a [`Context`] gives it the state of the host.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The outcome of a request for a reservation: how far it stands, by whose word, and what a node knows of the rest.
+//! Outcome of a request for a reservation: its extent along the path, the node and message that reported it, and what
+//! is unknown.
 //!
-//! Every protocol comes to the same kinds, so that a user reads one set of words and a program one object. An outcome
-//! never claims more than its protocol can know: [`Kind::Unverified`] is a reservation of which one node has told, but
-//! not how far it reaches.
+//! Every protocol reports the same kinds, so that users and programs need only one form. An outcome never claims more
+//! than its protocol can know: [`Kind::Unverified`] is a reservation that one node has reported, of unknown extent.
 
 use alloc::string::String;
 use core::fmt;
@@ -12,62 +12,61 @@ use serde::{Deserialize, Serialize};
 
 use crate::Rate;
 
-/// How a request for a reservation, or for an offer, stands. All members are always written, as `null` where nothing is
-/// known.
+/// Outcome of a request for a reservation, or for an offer. All members are always written, as `null` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// Which kind.
+    /// The kind.
     pub kind: Kind,
-    /// Whether only an offer was asked for, and nothing is reserved.
+    /// Whether this is an offer only, with nothing reserved.
     pub offer: bool,
-    /// Who says so, and by which message.
-    pub by: Option<Word>,
-    /// The node where the reserved part begins, in the direction of the data.
+    /// Node and message that reported it.
+    pub by: Option<OutcomeSource>,
+    /// First node of the reserved part, in the direction of the data.
     pub from: Option<IpAddr>,
-    /// The last node known to take part, in the direction of the data.
+    /// Last node known to take part, in the direction of the data.
     pub to: Option<IpAddr>,
-    /// How many hops are known to take no part; `None` where their number is unknown.
+    /// Number of hops that take no part; `None` if unknown.
     pub hops_without: Option<u16>,
-    /// How many nodes take part beside the one that tells; `None` where they are not counted.
+    /// Number of nodes that take part besides the reporting one; `None` if not counted.
     pub nodes: Option<u16>,
-    /// Of a part: a node that takes part and has refused.
+    /// Node that takes part and has refused, if only a part is reserved.
     pub refused_by: Option<IpAddr>,
-    /// The rate that is available where it was refused, bits per second.
+    /// Rate available where the request was refused, bits per second.
     pub available_bps: Option<Rate>,
-    /// Address translation that a node has seen on the path.
+    /// Address translation detected on the path.
     pub translation: Option<Translation>,
 }
 
-/// How far a reservation stands.
+/// Extent of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The request was made, and nothing is known yet.
+    /// The request was sent; no result is known.
     Pending,
-    /// On every hop of the path.
+    /// Reserved on every hop of the path.
     Whole,
-    /// On some hops; others take no part.
+    /// Reserved on some hops; others take no part.
     Part,
-    /// On this node only.
+    /// Reserved on this node only.
     OnlyHere,
-    /// Somewhere beyond this node; the protocol does not tell whether every hop takes part.
+    /// Reserved beyond this node; the protocol does not tell whether every hop takes part.
     Unverified,
-    /// Refused.
+    /// The request was refused.
     Refused,
-    /// Nobody has answered.
+    /// No answer has arrived.
     Unanswered,
-    /// The reservation stood once, and has ended.
+    /// The reservation has ended.
     Ended,
 }
 
 impl Kind {
-    /// Whether something is reserved.
-    pub const fn stands(self) -> bool {
+    /// Returns whether something is reserved.
+    pub const fn is_reserved(self) -> bool {
         matches!(self, Kind::Whole | Kind::Part | Kind::OnlyHere | Kind::Unverified)
     }
 
-    /// The name of the kind in JSON.
+    /// Returns the name of the kind in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Pending => "pending",
@@ -82,66 +81,66 @@ impl Kind {
     }
 }
 
-/// Whose word an outcome is.
+/// Origin of an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
-    /// The node, as far as its message names it.
-    pub node: Option<Speaker>,
-    /// The message that told.
+pub struct OutcomeSource {
+    /// The reporting node, as named in its message.
+    pub node: Option<NodeName>,
+    /// The message.
     pub message: Message,
 }
 
-/// A node that has said something.
+/// Name of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Speaker {
-    /// By an address.
+pub enum NodeName {
+    /// An address.
     Address(IpAddr),
-    /// By a name.
+    /// A host name.
     Name(String),
 }
 
-impl fmt::Display for Speaker {
+impl fmt::Display for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Speaker::Address(address) => address.fmt(f),
-            Speaker::Name(name) => name.fmt(f),
+            NodeName::Address(address) => address.fmt(f),
+            NodeName::Name(name) => name.fmt(f),
         }
     }
 }
 
-/// The messages that tell of an outcome.
+/// Messages that report an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// RSVP: a reservation has come up the path.
+    /// RSVP: a reservation has arrived at the sender.
     Resv,
-    /// RSVP: a reservation is confirmed.
+    /// RSVP: a reservation was confirmed.
     ResvConf,
-    /// RSVP: a reservation is refused.
+    /// RSVP: a reservation was refused.
     ResvErr,
-    /// RSVP: the path is refused.
+    /// RSVP: the path was refused.
     PathErr,
-    /// RSVP: every node of the path was asked (RFC 2745).
+    /// RSVP: every node of the path was queried (RFC 2745).
     Trace,
-    /// Boomerang: the loop is back, with the counts of the nodes that it has passed.
+    /// Boomerang: the loop is back, with the counts of the nodes on its path.
     EchoReply,
-    /// YESSIR: the report of a receiver.
+    /// YESSIR: report of a receiver.
     ReceiverReport,
-    /// YESSIR: the report of a sender, with the notes of the nodes on its way.
+    /// YESSIR: report of a sender, with the notes of the nodes on its path.
     SenderReport,
     /// NSIS: the last node of the path has answered.
     Response,
-    /// NSIS: a node on the path tells of a change.
+    /// NSIS: a node on the path reports a change.
     Notify,
-    /// NSIS: a reservation has come to the end of its path.
+    /// NSIS: a reservation has arrived at the end of its path.
     Reserve,
-    /// None: what this node itself knows of its routes, links and ledger.
+    /// No message: known from this node's own routes, links and ledger.
     ThisNode,
 }
 
 impl Message {
-    /// The name of the protocol, as its standard writes it.
+    /// Returns the name of the message, as its standard writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Message::Resv => "Resv",
@@ -160,7 +159,7 @@ impl Message {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for OutcomeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.node, self.message) {
             (_, Message::ThisNode) => f.write_str("this node"),
@@ -170,12 +169,12 @@ impl fmt::Display for Word {
     }
 }
 
-/// An address that a message names, and the one that it came from instead.
+/// A translated address: the one in a message and the one in the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Translation {
-    /// The address that the message names.
+    /// Address in the message.
     pub named: IpAddr,
-    /// The source of the IP packet; `None` where another node has seen it and does not say.
+    /// Source of the IP packet; `None` if another node has detected it and does not report it.
     pub seen: Option<IpAddr>,
 }
 
@@ -196,7 +195,7 @@ impl Default for Outcome {
 }
 
 impl Outcome {
-    /// An outcome of a kind, of which nothing more is known.
+    /// Creates an outcome of a kind without further information.
     pub const fn of(kind: Kind) -> Outcome {
         Outcome {
             kind,
@@ -212,19 +211,19 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a kind, as a node tells by a message.
-    pub fn said(kind: Kind, node: Option<IpAddr>, message: Message) -> Outcome {
-        let by = Some(Word { node: node.map(Speaker::Address), message });
+    /// Creates an outcome of a kind as a node has reported it by a message.
+    pub fn reported(kind: Kind, node: Option<IpAddr>, message: Message) -> Outcome {
+        let by = Some(OutcomeSource { node: node.map(NodeName::Address), message });
         Outcome { by, ..Outcome::of(kind) }
     }
 
-    /// The outcome of a kind, as this node knows by itself.
-    pub fn known_here(kind: Kind) -> Outcome {
-        Outcome::said(kind, None, Message::ThisNode)
+    /// Creates an outcome of a kind that this node knows by itself.
+    pub fn known_locally(kind: Kind) -> Outcome {
+        Outcome::reported(kind, None, Message::ThisNode)
     }
 
-    /// What stands on the whole path where no hop takes no part, and on a part of it otherwise.
-    pub fn reaching(self, is_whole: bool) -> Outcome {
+    /// Sets the kind to whole path or part of it.
+    pub fn with_extent(self, is_whole: bool) -> Outcome {
         Outcome { kind: if is_whole { Kind::Whole } else { Kind::Part }, ..self }
     }
 }
@@ -305,24 +304,24 @@ mod tests {
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2));
 
     #[test]
-    fn every_kind_has_words_of_its_own() {
+    fn every_kind_has_its_own_text() {
         let part = Outcome {
             from: Some(HERE),
             to: Some(THERE),
             hops_without: Some(2),
             nodes: Some(1),
-            ..Outcome::said(Kind::Part, Some(THERE), Message::Response)
+            ..Outcome::reported(Kind::Part, Some(THERE), Message::Response)
         };
         let refused = Outcome {
             available_bps: Some(Rate::from_mbps(2)),
-            ..Outcome::said(Kind::Refused, Some(THERE), Message::ResvErr)
+            ..Outcome::reported(Kind::Refused, Some(THERE), Message::ResvErr)
         };
         let translation = Some(Translation { named: HERE, seen: Some(THERE) });
         let translated = Outcome { translation, ..Outcome::of(Kind::Unanswered) };
         for (outcome, expected) in [
             (Outcome::of(Kind::Pending), "nothing is known yet"),
             (
-                Outcome::said(Kind::Whole, Some(THERE), Message::ResvConf),
+                Outcome::reported(Kind::Whole, Some(THERE), Message::ResvConf),
                 "reserved on the whole path, says 10.0.2.2 (ResvConf)",
             ),
             (
@@ -331,22 +330,22 @@ mod tests {
                  10.0.2.2 (RESPONSE)",
             ),
             (
-                Outcome::known_here(Kind::OnlyHere),
+                Outcome::known_locally(Kind::OnlyHere),
                 "reserved on this node only; no router further on takes part",
             ),
             (
-                Outcome::said(Kind::Unverified, Some(HERE), Message::Resv),
+                Outcome::reported(Kind::Unverified, Some(HERE), Message::Resv),
                 "reserved; not known whether every hop takes part, says 10.0.1.1 (Resv)",
             ),
             (refused, "refused, says 10.0.2.2 (ResvErr); 2 Mbit/s is available"),
-            (Outcome::known_here(Kind::Refused), "refused by this node"),
+            (Outcome::known_locally(Kind::Refused), "refused by this node"),
             (
                 translated,
                 "nobody has answered; address translation on the way: 10.0.1.1 arrives as 10.0.2.2",
             ),
             (Outcome::of(Kind::Ended), "ended"),
             (
-                Outcome { offer: true, ..Outcome::said(Kind::Whole, None, Message::Response) },
+                Outcome { offer: true, ..Outcome::reported(Kind::Whole, None, Message::Response) },
                 "offered on the whole path, says RESPONSE",
             ),
         ] {
@@ -354,13 +353,13 @@ mod tests {
         }
     }
 
-    /// A program relies on the members and on the names of kinds and messages.
+    /// Programs rely on the members and on the names of kinds and messages.
     #[test]
-    fn json_has_all_members_whatever_is_known() {
+    fn json_always_has_all_members() {
         let outcome = Outcome {
             to: Some(THERE),
             available_bps: Some(Rate::from_bps(7)),
-            ..Outcome::said(Kind::OnlyHere, Some(HERE), Message::EchoReply)
+            ..Outcome::reported(Kind::OnlyHere, Some(HERE), Message::EchoReply)
         };
         let text = serde_json::to_string(&outcome).unwrap();
         assert_eq!(

@@ -1,8 +1,8 @@
-//! What an engine was given and what it did, in a form that can be kept: for bug reports and conformance cases.
+//! Recordings of inputs and effects, for bug reports and conformance cases.
 //!
-//! Inputs borrow their octets from a receive buffer, and effects keep theirs in one common buffer. The owned types here
-//! stand for themselves, and are written with octets in hexadecimal, so that people can read a recording. Giving an
-//! engine the recorded inputs again, at their times, gives the recorded effects, byte for byte.
+//! Inputs borrow their octets from a receive buffer, and effects keep theirs in one common buffer. The owned types
+//! here contain their octets, written in hexadecimal, so that people can read a recording. Replaying the recorded
+//! inputs at their times gives the recorded effects, byte for byte.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,12 +19,12 @@ use crate::{
 };
 use core::net::SocketAddr;
 
-/// Something with the time at which it was: one line of a recording.
+/// A value with its time: one line of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timed<T> {
     /// Nanoseconds since the origin of the recording.
     pub at: Time,
-    /// A [`RecordedInput`], or a [`RecordedEffect`].
+    /// [`RecordedInput`], or [`RecordedEffect`].
     pub what: T,
 }
 
@@ -46,7 +46,7 @@ pub enum RecordedInput<C> {
 /// A [`Datagram`] that owns its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedDatagram {
-    /// Through which interface it came.
+    /// Incoming interface.
     pub interface: InterfaceId,
     /// IP source address.
     pub source: IpAddr,
@@ -54,9 +54,9 @@ pub struct RecordedDatagram {
     pub destination: IpAddr,
     /// IP TTL or hop limit as received.
     pub ttl: u8,
-    /// Whether it carried the router-alert option.
+    /// Whether the packet carried the router-alert option.
     pub router_alert: bool,
-    /// Whether it travelled in a UDP packet.
+    /// Whether the packet was encapsulated in UDP.
     #[serde(default)]
     pub encapsulated: bool,
     /// The message.
@@ -68,27 +68,27 @@ pub struct RecordedDatagram {
 pub enum RecordedStreamEvent {
     /// [`StreamEvent::Open`].
     Open {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// This node's end.
+        /// Local end.
         local: SocketAddr,
-        /// The other end.
+        /// Remote end.
         peer: SocketAddr,
-        /// Of what it is.
+        /// Transport.
         transport: Transport,
     },
     /// [`StreamEvent::Data`].
     Data {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
-        /// What.
+        /// The octets.
         octets: Octets,
     },
     /// [`StreamEvent::Closed`].
     Closed {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }
@@ -110,7 +110,7 @@ impl From<StreamEvent<'_>> for RecordedStreamEvent {
 }
 
 impl RecordedStreamEvent {
-    /// The event as it was.
+    /// Returns the original event.
     pub fn replay(&self) -> StreamEvent<'_> {
         match self {
             &RecordedStreamEvent::Open { connection, local, peer, transport } => {
@@ -147,7 +147,7 @@ impl<C> From<Input<'_, C>> for RecordedInput<C> {
 }
 
 impl<C: Clone> RecordedInput<C> {
-    /// The input as it was, to be given to an engine again.
+    /// Returns the original input, to be passed to an engine again.
     pub fn replay(&self) -> Input<'_, C> {
         match self {
             RecordedInput::Datagram(d) => Input::Datagram(Datagram {
@@ -172,7 +172,7 @@ impl<C: Clone> RecordedInput<C> {
 pub enum RecordedEffect<E> {
     /// [`Effect::Send`].
     Send {
-        /// How it leaves.
+        /// Parameters of the datagram.
         how: Outgoing,
         /// The message.
         payload: Octets,
@@ -181,9 +181,9 @@ pub enum RecordedEffect<E> {
     Connect(Connect),
     /// [`Effect::Write`].
     Write {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
-        /// What.
+        /// The octets.
         octets: Octets,
     },
     /// [`Effect::Close`].
@@ -201,7 +201,7 @@ pub enum RecordedEffect<E> {
 }
 
 impl<E: Clone> Effects<E> {
-    /// All effects so far, oldest first, each with its octets.
+    /// Returns all effects, oldest first, each with its octets.
     pub fn records(&self) -> impl Iterator<Item = RecordedEffect<E>> {
         self.iter().map(|effect| match effect {
             Effect::Send(how, range) => {
@@ -223,29 +223,29 @@ impl<E: Clone> Effects<E> {
 }
 
 impl<E: Clone + Serialize> Serialize for Effects<E> {
-    /// As the list of its [`records`](Effects::records).
+    /// Serializes the list of its [`records`](Effects::records).
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.records())
     }
 }
 
-/// Octets that are shown and written in hexadecimal, in lower case and without spaces.
+/// Octets written in hexadecimal, in lower case and without spaces.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Octets(pub Vec<u8>);
 
-/// Why a text is not octets.
+/// Reason why a text is not octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OctetsError {
-    /// Not a hexadecimal digit.
+    /// A character that is not a hexadecimal digit.
     #[error("no hexadecimal digit at offset {offset}")]
     Digit {
-        /// Octets into the text.
+        /// Offset in the text, octets.
         offset: usize,
     },
     /// The last octet has one digit only.
     #[error("an odd number of hexadecimal digits: {length}")]
     Odd {
-        /// How many.
+        /// Length of the text.
         length: usize,
     },
 }
@@ -317,9 +317,9 @@ mod tests {
     const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
     const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 9, 9));
 
-    /// The form of a recording is a promise to whoever keeps one. And it must lead back to the input that it was.
+    /// The form of a recording must stay stable, and must give back the original input.
     #[test]
-    fn an_input_is_written_readably_and_replays_as_it_was() {
+    fn recorded_input_is_readable_and_replays() {
         let datagram = Datagram {
             interface: InterfaceId(2),
             source: NEAR,
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_are_written_in_order_with_their_octets_and_read_again() {
+    fn recorded_effects_keep_order_and_octets() {
         let how = Outgoing {
             protocol: 46,
             interface: Some(InterfaceId(3)),
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_are_read_strictly_and_errors_say_where() {
+    fn invalid_octets_are_rejected_with_offset() {
         assert_eq!("".parse(), Ok(Octets::default()));
         assert_eq!("00aBff".parse(), Ok(Octets(vec![0, 0xab, 0xff])));
         assert_eq!("00abf".parse::<Octets>(), Err(OctetsError::Odd { length: 5 }));
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_recording_carries_its_time() {
+    fn recorded_line_has_its_time() {
         let line = Timed { at: Time::from_millis(1), what: RecordedInput::<u32>::Expire };
         let text = to_string(&line).expect("serialisable");
         assert_eq!(text, r#"{"at":1000000,"what":"Expire"}"#);

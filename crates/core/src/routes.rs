@@ -1,15 +1,15 @@
-//! Where packets go: a longest-prefix table that answers in nanoseconds.
+//! Routes: a longest-prefix table with lookups in nanoseconds.
 //!
 //! Engines only know the trait [`Routes`]. [`RouteTable`] is its implementation for drivers: the daemon mirrors the
-//! kernel's routes in it, the simulator fills it with what it has computed. Each address family is a hash map from a
-//! prefix to its routes, the best one first. A look-up tries prefix lengths from the longest to the shortest, but only
-//! those that occur: a second, small map tells which long prefixes there are in the block (a /16 of IPv4, a /32 of IPv6)
-//! that the destination lies in. On a real table these are one to four of the possible 32 or 128.
+//! kernel's routes in it, the simulator fills it with its computed ones. Each address family is a hash map from a
+//! prefix to its routes, the best one first. A lookup tries prefix lengths from the longest to the shortest, but only
+//! those that occur: a second, small map has the long prefixes in the block (a /16 of IPv4, a /32 of IPv6) of the
+//! destination. On a real table these are one to four of the possible 32 or 128.
 //!
-//! A look-up is as quick as its cache misses are few. So the maps hold numbers only, and the best route's hop is found
-//! in a list of the distinct hops, of which a table has as many as the node has neighbours, not as it has routes.
+//! A lookup is as quick as its cache misses are few. So the maps hold numbers only, and the best route's hop is in a
+//! list of the distinct hops, of which a table has as many as the node has neighbours, not as it has routes.
 //!
-//! Where a prefix has several next hops, or policy rules apply, the hop is that of the flow, and the host is asked for
+//! If a prefix has several next hops, or policy rules apply, the hop is that of the flow, and the host is asked for
 //! it (the module `flows`).
 
 mod family;
@@ -25,7 +25,7 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use slab::Slab;
 
-use self::family::{Family, First};
+use self::family::{BestRoute, Family};
 use self::flows::Flows;
 pub use self::flows::{FlowAnswer, FlowResolver, Resolution};
 use self::hops::Hops;
@@ -34,58 +34,58 @@ pub use self::multicast::{Branches, MulticastRoute};
 use crate::hash::KeyedHash;
 use crate::{Flow, InterfaceId, Prefix};
 
-/// The answer of a route look-up.
+/// Result of a route lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Hop {
     /// Outgoing interface.
     pub interface: InterfaceId,
-    /// Next router; `None` where the destination is on the link itself.
+    /// Next router; `None` if the destination is on the link itself.
     pub gateway: Option<IpAddr>,
-    /// Source address that the host itself would use, where the route names one.
+    /// Source address that the host itself would use, if the route names one.
     pub source: Option<IpAddr>,
 }
 
 /// One route of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// For these destinations.
+    /// Destinations.
     pub prefix: Prefix,
-    /// Lower wins among routes for the same prefix.
+    /// Metric; the lowest wins among routes for the same prefix.
     pub metric: u32,
-    /// Where they go.
+    /// Next hop.
     pub hop: Hop,
 }
 
-/// Answers where packets go.
+/// Route lookups.
 pub trait Routes {
-    /// The hop towards `destination`; `None` where there is no route.
+    /// Returns the hop towards `destination`; `None` if there is no route.
     fn lookup(&self, destination: IpAddr) -> Option<Hop>;
 
-    /// Whether flows to `destination` may take different hops, so that [`Routes::lookup`] does not tell.
+    /// Returns whether flows to `destination` may take different hops, so that [`Routes::lookup`] is not enough.
     fn differs_by_flow(&self, _destination: IpAddr) -> bool {
         false
     }
 
-    /// The hop of a flow whose packets come in through `incoming`; `None`: from this host.
+    /// Returns the hop of a flow whose packets arrive through `incoming`; `None` for this host's own.
     fn lookup_flow(&self, flow: &Flow, _incoming: Option<InterfaceId>) -> Option<Hop> {
         self.lookup(flow.destination)
     }
 
-    /// Where packets from `source` to the multicast `group` go; `None` where they are not forwarded.
+    /// Returns the branches of packets from `source` to the multicast `group`; `None` if they are not forwarded.
     fn multicast(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>>;
 }
 
-/// The routes of a node, IPv4 and IPv6; see the module text.
+/// Routes of a node, IPv4 and IPv6; see the module documentation.
 #[derive(Debug, Default)]
 pub struct RouteTable {
     /// All routes. Those for one prefix are linked, the best one first.
     routes: Slab<Linked>,
-    /// Those of the first routes.
+    /// Hops of the best routes.
     hops: Hops,
     v4: Family<u32>,
     v6: Family<u128>,
     multicast: MulticastTable,
-    /// Interfaces whose routes are not to be used now; few.
+    /// Interfaces that are down, whose routes are not used; few.
     down: BTreeSet<InterfaceId>,
     flows: Flows,
 }
@@ -93,18 +93,18 @@ pub struct RouteTable {
 #[derive(Clone, Debug)]
 struct Linked {
     route: Route,
-    /// The next best route for the same prefix, a key of the slab.
+    /// Next best route for the same prefix, a key of the slab.
     next: Option<u32>,
 }
 
 impl RouteTable {
-    /// A table without routes.
+    /// Creates a table without routes.
     pub fn new() -> RouteTable {
         RouteTable::default()
     }
 
-    /// Enters a route; `false` where the very same is there already. Several routes may serve one prefix: the lowest
-    /// metric wins, and among equal ones the lowest hop, so that the order of entering plays no part.
+    /// Adds a route; `false` if the same one exists already. Several routes may serve one prefix: the lowest metric
+    /// wins, and among equal ones the lowest hop, so that the order of insertion does not matter.
     pub fn insert(&mut self, route: Route) -> bool {
         let before = self.first(route.prefix);
         let (mut previous, mut next) = (None, before);
@@ -128,7 +128,7 @@ impl RouteTable {
         true
     }
 
-    /// Takes a route out; `false` where it is not there. All of it must match, the metric too.
+    /// Removes a route; `false` if it does not exist. All fields must match, including the metric.
     pub fn remove(&mut self, route: &Route) -> bool {
         let (mut previous, mut next) = (None, self.first(route.prefix));
         while let Some(key) = next {
@@ -148,8 +148,8 @@ impl RouteTable {
         false
     }
 
-    /// Takes out all routes through an interface: their prefixes, each once, in order. Walks the whole table. What was
-    /// said of the interface by [`set_interface_up`](RouteTable::set_interface_up) is forgotten.
+    /// Removes all routes through an interface. Returns their prefixes, each once, in order. Walks the whole table.
+    /// The state of [`set_interface_up`](RouteTable::set_interface_up) is dropped.
     pub fn remove_interface(&mut self, interface: InterfaceId) -> Vec<Prefix> {
         let gone: Vec<Route> =
             self.iter().filter(|r| r.hop.interface == interface).copied().collect();
@@ -163,7 +163,8 @@ impl RouteTable {
         prefixes
     }
 
-    /// Routes through an interface that is down stay in the table but are passed over. Interfaces are up unless told.
+    /// Marks an interface up or down. Routes through an interface that is down stay in the table but are not used.
+    /// Interfaces are up by default.
     pub fn set_interface_up(&mut self, interface: InterfaceId, up: bool) {
         let changed = if up { self.down.remove(&interface) } else { self.down.insert(interface) };
         if changed {
@@ -172,88 +173,87 @@ impl RouteTable {
         }
     }
 
-    /// Notes whether the route to a prefix has several next hops, among which the host chooses for each flow; or that
-    /// they are not what they were.
-    pub fn set_several(&mut self, prefix: Prefix, several: bool) {
-        self.flows.set_several(prefix, several);
+    /// Records whether the route to a prefix has several next hops, among which the host chooses for each flow; or
+    /// that they have changed.
+    pub fn set_multipath(&mut self, prefix: Prefix, multipath: bool) {
+        self.flows.set_multipath(prefix, multipath);
     }
 
-    /// Notes whether policy rules, or tables other than main and local, apply to packets of a family; or that they are
-    /// not what they were.
+    /// Records whether policy rules, or tables other than main and local, apply to packets of a family; or that they
+    /// have changed.
     pub fn set_rules(&mut self, ipv6: bool, apply: bool) {
         self.flows.set_rules(Prefix::everything(ipv6), apply);
     }
 
-    /// Notes that the host may send flows to these destinations elsewhere than before.
+    /// Records that the host may route flows to these destinations differently from now on.
     pub fn flows_changed(&mut self, prefix: Prefix) {
         self.flows.change(prefix);
     }
 
-    /// Whether the host has to be asked for any flow.
+    /// Returns whether the host has to be asked for any flow.
     #[inline]
     pub fn flows_differ(&self) -> bool {
         self.flows.any()
     }
 
-    /// Asks this host from now on. Without one, flows go as their destinations do.
+    /// Sets the resolver of flows. Without one, flows follow the routes of their destinations.
     pub fn set_resolver(&mut self, resolver: Box<dyn FlowResolver>) {
         self.flows.answers().set_resolver(resolver);
     }
 
-    /// Uses this hash for flows, whose addresses and ports peers choose. Answers do not depend on it.
+    /// Sets the hash for flows, whose addresses and ports peers choose. Answers do not depend on it.
     pub fn set_flow_hash(&mut self, hash: KeyedHash) {
         self.flows.answers().set_hash(hash);
     }
 
-    /// Keeps what the host answers from now on, for [`RouteTable::take_flow_answers`].
+    /// Records the host's answers from now on, for [`RouteTable::take_flow_answers`].
     pub fn keep_flow_answers(&mut self) {
         self.flows.answers().keep_log();
     }
 
-    /// What the host has answered since the last call, in the order of the questions.
+    /// Takes the host's answers since the last call, in the order of the questions.
     pub fn take_flow_answers(&mut self) -> Vec<FlowAnswer> {
         self.flows.answers().take_log()
     }
 
-    /// Gives these answers, each once, to the questions that come next. They were the host's at the time of a recording.
+    /// Uses these answers, each once, for the next questions. They are the host's answers from a recording.
     pub fn add_recorded_answers(&mut self, answers: Vec<FlowAnswer>) {
         self.flows.answers().add_recorded(answers);
     }
 
-    /// All routes, in no order that means anything.
+    /// Returns all routes, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter().map(|(_, linked)| &linked.route)
     }
 
-    /// How many routes there are.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Enters a multicast forwarding entry in the place of the one for the same source and group; `false` where it says
-    /// nothing new.
+    /// Adds or replaces a multicast forwarding entry; `false` if nothing changes.
     pub fn insert_multicast(&mut self, route: MulticastRoute) -> bool {
         self.multicast.insert(route)
     }
 
-    /// Takes a multicast forwarding entry out; `false` where there is none.
+    /// Removes a multicast forwarding entry; `false` if there is none.
     pub fn remove_multicast(&mut self, source: Option<IpAddr>, group: IpAddr) -> bool {
         self.multicast.remove(source, group)
     }
 
-    /// All multicast forwarding entries, by group and source.
+    /// Returns all multicast forwarding entries, by group and source.
     pub fn multicast_routes(&self) -> impl Iterator<Item = &MulticastRoute> {
         self.multicast.iter()
     }
 
-    /// The hop of the best usable route of a list.
+    /// Returns the hop of the best usable route of a list.
     #[inline]
-    fn usable(&self, first: First) -> Option<Hop> {
+    fn usable_hop(&self, first: BestRoute) -> Option<Hop> {
         if self.down.is_empty() {
             return self.hops.hop(first.hop);
         }
@@ -268,10 +268,10 @@ impl RouteTable {
         None
     }
 
-    /// The prefix that decides where packets to `destination` go.
-    fn deciding(&self, destination: IpAddr) -> Option<Prefix> {
-        let prefix = |first: First| {
-            self.usable(first).map(|_| self.routes[first.route as usize].route.prefix)
+    /// Returns the prefix that decides the route to `destination`.
+    fn deciding_prefix(&self, destination: IpAddr) -> Option<Prefix> {
+        let prefix = |first: BestRoute| {
+            self.usable_hop(first).map(|_| self.routes[first.route as usize].route.prefix)
         };
         match destination {
             IpAddr::V4(a) => self.v4.longest(a.to_bits(), prefix),
@@ -288,9 +288,9 @@ impl RouteTable {
     }
 
     fn set_first(&mut self, prefix: Prefix, route: Option<u32>) {
-        let first = route.map(|route| First {
+        let first = route.map(|route| BestRoute {
             route,
-            hop: self.hops.enter(self.routes[route as usize].route.hop),
+            hop: self.hops.acquire(self.routes[route as usize].route.hop),
         });
         let (address, length) = (prefix.address(), prefix.length());
         let before = match address {
@@ -298,7 +298,7 @@ impl RouteTable {
             IpAddr::V6(address) => self.v6.set_first(address.to_bits(), length, first),
         };
         if let Some(before) = before {
-            self.hops.leave(before.hop);
+            self.hops.release(before.hop);
         }
     }
 }
@@ -306,8 +306,8 @@ impl RouteTable {
 impl Routes for RouteTable {
     fn lookup(&self, destination: IpAddr) -> Option<Hop> {
         match destination {
-            IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.usable(first)),
-            IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.usable(first)),
+            IpAddr::V4(a) => self.v4.longest(a.to_bits(), |first| self.usable_hop(first)),
+            IpAddr::V6(a) => self.v6.longest(a.to_bits(), |first| self.usable_hop(first)),
         }
     }
 
@@ -315,7 +315,7 @@ impl Routes for RouteTable {
     fn differs_by_flow(&self, destination: IpAddr) -> bool {
         self.flows.any()
             && (self.flows.rules_apply(destination)
-                || self.deciding(destination).is_some_and(|p| self.flows.has_several(p)))
+                || self.deciding_prefix(destination).is_some_and(|p| self.flows.is_multipath(p)))
     }
 
     fn lookup_flow(&self, flow: &Flow, incoming: Option<InterfaceId>) -> Option<Hop> {
@@ -331,7 +331,7 @@ impl Routes for RouteTable {
     }
 }
 
-/// What decides between routes for one prefix: lower is better.
+/// Returns the order of routes for one prefix: lower is better.
 fn rank(route: &Route) -> (u32, Hop) {
     (route.metric, route.hop)
 }
@@ -356,14 +356,14 @@ mod tests {
         table
     }
 
-    /// Number of the interface towards `destination`, 0 for none.
+    /// Returns the interface number towards `destination`, 0 for none.
     fn towards(table: &RouteTable, destination: &str) -> u32 {
         let destination = destination.parse().expect("an address");
         table.lookup(destination).map_or(0, |hop| hop.interface.0)
     }
 
     #[test]
-    fn the_longest_prefix_wins_in_both_families() {
+    fn longest_prefix_wins_in_both_families() {
         let table = table(&[
             ("0.0.0.0/0", 0, 1),
             ("10.0.0.0/8", 0, 2),
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_metric_wins_whatever_the_order_and_the_others_stand_by() {
+    fn lowest_metric_wins_in_any_insertion_order() {
         for order in [[1, 2, 3], [3, 2, 1], [2, 3, 1]] {
             let mut table = RouteTable::new();
             for n in order {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_through_a_down_interface_are_passed_over_and_come_back() {
+    fn routes_through_down_interface_are_not_used() {
         let mut table =
             table(&[("10.0.0.0/8", 9, 1), ("10.1.0.0/16", 2, 3), ("10.1.0.0/16", 1, 2)]);
         assert_eq!(towards(&table, "10.1.0.1"), 2);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_takes_its_routes_with_it() {
+    fn removed_interface_removes_its_routes() {
         let mut table = table(&[
             ("10.2.0.0/16", 1, 2),
             ("10.1.0.0/16", 1, 2),
@@ -455,9 +455,9 @@ mod tests {
         assert!(octets / table.len() < 128, "{}", octets / table.len());
     }
 
-    /// However often routes come and go, the list of hops holds only those in use.
+    /// However often routes change, the list of hops holds only those in use.
     #[test]
-    fn hops_leave_with_their_last_route() {
+    fn hop_is_removed_with_its_last_route() {
         let mut table = RouteTable::new();
         for n in 1..=100 {
             assert!(table.insert(route("10.0.0.0/8", 1, n)));

@@ -1,74 +1,74 @@
-//! Connections with neighbours: streams of octets that arrive whole and in order, or not at all any more.
+//! Connections with neighbours: reliable, ordered streams of octets.
 //!
-//! The driver makes them of TCP, with TLS over it where that is asked for, and keeps what the neighbour has not yet
-//! taken. It listens where the settings say; who is let in, and under which names, is its matter too, so that an engine
-//! hears of nobody who could not prove who he is.
+//! The driver opens them over TCP, with TLS if requested, and buffers what the neighbour has not read yet. It listens
+//! as configured; it also decides which peers are admitted, and under which names, so that an engine sees only
+//! authenticated peers.
 
 use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// Names a connection for as long as it lives; never used again. Those that an engine asks for have even numbers, which
-/// the engine chooses; those that a neighbour opens have odd ones, which the driver chooses.
+/// Identifier of a connection; never reused. Connections that an engine opens have even numbers, which the engine
+/// chooses; those that a neighbour opens have odd ones, which the driver chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionId(pub u64);
 
-/// What a connection is made of.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// TCP, which proves nothing and hides nothing.
+    /// TCP, without authentication and encryption.
     Tcp,
-    /// TLS over TCP, in which both sides have proved who they are.
+    /// TLS over TCP, with both sides authenticated.
     Tls,
 }
 
-/// A connection that is to be opened. [`StreamEvent::Open`] or [`StreamEvent::Closed`] tells what became of it.
+/// A connection to open. [`StreamEvent::Open`] or [`StreamEvent::Closed`] reports the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connect {
-    /// Names it from now on.
+    /// The connection.
     pub connection: ConnectionId,
-    /// With which of this node's addresses.
+    /// Source address, one of this node's.
     pub source: IpAddr,
-    /// To where; of the same family.
+    /// Destination; of the same family.
     pub destination: SocketAddr,
-    /// Of what.
+    /// Transport.
     pub transport: Transport,
 }
 
-/// What happens to connections.
+/// Events of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum StreamEvent<'a> {
-    /// It stands: one that was asked for, or one that a neighbour opened.
+    /// A connection is open: one that was requested, or one that a neighbour opened.
     Open {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// This node's end.
+        /// Local end.
         local: SocketAddr,
-        /// The other end.
+        /// Remote end.
         peer: SocketAddr,
-        /// Of what it is.
+        /// Transport.
         transport: Transport,
     },
-    /// Octets came, in their order.
+    /// Octets arrived, in order.
     Data {
-        /// Where.
+        /// The connection.
         connection: ConnectionId,
-        /// What; not necessarily whole messages.
+        /// The octets; not necessarily whole messages.
         #[serde(serialize_with = "crate::record::hexadecimal")]
         octets: &'a [u8],
     },
-    /// It is no more, or never was. Not told of those that the engine closes.
+    /// The connection was closed, or could not be opened. Not reported for those that the engine closes.
     Closed {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }
 
-/// Why a connection is no more.
+/// Reason why a connection was closed.
 #[derive(
     Clone,
     Copy,
@@ -84,22 +84,22 @@ pub enum StreamEvent<'a> {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CloseReason {
-    /// Nobody listens there, or the neighbour is not to be reached.
+    /// The peer refuses connections, or is unreachable.
     #[error("no connection could be opened")]
     Unreachable,
-    /// Nothing was heard in time.
+    /// A timeout expired.
     #[error("the neighbour did not answer in time")]
     TimedOut,
-    /// The neighbour has ended it.
+    /// The neighbour closed it.
     #[error("the neighbour ended it")]
     Ended,
-    /// It broke.
+    /// The connection failed.
     #[error("it broke")]
     Broken,
-    /// One of both could not prove who he is, or is not one of those who are let in.
+    /// One side failed to authenticate, or is not authorized.
     #[error("a side could not prove who it is")]
     NotAuthenticated,
-    /// The neighbour stopped reading, and too much waited for it.
+    /// The neighbour stopped reading, and the backlog reached its limit.
     #[error("too much waited for the neighbour to read")]
     Backlog,
 }

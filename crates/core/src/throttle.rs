@@ -1,4 +1,4 @@
-//! What peers have used of what they may ask for in a second.
+//! Rate limit of requests per peer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use crate::Time;
 
 /// A token bucket for each peer, among a fixed number of them, found by a keyed hash of the peer's address (see
-/// [`KeyedHash`](crate::hash::KeyedHash)): nothing has to be entered or forgotten, and memory and work stay the same however
-/// many addresses somebody makes up. Peers that fall on the same bucket share it; nobody can choose with whom.
+/// [`KeyedHash`](crate::hash::KeyedHash)): nothing has to be inserted or removed, and memory and work stay the same
+/// however many addresses an attacker invents. Peers with the same bucket share it; nobody can choose with whom.
 ///
-/// A page of buckets is made when one of them is used for the first time, as a node has several throttles, and most nodes of
-/// a simulation have few peers or none.
+/// A page of buckets is allocated on first use, since a node has several throttles, and most nodes of a simulation
+/// have few peers or none.
 #[derive(Clone, Debug, Default)]
 pub struct Throttle {
-    /// None at all until one is used.
+    /// Pages; empty until a bucket is used.
     pages: Vec<Option<Box<Page>>>,
 }
 
@@ -21,21 +21,21 @@ type Page = [Bucket; PAGE];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// What is used, billionths of a request.
+    /// Used tokens, billionths of a request.
     used: u64,
     at: Time,
 }
 
-/// How many buckets there are.
+/// Number of buckets.
 const BUCKETS: usize = 4_096;
-/// How many of them are in a page: 1 024 octets.
+/// Number of buckets in a page: 1 024 octets.
 const PAGE: usize = 64;
-/// A request, in the unit of [`Bucket::used`].
+/// One request in the unit of [`Bucket::used`].
 const ONE: u64 = 1_000_000_000;
 
 impl Throttle {
-    /// Whether the peer with this hash may ask for one thing more, at `rate` things a second. It may ask for those of one
-    /// second at once. What is refused does not count.
+    /// Returns whether the peer with this hash may make one more request, at `rate` requests per second. The requests
+    /// of one second may come in one burst. Refused requests do not count.
     pub fn admits(&mut self, now: Time, hash: u64, rate: u32) -> bool {
         let bucket = self.bucket_mut(hash);
         let nanoseconds = now.as_nanos().saturating_sub(bucket.at.as_nanos());
@@ -47,15 +47,14 @@ impl Throttle {
         fits
     }
 
-    /// Counts a thing that was done for the peer with this hash without asking. What is too much has to be earned before
-    /// it may ask for more.
+    /// Counts a request of the peer with this hash without a check. An excess delays its next requests.
     pub fn charge(&mut self, now: Time, hash: u64, rate: u32) {
         let used = self.used(now, hash, rate);
         *self.bucket_mut(hash) = Bucket { used: used.saturating_add(ONE), at: now };
     }
 
-    /// How many things the peer with this hash may ask for now.
-    pub fn left(&self, now: Time, hash: u64, rate: u32) -> u32 {
+    /// Returns how many requests the peer with this hash may make now.
+    pub fn remaining(&self, now: Time, hash: u64, rate: u32) -> u32 {
         let left = (u64::from(rate) * ONE).saturating_sub(self.used(now, hash, rate));
         u32::try_from(left / ONE).unwrap_or(u32::MAX)
     }
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_may_do_so_much_in_a_second_and_others_as_much() {
+    fn rate_limit_holds_per_peer() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         let granted = |throttle: &mut Throttle, now, who| {
@@ -105,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_without_asking_counts_and_has_to_be_earned() {
+    fn unchecked_requests_count_and_delay_later_ones() {
         let mut throttle = Throttle::default();
         let start = Time::from_secs(5);
         (0..15).for_each(|_| throttle.charge(start, 1, 10));
-        assert_eq!((throttle.left(start, 1, 10), throttle.left(start, 2, 10)), (0, 10));
+        assert_eq!((throttle.remaining(start, 1, 10), throttle.remaining(start, 2, 10)), (0, 10));
         assert!(!throttle.admits(start + Duration::from_millis(500), 1, 10), "the debt");
-        assert_eq!(throttle.left(start + Duration::from_millis(800), 1, 10), 3);
+        assert_eq!(throttle.remaining(start + Duration::from_millis(800), 1, 10), 3);
     }
 }

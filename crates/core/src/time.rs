@@ -21,37 +21,37 @@ impl Time {
     /// Never.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// `nanos` nanoseconds after the origin.
+    /// Returns the time `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Time {
         Time(nanos)
     }
 
-    /// `millis` milliseconds after the origin.
+    /// Returns the time `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Time {
         Time(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds after the origin.
+    /// Returns the time `secs` seconds after the origin.
     pub const fn from_secs(secs: u64) -> Time {
         Time(secs.saturating_mul(1_000_000_000))
     }
 
-    /// So many milliseconds later.
+    /// Returns the time so many milliseconds later.
     pub const fn after_millis(self, millis: u64) -> Time {
         Time(self.0.saturating_add(Time::from_millis(millis).0))
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the origin, for people.
+    /// Returns the seconds since the origin, for people.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How long after `earlier` this is; zero where it is not after.
+    /// Returns the duration since `earlier`; zero if that is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arithmetic_saturates_at_never_and_at_the_origin() {
+    fn arithmetic_saturates_at_never_and_origin() {
         let later = Time::from_secs(2);
         assert_eq!(Time::from_secs(1) + Duration::from_millis(1_000), later);
         assert_eq!(later + Duration::MAX, Time::MAX);

@@ -1,14 +1,14 @@
 //! One hashed, hierarchical timing wheel: arm, cancel and fire in O(1).
 //!
-//! All soft state of a node hangs in one [`TimingWheel`]. Time is cut into ticks of one millisecond, and a tick is read
-//! as a number of eight digits to the base 64. A timer hangs at the level of the highest digit in which its tick
-//! differs from the wheel's own, in the slot that this digit names: level 0 is the near future, a tick per slot;
-//! level 1 has 64 ticks per slot, and so on, until level 7 reaches past [`Time::MAX`]. When the wheel enters a slot of
-//! a higher level, the timers in it fall to lower ones, at most seven times in a timer's life. A bitmap per level tells
-//! which slots hold something, so that an idle hour is skipped as quickly as an idle millisecond.
+//! All soft state of a node uses one [`TimingWheel`]. Time is divided into ticks of one millisecond, and a tick is
+//! read as a number of eight digits to the base 64. A timer is at the level of the highest digit in which its tick
+//! differs from the wheel's current tick, in the slot of this digit: level 0 is the near future, a tick per slot;
+//! level 1 has 64 ticks per slot, and so on, until level 7 reaches past [`Time::MAX`]. When the wheel enters a slot
+//! of a higher level, its timers cascade to lower ones, at most seven times in a timer's life. A bitmap per level
+//! marks occupied slots, so that an idle hour is skipped as quickly as an idle millisecond.
 //!
-//! The timers of a slot form a doubly linked list through one slab, oldest first, and keep that order as they fall.
-//! That is why timers of one tick fire in the order in which they were armed, on every machine and in every run.
+//! The timers of a slot form a doubly linked list through one slab, oldest first, and keep that order as they
+//! cascade. So timers of one tick fire in the order in which they were armed, on every machine and in every run.
 //!
 //! Deadlines in whole milliseconds fire exactly then; others at the next whole millisecond, and never early.
 
@@ -20,26 +20,26 @@ use crate::{Time, growth};
 
 /// Length of a tick, nanoseconds.
 const TICK: u64 = 1_000_000;
-/// Binary digits of one digit of a tick.
+/// Bits of one digit of a tick.
 const DIGIT_BITS: u32 = 6;
-/// Slots of a level.
+/// Number of slots of a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Levels; 48 binary digits hold every tick that `Time` can name (45).
+/// Number of levels; 48 bits hold every tick that `Time` can represent (45).
 const LEVELS: usize = 8;
 /// No timer.
 const NIL: u32 = u32::MAX;
 
-/// Names an armed timer. Once the timer has fired or was cancelled, the id is stale and does nothing.
+/// Identifier of an armed timer. Once the timer has fired or was cancelled, the id is stale and has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerId {
     index: u32,
-    /// Not zero, so that an `Option<TimerId>` takes no more room than a `TimerId`.
+    /// Non-zero, so that an `Option<TimerId>` is as small as a `TimerId`.
     generation: NonZeroU32,
 }
 
-/// Timers with a payload each; see the module text.
+/// Timers with a payload each; see the module documentation.
 ///
-/// The wheel learns the time from [`pop_due`](TimingWheel::pop_due) alone, and takes it to never go back.
+/// The wheel learns the time from [`pop_due`](TimingWheel::pop_due) alone; it must never go back.
 #[derive(Clone, Debug)]
 pub struct TimingWheel<T> {
     /// Every slot before this tick is empty, and so is every slot of a higher level that this tick lies in.
@@ -48,9 +48,9 @@ pub struct TimingWheel<T> {
     timers: Vec<Timer<T>>,
     /// First of the free timers, linked by `next`.
     free: u32,
-    /// How many are armed.
+    /// Number of armed timers.
     armed: usize,
-    /// Slots that hold something, a bit each.
+    /// Occupied slots, one bit each.
     occupied: [u64; LEVELS],
     /// `LEVELS` times `SLOTS` lists.
     slots: Vec<Slot>,
@@ -61,7 +61,7 @@ struct Timer<T> {
     deadline: Time,
     previous: u32,
     next: u32,
-    /// That of the id that would be, or is, valid.
+    /// Generation of the id that is, or will be, valid.
     generation: NonZeroU32,
     payload: T,
 }
@@ -70,7 +70,7 @@ struct Timer<T> {
 struct Slot {
     head: u32,
     tail: u32,
-    /// No timer of the slot has an earlier tick. Exact until the earliest leaves the slot before its time.
+    /// Lower bound of the ticks in the slot. Exact until the earliest timer leaves the slot before its time.
     earliest: u64,
 }
 
@@ -81,7 +81,7 @@ impl<T: Copy> Default for TimingWheel<T> {
 }
 
 impl<T: Copy> TimingWheel<T> {
-    /// A wheel without timers that stands at [`Time::ZERO`].
+    /// Creates a wheel without timers at [`Time::ZERO`].
     pub fn new() -> Self {
         TimingWheel {
             current: 0,
@@ -93,17 +93,17 @@ impl<T: Copy> TimingWheel<T> {
         }
     }
 
-    /// How many timers are armed.
+    /// Returns the number of armed timers.
     pub fn len(&self) -> usize {
         self.armed
     }
 
-    /// Whether none is.
+    /// Returns whether no timer is armed.
     pub fn is_empty(&self) -> bool {
         self.armed == 0
     }
 
-    /// Arms a timer for `at`; a time that has passed is due at once, after those that are due already. At
+    /// Arms a timer for `at`; a time in the past is due at once, after the timers that are due already. At
     /// [`Time::MAX`] it never fires. O(1).
     pub fn arm(&mut self, at: Time, payload: T) -> TimerId {
         let id = self.allocate(at, payload);
@@ -112,7 +112,7 @@ impl<T: Copy> TimingWheel<T> {
         id
     }
 
-    /// Moves an armed timer to `at`, behind those armed for that tick before; `false` where the id is stale. O(1).
+    /// Moves an armed timer to `at`, behind those already armed for that tick; `false` if the id is stale. O(1).
     pub fn rearm(&mut self, id: TimerId, at: Time) -> bool {
         if !self.is_armed(id) {
             return false;
@@ -123,7 +123,7 @@ impl<T: Copy> TimingWheel<T> {
         true
     }
 
-    /// Disarms a timer and gives back its payload; `None` where the id is stale. O(1).
+    /// Disarms a timer and returns its payload; `None` if the id is stale. O(1).
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
         if !self.is_armed(id) {
             return None;
@@ -132,13 +132,13 @@ impl<T: Copy> TimingWheel<T> {
         Some(self.release(id.index).1)
     }
 
-    /// The deadline of an armed timer; `None` where the id is stale.
+    /// Returns the deadline of an armed timer; `None` if the id is stale.
     pub fn deadline(&self, id: TimerId) -> Option<Time> {
         self.is_armed(id).then(|| self.timers[id.index as usize].deadline)
     }
 
-    /// Takes out one timer that is due at `now`: its deadline as it was armed, and its payload. Call it until it gives
-    /// `None`. By tick, then by the order of arming. Amortised O(1), however far `now` has jumped.
+    /// Removes one timer that is due at `now` and returns its original deadline and its payload. Call until it
+    /// returns `None`. By tick, then by the order of arming. Amortised O(1), however far `now` has jumped.
     pub fn pop_due(&mut self, now: Time) -> Option<(Time, T)> {
         let target = now.as_nanos() / TICK;
         while let Some((level, digit)) = self.nearest_slot() {
@@ -158,18 +158,18 @@ impl<T: Copy> TimingWheel<T> {
         None
     }
 
-    /// When [`pop_due`](TimingWheel::pop_due) is worth calling next: no timer is due before. O(1).
+    /// Returns when to call [`pop_due`](TimingWheel::pop_due) next: no timer is due earlier. O(1).
     ///
-    /// It is the exact time, unless the earliest timer of a slot of a higher level was cancelled or moved away; then it
-    /// may be early. Calling `pop_due` at an early time lets the slot fall, and the next answer is closer: at most seven
-    /// calls in a row find nothing. A whole millisecond, unless it is [`Time::MAX`].
+    /// The time is exact, unless the earliest timer of a slot of a higher level was cancelled or moved; then it may
+    /// be early. Calling `pop_due` at an early time cascades the slot, and the next answer is closer: at most seven
+    /// calls in a row find nothing. A whole millisecond, except for [`Time::MAX`].
     pub fn next_deadline(&self) -> Option<Time> {
         self.peek().map(|(at, _)| at)
     }
 
-    /// [`next_deadline`](TimingWheel::next_deadline), and the payload of the timer that has waited longest in the
-    /// nearest slot: within the next 64 ms the one that fires next, otherwise one of those that fire around then.
-    /// To show a reason to people.
+    /// Returns [`next_deadline`](TimingWheel::next_deadline), and the payload of the oldest timer in the nearest
+    /// slot: within the next 64 ms the one that fires next, otherwise one of those that fire around then. For a
+    /// reason shown to people.
     pub fn peek(&self) -> Option<(Time, T)> {
         let (level, digit) = self.nearest_slot()?;
         let slot = self.slots[level * SLOTS + digit];
@@ -181,34 +181,34 @@ impl<T: Copy> TimingWheel<T> {
         self.timers.get(id.index as usize).is_some_and(|t| t.generation == id.generation)
     }
 
-    /// Level and digit of the first slot that holds something. All of one level comes before all of the next.
+    /// Returns level and digit of the first occupied slot. All of one level come before all of the next.
     fn nearest_slot(&self) -> Option<(usize, usize)> {
         let level = self.occupied.iter().position(|&bits| bits != 0)?;
-        // What lies behind `current` is empty, so the lowest bit is the nearest slot.
+        // Slots before `current` are empty, so the lowest bit is the nearest slot.
         Some((level, self.occupied[level].trailing_zeros() as usize))
     }
 
-    /// First tick of a slot.
+    /// Returns the first tick of a slot.
     fn slot_start(&self, level: usize, digit: usize) -> u64 {
         let shift = level as u32 * DIGIT_BITS;
         let above = shift + DIGIT_BITS;
         (self.current >> above << above) | (digit as u64) << shift
     }
 
-    /// Where a timer with this tick hangs: level and digit. The answer stays the same until the timer falls or fires,
-    /// because until then `current` changes only in digits below the one that decides.
+    /// Returns level and digit of a timer with this tick. The answer stays the same until the timer cascades or
+    /// fires, because until then `current` changes only in digits below the one that decides.
     fn place(&self, tick: u64) -> (usize, usize) {
         let differing = (tick ^ self.current) | 1; // the same tick is level 0 too
         let level = (differing.ilog2() / DIGIT_BITS) as usize;
         (level, (tick >> (level as u32 * DIGIT_BITS)) as usize % SLOTS)
     }
 
-    /// The tick at which a timer fires: the first that is not before its deadline, nor in the past.
+    /// Returns the tick at which a timer fires: the first that is neither before its deadline nor in the past.
     fn tick(&self, deadline: Time) -> u64 {
         deadline.as_nanos().div_ceil(TICK).max(self.current)
     }
 
-    /// Hangs a timer with this deadline behind the others of its slot.
+    /// Appends a timer with this deadline to the list of its slot.
     fn link(&mut self, index: u32, deadline: Time) {
         let tick = self.tick(deadline);
         let (level, digit) = self.place(tick);
@@ -228,7 +228,7 @@ impl<T: Copy> TimingWheel<T> {
         timer.next = NIL;
     }
 
-    /// Takes a timer out of its slot.
+    /// Removes a timer from its slot.
     fn unlink(&mut self, index: u32) {
         let Timer { deadline, previous, next, .. } = self.timers[index as usize];
         let (level, digit) = self.place(self.tick(deadline));
@@ -246,7 +246,7 @@ impl<T: Copy> TimingWheel<T> {
         }
     }
 
-    /// Lets the timers of a slot, which `current` has just entered, fall to lower levels.
+    /// Cascades the timers of a slot, which `current` has just entered, to lower levels.
     fn cascade(&mut self, level: usize, digit: usize) {
         let slot = &mut self.slots[level * SLOTS + digit];
         let mut index = slot.head;
@@ -260,7 +260,7 @@ impl<T: Copy> TimingWheel<T> {
         }
     }
 
-    /// A timer that hangs nowhere yet.
+    /// Allocates a timer that is in no slot yet.
     fn allocate(&mut self, deadline: Time, payload: T) -> TimerId {
         if self.free == NIL {
             // Memory ends long before the numbers do: 2^32 timers take 100 GB.
@@ -278,7 +278,7 @@ impl<T: Copy> TimingWheel<T> {
         TimerId { index, generation: timer.generation }
     }
 
-    /// Puts a timer that hangs nowhere on the free list and makes its id stale.
+    /// Frees a timer that is in no slot, and makes its id stale.
     fn release(&mut self, index: u32) -> (Time, T) {
         let timer = &mut self.timers[index as usize];
         timer.generation = timer.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_fire_at_their_time_and_not_before() {
+    fn timer_fires_at_its_deadline_not_before() {
         let mut wheel = TimingWheel::new();
         wheel.arm(ms(30_000), 'b');
         wheel.arm(ms(5), 'a');
@@ -322,9 +322,9 @@ mod tests {
         assert!(wheel.is_empty());
     }
 
-    /// A deadline within a tick waits for its end, and comes back as it was given.
+    /// A deadline within a tick fires at its end, and is returned as given.
     #[test]
-    fn fractions_of_a_tick_round_up() {
+    fn deadline_within_tick_rounds_up() {
         let mut wheel = TimingWheel::new();
         let at = Time::from_nanos(1_000_001);
         wheel.arm(at, ());
@@ -334,11 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn timers_of_one_tick_fire_in_the_order_of_arming_from_whatever_level() {
+    fn timers_of_one_tick_fire_in_arming_order() {
         let mut wheel = TimingWheel::new();
-        wheel.arm(ms(5_000), 1); // falls from level 2 to 1 to 0
+        wheel.arm(ms(5_000), 1); // cascades from level 2 to 1 to 0
         assert_eq!(wheel.pop_due(ms(4_100)), None);
-        wheel.arm(ms(5_000), 2); // falls from level 1
+        wheel.arm(ms(5_000), 2); // cascades from level 1
         assert_eq!(wheel.pop_due(ms(4_999)), None);
         wheel.arm(ms(5_000), 3);
         let moved = wheel.arm(ms(4_999), 4);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn overdue_timers_queue_behind_those_that_are_due() {
+    fn overdue_timer_fires_after_those_due() {
         let mut wheel = TimingWheel::new();
         wheel.arm(ms(100), 1);
         wheel.arm(ms(100), 2);
@@ -363,12 +363,12 @@ mod tests {
     }
 
     #[test]
-    fn stale_ids_do_nothing() {
+    fn stale_timer_id_has_no_effect() {
         let mut wheel = TimingWheel::new();
         let first = wheel.arm(ms(1), 1);
         assert_eq!(wheel.deadline(first), Some(ms(1)));
         assert_eq!(wheel.cancel(first), Some(1));
-        let second = wheel.arm(ms(2), 2); // in the same place
+        let second = wheel.arm(ms(2), 2); // in the same slot
         assert_eq!(wheel.cancel(first), None);
         assert!(!wheel.rearm(first, ms(9)));
         assert_eq!(wheel.deadline(first), None);
@@ -376,9 +376,9 @@ mod tests {
         assert_eq!(wheel.cancel(second), None);
     }
 
-    /// Centuries of nothing take a handful of steps; `Time::MAX` means never.
+    /// Centuries without timers take a handful of steps; `Time::MAX` means never.
     #[test]
-    fn the_whole_of_time_fits() {
+    fn wheel_covers_all_of_time() {
         let mut wheel = TimingWheel::new();
         wheel.arm(Time::MAX, 'z');
         let far = Time::from_secs(500 * 365 * 86_400);
@@ -391,9 +391,9 @@ mod tests {
         assert_eq!(wheel.len(), 1);
     }
 
-    /// The promise of `next_deadline`, in the case that makes it early: the earliest of a coarse slot is cancelled.
+    /// The worst case of `next_deadline`: the earliest timer of a coarse slot is cancelled.
     #[test]
-    fn an_early_deadline_costs_at_most_seven_vain_calls() {
+    fn early_deadline_costs_at_most_seven_calls() {
         let mut wheel = TimingWheel::new();
         let earliest = wheel.arm(Time::from_secs(40_000_000), 0);
         let at = Time::from_secs(40_000_123);

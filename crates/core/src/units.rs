@@ -1,4 +1,4 @@
-//! Bandwidth as people write it and as the ledger adds it up.
+//! Bandwidth: parsing, formatting and arithmetic.
 
 use core::fmt;
 use core::iter::Sum;
@@ -7,7 +7,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Bits per second. Whole numbers, so that what is added can be taken away again exactly.
+/// Bits per second. Whole numbers, so that sums can be subtracted again exactly.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -15,49 +15,49 @@ use serde::{Deserialize, Serialize};
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Rate = Rate(0);
-    /// More than any link has.
+    /// The maximum, more than any link has.
     pub const MAX: Rate = Rate(u64::MAX);
 
-    /// `bps` bits per second.
+    /// Returns `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Rate {
         Rate(bps)
     }
 
-    /// `mbps` million bits per second.
+    /// Returns `mbps` million bits per second.
     pub const fn from_mbps(mbps: u64) -> Rate {
         Rate(mbps.saturating_mul(1_000_000))
     }
 
-    /// From IntServ's octets per second, rounded up to a whole bit; negative numbers and NaN become zero.
+    /// Converts IntServ's octets per second, rounded up to a whole bit; negative numbers and NaN become zero.
     pub fn from_octets_per_second(octets: f32) -> Rate {
         let bits = f64::from(octets) * 8.0;
         let whole = bits as u64; // saturates; NaN and negatives give 0
         Rate(if (whole as f64) < bits { whole.saturating_add(1) } else { whole })
     }
 
-    /// IntServ's octets per second.
+    /// Returns IntServ's octets per second.
     pub fn as_octets_per_second(self) -> f32 {
         (self.0 as f64 / 8.0) as f32
     }
 
-    /// Bits per second.
+    /// Returns the bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
 
-    /// The sum, or the largest rate there is.
+    /// Returns the sum, or [`Rate::MAX`].
     pub const fn saturating_add(self, other: Rate) -> Rate {
         Rate(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or zero.
+    /// Returns the difference, or zero.
     pub const fn saturating_sub(self, other: Rate) -> Rate {
         Rate(self.0.saturating_sub(other.0))
     }
 
-    /// This rate times `share`, rounded down; `share` is taken as lying in 0 to 1.
+    /// Returns this rate times `share`, rounded down; `share` is clamped to 0 to 1.
     pub fn share(self, share: f64) -> Rate {
         Rate((self.0 as f64 * share.clamp(0.0, 1.0)) as u64)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Rate {
                 if rest == 0 {
                     return write!(f, "{whole} {name}");
                 }
-                // Trailing zeros carry nothing.
+                // Trailing zeros are omitted.
                 let (rest, width) = match rest {
                     r if r % 100 == 0 => (r / 100, 1),
                     r if r % 10 == 0 => (r / 10, 2),
@@ -110,16 +110,16 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Why a text is not a rate.
+/// Reason why a text is not a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// No number in front.
+    /// The text has no leading number.
     #[error("a rate starts with a number, such as 10Mbit or 64kbit")]
     NoNumber,
-    /// The unit is none of ours.
+    /// The unit is unknown.
     #[error("the unit of a rate is bit, kbit, Mbit or Gbit (a trailing /s is allowed)")]
     UnknownUnit,
-    /// It does not fit.
+    /// The number is too large.
     #[error("a rate this large cannot be")]
     TooLarge,
 }
@@ -127,7 +127,7 @@ pub enum RateError {
 impl FromStr for Rate {
     type Err = RateError;
 
-    /// Reads `2Mbit`, `64 kbit/s`, `1.5Gbit`, `800bit`, and a bare number of bits per second. Case does not matter.
+    /// Parses `2Mbit`, `64 kbit/s`, `1.5Gbit`, `800bit`, and a bare number of bits per second. Case does not matter.
     fn from_str(text: &str) -> Result<Rate, RateError> {
         let text = text.trim();
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -160,9 +160,9 @@ mod tests {
 
     use super::*;
 
-    /// Every spelling that the help texts promise, and what it is worth.
+    /// Every spelling in the help texts, with its value.
     #[test]
-    fn rates_are_read_as_people_write_them() {
+    fn rate_spellings_are_parsed() {
         for (text, bps) in [
             ("2Mbit", 2_000_000),
             ("64 kbit/s", 64_000),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_shown_in_the_largest_unit_that_fits() {
+    fn rate_is_shown_in_largest_exact_unit() {
         for (bps, text) in [
             (0, "0 bit/s"),
             (999, "999 bit/s"),
@@ -196,9 +196,9 @@ mod tests {
         }
     }
 
-    /// What the ledger holds must never be less than what was asked for, so fractions of a bit round up.
+    /// The ledger must never hold less than was requested, so fractions of a bit round up.
     #[test]
-    fn octets_per_second_round_up_and_nonsense_is_nothing() {
+    fn octets_per_second_round_up_and_invalid_is_zero() {
         assert_eq!(Rate::from_octets_per_second(250_000.0), Rate::from_mbps(2));
         assert_eq!(Rate::from_octets_per_second(0.01), Rate::from_bps(1));
         assert_eq!(Rate::from_octets_per_second(f32::NAN), Rate::ZERO);

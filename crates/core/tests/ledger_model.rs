@@ -1,4 +1,4 @@
-//! The ledger against plain lists that are added up anew each time.
+//! The ledger compared with plain lists that are added up anew each time.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{flow, owner};
 use earmark_core::admission::{
     ClaimId, Counting, Demand, Discipline, EnqueueError, Ledger, LinkCapacity, Owner, Protocol,
-    Reason, RetryPolicy, Service, Waiting,
+    QueuedRequest, Reason, RetryPolicy, Service,
 };
 use earmark_core::{Flow, InterfaceId, Rate};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ const POLICY: RetryPolicy = RetryPolicy {
     counting: Counting::Entries,
 };
 
-/// What a test does to both. Links, flows and owners are few, so that they meet.
+/// A step of a test. There are few links, flows and owners, so that steps concern the same ones.
 #[derive(Clone, Debug)]
 enum Step {
     SetLink(u32, LinkCapacity),
@@ -32,7 +32,7 @@ enum Step {
         flow: u16,
         demand: Demand,
     },
-    /// Which of all claims there ever were.
+    /// Index among all claims ever made.
     Change(Index, Demand),
     Release(Index),
     Adopt {
@@ -56,7 +56,7 @@ enum Step {
         link: u32,
         owner: u32,
     },
-    /// Let one that waits have what is free.
+    /// Grants a queued request the free bandwidth.
     Grant,
 }
 
@@ -108,14 +108,14 @@ fn step() -> impl Strategy<Value = Step> {
 /// Link, owner and demand of a claim.
 type Held = (u32, Owner, Demand);
 
-/// Plainly right: nothing is kept that could be added up.
+/// Reference model: it keeps nothing that could be added up.
 #[derive(Default)]
 struct Model {
     links: BTreeMap<u32, LinkCapacity>,
-    /// All there ever were; those that are gone hold nothing.
+    /// All claims ever made; removed ones hold nothing.
     claims: Vec<(ClaimId, Option<Held>)>,
     adopted: BTreeMap<(u32, Flow), (Rate, Option<Protocol>)>,
-    queues: BTreeMap<u32, Vec<Waiting>>,
+    queues: BTreeMap<u32, Vec<QueuedRequest>>,
 }
 
 impl Model {
@@ -130,7 +130,7 @@ impl Model {
         self.links[&link].reservable.as_bps().saturating_sub(self.held(link))
     }
 
-    /// The reason to refuse `demand` in place of `old`, and what is available.
+    /// Returns the reason to refuse `demand` in place of `old`, and the available rate.
     fn judge(&self, link: u32, old: Rate, demand: &Demand) -> (Option<Reason>, Rate) {
         let Some(capacity) = self.links.get(&link) else {
             return (Some(Reason::NoSuchLink), Rate::ZERO);
@@ -153,7 +153,7 @@ impl Model {
         demand.rate > capacity.reservable || demand.max_packet > capacity.mtu
     }
 
-    /// The first link whose first request fits.
+    /// Returns the first link whose first request fits.
     fn next_grantable(&mut self) -> Option<(InterfaceId, Owner)> {
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             let head = self.queues.get(&link).and_then(|queue| queue.first().copied());
@@ -305,7 +305,7 @@ impl Pair {
     fn queueing(&mut self, step: &Step) -> TestCaseResult {
         match *step {
             Step::Enqueue { link, owner: block, demand, refusals } => {
-                let waiting = Waiting { owner: owner(block), demand, refusals };
+                let waiting = QueuedRequest { owner: owner(block), demand, refusals };
                 let result = self.ledger.enqueue(InterfaceId(link), waiting);
                 if !self.model.links.contains_key(&link) {
                     prop_assert_eq!(result, Err(EnqueueError::NoSuchLink));
@@ -339,7 +339,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Everything that can be asked has the same answer.
+    /// Compares all answers of both.
     fn check(&self) -> TestCaseResult {
         let links: Vec<_> = self.ledger.links().collect();
         prop_assert_eq!(links.len(), self.model.links.len());
@@ -365,7 +365,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn ledger_and_lists_agree_and_all_comes_back(steps in prop::collection::vec(step(), 0..150)) {
+    fn ledger_agrees_with_model(steps in prop::collection::vec(step(), 0..150)) {
         let mut pair = Pair::default();
         pair.ledger.set_retry_policy(POLICY);
         for link in 1..3 {

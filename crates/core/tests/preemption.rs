@@ -1,4 +1,4 @@
-//! Preemption in the ledger: who gives way, for whom, and how much (RFC 3181, RFC 4495).
+//! Preemption in the ledger: which claims are displaced, for which, and how much (RFC 3181, RFC 4495).
 
 mod common;
 
@@ -14,7 +14,7 @@ use proptest::sample::Index;
 const LINK: InterfaceId = InterfaceId(1);
 const OTHER: InterfaceId = InterfaceId(2);
 
-/// Two links of `reservable` bit/s each.
+/// Creates two links of `reservable` bit/s each.
 fn ledger(reservable: u64, partial: bool) -> Ledger {
     let mut ledger = Ledger::new();
     for link in [LINK, OTHER] {
@@ -38,7 +38,7 @@ fn claim(ledger: &mut Ledger, block: u32, rate: u64, at: Priority) -> Result<Cla
     ledger.claim_with_priority(LINK, owner(block), &flow(block as u16), demand(rate), at)
 }
 
-/// Whose claims gave way, and what they keep.
+/// Returns the owners of displaced claims, and what they keep.
 fn displaced(ledger: &mut Ledger) -> Vec<(u32, u64)> {
     std::iter::from_fn(|| ledger.next_displaced())
         .map(|Displaced { owner, kept, .. }| (owner.block, kept.as_bps()))
@@ -54,7 +54,7 @@ fn refused(available: u64) -> Result<ClaimId, Refusal> {
 }
 
 #[test]
-fn the_least_defended_give_way_and_of_equals_the_newest() {
+fn least_defended_then_newest_are_displaced() {
     let mut ledger = ledger(10, false);
     for (block, priority) in [(1, 5), (2, 3), (3, 3), (4, 4), (5, 9)] {
         claim(&mut ledger, block, 2, level(priority)).expect("fits");
@@ -66,9 +66,10 @@ fn the_least_defended_give_way_and_of_equals_the_newest() {
     assert_eq!(held(&ledger), 10);
 }
 
-/// RFC 3181 section 4: equals do not displace each other, and what is kept is the defending priority.
+/// RFC 3181 section 4: equal priorities do not displace each other, and a held claim counts by its defending
+/// priority.
 #[test]
-fn nobody_gives_way_to_an_equal() {
+fn equal_priority_displaces_nobody() {
     let mut ledger = ledger(10, true);
     let moderate = Priority::new(3, 7);
     claim(&mut ledger, 1, 10, moderate).expect("fits");
@@ -82,21 +83,21 @@ fn nobody_gives_way_to_an_equal() {
 }
 
 #[test]
-fn it_is_all_or_nothing_and_never_more_than_needed() {
+fn displacement_is_all_or_nothing_and_minimal() {
     let mut ledger = ledger(10, false);
     for (block, rate, priority) in [(1, 1, 1), (2, 6, 2), (3, 3, 9)] {
         claim(&mut ledger, block, rate, level(priority)).expect("fits");
     }
     assert_eq!(claim(&mut ledger, 4, 8, level(5)), refused(7), "1 and 2 have only 7");
     assert_eq!((displaced(&mut ledger), held(&ledger)), (vec![], 10));
-    // 1 is asked first, but 2 has to go in any case, and that is enough.
+    // 1 is chosen first, but 2 has to go in any case, and that is enough.
     claim(&mut ledger, 4, 6, level(5)).expect("2 gives way");
     assert_eq!((displaced(&mut ledger), held(&ledger)), (vec![(2, 0)], 10));
 }
 
-/// RFC 4495: one of them keeps what is left over.
+/// RFC 4495: one of them keeps the remainder.
 #[test]
-fn one_keeps_what_is_not_needed() {
+fn partial_preemption_keeps_the_remainder() {
     let mut ledger = ledger(100, true);
     claim(&mut ledger, 1, 80, level(100)).expect("fits");
     let first = claim(&mut ledger, 2, 80, level(300)).expect("1 is reduced");
@@ -109,7 +110,7 @@ fn one_keeps_what_is_not_needed() {
 }
 
 #[test]
-fn an_increase_displaces_others_but_not_itself() {
+fn increase_displaces_others_not_itself() {
     let mut ledger = ledger(10, false);
     let first = claim(&mut ledger, 1, 4, level(2)).expect("fits");
     claim(&mut ledger, 2, 6, level(1)).expect("fits");
@@ -118,13 +119,13 @@ fn an_increase_displaces_others_but_not_itself() {
     let whole = ledger.change_with_priority(first, demand(11), level(9));
     assert_eq!(whole.map_err(|refusal| refusal.available.as_bps()), Err(10));
     assert_eq!(held(&ledger), 5);
-    // It has its old priority still, and a new one when that is granted.
+    // The claim still has its old priority, and a new one when that is granted.
     claim(&mut ledger, 3, 6, level(3)).expect("1 gives way");
     assert_eq!(displaced(&mut ledger), [(1, 0)]);
 }
 
 #[test]
-fn where_it_is_off_priorities_mean_nothing() {
+fn priorities_without_preemption_have_no_effect() {
     let mut ledger = ledger(10, false);
     ledger.set_preemption(None);
     claim(&mut ledger, 1, 10, level(0)).expect("fits");
@@ -134,21 +135,21 @@ fn where_it_is_off_priorities_mean_nothing() {
     assert_eq!(displaced(&mut ledger), [(1, 0)]);
 }
 
-/// Adopted flows have no owner who could be told, and stay.
+/// Adopted flows have no owner to notify, and stay.
 #[test]
-fn adopted_flows_stay() {
+fn adopted_flows_are_not_displaced() {
     let mut ledger = ledger(10, false);
     assert_eq!(ledger.adopt(LINK, flow(9), Rate::from_bps(6), None), Ok(()));
     claim(&mut ledger, 1, 4, level(0)).expect("fits");
     assert_eq!(claim(&mut ledger, 2, 5, level(9)), refused(4));
-    // The flow's own claim has what was kept for it.
+    // The flow's own claim gets the bandwidth that was held for it.
     claim(&mut ledger, 9, 8, level(9)).expect("6 and 2 of the others");
     assert_eq!((displaced(&mut ledger), held(&ledger)), (vec![(1, 0)], 8));
 }
 
-/// A link that has shrunk below what is held gives nothing new before it is within its bounds.
+/// A link that has shrunk below what is held grants nothing new before it is within its bounds.
 #[test]
-fn a_link_that_shrank_is_brought_within_its_bounds_first() {
+fn shrunk_link_displaces_down_to_its_bounds() {
     let mut ledger = ledger(10, false);
     for (block, priority) in [(1, 0), (2, 1), (3, 2)] {
         claim(&mut ledger, block, 3, level(priority)).expect("fits");
@@ -180,7 +181,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A claim as the test remembers it.
+/// A claim in the reference model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Kept {
     id: ClaimId,
@@ -192,7 +193,7 @@ struct Kept {
 
 const RESERVABLE: u64 = 100;
 
-/// Who must give way, found by looking at everybody: what each keeps, or what could be had.
+/// Finds the claims to displace by checking all of them: what each keeps, or the available rate.
 fn who_gives_way(
     claims: &[Kept],
     link: InterfaceId,
@@ -223,10 +224,10 @@ fn who_gives_way(
 }
 
 proptest! {
-    /// The ledger does what looking at everybody does; and whatever happens, no more is held than may be, nobody gives
-    /// way to an equal, nothing is taken in vain, and the books balance.
+    /// The ledger agrees with the exhaustive search; and whatever happens, no more is held than allowed, no equal is
+    /// displaced, nothing is displaced without need, and the sums are right.
     #[test]
-    fn random_claims_displace_as_they_should(
+    fn random_claims_agree_with_model(
         steps in proptest::collection::vec(step(), 1..120),
         partial in any::<bool>(),
     ) {

@@ -1,4 +1,4 @@
-//! The route table against a plain list that is searched from end to end.
+//! The route table compared with a linear search of a list.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Step {
     Insert(Route),
-    /// One that is in the list, or one that most likely is not.
+    /// Removes one that is in the list, or one that most likely is not.
     Remove(prop::sample::Index, Route),
     RemoveInterface(u32),
     SetUp(u32, bool),
     Lookup(IpAddr),
 }
 
-/// Few distinct bits, so that prefixes meet and nest; both ends of the address vary.
+/// Few distinct bits, so that prefixes coincide and nest; both ends of the address vary.
 fn address() -> impl Strategy<Value = IpAddr> {
     let v4 = (0_u32..4, 0_u32..4, 0_u32..4)
         .prop_map(|(a, b, c)| IpAddr::V4(Ipv4Addr::from(10 << 24 | a << 22 | b << 15 | c)));
@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn table_and_list_agree(steps in prop::collection::vec(step(), 0..200)) {
+    fn route_table_agrees_with_list(steps in prop::collection::vec(step(), 0..200)) {
         let (mut model, mut table) = (Model::default(), RouteTable::new());
         for step in steps {
             match step {

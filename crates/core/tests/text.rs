@@ -1,4 +1,4 @@
-//! Texts that people and files say amounts with: whatever they are, they are read or refused, and what is read can be shown.
+//! Texts of amounts: any text is parsed or rejected, and what is parsed can be formatted.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ fn handled(text: &str) {
 
 proptest! {
     #[test]
-    fn any_text_is_handled(text: String) {
+    fn arbitrary_text_is_parsed_or_rejected(text: String) {
         handled(&text);
     }
 
     #[test]
-    fn amounts_of_any_form_are_handled(
+    fn arbitrary_amount_is_parsed_or_rejected(
         number in "[0-9.]{0,40}",
         space in " ?",
         unit in "(u|µ|m|k|K|M|G|Ki|Mi)?(s|in|B|bit|bps|b/s)?.?",
@@ -43,13 +43,13 @@ proptest! {
     }
 
     #[test]
-    fn ranges_of_any_form_are_handled(address in "[0-9a-f.:]{0,20}", length in "[0-9+-]{0,4}") {
+    fn arbitrary_range_is_parsed_or_rejected(address in "[0-9a-f.:]{0,20}", length in "[0-9+-]{0,4}") {
         handled(&format!("{address}/{length}"));
     }
 
-    /// What a program writes is read again.
+    /// Formatted values are parsed again.
     #[test]
-    fn what_is_shown_is_read(bps in 0..1_u64 << 50, octets in proptest::collection::vec(any::<u8>(), 0..40)) {
+    fn formatted_values_are_parsed_again(bps in 0..1_u64 << 50, octets in proptest::collection::vec(any::<u8>(), 0..40)) {
         let rate = Rate::from_bps(bps);
         let read: Rate = rate.to_string().parse().expect("a rate");
         let difference = read.as_bps().abs_diff(bps);

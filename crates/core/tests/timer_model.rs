@@ -1,4 +1,4 @@
-//! The timing wheel against a sorted map: whatever is armed, moved, cancelled and waited for, both fire the same.
+//! The timing wheel compared with a sorted map: whatever is armed, moved and cancelled, both fire the same.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use proptest::prelude::*;
 
 const TICK: u64 = 1_000_000;
 
-/// What a test does to both.
+/// A step of a test.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Nanoseconds from now, or, where `past`, before now.
+    /// Nanoseconds from now, or, if `past`, before now.
     Arm {
         after: u64,
         past: bool,
     },
-    /// Which of all ids ever given out, stale ones too, and to when from now.
+    /// Any id ever returned, stale ones too, and its new time from now.
     Rearm {
         which: prop::sample::Index,
         after: u64,
@@ -24,16 +24,16 @@ enum Step {
     Cancel {
         which: prop::sample::Index,
     },
-    /// Wait this long and take what is due, but no more than so many.
+    /// Waits this long and takes what is due, but no more than so many.
     Advance {
         by: u64,
         at_most: usize,
     },
-    /// Wait for the next deadline and take all that is due.
+    /// Waits for the next deadline and takes all that is due.
     Sleep,
 }
 
-/// Spans of every magnitude, so that every level of the wheel and its edges are met.
+/// Spans of every magnitude, so that every level of the wheel and its edges are reached.
 fn span() -> impl Strategy<Value = u64> {
     (0_u32..58, any::<u64>(), 0_u64..3).prop_map(|(bits, random, ticks)| {
         let random = random & ((1 << bits) - 1);
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Plainly right: sorted by the tick at which a timer fires, then by the order of arming.
+/// Reference model: sorted by the tick at which a timer fires, then by the order of arming.
 #[derive(Default)]
 struct Model {
     now: Time,
@@ -92,7 +92,7 @@ impl Model {
     }
 }
 
-/// Both, and every id that was given out: the payload is its place here.
+/// Both, and every id that was returned: the payload is its index here.
 #[derive(Default)]
 struct Pair {
     model: Model,
@@ -149,7 +149,7 @@ impl Pair {
         Ok(fired.is_some())
     }
 
-    /// The wheel's next deadline is never late, and where the nearest timer is near, exact.
+    /// Checks that the wheel's next deadline is never late, and exact if the nearest timer is near.
     fn check(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.wheel.len(), self.model.queue.len());
         let next = self.wheel.next_deadline();
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn wheel_and_map_agree(steps in prop::collection::vec(step(), 0..120)) {
+    fn timing_wheel_agrees_with_map(steps in prop::collection::vec(step(), 0..120)) {
         let mut pair = Pair::default();
         for step in steps {
             pair.apply(&step)?;

@@ -119,7 +119,7 @@ impl Inside {
 impl Inside {
     /// Reports the bandwidth of a link that is delegated to the kernel to the node, if it has changed.
     fn note_loan(&mut self, now: Time, interface: InterfaceId, rate: Rate) {
-        if self.node.ledger().lent(interface) != rate {
+        if self.node.ledger().rate_set_aside(interface) != rate {
             self.take(now, Input::Host(HostUpdate::Lent { interface, rate }));
         }
     }

@@ -1,7 +1,7 @@
 //! Malformed input of users and files: settings, keys, requests, recordings and captures are read, or refused with their place,
 //! without a panic.
 
-#[path = "../../scenario/tests/rubbish/damage.rs"]
+#[path = "../../scenario/tests/malformed_input/damage.rs"]
 mod damage;
 #[path = "control/host.rs"]
 #[allow(dead_code)] // this test uses a part of its functions only

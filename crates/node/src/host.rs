@@ -62,7 +62,7 @@ impl Node {
                 }
             }
             HostUpdate::NextHops { prefix, several } => {
-                self.routes.set_several(prefix, several);
+                self.routes.set_multipath(prefix, several);
                 self.notify_engines(now, HostEvent::RouteChanged(prefix), out);
             }
             HostUpdate::PolicyRules { ipv6, apply } => {
@@ -93,7 +93,7 @@ impl Node {
                     );
                 }
             }
-            HostUpdate::Lent { interface, rate } => self.ledger.lend(interface, rate),
+            HostUpdate::Lent { interface, rate } => self.ledger.set_aside(interface, rate),
             HostUpdate::TrafficControlRefused { claim, errno } => {
                 if let Some(owner) = self.ledger.owner(claim) {
                     let event = HostEvent::TrafficControlRefused { claim, owner, errno };

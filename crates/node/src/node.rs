@@ -315,16 +315,16 @@ impl Node {
     /// Updates the lent bandwidth: a granted part is no longer lent, and will be claimed; a released part is lent
     /// again.
     fn update_lent_bandwidth(&mut self, settled: &boomerang::Settled) {
-        let lent = |ledger: &Ledger, interface| ledger.lent(interface);
+        let lent = |ledger: &Ledger, interface| ledger.rate_set_aside(interface);
         let ledger = &mut self.ledger;
         match settled.outcome {
             boomerang::Settlement::Reserved(share) => {
                 let rest = lent(ledger, share.interface).saturating_sub(share.rate);
-                ledger.lend(share.interface, rest);
+                ledger.set_aside(share.interface, rest);
             }
             boomerang::Settlement::Released(shares) => {
                 for share in shares.into_iter().flatten() {
-                    ledger.lend(share.interface, lent(ledger, share.interface) + share.rate);
+                    ledger.set_aside(share.interface, lent(ledger, share.interface) + share.rate);
                 }
             }
         }

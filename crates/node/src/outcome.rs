@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_nsis::{self as nsis, qos};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::diagnostics::{TraceEnd, TraceHop};
@@ -22,7 +22,7 @@ pub fn outcome_of(event: &Event) -> Option<Outcome> {
         Event::Boomerang(event) => of_boomerang(event),
         Event::Yessir(event) => of_yessir(event),
         Event::Nsis(nsis::Event::Qos(event)) => of_qos(event),
-        Event::NoAnswer { .. } => Some(Outcome::known_here(Kind::Refused)),
+        Event::NoAnswer { .. } => Some(Outcome::known_locally(Kind::Refused)),
         Event::Nsis(nsis::Event::Gist(_) | nsis::Event::Ping(_))
         | Event::NotAdopted { .. }
         | Event::Aggregate { .. }
@@ -87,7 +87,7 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
         to,
         hops_without: Some(without),
         nodes: Some(u16::try_from(hops.len().saturating_sub(1)).unwrap_or(u16::MAX)),
-        ..Outcome::said(kind, None, Message::Trace)
+        ..Outcome::reported(kind, None, Message::Trace)
     })
 }
 
@@ -96,11 +96,15 @@ fn of_rsvp(event: &rsvp::Event) -> Option<Outcome> {
     Some(match event {
         Resv { reach, .. } | Confirmed { reach, .. } => (**reach).clone(),
         ResvGone { .. } | PathGone { .. } => Outcome::of(Kind::Ended),
-        PathError { error, .. } => Outcome::said(Kind::Refused, Some(error.node), Message::PathErr),
-        ResvError { error, .. } => Outcome::said(Kind::Refused, Some(error.node), Message::ResvErr),
+        PathError { error, .. } => {
+            Outcome::reported(Kind::Refused, Some(error.node), Message::PathErr)
+        }
+        ResvError { error, .. } => {
+            Outcome::reported(Kind::Refused, Some(error.node), Message::ResvErr)
+        }
         Refused { available_bps, .. } => Outcome {
             available_bps: Some(Rate::from_bps(*available_bps)),
-            ..Outcome::known_here(Kind::Refused)
+            ..Outcome::known_locally(Kind::Refused)
         },
         _ => return None,
     })
@@ -108,12 +112,12 @@ fn of_rsvp(event: &rsvp::Event) -> Option<Outcome> {
 
 fn of_boomerang(event: &boomerang::Event) -> Option<Outcome> {
     use boomerang::Event::*;
-    let reply = |kind| Outcome::said(kind, None, Message::EchoReply);
+    let reply = |kind| Outcome::reported(kind, None, Message::EchoReply);
     Some(match event {
         Reached { reach, .. } => (**reach).clone(),
         Established { confirmed: true, .. } | Changed { .. } => reply(Kind::Unverified),
         // There is no confirmation for a group.
-        Established { confirmed: false, .. } => Outcome::known_here(Kind::Unverified),
+        Established { confirmed: false, .. } => Outcome::known_locally(Kind::Unverified),
         Refused { offer, .. } => {
             Outcome { available_bps: Some(larger(offer)), ..reply(Kind::Refused) }
         }
@@ -143,10 +147,10 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
     use qos::Event::*;
     let by = |source: &Option<qos::Source>, message| {
         let node = source.as_ref().map(|source| match source {
-            qos::Source::Address(address) => Speaker::Address(*address),
-            qos::Source::Name(name) => Speaker::Name(name.clone()),
+            qos::Source::Address(address) => NodeName::Address(*address),
+            qos::Source::Name(name) => NodeName::Name(name.clone()),
         })?;
-        Some(Word { node: Some(node), message })
+        Some(OutcomeSource { node: Some(node), message })
     };
     const TRUNCATED: Answer = Answer::TransientFailure(TransientFailure::PathTruncated);
     Some(match event {

@@ -122,7 +122,7 @@ impl<E: From<Event>> Output for Effects<E> {
     }
 
     fn take_back(&mut self) {
-        self.take_back();
+        self.discard_last();
     }
 
     fn connect(&mut self, connect: Connect) {

@@ -30,13 +30,13 @@ impl Rsvp {
             .flat_map(|tcsb| self.store.rsbs_of(tcsb))
             .map(|rsb| self.store.rsb(rsb).hop);
         let from = Some(filter.source);
-        let known_here = || Outcome { from, ..Outcome::known_here(Kind::Whole) };
+        let known_locally = || Outcome { from, ..Outcome::known_locally(Kind::Whole) };
         let next = peers.find_map(|peer| self.store.neighbor_of(peer));
         // Without a neighbour the receiver is an application of this node.
-        let Some((_, hop)) = next else { return known_here() };
+        let Some((_, hop)) = next else { return known_locally() };
         let node = hop.address;
         let outcome =
-            Outcome { from, ..Outcome::said(Kind::Unverified, Some(node), Message::Resv) };
+            Outcome { from, ..Outcome::reported(Kind::Unverified, Some(node), Message::Resv) };
         if !cx.context.is_adjacent(node) {
             // The receiver itself has no link to reserve.
             let kind = if node == destination { Kind::OnlyHere } else { Kind::Part };
@@ -60,7 +60,7 @@ impl Rsvp {
         let all = self.store.find_session(session);
         let all = all.into_iter().flat_map(|index| self.store.senders_of(index));
         let first = named.chain(all).next();
-        let outcome = Outcome::said(Kind::Unverified, Some(node), Message::ResvConf);
+        let outcome = Outcome::reported(Kind::Unverified, Some(node), Message::ResvConf);
         let Some(first) = first else { return outcome };
         let psb = self.store.psb(first);
         let sender = psb.template.source;
@@ -68,7 +68,7 @@ impl Rsvp {
         let outcome = Outcome { from: Some(sender), to, nodes, ..outcome };
         if matches!(psb.hop, Peer::Local(_)) {
             return Outcome {
-                by: Outcome::known_here(Kind::Whole).by,
+                by: Outcome::known_locally(Kind::Whole).by,
                 kind: Kind::Whole,
                 ..outcome
             };
@@ -83,7 +83,7 @@ impl Rsvp {
         };
         let hops_without = (kind == Kind::Whole).then_some(0);
         let by = match cx.context.interfaces.is_local(node) {
-            true => Outcome::known_here(kind).by,
+            true => Outcome::known_locally(kind).by,
             false => outcome.by.clone(),
         };
         Outcome { kind, hops_without, by, ..outcome }

@@ -48,7 +48,7 @@ fn prefix() -> Prefix {
 fn fork() -> (Bench, Host) {
     let mut router = router();
     router.add_interface(ETH3, "10.0.3.1");
-    router.routes.set_several(prefix(), true);
+    router.routes.set_multipath(prefix(), true);
     let host = Host::default();
     router.routes.set_resolver(Box::new(host.clone()));
     (router, host)

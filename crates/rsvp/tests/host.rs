@@ -92,7 +92,7 @@ fn sender_is_notified_of_reservation() {
         dscp: Vec::new(),
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
-            ..Reach::said(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
+            ..Reach::reported(Kind::Unverified, Some(ip(DOWNSTREAM)), Told::Resv)
         }),
     };
     assert!(events(&outcomes).contains(&expected), "{outcomes:?}");
@@ -199,7 +199,7 @@ fn confirmation_is_forwarded_to_application() {
         reach: Box::new(Reach {
             from: Some(ip(SENDER)),
             to: Some(ip(RECEIVER)),
-            ..Reach::said(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
+            ..Reach::reported(Kind::Unverified, Some(ip("10.0.0.1")), Told::ResvConf)
         }),
     };
     assert_eq!(events(&outcomes), [expected]);

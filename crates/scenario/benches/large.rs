@@ -1,5 +1,5 @@
-//! What a network of 1 000 routers costs before anything happens in it: time to draw it, to find all routes, and to build it in
-//! the simulator, and the memory that is left.
+//! Cost of a network of 1 000 routers before a run: time to draw it, to compute all routes, and to build it in the
+//! simulator, and its memory.
 //!
 //! `EARMARK_BENCH_ROUTERS` is the number of routers; each has one host.
 
@@ -46,7 +46,7 @@ fn main() {
     drop(network);
 }
 
-/// Resident memory of this process, octets; 0 where the kernel tells nothing.
+/// Returns the resident memory of this process, octets; 0 if the kernel does not report it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,9 +1,9 @@
-//! What a large network takes of memory: 1 000 routers and as many hosts, and 100 000 flows that all have reservations.
+//! Memory of a large network: 1 000 routers and as many hosts, and 100 000 flows that all have reservations.
 //!
-//! Each scenario is played in a process of its own, whose largest resident set is what counts, all slack and everything that
-//! a run keeps included. Without flows, less what a network of two nodes takes, it is what nodes cost; what half of the flows
-//! and all of them differ by is what flows cost. Routes cost by their number, which is that of nodes times that of ranges of
-//! addresses, and count to the nodes.
+//! Each scenario runs in a process of its own; its maximum resident set is measured, including all slack and
+//! everything that a run keeps. Without flows, less the memory of a network of two nodes, it is the cost of nodes;
+//! the difference between half of the flows and all of them is the cost of flows. The cost of routes grows with their
+//! number, nodes times address ranges, and counts for the nodes.
 //!
 //! `EARMARK_BENCH_ROUTERS` and `EARMARK_BENCH_FLOWS` set other numbers.
 
@@ -24,7 +24,7 @@ fn main() {
     }
 }
 
-/// Plays one scenario, and prints the largest resident set in octets, the events and the seconds that it took.
+/// Plays one scenario, and prints the maximum resident set in octets, the events and the seconds.
 fn one(protocol: &str, data: &str, routers: &str, flows: &str) {
     let text = format!(
         r#"
@@ -50,7 +50,7 @@ fn one(protocol: &str, data: &str, routers: &str, flows: &str) {
     println!("{} {} {took} {}", peak(), outcome.events, outcome.completed);
 }
 
-/// The largest resident set of this process so far, octets (proc(5)).
+/// Returns the maximum resident set of this process so far, octets (proc(5)).
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -84,22 +84,23 @@ fn all() {
     }
 }
 
-/// What one process said.
-struct Said {
+/// Output of one process.
+struct ProcessOutput {
     peak: f64,
     events: f64,
     seconds: f64,
     completed: f64,
 }
 
-fn in_a_process(protocol: &str, data: &str, routers: u64, flows: u64) -> Said {
+fn in_a_process(protocol: &str, data: &str, routers: u64, flows: u64) -> ProcessOutput {
     let program = std::env::current_exe().expect("this program");
     let (routers, flows) = (routers.to_string(), flows.to_string());
     let output = Command::new(program).args(["one", protocol, data, &routers, &flows]).output();
     let output = output.expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [peak, events, seconds, completed] = numbers[..] else { panic!("{said}") };
-    Said { peak, events, seconds, completed }
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> =
+        output_text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [peak, events, seconds, completed] = numbers[..] else { panic!("{output_text}") };
+    ProcessOutput { peak, events, seconds, completed }
 }

@@ -1,9 +1,9 @@
-//! How many events a second one core works off at packet level, in the scenarios of the retry study.
+//! Events per second of one core at packet level, in the scenarios of the retry study.
 //!
-//! Each scenario is played several times with one seed. Printed for each run: the events, their rate by the wall clock and by
-//! the processor time of this process, and virtual seconds a second; then medians, with the lowest and the highest. On a
-//! machine that does other things the processor time is the one to believe. `EARMARK_BENCH_RUNS` is the number of runs,
-//! `EARMARK_BENCH_SECONDS` the virtual time of each, where it is to be another than that of the study.
+//! Each scenario is played several times with one seed. Printed for each run: the events, their rate by the wall
+//! clock and by the processor time of this process, and virtual seconds per second; then medians, minima and maxima.
+//! On a busy machine only the processor time is meaningful. `EARMARK_BENCH_RUNS` is the number of runs,
+//! `EARMARK_BENCH_SECONDS` the virtual time of each, if it differs from that of the study.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use earmark_scenario::{Scenario, play};
 
 const SCENARIOS: [&str; 2] = ["retry-regular.toml", "retry-high.toml"];
 const SEED: u64 = 1;
-/// The goal: so many million events a second.
+/// Goal, million events per second.
 const GOAL: f64 = 3.0;
 
-/// One run: its events, and what it took by both clocks.
+/// One run: its events, and its time by both clocks.
 struct Run {
     events: u64,
     wall: f64,
@@ -31,7 +31,7 @@ impl Run {
         Run { events: outcome.events, wall: wall.as_secs_f64(), processor: used.as_secs_f64() }
     }
 
-    /// Million events a second, by the wall clock and by processor time.
+    /// Returns million events per second, by the wall clock and by processor time.
     fn rates(&self) -> [f64; 2] {
         [self.wall, self.processor].map(|seconds| self.events as f64 / seconds / 1e6)
     }
@@ -68,18 +68,18 @@ fn main() {
     }
 }
 
-/// What a variable of the environment says.
+/// Returns the number in an environment variable.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A scenario of this repository, and its topology.
+/// Loads a scenario of this repository and its topology.
 fn load(name: &str) -> (Scenario, Topology) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     earmark_scenario::load(&folder.join(name), &[]).expect("a scenario and its topology")
 }
 
-/// How long this thread has had a processor (proc(5)): nanoseconds, the first number of the file.
+/// Returns the processor time of this thread (proc(5)): nanoseconds, the first number of the file.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux tells it");
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());

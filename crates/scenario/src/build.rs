@@ -1,4 +1,4 @@
-//! From a topology to a network of the simulator.
+//! Conversion of a topology into a network of the simulator.
 
 use earmark_node::NodeConfig;
 use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
@@ -6,21 +6,21 @@ use earmark_sim::{LinkEnd, LinkSpec, Network, NodeId};
 use crate::routing::Routing;
 use crate::topology::{Role, Topology};
 
-/// A network in play.
+/// A network ready to run.
 pub(crate) struct Built {
     pub(crate) network: Network,
-    /// Its nodes, in the order of the topology.
+    /// Nodes, in the order of the topology.
     pub(crate) nodes: Vec<NodeId>,
-    pub(crate) ways: Routing,
+    pub(crate) routing: Routing,
 }
 
-/// The network that a topology describes, and its nodes in their order; `settings` are those of every node.
+/// Builds the network of a topology. Returns it with its nodes in their order; `settings` are those of every node.
 pub fn network(topology: &Topology, seed: u64, settings: &NodeConfig) -> (Network, Vec<NodeId>) {
     let Built { network, nodes, .. } = build(topology, seed, settings);
     (network, nodes)
 }
 
-/// Likewise, with its routes, which are to be changed.
+/// Builds the network of a topology, including its routing for later changes.
 pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Built {
     let mut network = Network::new(seed);
     let add = |node: &crate::topology::Node| {
@@ -43,6 +43,6 @@ pub(crate) fn build(topology: &Topology, seed: u64, settings: &NodeConfig) -> Bu
             queue_packets: link.queue_packets,
         }));
     }
-    let ways = Routing::enter(topology, &interfaces, &mut network, &nodes);
-    Built { network, nodes, ways }
+    let routing = Routing::install(topology, &interfaces, &mut network, &nodes);
+    Built { network, nodes, routing }
 }

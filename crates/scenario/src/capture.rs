@@ -1,20 +1,20 @@
-//! The signalling of a run as IP packets: what passes a node, or one of its links.
+//! Capture of a run's signalling as IP packets, at a node or on one of its links.
 
 use std::str::FromStr;
 
 use earmark_sim::Tapped;
 
 use crate::outcome::Outcome;
-use crate::play::{PlayError, played};
+use crate::play::{PlayError, play_prepared};
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 
-/// Where somebody listens: `r1`, all links of a node, or `r1:r2`, the links between two nodes.
+/// Capture point: `r1`, all links of a node, or `r1:r2`, the links between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tap {
     /// The node.
     pub node: String,
-    /// The other end of its link; all links, where nothing is said.
+    /// Node at the other end of the link; `None` for all links.
     pub peer: Option<String>,
 }
 
@@ -30,11 +30,11 @@ impl FromStr for Tap {
     }
 }
 
-/// Plays a scenario as [`play`](crate::play()) does, and keeps the signalling that passes a tap, oldest first. On its way through a
-/// node a message passes two of its links, and is there twice.
+/// Plays a scenario like [`play`](crate::play()), and captures the signalling at a capture point, oldest first. A
+/// message in transit through a node passes two of its links, and is captured twice.
 ///
 /// # Errors
-/// The scenario does not fit its topology, or there is no such node or link.
+/// The scenario does not match its topology, or the node or link does not exist.
 pub fn play_tapped(
     scenario: &Scenario,
     topology: &Topology,
@@ -45,7 +45,7 @@ pub fn play_tapped(
     let peer =
         tap.peer.as_ref().map(|peer| place_of_peer(topology, place, tap, peer)).transpose()?;
     let (outcome, mut network, (node, peer)) =
-        played(scenario, topology, seed, |network, nodes| {
+        play_prepared(scenario, topology, seed, |network, nodes| {
             network.tap(nodes[place]);
             (nodes[place], peer.map(|peer| nodes[peer]))
         })?;
@@ -101,7 +101,7 @@ mod tests {
         "#;
 
     #[test]
-    fn a_link_has_half_of_what_passes_a_router() {
+    fn link_capture_has_half_of_router_capture() {
         let topology = Topology::parse(TOPOLOGY).expect("a topology");
         let scenario = Scenario::parse(SCENARIO).expect("a scenario");
         let tapped = |tap: &str| {

@@ -1,4 +1,4 @@
-//! The data of flows: packets, fluid, or none.
+//! Data of flows: packets, fluid, or none.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Received;
 
-/// How the data of flows is sent. What is reserved does not depend on that, since signalling goes before data; all that packets
-/// do to it is that a message waits for the one which is on the link.
+/// Simulation of the flows' data. Reservations do not depend on it, since signalling precedes data in the queues;
+/// packets only delay a message by the one being transmitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Data {
     /// Packet by packet.
     #[default]
     Packets,
-    /// As rates that change when something happens to a flow or a link.
+    /// As rates that change with events of a flow or a link.
     Fluid,
     /// Not at all.
     None,
 }
 
-/// What is sent of a flow.
+/// Data of one flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Packets(StreamId),
@@ -41,7 +41,7 @@ impl Data {
 }
 
 impl Stream {
-    /// What has arrived so far, with rates for each second until `end`.
+    /// Returns the data received so far, with rates for each second until `end`.
     pub(crate) fn received(self, network: &Network, end: Time) -> Received {
         match self {
             Stream::Packets(stream) => {

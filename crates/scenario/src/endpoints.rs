@@ -1,4 +1,4 @@
-//! Endpoints of flows: pairs that are named, by turns, or hosts at random.
+//! Endpoints of flows: named pairs in turn, or random hosts.
 
 use earmark_core::random::Stream;
 use earmark_sim::dice;
@@ -7,17 +7,17 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::topology::{Role, Topology};
 
-/// What a scenario says of the ends of flows.
+/// Endpoints of flows in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// `[["a", "b"], ...]`: from which node to which; the first flow takes the first pair, and so on.
+    /// `[["a", "b"], ...]`: source and destination nodes; the first flow takes the first pair, and so on.
     Pairs(Vec<[String; 2]>),
     /// `"random"`: each flow is between two different hosts, any with the same probability.
     Random,
 }
 
 impl Between {
-    /// The names in it.
+    /// Returns the node names.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         let pairs = match self {
             Between::Pairs(pairs) => &pairs[..],
@@ -26,15 +26,15 @@ impl Between {
         pairs.iter().flatten()
     }
 
-    /// Whether it leads from nodes to others, if those that are named are in the topology.
-    pub(crate) fn leads_anywhere(&self, topology: &Topology) -> bool {
+    /// Returns whether there are pairs of nodes to send between, if the named ones are in the topology.
+    pub(crate) fn has_pairs(&self, topology: &Topology) -> bool {
         match self {
             Between::Pairs(pairs) => !pairs.is_empty() && pairs.iter().all(|[a, b]| a != b),
             Between::Random => hosts(topology).nth(1).is_some(),
         }
     }
 
-    /// The ends in a topology. Names that are not there are passed over.
+    /// Returns the endpoints in a topology. Unknown names are ignored.
     pub(crate) fn ends(&self, topology: &Topology) -> Ends {
         let pair = |[from, to]: &[String; 2]| Some([topology.node(from)?, topology.node(to)?]);
         match self {
@@ -49,7 +49,7 @@ fn hosts(topology: &Topology) -> impl Iterator<Item = usize> {
     nodes.filter(|(_, node)| node.role == Role::Host).map(|(place, _)| place)
 }
 
-/// Ends by their places in a topology.
+/// Endpoints by node index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     Pairs(Vec<[usize; 2]>),
@@ -57,8 +57,8 @@ pub(crate) enum Ends {
 }
 
 impl Ends {
-    /// Those of a flow: by its number where pairs take turns, else by the dice, which are to be for this alone, so that other
-    /// dice of the flow fall as they do without them.
+    /// Returns the endpoints of a flow: by its number if pairs are taken in turn, otherwise random. The random stream
+    /// is for this purpose alone, so that other random values of the flow do not depend on it.
     pub(crate) fn of(&self, number: usize, dice: &mut Stream) -> Option<[usize; 2]> {
         match self {
             Ends::Pairs(pairs) => pairs.get(number.checked_rem(pairs.len())?).copied(),
@@ -66,7 +66,7 @@ impl Ends {
                 let others = hosts.len().checked_sub(1).filter(|others| *others > 0)?;
                 let from = dice::below(dice, hosts.len() as u64) as usize;
                 let to = dice::below(dice, others as u64) as usize;
-                // Numbers from the first one's on stand for the next, so that it is never met.
+                // Numbers from `from` on stand for the next node, so that it is never chosen.
                 let to = if to >= from { to + 1 } else { to };
                 Some([hosts[from], hosts[to]])
             }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_ends_differ_and_all_are_met() {
+    fn random_endpoints_differ_and_cover_all_hosts() {
         let ends = Ends::Random(vec![3, 5, 8]);
         let mut dice = RandomStreams::new(1).stream("ends");
         let mut met = std::collections::BTreeMap::new();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_take_turns_without_dice() {
+    fn pairs_are_taken_in_turn_without_random_numbers() {
         let ends = Ends::Pairs(vec![[0, 1], [2, 3]]);
         let mut dice = RandomStreams::new(1).stream("ends");
         let drawn: Vec<_> = (0..3).map(|number| ends.of(number, &mut dice)).collect();

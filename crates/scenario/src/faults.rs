@@ -1,4 +1,4 @@
-//! What goes wrong in a scenario, as rules: bad links, links that fail, daemons that die, traffic control that refuses.
+//! Faults of a scenario, as rules: lossy links, link failures, daemon crashes, refusals of traffic control.
 //!
 //! ```toml
 //! [[faults]]
@@ -7,32 +7,32 @@
 //! until = "60s"               # default: the end
 //! loss = 0.1                  # shares of the signalling messages, both ways: lost,
 //! duplication = 0.05          # delivered twice,
-//! corruption = 0.01           # with one bit turned over;
-//! jitter = "20ms"             # and each delayed by up to so much more, so that they overtake one another
+//! corruption = 0.01           # with one bit flipped;
+//! jitter = "20ms"             # and each delayed by up to so much, which reorders them
 //!
 //! [[faults]]
 //! link = ["r1", "r2"]
 //! from = "100s"
 //! until = "130s"
-//! outage = true               # nothing passes; routes lead round it, where there is another way
+//! outage = true               # nothing passes; routes avoid the link if there is another path
 //!
 //! [[faults]]
 //! node = "r2"
 //! from = "200s"
-//! until = "210s"              # when a new daemon starts; none does, if nothing is said
+//! until = "210s"              # when a new daemon starts; never by default
 //! crash = true
-//! grace = "30s"               # what the dead one reserved stays for so long after that unclaimed; default 30s
+//! grace = "30s"               # how long the new one keeps unclaimed reservations; default 30s
 //!
 //! [[faults]]
 //! node = "r2"
 //! from = "300s"
 //! until = "310s"
-//! refusal = true              # traffic control of the node refuses what is new, and changes
+//! refusal = true              # traffic control of the node refuses new and changed reservations
 //! ```
 //!
-//! Where rules for one link overlap, the worst of each kind counts; a link is down, and a daemon dead, as long as any rule
-//! says so. Signalling has a queue of its own and data never takes its place, so that without a rule no message is lost.
-//! Routes change everywhere at once when a link goes down or comes back.
+//! If rules for one link overlap, the worst of each kind counts; a link is down, and a daemon crashed, as long as any
+//! rule is active. Signalling has a queue of its own and data never takes its place, so that without a rule no
+//! message is lost. Routes change everywhere at once when a link goes down or up.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,121 +45,121 @@ use crate::routing::Routing;
 use crate::topology::Topology;
 use crate::value_syntax;
 
-/// A rule. See the module's text.
+/// A rule; see the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fault {
-    /// The nodes at both ends of the link that it concerns,
+    /// End nodes of the link.
     pub link: Option<[String; 2]>,
-    /// or the node.
+    /// The node.
     pub node: Option<String>,
-    /// From when on.
+    /// Start time.
     #[serde(deserialize_with = "value_syntax::time")]
     pub from: Duration,
-    /// Until when; to the end, if nothing is said.
+    /// End time; the end of the run by default.
     #[serde(deserialize_with = "value_syntax::some_time")]
     pub until: Option<Duration>,
-    /// Share of the messages that are lost, 0 to 1.
+    /// Share of lost messages, 0 to 1.
     pub loss: f64,
-    /// Share of them that come twice.
+    /// Share of duplicated messages.
     pub duplication: f64,
-    /// Share of them in which one bit is turned over.
+    /// Share of messages with one bit flipped.
     pub corruption: f64,
-    /// Largest additional delay.
+    /// Maximum additional delay.
     #[serde(deserialize_with = "value_syntax::time")]
     pub jitter: Duration,
     /// Whether the link is down.
     pub outage: bool,
-    /// Whether the daemon is dead.
+    /// Whether the daemon is down.
     pub crash: bool,
-    /// How long after its restart the next daemon keeps what it left.
+    /// Time after its restart for which the next daemon keeps unclaimed reservations.
     #[serde(deserialize_with = "value_syntax::some_time")]
     pub grace: Option<Duration>,
     /// Whether traffic control refuses installations.
     pub refusal: bool,
 }
 
-/// How long a new daemon keeps what it found reserved, where a rule does not say.
+/// Default time for which a new daemon keeps unclaimed reservations.
 const GRACE: Duration = Duration::from_secs(30);
-/// What traffic control refuses installations with: `ENOSPC`, no room for a class.
-const NO_ROOM: u16 = 28;
+/// Error number of refused installations: `ENOSPC`, no room for a class.
+const ENOSPC: u16 = 28;
 
-/// Why a rule makes no sense. Rules are numbered from 1, in the order of the file.
+/// Reason why a rule is invalid. Rules are numbered from 1, in the order of the file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FaultError {
-    /// Neither a link nor a node, or both.
+    /// The rule names neither a link nor a node, or both.
     #[error("fault {fault}: say either link = [\"a\", \"b\"] or node = \"a\"")]
     Nowhere {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
     },
-    /// A link that is not there.
+    /// The link does not exist.
     #[error("fault {fault}: link: `{}` and `{}` are not joined; links of `{}` lead to {known}", ends[0], ends[1], ends[0])]
     NoSuchLink {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
-        /// The nodes it names.
+        /// End nodes of the link.
         ends: [String; 2],
-        /// The neighbours of the first of them.
+        /// Neighbours of the first of them.
         known: String,
     },
-    /// A node that is not there.
+    /// The node does not exist.
     #[error("fault {fault}: {field}: there is no node `{node}`; there are {known}")]
     NoSuchNode {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
         /// `link` or `node`.
         field: &'static str,
-        /// The name.
+        /// Name of the node.
         node: String,
-        /// The nodes of the topology.
+        /// Nodes of the topology.
         known: String,
     },
-    /// A share that is none.
+    /// A share is not between 0 and 1.
     #[error("fault {fault}: {field} = {value} is no share: say a number from 0 to 1")]
     NoShare {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
-        /// Which share.
+        /// The field.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: f64,
     },
-    /// It ends before it begins.
+    /// The rule ends before it starts.
     #[error("fault {fault}: until: it ends before it begins, or at once")]
     NoTime {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
     },
-    /// What happens to links only said of a node, or the other way round.
+    /// A field for links in a rule for a node, or the other way round.
     #[error("fault {fault}: {field} is nothing that happens to a {place}: {known} do")]
     Misplaced {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
-        /// What it says.
+        /// The field.
         field: &'static str,
         /// `link` or `node`.
         place: &'static str,
-        /// What does.
+        /// Fields that are allowed.
         known: &'static str,
     },
-    /// Nothing happens.
+    /// The rule has no effect.
     #[error("fault {fault}: nothing goes wrong: say {known}")]
     Harmless {
-        /// Its number.
+        /// Number of the rule.
         fault: usize,
-        /// What can.
+        /// Fields that have an effect.
         known: &'static str,
     },
 }
 
-/// What can happen to a link,
+/// Fields of rules for links.
 const OF_LINKS: &str = "loss, duplication, corruption, jitter, outage";
-/// and to a node.
+/// Fields of rules for nodes.
 const OF_NODES: &str = "crash (with grace), refusal";
 
 impl Fault {
-    /// Whether the rule number `fault` makes sense in a topology.
+    /// Checks rule number `fault` against a topology.
     fn check(&self, fault: usize, topology: &Topology) -> Result<(), FaultError> {
         let shares = [
             ("loss", self.loss),
@@ -181,8 +181,8 @@ impl Fault {
         ];
         let said_of_nodes =
             [("crash", self.crash), ("grace", self.grace.is_some()), ("refusal", self.refusal)];
-        let first = |said: &[(&'static str, bool)]| {
-            said.iter().find(|(_, said)| *said).map(|(field, _)| *field)
+        let first = |fields: &[(&'static str, bool)]| {
+            fields.iter().find(|(_, given)| *given).map(|(field, _)| *field)
         };
         let (misplaced, place, known, harmless) = match (&self.link, &self.node) {
             (Some(ends), None) => {
@@ -238,17 +238,17 @@ fn check_link(fault: usize, ends: &[String; 2], topology: &Topology) -> Result<(
     Err(FaultError::NoSuchLink { fault, ends: ends.clone(), known })
 }
 
-/// Some names, for people.
+/// Lists some names for people.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    const MOST: usize = 12;
+    const MAX_LISTED: usize = 12;
     let names: Vec<&str> = names.collect();
     match names.len() {
-        0..=MOST => names.join(", "),
-        all => format!("{} and {} more", names[..MOST].join(", "), all - MOST),
+        0..=MAX_LISTED => names.join(", "),
+        all => format!("{} and {} more", names[..MAX_LISTED].join(", "), all - MAX_LISTED),
     }
 }
 
-/// Indices of the links between two nodes.
+/// Returns the indices of the links between two nodes.
 fn links_between(
     topology: &Topology,
     one: usize,
@@ -261,22 +261,22 @@ fn links_between(
     })
 }
 
-/// Whether all rules make sense in a topology.
+/// Checks all rules against a topology.
 ///
 /// # Errors
-/// The first that does not.
+/// The error of the first invalid rule.
 pub(crate) fn check(faults: &[Fault], topology: &Topology) -> Result<(), FaultError> {
     faults.iter().enumerate().try_for_each(|(place, fault)| fault.check(place + 1, topology))
 }
 
-/// Where a rule applies.
+/// Link or node of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Link(usize),
     Node(usize),
 }
 
-/// One rule at one place.
+/// One rule at one link or node.
 #[derive(Clone, Debug)]
 struct Rule {
     place: Place,
@@ -297,19 +297,19 @@ impl Rule {
     }
 }
 
-/// What goes wrong in a run, in its order.
+/// Faults of a run in order.
 #[derive(Debug)]
-pub(crate) struct Timetable {
+pub(crate) struct FaultSchedule {
     rules: Vec<Rule>,
-    /// When what changes, the last first.
+    /// Times of changes, the last first.
     changes: Vec<(Time, Place)>,
     down: BTreeSet<usize>,
-    dead: BTreeSet<usize>,
+    crashed: BTreeSet<usize>,
 }
 
-impl Timetable {
-    /// That of rules that make sense in the topology ([`check`]).
-    pub(crate) fn new(faults: &[Fault], topology: &Topology) -> Timetable {
+impl FaultSchedule {
+    /// Creates the schedule of rules that are valid in the topology ([`check`]).
+    pub(crate) fn new(faults: &[Fault], topology: &Topology) -> FaultSchedule {
         let mut rules = Vec::new();
         for fault in faults {
             let place = |name: &String| topology.node(name);
@@ -330,26 +330,26 @@ impl Timetable {
         changes.sort_unstable();
         changes.dedup();
         changes.reverse();
-        Timetable { rules, changes, down: BTreeSet::new(), dead: BTreeSet::new() }
+        FaultSchedule { rules, changes, down: BTreeSet::new(), crashed: BTreeSet::new() }
     }
 
-    /// When something changes next.
+    /// Returns the time of the next change.
     pub(crate) fn next(&self) -> Option<Time> {
         self.changes.last().map(|(at, _)| *at)
     }
 
-    /// Indices of the links that are down.
+    /// Returns the indices of the links that are down.
     pub(crate) fn down(&self) -> &BTreeSet<usize> {
         &self.down
     }
 
-    /// Lets happen what is due now.
+    /// Applies the changes that are due.
     pub(crate) fn apply(
         &mut self,
         network: &mut Network,
         nodes: &[NodeId],
         topology: &Topology,
-        ways: &mut Routing,
+        routing: &mut Routing,
     ) {
         let now = network.now();
         let before = self.down.clone();
@@ -362,7 +362,7 @@ impl Timetable {
                 .collect();
             match place {
                 Place::Link(link) => {
-                    let Some((index, interface)) = ways.end_of(link) else { continue };
+                    let Some((index, interface)) = routing.end_of(link) else { continue };
                     let node = nodes[index];
                     network.set_faults(node, interface, worst(&rules));
                     let is_down = rules.iter().any(|fault| fault.outage);
@@ -374,25 +374,25 @@ impl Timetable {
                 Place::Node(index) => {
                     let node = nodes[index];
                     let refuses = rules.iter().any(|fault| fault.refusal);
-                    network.refuse_installations(node, refuses.then_some(NO_ROOM));
-                    let is_dead = rules.iter().any(|fault| fault.crash);
-                    if is_dead == self.dead.contains(&index) {
+                    network.refuse_installations(node, refuses.then_some(ENOSPC));
+                    let is_crashed = rules.iter().any(|fault| fault.crash);
+                    if is_crashed == self.crashed.contains(&index) {
                         continue;
                     }
-                    match is_dead {
+                    match is_crashed {
                         true => network.kill(node),
                         false => network.restart(node, self.grace(index, now)),
                     }
-                    toggle(&mut self.dead, index);
+                    toggle(&mut self.crashed, index);
                 }
             }
         }
         if self.down != before {
-            ways.lead_round(&self.down, network, nodes, topology);
+            routing.reroute_around(&self.down, network, nodes, topology);
         }
     }
 
-    /// The longest that a rule which has just ended says.
+    /// Returns the longest grace period of the rules that have just ended.
     fn grace(&self, node: usize, now: Time) -> Duration {
         let ended = |rule: &&Rule| {
             rule.place == Place::Node(node) && rule.fault.crash && rule.ends() == Some(now)
@@ -408,7 +408,7 @@ fn toggle(set: &mut BTreeSet<usize>, member: usize) {
     }
 }
 
-/// The worst of each kind.
+/// Combines rules by the worst of each kind.
 fn worst(faults: &[&Fault]) -> Faults {
     let share = |of: fn(&Fault) -> f64| faults.iter().map(|fault| of(fault)).fold(0.0, f64::max);
     Faults {

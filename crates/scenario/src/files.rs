@@ -1,4 +1,4 @@
-//! Scenarios and topologies as files: a scenario names its topology, which lies beside it.
+//! Scenario and topology files: a scenario names its topology by a relative path.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,48 +7,48 @@ use crate::overrides::Override;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::topology::{ChoiceError, Topology};
 
-/// Why a scenario cannot be had. Each says in which file, and where in it.
+/// Reason why a scenario could not be loaded, with the file and the position.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// No such file, or no text.
+    /// The file does not exist, or is not text.
     #[error("cannot read {}: {why}", file.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: io::Error,
     },
-    /// It is no scenario.
+    /// The scenario is invalid.
     #[error("{}: {why}", file.display())]
     Scenario {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: ScenarioError,
     },
-    /// What it says of its topology gives none.
+    /// The topology is invalid.
     #[error("{}: topology: {why}", file.display())]
     Topology {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         why: ChoiceError,
     },
 }
 
-/// Reads a scenario, with other values where some are set, and its topology.
+/// Loads a scenario, with overrides, and its topology.
 ///
 /// # Errors
-/// [`LoadError`], at the first thing that is wrong.
+/// [`LoadError`], at the first error.
 pub fn load(file: &Path, overrides: &[Override]) -> Result<(Scenario, Topology), LoadError> {
     load_text(&read(file)?, file, overrides)
 }
 
-/// The same where the text of the scenario is at hand, as if it stood in `file`: it is named in errors, and beside it the topology is
-/// sought.
+/// Loads a scenario from its text, as if it were in `file`: this name is used in errors, and the topology is searched
+/// for beside it.
 ///
 /// # Errors
-/// [`LoadError`], at the first thing that is wrong.
+/// [`LoadError`], at the first error.
 pub fn load_text(
     text: &str,
     file: &Path,

@@ -1,15 +1,14 @@
-//! What happens in a network, as files say it: a topology, and a scenario on top of it.
+//! Simulated networks described by files: a topology, and a scenario for it.
 //!
 //! - [`topology`]: nodes, links, addresses and routes; the namespaces of the lab are built from the same file.
-//! - [`Scenario`]: flows that come and go, what they reserve and by which protocol, and how long it is watched.
-//! - [`load`]: both from files, with [other values](Override) for keys of the scenario where some are set.
-//! - [`play`]: one run of a scenario with one seed, in the simulator. It gives an [`Outcome`]: plain data, the same for the same
-//!   seed, byte for byte. [`play_tapped`] keeps the signalling of a node or link, too.
+//! - [`Scenario`]: flows, their reservations and protocol, and the duration of the run.
+//! - [`load`]: both from files, with [overrides](Override) for keys of the scenario.
+//! - [`play`]: one run of a scenario with one seed, in the simulator. Returns an [`Outcome`]: plain data, the same
+//!   for the same seed, byte for byte. [`play_tapped`] captures the signalling of a node or link, too.
+//! - [`explore`](explore::explore): random networks, flows and faults, and the invariants that must hold.
 //!
-//! - [`explore`](explore::explore): random networks, flows and faults, and what must hold whatever happens.
-//!
-//! Flows are drawn before anything is played ([`lives`]), each from dice of its own, so that two runs with one seed have the
-//! same flows whatever protocol reserves for them.
+//! Flows are drawn before the run ([`flow_schedule`]), each from a random stream of its own, so that two runs with
+//! one seed have the same flows whatever protocol reserves for them.
 #![forbid(unsafe_code)]
 
 mod build;

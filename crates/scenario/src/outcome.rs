@@ -1,92 +1,92 @@
-//! What came of a run: plain data.
+//! Outcome of a run: plain data.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One run of a scenario. Times are seconds from its beginning.
+/// Outcome of one run of a scenario. Times are seconds from its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
     /// Name of the scenario.
     pub scenario: String,
-    /// The seed it was played with.
+    /// Seed of the run.
     pub seed: u64,
-    /// Events that the simulator worked off.
+    /// Number of events processed by the simulator.
     pub events: u64,
-    /// Attempts to reserve something of a link of a router, after what is discarded.
+    /// Number of attempts to reserve on links of routers, after the discarded time.
     pub attempts: u64,
-    /// Those of them that were not the first of their flow at that router.
+    /// Number of attempts among them that were not the first of their flow at that router.
     pub retries: u64,
-    /// How many of the retries were refused.
+    /// Number of refused retries.
     pub refused_retries: u64,
     /// Retries of each router.
     pub retries_at: BTreeMap<String, u64>,
-    /// Share of the time in which flows wanted reservations that they had all of them.
+    /// Share of the time with a requested reservation in which it was complete.
     pub served: f64,
-    /// Share of what links had reserved, rate by time, that was for flows to which another part lacked.
+    /// Share of the reserved bandwidth, rate times time, of flows whose reservation was incomplete elsewhere.
     pub fragmented: f64,
-    /// Flows that wanted a reservation after what is discarded,
+    /// Number of flows that requested a reservation after the discarded time.
     pub wanted: u64,
-    /// and those of them that got all of it.
+    /// Number of flows among them whose reservation was completed.
     pub completed: u64,
-    /// How long those waited that got it: quartiles, seconds.
+    /// Quartiles of the time until the reservation was complete, seconds.
     pub waits: Option<[f64; 3]>,
-    /// The same of the flows of each name that reserve.
+    /// Outcome by name of flows, for those that reserve.
     pub groups: BTreeMap<String, Group>,
-    /// Each flow that is watched.
+    /// Outcome of each flow that is watched.
     pub watched: Vec<FlowOutcome>,
 }
 
-/// What came of flows that are alike.
+/// Outcome of a group of flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Group {
-    /// How many wanted a reservation after what is discarded,
+    /// Number of flows that requested a reservation after the discarded time.
     pub wanted: u64,
-    /// and got all of it.
+    /// Number of flows whose reservation was completed.
     pub completed: u64,
-    /// Share of the time in which they wanted it that they had all of it.
+    /// Share of the time with a requested reservation in which it was complete.
     pub served: f64,
 }
 
-/// What came of a flow.
+/// Outcome of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowOutcome {
-    /// Which flows it is one of.
+    /// Name of its group of flows.
     pub flows: String,
-    /// Where it comes from,
+    /// Source node.
     pub from: String,
-    /// and goes to.
+    /// Destination node.
     pub to: String,
-    /// When it asked for its reservation.
+    /// Time of its reservation request.
     pub reserves: Option<f64>,
-    /// How long after that it had all of it for the first time.
+    /// Time from the request until the reservation was first complete.
     pub completed_after: Option<f64>,
-    /// How often a node of its path was asked again, after the first time there, until then or its end.
+    /// Number of attempts at nodes of its path after the first there, until it was complete or the flow ended.
     pub retries: u64,
-    /// Every attempt.
+    /// All attempts.
     pub attempts: Vec<Attempted>,
-    /// Packets that were sent, and that arrived.
+    /// Packets sent and received.
     pub received: Received,
 }
 
-/// An attempt to reserve something of a link.
+/// An attempt to reserve on a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Attempted {
-    /// When.
+    /// Time.
     pub at: f64,
-    /// At which node.
+    /// Node.
     pub node: String,
     /// Whether it was granted.
     pub granted: bool,
 }
 
-/// What arrived of a flow.
+/// Received data of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Received {
-    /// Packets that left.
+    /// Packets sent.
     pub sent: u64,
-    /// Those of them that arrived.
+    /// Packets received.
     pub arrived: u64,
-    /// What arrived in each second of the run, bits per second.
+    /// Received rate in each second of the run, bits per second.
     pub rates: Vec<u64>,
 }

@@ -1,9 +1,9 @@
-//! Overrides: other values for keys of a scenario, set before it is read, so that a sweep needs one file.
+//! Overrides: values for keys of a scenario, set before it is parsed, so that a sweep needs one file.
 //!
-//! A key is written with dots: `refresh`, `retry.threshold`. In a list the next part of it is the name of elements, or the number
-//! of one, from 0: `flows.test.rate`, `flows.best effort.count`, `flows.0.count`. Elements that share a name are all
-//! meant. Tables that are not there yet come into being, lists do not grow. What is set has to be what the file could say
-//! itself: whoever misspells a key is told, and which one it was.
+//! A key is written with dots: `refresh`, `retry.threshold`. In a list its next part is the name of elements, or the
+//! index of one, from 0: `flows.test.rate`, `flows.best effort.count`, `flows.0.count`. All elements with the name
+//! are set. Missing tables are created, lists do not grow. A value must be valid in the file: errors name the
+//! misspelt key.
 
 use std::str::FromStr;
 
@@ -12,19 +12,19 @@ use toml::{Table, Value};
 
 use crate::scenario::{Scenario, ScenarioError, of_toml};
 
-/// Parts of a key at most. No key of a scenario has as many, dots in names included; whoever makes keys by a program may.
-const DEEPEST: usize = 64;
+/// Maximum number of parts of a key. No key of a scenario has as many, dots in names included; generated keys may.
+const MAX_KEY_PARTS: usize = 64;
 
-/// Another value for a key of a scenario. See the module's text.
+/// A value for a key of a scenario; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     /// The key, with dots.
     pub key: String,
-    /// What it is to be.
+    /// The value.
     pub value: Value,
 }
 
-/// A text that says no override.
+/// Error: the text is not an override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` sets nothing; write KEY=VALUE, as in retry.threshold=3")]
 pub struct NoOverride(String);
@@ -32,7 +32,7 @@ pub struct NoOverride(String);
 impl FromStr for Override {
     type Err = NoOverride;
 
-    /// Reads `KEY=VALUE`. A value that TOML could not read is a text: the quotes of `refresh=30s` need not be written.
+    /// Parses `KEY=VALUE`. A value that is not valid TOML is taken as text: the quotes of `refresh=30s` are optional.
     fn from_str(text: &str) -> Result<Override, NoOverride> {
         let (key, value) = text.split_once('=').ok_or_else(|| NoOverride(text.to_owned()))?;
         let (key, value) = (key.trim(), value.trim());
@@ -44,37 +44,37 @@ impl FromStr for Override {
     }
 }
 
-/// Why something cannot be set.
+/// Reason why a key could not be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OverrideError {
-    /// No element of a list is meant.
+    /// No element of the list matches.
     #[error("{list} has no element `{element}`; there are {known}")]
     NoSuchElement {
         /// Key of the list.
         list: String,
-        /// What was asked for.
+        /// Requested element.
         element: String,
-        /// What could have been.
+        /// Existing elements.
         known: String,
     },
-    /// Nothing is as deep.
-    #[error("no key has more than {DEEPEST} parts")]
+    /// The key has too many parts.
+    #[error("no key has more than {MAX_KEY_PARTS} parts")]
     TooDeep,
-    /// There is nothing below a number or a text.
+    /// The parent of the key is not a table.
     #[error("there is nothing below {0}, which is neither a table nor a list")]
     NoTable(String),
-    /// It is no scenario any more, in the words of the TOML reader.
+    /// The scenario is not valid any more, in the words of the TOML parser.
     #[error("{0}")]
     Unfit(String),
 }
 
-/// A scenario of this text with these values in it, set in turn; it has to be a scenario before and after each.
+/// Parses a scenario with these overrides, set in turn; it must be valid before and after each.
 pub(crate) fn parse(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::parse(text)?;
     let mut table: Table = toml::from_str(text).map_err(|error| of_toml(text, &error))?;
     for Override { key, value } in overrides {
         let why = |why| ScenarioError::Override { key: key.clone(), why };
-        if key.split('.').count() > DEEPEST {
+        if key.split('.').count() > MAX_KEY_PARTS {
             return Err(why(OverrideError::TooDeep));
         }
         set_in_table(&mut table, "", key, value).map_err(why)?;
@@ -84,7 +84,7 @@ pub(crate) fn parse(text: &str, overrides: &[Override]) -> Result<Scenario, Scen
     Ok(scenario)
 }
 
-/// Sets `key` in a table that stands at `at`.
+/// Sets `key` in the table at `at`.
 fn set_in_table(
     table: &mut Table,
     at: &str,
@@ -99,7 +99,7 @@ fn set_in_table(
     set_below(below, &format!("{at}{first}"), rest, value)
 }
 
-/// Sets `key` in what stands at `at`.
+/// Sets `key` in the value at `at`.
 fn set_below(target: &mut Value, at: &str, key: &str, value: &Value) -> Result<(), OverrideError> {
     match target {
         Value::Table(table) => set_in_table(table, &format!("{at}."), key, value),
@@ -129,8 +129,8 @@ fn set_below(target: &mut Value, at: &str, key: &str, value: &Value) -> Result<(
     }
 }
 
-/// The element of a list that a key begins with, and the rest of the key. A name may have dots in it; of two that fit, the longer
-/// one is meant.
+/// Returns the list element that a key begins with, and the rest of the key. A name may contain dots; of two matches,
+/// the longer one is taken.
 fn split<'k>(list: &[Value], key: &'k str) -> (&'k str, Option<&'k str>) {
     let fits = |name: &&str| {
         key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -141,7 +141,7 @@ fn split<'k>(list: &[Value], key: &'k str) -> (&'k str, Option<&'k str>) {
     (element, rest.strip_prefix('.'))
 }
 
-/// The name of an element of a list.
+/// Returns the name of a list element.
 fn name(element: &Value) -> Option<&str> {
     element.as_table()?.get("name")?.as_str()
 }
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn values_are_set_wherever_they_stand() {
+    fn values_are_set_at_any_depth() {
         let scenario = with(&[
             "refresh=5s",
             "protocol = rsvp",
             "retry.threshold=3",
             "retry.counting=\"tries\"",
             "flows.best effort.count=7",
-            "flows.1.bursts.on=1s", // half of what bursts need would be none
+            "flows.1.bursts.on=1s", // bursts need both times
         ]);
         assert!(scenario.is_err(), "{scenario:?}");
         let scenario = with(&[
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_named() {
+    fn invalid_override_is_named() {
         for (overrides, error) in [
             (&["refrehs=5s"][..], "`refrehs`: unknown field `refrehs`, expected one of"),
             (&["refresh=5s", "retry.treshold=1"], "`retry.treshold`: unknown field `treshold`"),
@@ -228,17 +228,17 @@ mod tests {
             (&["name.first=1"], "`name.first`: there is nothing below name, which is neither"),
             (&["flows.test.between.0.1.x=1"], "nothing below flows.test.between.0.1"),
         ] {
-            let told = with(overrides).unwrap_err().to_string();
-            assert!(told.contains(error), "{told}");
+            let message = with(overrides).unwrap_err().to_string();
+            assert!(message.contains(error), "{message}");
         }
         for text in ["refresh", "=5s", "refresh="] {
             assert!(text.parse::<Override>().is_err(), "{text}");
         }
     }
 
-    /// A name with a dot in it, and one that is the beginning of another.
+    /// A name with a dot, and one that is its prefix.
     #[test]
-    fn the_longer_name_is_meant() {
+    fn longer_matching_name_is_taken() {
         let text = TEXT.replace("best effort", "test.v2");
         let rate = "flows.test.v2.count=4".parse().unwrap();
         let scenario = Scenario::parse_with(&text, &[rate]).unwrap();

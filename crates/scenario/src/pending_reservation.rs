@@ -1,4 +1,4 @@
-//! Reservations that flows hold or try to get, as the log of the simulator shows them, for all protocols.
+//! Reservations that flows have or request, from the log of the simulator, for all protocols.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,141 +7,149 @@ use earmark_core::admission::{Attempt, ClaimId, Owner};
 use earmark_core::{Flow, InterfaceId, Time};
 use earmark_sim::{Entry, NodeId, What};
 
-/// One flow that wants a reservation.
+/// Requested reservation of one flow.
 #[derive(Debug, Default)]
-pub(crate) struct Wanting {
-    /// How many links it crosses, each of which has to reserve.
+pub(crate) struct PendingReservation {
+    /// Number of links on its path, each of which has to reserve.
     pub(crate) links: usize,
-    /// When it asked.
+    /// Time of the request.
     pub(crate) since: Time,
-    /// Where something is reserved for it now,
+    /// Link ends with a reservation now.
     held: BTreeSet<(NodeId, InterfaceId)>,
-    /// since when it is so much,
+    /// Time of the last change of `held`.
     changed: Time,
-    /// and what came of all that so far.
-    pub(crate) had: Had,
-    /// Nodes that were asked.
-    asked: BTreeSet<NodeId>,
-    /// When it had everything for the first time.
+    /// Times with a complete or partial reservation so far.
+    pub(crate) reserved_time: ReservedTime,
+    /// Nodes with an attempt.
+    attempted_at: BTreeSet<NodeId>,
+    /// Time at which the reservation was first complete.
     pub(crate) completed: Option<Time>,
-    /// Attempts after the first at a node, until it was complete.
+    /// Number of attempts after the first at a node, until it was complete.
     pub(crate) retries: u64,
-    /// Every attempt: when, where, and whether it was granted.
+    /// All attempts: time, node, and whether granted.
     pub(crate) attempts: Vec<(Time, NodeId, bool)>,
 }
 
-/// How long a flow had what.
+/// Times with a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Had {
-    /// Everything.
+pub(crate) struct ReservedTime {
+    /// Time with a complete reservation.
     pub(crate) whole: Duration,
-    /// Links, each for itself, while everything was reserved,
+    /// Link time (sum over links) with a complete reservation.
     pub(crate) links_whole: Duration,
-    /// and while something lacked.
+    /// Link time with a partial reservation.
     pub(crate) links_partial: Duration,
 }
 
-impl Wanting {
-    /// Whether it has all of its reservation.
+impl PendingReservation {
+    /// Returns whether the reservation is complete.
     fn is_whole(&self) -> bool {
         self.held.len() >= self.links
     }
 
-    /// Enters what it had until now; what was before `counted_from` is left out.
-    fn account(&mut self, now: Time, counted_from: Time) {
+    /// Adds the time until now; the time before `counted_from` is ignored.
+    fn add_time(&mut self, now: Time, counted_from: Time) {
         let from = std::mem::replace(&mut self.changed, now).max(counted_from);
         if from >= now {
             return;
         }
         let (time, links) = (now.since(from), self.held.len() as u32); // a path has fewer
         if self.is_whole() {
-            self.had.whole += time;
-            self.had.links_whole += time * links;
+            self.reserved_time.whole += time;
+            self.reserved_time.links_whole += time * links;
         } else {
-            self.had.links_partial += time * links;
+            self.reserved_time.links_partial += time * links;
         }
     }
 }
 
-/// What is to be counted.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) attempts: u64,
     pub(crate) retries: u64,
     pub(crate) refused_retries: u64,
-    /// How long reservations were wanted.
+    /// Total time of requested reservations.
     pub(crate) wanted_for: Duration,
-    pub(crate) had: Had,
+    pub(crate) reserved_time: ReservedTime,
 }
 
-/// All flows that want reservations.
+/// Tracker of all requested reservations.
 #[derive(Debug, Default)]
-pub(crate) struct Watching {
-    /// By number.
-    flows: BTreeMap<u64, Wanting>,
-    /// Their numbers, by what packets of them look like.
+pub(crate) struct ReservationTracker {
+    /// Reservations by flow number.
+    flows: BTreeMap<u64, PendingReservation>,
+    /// Flow numbers by flow.
     numbers: BTreeMap<Flow, u64>,
-    /// Whose reservation a claim of a node is, and on which interface.
+    /// Flow number and interface of each claim.
     claims: BTreeMap<(NodeId, ClaimId), (u64, InterfaceId)>,
-    /// Who asked last under the name that an engine of a node has for it.
-    asking: BTreeMap<(NodeId, InterfaceId, Owner), u64>,
+    /// Flow number of the last attempt of an owner on a link of a node.
+    last_attempts: BTreeMap<(NodeId, InterfaceId, Owner), u64>,
     /// Nodes whose attempts count.
     routers: BTreeSet<NodeId>,
     counted_from: Time,
     pub(crate) counts: Counts,
-    /// Retries of each node.
+    /// Number of retries by node.
     pub(crate) retries_at: BTreeMap<NodeId, u64>,
 }
 
-impl Watching {
-    /// Attempts at these nodes count, from a time on.
-    pub(crate) fn new(routers: BTreeSet<NodeId>, counted_from: Time) -> Watching {
-        Watching { routers, counted_from, ..Watching::default() }
+impl ReservationTracker {
+    /// Creates a tracker that counts attempts at these nodes from a time on.
+    pub(crate) fn new(routers: BTreeSet<NodeId>, counted_from: Time) -> ReservationTracker {
+        ReservationTracker { routers, counted_from, ..ReservationTracker::default() }
     }
 
-    /// From now on a flow wants a reservation of so many links.
+    /// Starts tracking the reservation of a flow across so many links.
     pub(crate) fn begin(&mut self, number: u64, flow: Flow, since: Time, links: usize) {
         self.numbers.insert(flow, number);
-        self.flows.insert(number, Wanting { links, since, changed: since, ..Wanting::default() });
+        self.flows.insert(
+            number,
+            PendingReservation { links, since, changed: since, ..PendingReservation::default() },
+        );
     }
 
-    /// Whether a flow has all of its reservation.
+    /// Returns whether the reservation of a flow is complete.
     pub(crate) fn is_whole(&self, number: u64) -> bool {
-        self.flows.get(&number).is_some_and(Wanting::is_whole)
+        self.flows.get(&number).is_some_and(PendingReservation::is_whole)
     }
 
-    /// A flow has come to its end; what became of it.
-    pub(crate) fn end(&mut self, number: u64, flow: &Flow, now: Time) -> Option<Wanting> {
-        // Another may have its ports by now.
+    /// Ends the tracking of a flow. Returns its reservation.
+    pub(crate) fn end(
+        &mut self,
+        number: u64,
+        flow: &Flow,
+        now: Time,
+    ) -> Option<PendingReservation> {
+        // Another flow may have its ports by now.
         if self.numbers.get(flow) == Some(&number) {
             self.numbers.remove(flow);
         }
-        let mut wanting = self.flows.remove(&number)?;
-        wanting.account(now, self.counted_from);
-        let since = wanting.since.max(self.counted_from);
+        let mut reservation = self.flows.remove(&number)?;
+        reservation.add_time(now, self.counted_from);
+        let since = reservation.since.max(self.counted_from);
         if now > since {
             self.counts.wanted_for += now.since(since);
         }
-        let (had, all) = (wanting.had, &mut self.counts.had);
-        all.whole += had.whole;
-        all.links_whole += had.links_whole;
-        all.links_partial += had.links_partial;
-        Some(wanting)
+        let (reserved_time, all) = (reservation.reserved_time, &mut self.counts.reserved_time);
+        all.whole += reserved_time.whole;
+        all.links_whole += reserved_time.links_whole;
+        all.links_partial += reserved_time.links_partial;
+        Some(reservation)
     }
 
-    /// Takes note of what has happened.
-    pub(crate) fn follow(&mut self, log: &[Entry]) {
+    /// Processes entries of the log.
+    pub(crate) fn process(&mut self, log: &[Entry]) {
         for Entry { at, node, what } in log {
             match what {
                 What::Attempt(attempt) => {
-                    self.attempted(*at, *node, attempt);
+                    self.process_attempt(*at, *node, attempt);
                 }
                 What::Installed(installed) => {
                     let Some(&number) = self.numbers.get(&installed.flow) else { continue };
                     let interface = installed.interface;
                     self.claims.insert((*node, installed.claim), (number, interface));
                     let Some(flow) = self.flows.get_mut(&number) else { continue };
-                    flow.account(*at, self.counted_from);
+                    flow.add_time(*at, self.counted_from);
                     flow.held.insert((*node, interface));
                     if flow.is_whole() {
                         flow.completed.get_or_insert(*at);
@@ -152,7 +160,7 @@ impl Watching {
                         continue;
                     };
                     if let Some(flow) = self.flows.get_mut(&number) {
-                        flow.account(*at, self.counted_from);
+                        flow.add_time(*at, self.counted_from);
                         flow.held.remove(&(*node, interface));
                     }
                 }
@@ -161,22 +169,22 @@ impl Watching {
         }
     }
 
-    fn attempted(&mut self, at: Time, node: NodeId, attempt: &Attempt) {
+    fn process_attempt(&mut self, at: Time, node: NodeId, attempt: &Attempt) {
         let Attempt { link, owner, granted, .. } = *attempt;
         let number = match &attempt.flow {
             Some(flow) => {
                 let Some(&number) = self.numbers.get(flow) else { return };
-                self.asking.insert((node, link, owner), number);
+                self.last_attempts.insert((node, link, owner), number);
                 number
             }
-            // One that has asked before and waits.
-            None => match self.asking.get(&(node, link, owner)) {
+            // A queued request that was attempted before.
+            None => match self.last_attempts.get(&(node, link, owner)) {
                 Some(&number) => number,
                 None => return,
             },
         };
         let Some(flow) = self.flows.get_mut(&number) else { return };
-        let is_first = flow.asked.insert(node);
+        let is_first = flow.attempted_at.insert(node);
         flow.attempts.push((at, node, granted));
         if !self.routers.contains(&node) {
             return;

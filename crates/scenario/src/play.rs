@@ -14,146 +14,146 @@ use earmark_yessir as yessir;
 
 use crate::build::{Built, build};
 use crate::data::Stream;
-use crate::faults::Timetable;
-use crate::flow_schedule::{self, Life};
+use crate::faults::FaultSchedule;
+use crate::flow_schedule::{self, ScheduledFlow};
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
-use crate::pending_reservation::{Wanting, Watching};
+use crate::pending_reservation::{PendingReservation, ReservationTracker};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::topology::{Paths, Role, Topology};
 
-/// Why a scenario cannot be played.
+/// Reason why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlayError {
-    /// It makes no sense.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// Somebody is to listen at a node that is not there,
+    /// The node of the capture point does not exist.
     #[error("there is no node `{0}` in the topology")]
     NoSuchNode(String),
-    /// or between two that no link joins.
+    /// No link joins the nodes of the capture point.
     #[error("there is no link between `{node}` and `{peer}` in the topology")]
     NoSuchLink {
-        /// One,
+        /// One node.
         node: String,
-        /// and the other.
+        /// The other node.
         peer: String,
     },
 }
 
-/// Who looks more often would never come to an end.
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+/// Minimum interval of completeness checks; with a shorter one a run would never end.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What happens to a flow; what comes first here is first where several happen at once.
+/// A step of a flow; the order is that of simultaneous steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     End,
     Start,
     Reserve,
-    /// It looks whether it has all that it asked for.
-    Look,
+    /// Checks whether the reservation is complete.
+    Check,
 }
 
 /// Plays a scenario to its end with one seed.
 ///
 /// # Errors
-/// It does not fit its topology.
+/// The scenario does not match its topology.
 pub fn play(scenario: &Scenario, topology: &Topology, seed: u64) -> Result<Outcome, PlayError> {
-    played(scenario, topology, seed, |_, _| ()).map(|(outcome, ..)| outcome)
+    play_prepared(scenario, topology, seed, |_, _| ()).map(|(outcome, ..)| outcome)
 }
 
-/// Plays a scenario in a network that was prepared, whose nodes are those of the topology; the outcome, the network as it was
-/// left, and what the preparation gave.
-pub(crate) fn played<P>(
+/// Plays a scenario in a prepared network, whose nodes are those of the topology. Returns the outcome, the network in
+/// its final state, and the result of the preparation.
+pub(crate) fn play_prepared<P>(
     scenario: &Scenario,
     topology: &Topology,
     seed: u64,
     prepare: impl FnOnce(&mut Network, &[NodeId]) -> P,
 ) -> Result<(Outcome, Network, P), PlayError> {
     scenario.check(topology)?;
-    let mut stage = Stage::new(scenario, topology, seed);
-    let prepared = prepare(&mut stage.network, &stage.nodes);
+    let mut run = ScenarioRun::new(scenario, topology, seed);
+    let prepared = prepare(&mut run.network, &run.nodes);
     let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
-    for (number, life) in stage.lives.iter().enumerate() {
-        steps.insert((life.starts, Step::Start, number));
-        steps.insert((life.ends, Step::End, number));
-        steps.extend(life.reserves.map(|at| (at, Step::Reserve, number)));
+    for (number, flow) in run.schedule.iter().enumerate() {
+        steps.insert((flow.starts, Step::Start, number));
+        steps.insert((flow.ends, Step::End, number));
+        steps.extend(flow.reserves.map(|at| (at, Step::Reserve, number)));
     }
     while let Some((at, step, number)) = steps.pop_first() {
-        stage.run_until(at);
+        run.run_until(at);
         let next = match step {
-            Step::Start => stage.start(number),
-            Step::Reserve => stage.reserve(number),
-            Step::Look => stage.look(number),
-            Step::End => stage.end(number),
+            Step::Start => run.start(number),
+            Step::Reserve => run.reserve(number),
+            Step::Check => run.check(number),
+            Step::End => run.end(number),
         };
-        // What would be after its end is not any more.
-        steps.extend(next.filter(|(at, ..)| *at < stage.lives[number].ends));
+        // Steps after the end of the flow are dropped.
+        steps.extend(next.filter(|(at, ..)| *at < run.schedule[number].ends));
     }
-    stage.run_until(Time::ZERO + scenario.duration);
-    let (outcome, network) = stage.finish();
+    run.run_until(Time::ZERO + scenario.duration);
+    let (outcome, network) = run.finish();
     Ok((outcome, network, prepared))
 }
 
-/// A flow that may lose its patience.
-struct Patience {
+/// Rollback state of a flow.
+struct RollbackState {
     dice: Dice,
-    /// How often it did.
-    lost: u64,
+    /// Number of rollbacks.
+    count: u64,
 }
 
-/// The log is read after so long at the latest.
-const LOG: Duration = Duration::from_millis(500);
+/// Maximum interval between reads of the log.
+const LOG_INTERVAL: Duration = Duration::from_millis(500);
 
-struct Stage<'a> {
+struct ScenarioRun<'a> {
     scenario: &'a Scenario,
     topology: &'a Topology,
     paths: Paths<'a>,
-    /// By node, the one to reach it by.
+    /// Address of each node.
     addresses: Vec<IpAddr>,
     network: Network,
     nodes: Vec<NodeId>,
-    lives: Vec<Life>,
-    /// Streams of flows, by number.
+    schedule: Vec<ScheduledFlow>,
+    /// Data streams of flows, by number.
     streams: Vec<Option<Stream>>,
-    watching: Watching,
-    /// Dice of flows that may lose their patience, by number, since they asked first.
-    patience: BTreeMap<usize, Patience>,
-    /// How long those waited that got their reservation.
+    tracker: ReservationTracker,
+    /// Rollback state of flows, by number, since their first request.
+    rollbacks: BTreeMap<usize, RollbackState>,
+    /// Times until reservations were complete.
     waits: Vec<Duration>,
-    /// What flows of each name came to, how long they had their reservations, and wanted them.
+    /// By name of flows: counts, time with a complete reservation, and time of the request.
     groups: Vec<(Group, Duration, Duration)>,
-    faults: Timetable,
-    ways: Routing,
+    faults: FaultSchedule,
+    routing: Routing,
     outcome: Outcome,
 }
 
-impl<'a> Stage<'a> {
-    fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> Stage<'a> {
+impl<'a> ScenarioRun<'a> {
+    fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> ScenarioRun<'a> {
         let paths = topology.paths();
-        let Built { mut network, nodes, ways } = build(topology, seed, &settings(scenario));
+        let Built { mut network, nodes, routing } = build(topology, seed, &settings(scenario));
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =
             nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
-        let lives = flow_schedule::draw(scenario, topology, seed);
+        let schedule = flow_schedule::draw(scenario, topology, seed);
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
-        Stage {
-            watching: Watching::new(routers, Time::ZERO + scenario.discard),
-            streams: vec![None; lives.len()],
-            patience: BTreeMap::new(),
+        ScenarioRun {
+            tracker: ReservationTracker::new(routers, Time::ZERO + scenario.discard),
+            streams: vec![None; schedule.len()],
+            rollbacks: BTreeMap::new(),
             waits: Vec::new(),
             groups: vec![Default::default(); scenario.flows.len()],
-            faults: Timetable::new(&scenario.faults, topology),
-            ways,
+            faults: FaultSchedule::new(&scenario.faults, topology),
+            routing,
             scenario,
             addresses: paths.addresses(),
             topology,
             paths,
             network,
             nodes,
-            lives,
+            schedule,
             outcome,
         }
     }
@@ -161,14 +161,14 @@ impl<'a> Stage<'a> {
     fn run_until(&mut self, at: Time) {
         while let Some(due) = self.faults.next().filter(|due| *due <= at) {
             self.network.run_until(due);
-            let Stage { faults, network, nodes, topology, ways, .. } = self;
-            faults.apply(network, nodes, topology, ways);
+            let ScenarioRun { faults, network, nodes, topology, routing, .. } = self;
+            faults.apply(network, nodes, topology, routing);
         }
         // Not all at once: the log of minutes of a large network would take more memory than the network.
         loop {
-            let next = self.network.now() + LOG;
+            let next = self.network.now() + LOG_INTERVAL;
             self.network.run_until(next.min(at));
-            self.watching.follow(&self.network.take_log());
+            self.tracker.process(&self.network.take_log());
             if self.network.now() >= at {
                 return;
             }
@@ -176,96 +176,96 @@ impl<'a> Stage<'a> {
     }
 
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
-        let life = self.lives[number];
-        let flows = &self.scenario.flows[life.flows];
+        let flow = self.schedule[number];
+        let flows = &self.scenario.flows[flow.flows];
         let shape = match flows.bursts {
             None => Shape::Constant(flows.rate),
             Some(bursts) => Shape::OnOff { rate: flows.rate, on: bursts.on, off: bursts.off },
         };
         let source = Source {
-            node: self.nodes[life.from],
-            port: life.port,
-            destination: self.addresses[life.to],
-            destination_port: life.port,
+            node: self.nodes[flow.from],
+            port: flow.port,
+            destination: self.addresses[flow.to],
+            destination_port: flow.port,
             shape,
             packet_octets: flows.packet_octets,
-            from: life.starts,
-            until: life.ends,
+            from: flow.starts,
+            until: flow.ends,
             keep: if flows.watch { Keep::Packets } else { Keep::Counts },
         };
         self.streams[number] = self.scenario.data.send(&mut self.network, source);
         None
     }
 
-    /// It asks for its reservation, for the first time or after it gave up.
+    /// Requests the reservation, for the first time or after a rollback.
     fn reserve(&mut self, number: usize) -> Option<(Time, Step, usize)> {
-        let wish = self.wish(number);
-        let life = &self.lives[number];
-        let links = self.paths.distance(life.from, life.to).unwrap_or(usize::MAX);
+        let request = self.request(number);
+        let flow = &self.schedule[number];
+        let links = self.paths.distance(flow.from, flow.to).unwrap_or(usize::MAX);
         let now = self.network.now();
-        if !self.patience.contains_key(&number) {
-            self.watching.begin(wish.number, wish.flow(), now, links);
+        if !self.rollbacks.contains_key(&number) {
+            self.tracker.begin(request.number, request.flow(), now, links);
         }
-        wish.ask(&mut self.network, self.scenario.protocol);
-        self.watching.follow(&self.network.take_log());
+        request.request(&mut self.network, self.scenario.protocol);
+        self.tracker.process(&self.network.take_log());
         let rollback = self.scenario.rollback.as_ref()?;
-        let begin = || Patience {
+        let begin = || RollbackState {
             dice: RandomStreams::new(self.outcome.seed).stream(&format!("rollback {number}")),
-            lost: 0,
+            count: 0,
         };
-        self.patience.entry(number).or_insert_with(begin);
-        Some((now + rollback.after.max(LEAST_PATIENCE), Step::Look, number))
+        self.rollbacks.entry(number).or_insert_with(begin);
+        Some((now + rollback.after.max(MIN_CHECK_INTERVAL), Step::Check, number))
     }
 
-    /// Who lacks some part after so long gives back the rest, and asks for all of it some time later.
-    fn look(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+    /// Checks whether the reservation is complete. If not, releases it and requests it again later (rollback).
+    fn check(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let rollback = self.scenario.rollback.as_ref()?;
         let now = self.network.now();
-        let wish = self.wish(number);
-        if self.watching.is_whole(wish.number) {
-            // It may be lost yet.
-            return Some((now + rollback.after.max(LEAST_PATIENCE), Step::Look, number));
+        let request = self.request(number);
+        if self.tracker.is_whole(request.number) {
+            // A complete reservation may still be lost.
+            return Some((now + rollback.after.max(MIN_CHECK_INTERVAL), Step::Check, number));
         }
-        wish.release(&mut self.network, self.scenario.protocol);
-        self.watching.follow(&self.network.take_log());
-        let patience = self.patience.get_mut(&number)?;
-        patience.lost += 1;
-        let pause = rollback.again.draw(&mut patience.dice)?;
+        request.release(&mut self.network, self.scenario.protocol);
+        self.tracker.process(&self.network.take_log());
+        let rollbacks = self.rollbacks.get_mut(&number)?;
+        rollbacks.count += 1;
+        let pause = rollback.again.draw(&mut rollbacks.dice)?;
         Some((now + pause, Step::Reserve, number))
     }
 
     fn end(&mut self, number: usize) -> Option<(Time, Step, usize)> {
-        let life = self.lives[number];
-        let wanting = life.reserves.and_then(|_| {
-            let wish = self.wish(number);
-            let wanting = self.watching.end(wish.number, &wish.flow(), self.network.now());
-            wish.release(&mut self.network, self.scenario.protocol);
-            wanting
+        let flow = self.schedule[number];
+        let reservation = flow.reserves.and_then(|_| {
+            let request = self.request(number);
+            let reservation = self.tracker.end(request.number, &request.flow(), self.network.now());
+            request.release(&mut self.network, self.scenario.protocol);
+            reservation
         });
-        if let Some(wanting) = &wanting
-            && wanting.since >= Time::ZERO + self.scenario.discard
+        if let Some(reservation) = &reservation
+            && reservation.since >= Time::ZERO + self.scenario.discard
         {
             self.outcome.wanted += 1;
-            if let Some(completed) = wanting.completed {
+            if let Some(completed) = reservation.completed {
                 self.outcome.completed += 1;
-                self.waits.push(completed.since(wanting.since));
+                self.waits.push(completed.since(reservation.since));
             }
-            let group = &mut self.groups[life.flows];
+            let group = &mut self.groups[flow.flows];
             group.0.wanted += 1;
-            group.0.completed += u64::from(wanting.completed.is_some());
-            group.1 += wanting.had.whole;
-            group.2 += self.network.now().since(wanting.since);
+            group.0.completed += u64::from(reservation.completed.is_some());
+            group.1 += reservation.reserved_time.whole;
+            group.2 += self.network.now().since(reservation.since);
         }
-        if self.scenario.flows[life.flows].watch {
-            let flow = self.tell(number, wanting);
+        if self.scenario.flows[flow.flows].watch {
+            let flow = self.flow_outcome(number, reservation);
             self.outcome.watched.push(flow);
         }
         None
     }
 
-    fn tell(&self, number: usize, wanting: Option<Wanting>) -> FlowOutcome {
-        let life = &self.lives[number];
-        let wanting = wanting.unwrap_or_default();
+    fn flow_outcome(&self, number: usize, reservation: Option<PendingReservation>) -> FlowOutcome {
+        let flow = &self.schedule[number];
+        let reservation = reservation.unwrap_or_default();
         let name = |place: usize| self.topology.nodes[place].name.clone();
         let attempt = |(at, node, granted): &(Time, NodeId, bool)| Attempted {
             at: at.as_secs_f64(),
@@ -273,15 +273,15 @@ impl<'a> Stage<'a> {
             granted: *granted,
         };
         FlowOutcome {
-            flows: self.scenario.flows[life.flows].name.clone(),
-            from: name(life.from),
-            to: name(life.to),
-            reserves: life.reserves.map(Time::as_secs_f64),
-            completed_after: wanting
+            flows: self.scenario.flows[flow.flows].name.clone(),
+            from: name(flow.from),
+            to: name(flow.to),
+            reserves: flow.reserves.map(Time::as_secs_f64),
+            completed_after: reservation
                 .completed
-                .map(|completed| completed.since(wanting.since).as_secs_f64()),
-            retries: wanting.retries,
-            attempts: wanting.attempts.iter().map(attempt).collect(),
+                .map(|completed| completed.since(reservation.since).as_secs_f64()),
+            retries: reservation.retries,
+            attempts: reservation.attempts.iter().map(attempt).collect(),
             received: self.received(number),
         }
     }
@@ -292,16 +292,16 @@ impl<'a> Stage<'a> {
         stream.map_or_else(Received::default, |stream| stream.received(&self.network, end))
     }
 
-    fn wish(&self, number: usize) -> ReservationRequest {
-        let life = &self.lives[number];
-        let flows = &self.scenario.flows[life.flows];
-        let ends = [life.from, life.to];
+    fn request(&self, number: usize) -> ReservationRequest {
+        let flow = &self.schedule[number];
+        let flows = &self.scenario.flows[flow.flows];
+        let ends = [flow.from, flow.to];
         ReservationRequest {
             number: number as u64 + 1,
-            time: self.patience.get(&number).map_or(0, |patience| patience.lost),
+            time: self.rollbacks.get(&number).map_or(0, |rollbacks| rollbacks.count),
             nodes: ends.map(|place| self.nodes[place]),
             addresses: ends.map(|place| self.addresses[place]),
-            port: life.port,
+            port: flow.port,
             rate: flows.rate,
             bucket_octets: flows.bucket_octets,
             packet_octets: flows.packet_octets,
@@ -310,18 +310,18 @@ impl<'a> Stage<'a> {
     }
 
     fn finish(mut self) -> (Outcome, Network) {
-        let counts = self.watching.counts;
+        let counts = self.tracker.counts;
         self.outcome.events = self.network.happened();
         self.outcome.attempts = counts.attempts;
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;
         let name = |node: &NodeId| self.network.name(*node).to_owned();
-        let retries_at = self.watching.retries_at.iter();
+        let retries_at = self.tracker.retries_at.iter();
         self.outcome.retries_at =
             retries_at.map(|(node, retries)| (name(node), *retries)).collect();
-        self.outcome.served = share(counts.had.whole, counts.wanted_for);
-        let held = counts.had.links_whole + counts.had.links_partial;
-        self.outcome.fragmented = share(counts.had.links_partial, held);
+        self.outcome.served = share(counts.reserved_time.whole, counts.wanted_for);
+        let held = counts.reserved_time.links_whole + counts.reserved_time.links_partial;
+        self.outcome.fragmented = share(counts.reserved_time.links_partial, held);
         let groups = self.scenario.flows.iter().zip(&self.groups);
         let groups = groups.filter(|(flows, _)| flows.reserves.is_some());
         self.outcome.groups = groups
@@ -340,12 +340,12 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A part of a whole, 0 to 1; nothing of nothing is nothing.
+/// Returns the share of a part, 0 to 1; 0 if the whole is zero.
 fn share(part: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
 }
 
-/// Settings of every node.
+/// Returns the settings of every node.
 fn settings(scenario: &Scenario) -> NodeConfig {
     let timing = rsvp::Timing { refresh: scenario.refresh, ..rsvp::Timing::default() };
     let important = scenario.flows.iter().any(|flows| flows.priority.is_some());

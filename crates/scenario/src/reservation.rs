@@ -1,4 +1,4 @@
-//! How a flow asks for its reservation, and gives it back, in the commands of each protocol.
+//! Reservation and release of a flow, in the commands of each protocol.
 
 use std::net::IpAddr;
 
@@ -19,36 +19,36 @@ use crate::scenario::Protocol;
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// A flow that is to have a reservation.
+/// Reservation request of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReservationRequest {
-    /// Its number.
+    /// Number of the flow.
     pub(crate) number: u64,
-    /// For the how many-th time it asks, from 0.
+    /// Number of earlier requests.
     pub(crate) time: u64,
-    /// Both ends,
+    /// Source and destination node.
     pub(crate) nodes: [NodeId; 2],
-    /// and their addresses.
+    /// Source and destination address.
     pub(crate) addresses: [IpAddr; 2],
-    /// Both ports.
+    /// Source and destination port.
     pub(crate) port: u16,
-    /// What it is to have,
+    /// Requested rate.
     pub(crate) rate: Rate,
-    /// with a bucket of so many octets,
+    /// Depth of the token bucket, octets.
     pub(crate) bucket_octets: u32,
-    /// and packets of so many.
+    /// Size of packets, octets.
     pub(crate) packet_octets: u32,
-    /// How important it is, where that is said.
+    /// Priority, if any.
     pub(crate) priority: Option<u16>,
 }
 
 impl ReservationRequest {
-    /// The application at each end: another one each time, since the end of the last may still be under way.
+    /// Returns the application at each end: a new one for each request, since the previous one may still be ending.
     fn application(&self) -> u64 {
         self.number | self.time << 40
     }
 
-    /// The packets of the flow.
+    /// Returns the packets of the flow.
     pub(crate) fn flow(&self) -> Flow {
         let [source, destination] = self.addresses;
         Flow {
@@ -63,15 +63,15 @@ impl ReservationRequest {
         }
     }
 
-    /// Asks, now.
-    pub(crate) fn ask(&self, network: &mut Network, by: Protocol) {
+    /// Requests the reservation now.
+    pub(crate) fn request(&self, network: &mut Network, by: Protocol) {
         match by {
             Protocol::Rsvp => self.ask_by_rsvp(network),
             Protocol::Boomerang => {
-                let wish =
+                let request =
                     boomerang::ReservationRequest { forward: self.rate, reverse: Rate::ZERO };
                 let selector = boomerang::Selector::of_flow(&self.flow());
-                let request = boomerang::Request::new(self.addresses[1], selector, wish);
+                let request = boomerang::Request::new(self.addresses[1], selector, request);
                 let application = boomerang::Application(self.application());
                 let reserve = boomerang::Command::Reserve { application, request };
                 network.command(self.nodes[0], Command::Boomerang(reserve));
@@ -79,12 +79,12 @@ impl ReservationRequest {
             Protocol::Yessir => self.ask_by_yessir(network),
             Protocol::Nsis => {
                 let (burst, max_packet) = (self.bucket_octets, self.packet_octets);
-                let wish = qos::ReservationRequest {
+                let request = qos::ReservationRequest {
                     burst,
                     max_packet,
                     ..qos::ReservationRequest::of(self.rate)
                 };
-                let request = qos::Request::new(self.flow(), wish);
+                let request = qos::Request::new(self.flow(), request);
                 let application = qos::Application(self.application());
                 let reserve = qos::Command::Reserve { application, request };
                 network.command(self.nodes[0], Command::Nsis(nsis::Command::Qos(reserve)));
@@ -151,7 +151,7 @@ impl ReservationRequest {
         network.command(self.nodes[0], Command::Yessir(attach));
     }
 
-    /// Gives it back, now.
+    /// Releases the reservation now.
     pub(crate) fn release(&self, network: &mut Network, by: Protocol) {
         for (end, node) in self.nodes.into_iter().enumerate() {
             let release = match by {
@@ -163,7 +163,7 @@ impl ReservationRequest {
                     let application = yessir::Application(self.application());
                     Command::Yessir(yessir::Command::Release { application })
                 }
-                // These need nobody at the other end but its daemon.
+                // These protocols need only the daemon at the other end.
                 Protocol::Boomerang | Protocol::Nsis if end > 0 => break,
                 Protocol::Boomerang => {
                     let application = boomerang::Application(self.application());

@@ -1,4 +1,4 @@
-//! The routes of a network in play: those of the topology, and others while links of it are down.
+//! Routes of a running network: those of the topology, and others while links are down.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use earmark_sim::{Network, NodeId};
 
 use crate::topology::{Paths, Topology};
 
-/// See the module's text.
+/// Routes of all nodes; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Routing {
-    /// By node, what it is joined to.
+    /// Ports of each node.
     ports: Vec<Vec<Port>>,
-    /// By node, the routes that it has besides those of its own links, in ascending order.
+    /// Routes of each node except those of its own links, in ascending order.
     routes: Vec<Vec<Route>>,
 }
 
@@ -21,19 +21,19 @@ pub(crate) struct Routing {
 #[derive(Debug)]
 struct Port {
     link: usize,
-    /// As the topology calls it,
+    /// Interface name in the topology.
     name: String,
-    /// and as the network does.
+    /// Interface in the network.
     interface: InterfaceId,
-    /// Addresses of the link.
+    /// Address range of the link.
     prefix: Prefix,
-    /// The node at the other end.
+    /// Index of the node at the other end.
     peer: usize,
 }
 
 impl Routing {
-    /// Enters the routes of a topology in its network, which has called the ends of the links, in their order, so.
-    pub(crate) fn enter(
+    /// Installs the routes of a topology in its network. `interfaces` are the ends of the links, in their order.
+    pub(crate) fn install(
         topology: &Topology,
         interfaces: &[[InterfaceId; 2]],
         network: &mut Network,
@@ -52,11 +52,11 @@ impl Routing {
             }
         }
         let mut ways = Routing { ports, routes: vec![Vec::new(); nodes.len()] };
-        ways.lead_round(&BTreeSet::new(), network, nodes, topology);
+        ways.reroute_around(&BTreeSet::new(), network, nodes, topology);
         ways
     }
 
-    /// A node at an end of a link, and the interface there.
+    /// Returns the node and interface at an end of a link.
     pub(crate) fn end_of(&self, link: usize) -> Option<(usize, InterfaceId)> {
         let mut numbered = self.ports.iter().enumerate();
         numbered.find_map(|(node, ports)| {
@@ -65,21 +65,21 @@ impl Routing {
         })
     }
 
-    /// Changes the routes of all nodes to those that lead round the links that are down.
-    pub(crate) fn lead_round(
+    /// Replaces the routes of all nodes by those that avoid the links that are down.
+    pub(crate) fn reroute_around(
         &mut self,
         down: &BTreeSet<usize>,
         network: &mut Network,
         nodes: &[NodeId],
         topology: &Topology,
     ) {
-        let left = without(topology, down);
+        let left = without_links(topology, down);
         let paths = left.paths();
         for (index, &node) in nodes.iter().enumerate() {
             let routes = self.routes_of(index, &paths);
             let old = std::mem::replace(&mut self.routes[index], routes);
             let new = &self.routes[index];
-            // The new ones first, so that no destination is without a way in between.
+            // New routes first, so that every destination always has a route.
             for route in
                 new.iter().filter(|route| old.binary_search_by_key(&key(route), key).is_err())
             {
@@ -93,8 +93,8 @@ impl Routing {
         }
     }
 
-    /// Each node that packets to a node pass, from another on, and the interface by which they leave it; `None` where they
-    /// do not arrive. Links that are down are passed over.
+    /// Returns the nodes on the path of packets from one node to another, with their outgoing interfaces; `None` if
+    /// the packets do not arrive. Links that are down are avoided.
     pub(crate) fn path(
         &self,
         topology: &Topology,
@@ -106,7 +106,7 @@ impl Routing {
         let (mut at, mut path) = (from, Vec::new());
         while at != to {
             if path.len() > self.ports.len() {
-                return None; // in a circle
+                return None; // a routing loop
             }
             let port = self.port(down, at, destination)?;
             path.push((at, port.interface));
@@ -115,7 +115,7 @@ impl Routing {
         Some(path)
     }
 
-    /// Where packets leave a node.
+    /// Returns the port through which packets leave a node.
     fn port(&self, down: &BTreeSet<usize>, at: usize, destination: IpAddr) -> Option<&Port> {
         let ports = &self.ports[at];
         let near = |port: &&Port| port.prefix.contains(destination) && !down.contains(&port.link);
@@ -126,7 +126,7 @@ impl Routing {
         })
     }
 
-    /// The routes of a node along these paths.
+    /// Returns the routes of a node along these paths.
     fn routes_of(&self, node: usize, paths: &Paths<'_>) -> Vec<Route> {
         // Links have one address each in the simulator.
         let routes = paths.routes(node).into_iter().filter(|route| route.gateway.is_ipv4());
@@ -147,8 +147,8 @@ fn key(route: &Route) -> (Prefix, Hop) {
     (route.prefix, route.hop)
 }
 
-/// The topology without the links that are down.
-fn without(topology: &Topology, down: &BTreeSet<usize>) -> Topology {
+/// Returns the topology without the links that are down.
+fn without_links(topology: &Topology, down: &BTreeSet<usize>) -> Topology {
     let numbered = topology.links.iter().enumerate();
     let up = numbered.filter(|(number, _)| !down.contains(number));
     Topology { links: up.map(|(_, link)| link.clone()).collect(), ..topology.clone() }

@@ -1,34 +1,34 @@
-//! A scenario: what happens in a network, and how long it is watched.
+//! A scenario: flows, reservations and faults in a network, and the duration of the run.
 //!
 //! ```toml
 //! name = "high load"
 //! topology = "../topologies/retry.toml"    # beside this file; or a published or a random one, see [`Choice`]
 //! protocol = "yessir"                      # rsvp, boomerang, yessir or nsis
 //! duration = "600s"
-//! discard = "50s"                          # what happens before counts for nothing; default 0
+//! discard = "50s"                          # initial time that is not counted; default 0
 //! refresh = "30s"                          # default 30s
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
-//! rollback = { after = "5s", again = "uniform 20s 40s" } # give back what is partial, ask again later; default: wait
+//! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
 //!
 //! [[flows]]
 //! name = "reserved"
-//! between = [["h7", "h11"], ["h8", "h12"]] # by turns; or "random", any two hosts
-//! count = 120                              # so many at a time
-//! arrivals = "poisson"                     # count is their mean; or "replaced", each that ends by another, the default
+//! between = [["h7", "h11"], ["h8", "h12"]] # in turn; or "random", any two hosts
+//! count = 120                              # simultaneous flows
+//! arrivals = "poisson"                     # count is the mean; or "replaced" (default): each that ends is replaced
 //! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "forever", the default
-//! spread = "30s"                           # they start at random within this time; default 0
+//! spread = "30s"                           # random start within this time; default 0
 //! rate = "100kbit"
-//! reserves = "0s"                          # so long after it starts; not at all, if nothing is said
+//! reserves = "0s"                          # time after its start; never by default
 //!
 //! [[flows]]
 //! name = "test"
 //! between = [["h0", "h6"]]
 //! rate = "100kbit"
 //! reserves = "250s"
-//! watch = true                             # each attempt to reserve is in the outcome, and what arrives each second
+//! watch = true                             # the outcome has each attempt, and the received rate in each second
 //!
-//! [[faults]]                               # what goes wrong: see docs/simulator.md
+//! [[faults]]                               # faults: see docs/simulator.md
 //! link = ["r1", "r2"]
 //! from = "300s"
 //! until = "330s"
@@ -49,42 +49,42 @@ use crate::topology::{Choice, Topology, TopologyError};
 use crate::value_syntax::{self, Lifetime};
 use crate::values;
 
-/// See the module's text.
+/// A scenario; see the module documentation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its topology; a file is meant beside its own.
+    /// Topology; file names are relative to the scenario's file.
     pub topology: Choice,
-    /// By what flows reserve.
+    /// Protocol of the reservations.
     pub protocol: Protocol,
-    /// How long it lasts.
+    /// Duration of the run.
     #[serde(deserialize_with = "value_syntax::time")]
     pub duration: Duration,
-    /// What happens before counts for nothing.
+    /// Initial time that is not counted.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub discard: Duration,
     /// Mean time between refreshes.
     #[serde(default = "thirty_seconds", deserialize_with = "value_syntax::time")]
     pub refresh: Duration,
-    /// How refused requests are retried.
+    /// Retry policy of refused requests.
     #[serde(default)]
     pub retry: Retry,
-    /// What flows do that do not get all they asked for; nothing where nothing is said, but wait.
+    /// Rollback of incomplete reservations; without it, flows wait.
     pub rollback: Option<Rollback>,
-    /// How the data of flows is sent.
+    /// Simulation of the flows' data.
     #[serde(default)]
     pub data: Data,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
-    /// What goes wrong.
+    /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
 }
 
-/// By what flows reserve.
+/// Protocol of the reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -92,19 +92,19 @@ pub enum Protocol {
     Rsvp,
     /// Boomerang.
     Boomerang,
-    /// YESSIR: one pass, and partial reservations.
+    /// YESSIR: one-pass, with partial reservations.
     Yessir,
     /// QoS NSLP over GIST.
     Nsis,
 }
 
-/// How refused requests are retried.
+/// Retry policy of refused requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
     /// The threshold T of resource grabbing.
     pub threshold: Threshold,
-    /// Whose turn it is.
+    /// Order of grants.
     pub discipline: Discipline,
     /// What counts against the threshold.
     pub counting: Counting,
@@ -117,15 +117,15 @@ impl Default for Retry {
     }
 }
 
-/// Who lacks some part of a reservation gives back what it has, and asks again for all of it later, by dice: what Pan and
-/// Schulzrinne call rollback. Nodes have no part in it.
+/// Rollback, as named by Pan and Schulzrinne: a flow whose reservation is incomplete releases it, and requests it
+/// again after a random time. Nodes are not involved.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
-    /// How long a flow waits for what lacks.
+    /// Time that a flow waits for a complete reservation.
     #[serde(deserialize_with = "value_syntax::time")]
     pub after: Duration,
-    /// How long it then waits before it asks again.
+    /// Pause before the next request.
     pub again: Lifetime,
 }
 
@@ -133,9 +133,9 @@ pub struct Rollback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Threshold {
-    /// So many times; 0: only by refreshes.
+    /// Number of retries; 0: by refreshes only.
     Times(u32),
-    /// As often as there is a chance.
+    /// Unlimited.
     Word(Infinite),
 }
 
@@ -143,12 +143,12 @@ pub enum Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Infinite {
-    /// Without end.
+    /// Unlimited.
     Infinite,
 }
 
 impl Retry {
-    /// As the ledger has it.
+    /// Returns the policy of the ledger.
     pub(crate) fn policy(&self) -> RetryPolicy {
         let threshold = match self.threshold {
             Threshold::Times(times) => times,
@@ -159,70 +159,70 @@ impl Retry {
     }
 }
 
-/// Flows that are alike.
+/// A group of flows with the same parameters.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flows {
-    /// Their name.
+    /// Name.
     pub name: String,
-    /// From which node to which.
+    /// Endpoints.
     pub between: Between,
-    /// How many there are at a time.
+    /// Number of simultaneous flows.
     #[serde(default = "one")]
     pub count: u32,
-    /// How others come after them.
+    /// Arrival of later flows.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// How long each lives.
+    /// Lifetime of each flow.
     #[serde(default = "forever")]
     pub lifetime: Lifetime,
-    /// When the first ones start,
+    /// Start time of the first flows.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub starts: Duration,
-    /// at random within this time.
+    /// Time after `starts` within which they start at random.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub spread: Duration,
-    /// Rate of each, IP packet octets; what is reserved, too.
+    /// Rate of each flow, in IP packet octets; also the reserved rate.
     #[serde(deserialize_with = "value_syntax::rate")]
     pub rate: Rate,
-    /// Octets of each IP packet.
+    /// Size of each IP packet, octets.
     #[serde(default = "packet_octets")]
     pub packet_octets: u32,
-    /// Depth of the token bucket that is announced, octets.
+    /// Depth of the announced token bucket, octets.
     #[serde(default = "bucket_octets")]
     pub bucket_octets: u32,
-    /// They are on and off by turns, for times that are distributed exponentially.
+    /// On-off behaviour with exponentially distributed times.
     pub bursts: Option<Bursts>,
-    /// How important they are: whose reservation may take the place of others that are less so (RFC 3181). Only RSVP
-    /// says it to routers; without one it is 0.
+    /// Preemption priority: a reservation may displace others of lower priority (RFC 3181). Only RSVP signals it to
+    /// routers; the default is 0.
     pub priority: Option<u16>,
-    /// How long after its start each asks for its reservation; none does where nothing is said.
+    /// Time from the start of a flow to its reservation request; none by default.
     #[serde(default, deserialize_with = "value_syntax::some_time")]
     pub reserves: Option<Duration>,
-    /// Whether each attempt to reserve, and what arrives each second, is in the outcome.
+    /// Whether the outcome includes each attempt to reserve, and the received rate in each second.
     #[serde(default)]
     pub watch: bool,
 }
 
-/// How flows come after those that are there at first.
+/// Arrival of flows after the initial ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// Each that ends is followed at once by another, from and to the same nodes.
+    /// Each flow that ends is replaced at once by another between the same nodes.
     #[default]
     Replaced,
-    /// Independently of those that end, by a Poisson process that brings as many as leave in the long run.
+    /// A Poisson process, independent of the flows that end, with as many arrivals as departures on average.
     Poisson,
 }
 
-/// Mean times of a source that is on and off by turns.
+/// Mean times of an on-off source.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
-    /// On, at the rate.
+    /// Mean on time, at the rate.
     #[serde(deserialize_with = "value_syntax::time")]
     pub on: Duration,
-    /// Off.
+    /// Mean off time.
     #[serde(deserialize_with = "value_syntax::time")]
     pub off: Duration,
 }
@@ -247,83 +247,83 @@ fn bucket_octets() -> u32 {
     5_000
 }
 
-/// Why a scenario makes no sense.
+/// Reason why a scenario is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
-    /// No TOML, or a key that is missing, unknown or of the wrong type.
+    /// Invalid TOML, or a key that is missing, unknown or of the wrong type.
     #[error("line {line}: {why}")]
     Toml {
         /// Line, from 1.
         line: usize,
-        /// In the words of the TOML reader.
+        /// Message of the TOML parser.
         why: String,
     },
-    /// Of the topology.
+    /// The topology is invalid.
     #[error("topology: {0}")]
     Topology(TopologyError),
-    /// Flows of a node that is not there.
+    /// Flows name a node that does not exist.
     #[error("flows `{flows}`: there is no node `{node}` in the topology")]
     NoSuchNode {
-        /// Whose.
+        /// Name of the flows.
         flows: String,
-        /// Its name.
+        /// Name of the node.
         node: String,
     },
-    /// A value that was to be set cannot be.
+    /// An override is invalid.
     #[error("`{key}`: {why}")]
     Override {
-        /// Which.
+        /// The key.
         key: String,
-        /// Why.
+        /// The reason.
         why: OverrideError,
     },
-    /// A value that can be read, and makes no sense.
+    /// A value is well-formed, but invalid.
     #[error("`{key}`: {why}")]
     Value {
-        /// Which, as it is named where it is set from outside.
+        /// The key, as in an override.
         key: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// Priorities, of which the protocol knows nothing.
+    /// The protocol has no priorities.
     #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
     Priority(String),
-    /// Flows that go nowhere.
+    /// Flows without endpoints.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
-    /// Faults of what is not there, or of no kind that it can have.
+    /// A fault is invalid.
     #[error(transparent)]
     Fault(#[from] FaultError),
 }
 
 impl Scenario {
-    /// Reads a scenario.
+    /// Parses a scenario.
     ///
     /// # Errors
-    /// It is no scenario; nothing is said of its topology.
+    /// The text is not a scenario; the topology is not checked.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         toml::from_str(text).map_err(|error| of_toml(text, &error))
     }
 
-    /// Reads a scenario with other values where some are set, one after the other.
+    /// Parses a scenario with overrides, applied one after the other.
     ///
     /// # Errors
-    /// It is no scenario, by itself or with one of them.
+    /// The text is not a scenario, by itself or with an override.
     pub fn parse_with(text: &str, overrides: &[Override]) -> Result<Scenario, ScenarioError> {
         overrides::parse(text, overrides)
     }
 
-    /// Whether its values make sense, and its flows are between nodes of a topology.
+    /// Checks the values, and that flows are between nodes of a topology.
     ///
     /// # Errors
-    /// The first that does not, or is not.
+    /// The first error found.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         values::check(self)?;
         for flows in &self.flows {
             if flows.priority.is_some() && self.protocol != Protocol::Rsvp {
                 return Err(ScenarioError::Priority(flows.name.clone()));
             }
-            if !flows.between.leads_anywhere(topology) {
+            if !flows.between.has_pairs(topology) {
                 return Err(ScenarioError::Nowhere(flows.name.clone()));
             }
             for node in flows.between.names() {
@@ -338,7 +338,7 @@ impl Scenario {
     }
 }
 
-/// Where the TOML reader stumbled.
+/// Returns the error of the TOML parser with its position.
 pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> ScenarioError {
     let start = error.span().map_or(0, |span| span.start);
     let before = text.as_bytes().iter().take(start);

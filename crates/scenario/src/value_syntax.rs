@@ -1,4 +1,4 @@
-//! The syntax of times, rates and distributions in a scenario.
+//! Syntax of times, rates and distributions in a scenario.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use earmark_core::random::Stream;
 use earmark_sim::dice;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// How long flows live.
+/// Lifetime of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
     /// `"forever"`.
     Forever,
-    /// `"constant 60s"`: all as long.
+    /// `"constant 60s"`: all the same.
     Constant(Duration),
     /// `"exponential 150s"`: distributed exponentially, with this mean.
     Exponential(Duration),
-    /// `"uniform 30s 90s"`: any time between these.
+    /// `"uniform 30s 90s"`: uniformly distributed between these.
     Uniform(Duration, Duration),
 }
 
 impl Lifetime {
-    /// Its mean; `None` for ever.
+    /// Returns the mean; `None` for ever.
     pub fn mean(&self) -> Option<Duration> {
         match *self {
             Lifetime::Forever => None,
             Lifetime::Constant(time) | Lifetime::Exponential(time) => Some(time),
-            // Their sum may be more than a time can be.
+            // The sum of both may exceed the range of a time.
             Lifetime::Uniform(low, high) => Some(low + (high.saturating_sub(low)) / 2),
         }
     }
 
-    /// Draws one; `None` for ever.
+    /// Draws a lifetime; `None` for ever.
     pub fn draw(&self, dice: &mut Stream) -> Option<Duration> {
         match *self {
             Lifetime::Forever => None,
@@ -75,26 +75,26 @@ impl<'de> Deserialize<'de> for Lifetime {
     }
 }
 
-/// A time such as `"20ms"`.
+/// Parses a time such as `"20ms"`.
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     parse_duration(&text).map_err(|why| de::Error::custom(format!("`{text}`: {why}")))
 }
 
-/// A time, where one is said.
+/// Parses an optional time.
 pub(crate) fn some_time<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Duration>, D::Error> {
     time(deserializer).map(Some)
 }
 
-/// A rate such as `"100kbit"`.
+/// Parses a rate such as `"100kbit"`.
 pub(crate) fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|why| de::Error::custom(format!("`{text}` is no rate: {why}")))
 }
 
-/// A rate, where one is said.
+/// Parses an optional rate.
 pub(crate) fn some_rate<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Rate>, D::Error> {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lifetimes_are_read() {
+    fn lifetimes_are_parsed() {
         let seconds = Duration::from_secs;
         for (text, lifetime) in [
             ("forever", Lifetime::Forever),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_drawn() {
+    fn drawn_lifetimes_match_distribution() {
         let mut dice = RandomStreams::new(1).stream("lifetime");
         let second = Duration::from_secs(1);
         assert_eq!(Lifetime::Forever.draw(&mut dice), None);

@@ -1,20 +1,20 @@
-//! Values that can be read, and of which nothing sensible could come, or nothing before the end of all days.
+//! Checks of well-formed values that are invalid, or would make a run endless.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::scenario::{Arrivals, Flows, Scenario, ScenarioError};
 
-/// Flows that come and go in one run, at most.
-const MOST_FLOWS: f64 = 10e6;
-/// An IPv4 and a UDP header.
-const LEAST_OCTETS: u32 = 28;
-/// The longest IPv4 packet.
-const MOST_OCTETS: u32 = 65_535;
-/// Protocols count refreshes in whole seconds.
-const LEAST_REFRESH: Duration = Duration::from_secs(1);
+/// Maximum number of flows in one run.
+const MAX_FLOWS: f64 = 10e6;
+/// Minimum packet size: an IPv4 and a UDP header.
+const MIN_PACKET_OCTETS: u32 = 28;
+/// Maximum size of an IPv4 packet.
+const MAX_PACKET_OCTETS: u32 = 65_535;
+/// Minimum refresh interval: protocols count refreshes in whole seconds.
+const MIN_REFRESH: Duration = Duration::from_secs(1);
 
-/// Finds the first value that makes no sense.
+/// Finds the first invalid value.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     let wrong = |key: &str, why| Err(ScenarioError::Value { key: key.to_owned(), why });
     if scenario.duration.is_zero() {
@@ -23,7 +23,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     if scenario.discard >= scenario.duration {
         return wrong("discard", "nothing is left of the duration that would count");
     }
-    if scenario.refresh < LEAST_REFRESH {
+    if scenario.refresh < MIN_REFRESH {
         return wrong("refresh", "it is less than a second");
     }
     let mut names = BTreeSet::new();
@@ -36,7 +36,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         }
     }
     let all: f64 = scenario.flows.iter().map(|flows| expected(flows, scenario.duration)).sum();
-    if all > MOST_FLOWS {
+    if all > MAX_FLOWS {
         return wrong("flows", "more than ten million would come and go; let fewer live longer");
     }
     Ok(())
@@ -46,7 +46,7 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     if flows.rate.as_bps() == 0 {
         return Some(("rate", "flows without data; leave them out, or give them a rate"));
     }
-    if !(LEAST_OCTETS..=MOST_OCTETS).contains(&flows.packet_octets) {
+    if !(MIN_PACKET_OCTETS..=MAX_PACKET_OCTETS).contains(&flows.packet_octets) {
         return Some((
             "packet_octets",
             "an IP packet has 28 to 65535, headers of IP and UDP included",
@@ -64,15 +64,15 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// How many there will be, about.
+/// Returns the approximate number of flows in a run.
 fn expected(flows: &Flows, duration: Duration) -> f64 {
-    let lives = match (flows.lifetime.mean(), flows.arrivals) {
+    let schedule = match (flows.lifetime.mean(), flows.arrivals) {
         (None, _) => 1.0,
         (Some(mean), Arrivals::Replaced | Arrivals::Poisson) => {
             1.0 + duration.as_secs_f64() / mean.as_secs_f64()
         }
     };
-    f64::from(flows.count) * lives
+    f64::from(flows.count) * schedule
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn invalid_value_is_named() {
         let topology = Topology::parse(DEMO).expect("a topology");
         assert_eq!(set(&[]).unwrap().check(&topology), Ok(()));
         for (value, key) in [
@@ -124,14 +124,14 @@ mod tests {
         assert!(many.unwrap().check(&topology).is_err(), "60 million come and go");
         let mut twice = set(&[]).unwrap();
         twice.flows.push(twice.flows[0].clone());
-        let told = twice.check(&topology).unwrap_err().to_string();
-        assert_eq!(told, "`flows.test`: there are others of this name");
+        let message = twice.check(&topology).unwrap_err().to_string();
+        assert_eq!(message, "`flows.test`: there are others of this name");
     }
 
-    /// Values of the wrong kind are told with what could be said instead, or with what is wrong with them.
+    /// Errors in malformed values name what is valid instead, or what is wrong.
     #[test]
-    fn what_cannot_be_read_is_told() {
-        for (value, told) in [
+    fn malformed_value_is_named() {
+        for (value, message) in [
             ("rollback={ after = \"5s\" }", "missing field `again`"),
             ("rollback={ after = \"5 s\", again = \"soon\" }", "`soon` is no lifetime"),
             ("rollback={ after = 5, again = \"constant 1s\" }", "invalid type: integer `5`"),
@@ -153,7 +153,7 @@ mod tests {
             ("data=waves", "unknown variant `waves`"),
         ] {
             let error = set(&[value]).expect_err(value).to_string();
-            assert!(error.contains(told), "{value}: {error}");
+            assert!(error.contains(message), "{value}: {error}");
         }
     }
 }

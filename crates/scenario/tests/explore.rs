@@ -1,9 +1,9 @@
-//! Fault exploration: what must hold does, over all protocols, and the same seed tells the same story.
+//! Fault exploration: invariants hold over all protocols, and one seed always gives the same run.
 
 use earmark_scenario::explore::explore;
 
 #[test]
-fn some_seeds_hold() {
+fn sampled_seeds_hold_all_invariants() {
     for seed in 1..=6 {
         let outcome = explore(seed);
         assert!(outcome.breaches.is_empty(), "earmark-lab explore --seed {seed}: {outcome:#?}");
@@ -11,9 +11,10 @@ fn some_seeds_hold() {
     }
 }
 
-/// Found once: a class of a dead daemon whose flow was asked for again and refused, and one whose flow was locked.
+/// Errors found earlier: a class of a crashed daemon whose flow was requested again and refused, and one whose flow
+/// was locked.
 #[test]
-fn seeds_that_broke_hold() {
+fn formerly_failing_seeds_hold_all_invariants() {
     for seed in [1499, 3161] {
         let outcome = explore(seed);
         assert!(outcome.breaches.is_empty(), "earmark-lab explore --seed {seed}: {outcome:#?}");
@@ -21,6 +22,6 @@ fn seeds_that_broke_hold() {
 }
 
 #[test]
-fn one_seed_is_one_story() {
+fn same_seed_gives_same_run() {
     assert_eq!(explore(5), explore(5));
 }

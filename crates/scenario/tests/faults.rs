@@ -1,9 +1,9 @@
-//! Faults in scenarios: each kind is seen in what happens, and nowhere else.
+//! Faults in scenarios: each kind has its effect, and no other.
 
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{FlowOutcome, Outcome, PlayError, Scenario, ScenarioError, play};
 
-/// Two ways from a to b, of which packets take the shorter one; c and d are beside them.
+/// Two paths from a to b, of which packets take the shorter one; c and d are beside them.
 ///
 /// ```text
 /// a --- r1 --------- r2 --- b
@@ -28,7 +28,7 @@ const TWO_WAYS: &str = r#"
 
 const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
 
-/// A flow from a to b, and one from c to d, which ask at 10 s; and these faults.
+/// Runs a flow from a to b, and one from c to d, which request at 10 s, with these faults.
 fn outcome(protocol: &str, faults: &str) -> Outcome {
     let text = format!(
         r#"
@@ -59,18 +59,18 @@ fn outcome(protocol: &str, faults: &str) -> Outcome {
     play(&scenario, &Topology::parse(TWO_WAYS).expect("a topology"), 1).expect("it fits")
 }
 
-/// The flow from a to b with a fault of these lines.
+/// Returns the flow from a to b with a fault of these lines.
 fn first(protocol: &str, fault: &str) -> FlowOutcome {
     outcome(protocol, &format!("[[faults]]\n{fault}")).watched.swap_remove(0)
 }
 
-/// Whether 100 kbit/s arrive in all of these seconds, to within the packets of their ends.
+/// Returns whether 100 kbit/s arrive in all of these seconds, to within the packets of their ends.
 fn arrives(flow: &FlowOutcome, mut seconds: std::ops::Range<usize>) -> bool {
     seconds.all(|second| flow.received.rates[second] > 90_000)
 }
 
 #[test]
-fn without_faults_all_is_well() {
+fn run_without_faults_reserves_everything() {
     for protocol in PROTOCOLS {
         let outcome = outcome(protocol, "");
         assert_eq!((outcome.wanted, outcome.completed), (2, 2), "{protocol}");
@@ -78,9 +78,9 @@ fn without_faults_all_is_well() {
     }
 }
 
-/// Lost or damaged, no message gets through; data does.
+/// Lost or corrupted, no message arrives; data does.
 #[test]
-fn signalling_is_lost_and_damaged() {
+fn lost_and_corrupted_signalling_prevents_reservation() {
     for protocol in PROTOCOLS {
         for what in ["loss = 1.0", "corruption = 1.0"] {
             let flow = first(protocol, &format!("link = [\"r2\", \"r1\"]\n{what}"));
@@ -89,7 +89,7 @@ fn signalling_is_lost_and_damaged() {
             let until = format!("link = [\"r2\", \"r1\"]\n{what}\nuntil = \"20s\"");
             let completed = first(protocol, &until).completed_after;
             let expected = (10.0..30.0).contains(&completed.unwrap_or_default());
-            // Boomerang and NSIS give up before that, and say so.
+            // Boomerang and NSIS give up before that, and report it.
             let gave_up = completed.is_none() && ["boomerang", "nsis"].contains(&protocol);
             assert!(expected || gave_up, "{protocol}, {what}: {completed:?}");
         }
@@ -97,7 +97,7 @@ fn signalling_is_lost_and_damaged() {
 }
 
 #[test]
-fn signalling_is_doubled_and_delayed() {
+fn duplicated_and_delayed_signalling_reserves() {
     for protocol in PROTOCOLS {
         let plain = outcome(protocol, "");
         let link = "[[faults]]\nlink = [\"r1\", \"r2\"]\n";
@@ -110,9 +110,9 @@ fn signalling_is_doubled_and_delayed() {
     }
 }
 
-/// The other way is taken while the link is down, by data and reservation alike.
+/// The other path is used while the link is down, by data and reservation alike.
 #[test]
-fn routes_lead_round_an_outage() {
+fn outage_reroutes_data_and_reservation() {
     for protocol in PROTOCOLS {
         let fault = "link = [\"r1\", \"r2\"]\noutage = true\nfrom = \"20s\"\nuntil = \"30s\"";
         let flow = first(protocol, fault);
@@ -129,9 +129,9 @@ fn routes_lead_round_an_outage() {
     }
 }
 
-/// Data goes on without a daemon, and the next one is asked again.
+/// Data is forwarded without a daemon, and the next daemon receives a new request.
 #[test]
-fn daemons_die_and_come_back() {
+fn crashed_daemon_reserves_again_after_restart() {
     for protocol in PROTOCOLS {
         let flow = first(
             protocol,
@@ -150,7 +150,7 @@ fn daemons_die_and_come_back() {
 }
 
 #[test]
-fn traffic_control_refuses() {
+fn refusal_by_traffic_control_prevents_reservation() {
     for protocol in PROTOCOLS {
         let flow = first(protocol, "node = \"r1\"\nrefusal = true");
         assert_eq!(flow.completed_after, None, "{protocol}");
@@ -158,9 +158,9 @@ fn traffic_control_refuses() {
     }
 }
 
-/// The same every time; and what is far from the fault does not know of it.
+/// Runs are reproducible; and the part of the network without the fault is not affected.
 #[test]
-fn dice_are_left_alone() {
+fn fault_leaves_other_flows_unchanged() {
     for protocol in PROTOCOLS {
         let faults = r#"
             [[faults]]
@@ -183,9 +183,9 @@ fn dice_are_left_alone() {
     }
 }
 
-/// Where rules overlap the worst counts, and one that ends leaves the other.
+/// If rules overlap the worst counts, and the end of one leaves the other active.
 #[test]
-fn rules_overlap() {
+fn overlapping_rules_apply_the_worst() {
     let faults = r#"
         [[faults]]
         link = ["r1", "a"]
@@ -202,9 +202,9 @@ fn rules_overlap() {
     assert!(rates[21..39].iter().all(|rate| *rate > 90_000), "{rates:?}");
 }
 
-/// What is wrong with a rule is said, with what would be right.
+/// Errors in a rule name what is wrong and what is valid.
 #[test]
-fn rules_that_make_no_sense() {
+fn invalid_rule_is_rejected() {
     let base = "name = \"x\"\ntopology = \"y\"\nprotocol = \"rsvp\"\nduration = \"1s\"\n";
     let topology = Topology::parse(TWO_WAYS).expect("a topology");
     for (fault, why) in [

@@ -1,9 +1,9 @@
-//! The retry study's network with fluid, against the same with packets.
+//! The retry study's network with fluid data compared with packets.
 
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Data, Outcome, Scenario, play};
 
-/// As in the study, in little: 24 s instead of 600 s, and the test flow reserves at 10 s.
+/// The study on a smaller scale: 24 s instead of 600 s, and the test flow reserves at 10 s.
 const SCENARIO: &str = r#"
     name = "study in little"
     topology = "retry.toml"
@@ -37,7 +37,7 @@ const SCENARIO: &str = r#"
 "#;
 
 fn played(data: Data) -> Outcome {
-    // All of them over all links, so that they are lost at the first.
+    // All flows share all links, so that losses happen at the first.
     let text = include_str!("../../../topologies/retry.toml")
         .replace(r#""n10", "n3""#, r#""n10", "n1""#)
         .replace(r#""n13", "n4""#, r#""n13", "n5""#);
@@ -47,11 +47,11 @@ fn played(data: Data) -> Outcome {
     play(&scenario, &topology.expect("a topology"), 1).expect("it fits")
 }
 
-/// 13 Mbit/s want 10, of which 4 are reserved. Before its reservation the test flow loses what all lose, and nothing after it.
-/// Second by second 100 packets are counted to one, and chance is 5 %: over ten seconds 2 %. Signalling goes its way in
-/// microseconds more or less.
+/// 13 Mbit/s are offered to 10, of which 4 are reserved. Before its reservation the test flow loses as much as all,
+/// and nothing after it. Per second, 100 packets are counted to within one, and chance is 5 %: over ten seconds 2 %.
+/// Signalling differs by microseconds.
 #[test]
-fn the_test_flow_receives_what_it_does_with_packets() {
+fn fluid_test_flow_receives_like_packets() {
     let [packets, fluid] = [Data::Packets, Data::Fluid].map(played);
     assert_eq!(packets.attempts, fluid.attempts);
     let ([packets], [fluid]) = (&packets.watched[..], &fluid.watched[..]) else {
@@ -72,7 +72,7 @@ fn the_test_flow_receives_what_it_does_with_packets() {
 }
 
 #[test]
-fn one_seed_is_one_outcome() {
+fn same_seed_gives_same_outcome() {
     let outcome = || serde_json::to_string(&played(Data::Fluid)).expect("plain data");
     assert_eq!(outcome(), outcome());
 }

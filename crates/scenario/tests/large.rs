@@ -1,4 +1,4 @@
-//! Scenarios on networks that are made or published: every protocol reserves there, between hosts at random.
+//! Scenarios on generated or published networks: every protocol reserves there, between random hosts.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn check(topology: &str) {
         let in_json = |outcome| serde_json::to_string(outcome).expect("plain data");
         assert_eq!(in_json(&first), in_json(&again), "{protocol}");
         assert_ne!(in_json(&first), in_json(&other), "{protocol}");
-        // Who ends before it could ask did not want anything.
+        // A flow that ends before its request is not counted as wanted.
         assert!(first.wanted >= 12 && first.completed == first.wanted, "{protocol}: {first:?}");
         assert!(first.watched.iter().all(|flow| flow.from != flow.to));
         assert!(first.watched.iter().any(|flow| flow.completed_after > Some(0.01)));
@@ -38,11 +38,11 @@ fn check(topology: &str) {
 }
 
 #[test]
-fn everybody_reserves_on_a_random_network() {
+fn every_protocol_reserves_on_random_network() {
     check("{ waxman = { routers = 50 }, hosts = 70, bandwidth = '10Mbit' }");
 }
 
 #[test]
-fn everybody_reserves_on_a_backbone() {
+fn every_protocol_reserves_on_backbone() {
     check("'abilene.graphml'");
 }

@@ -1,9 +1,9 @@
-//! Scenarios played: who gets what, whatever protocol reserves, and that it is the same every time.
+//! Scenarios: which flows are reserved, by any protocol, and reproducibility.
 
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Scenario, play};
 
-/// A link with room for two of 100 kbit/s.
+/// A link with room for two flows of 100 kbit/s.
 ///
 /// ```text
 /// a ---\                /--- c
@@ -54,9 +54,10 @@ fn played(text: &str, seed: u64) -> Outcome {
     play(&scenario, &topology, seed).expect("it fits")
 }
 
-/// Two flows have the link until 100 s, when others of their kind want it at once; the late one wants it from 20 s on.
+/// Two flows have the link until 100 s, when their successors request it at once; the late one requests it from 20 s
+/// on.
 #[test]
-fn who_comes_late_waits_for_room() {
+fn late_flow_waits_for_room() {
     for protocol in ["rsvp", "yessir"] {
         let outcome = played(&scenario(protocol), 1);
         let [late] = &outcome.watched[..] else { panic!("{outcome:?}") };
@@ -72,7 +73,7 @@ fn who_comes_late_waits_for_room() {
 }
 
 #[test]
-fn one_seed_is_one_outcome() {
+fn same_seed_gives_same_outcome() {
     for protocol in ["rsvp", "boomerang", "yessir", "nsis"] {
         let text = scenario(protocol).replace("400s", "150s");
         let [first, second] =
@@ -81,15 +82,16 @@ fn one_seed_is_one_outcome() {
     }
 }
 
-/// The flows of the other test, but all at once and for ever, and with something of their own.
+/// Returns the flows of the other test, but all at once and for ever, with additional settings.
 fn crowd(protocol: &str, more: &str) -> String {
     let text = scenario(protocol).replace("lifetime = \"constant 100s\"", "starts = \"1s\"");
     text.replace("duration", &format!("{more}\ndata = \"none\"\nduration"))
 }
 
-/// Who has waited too long asks anew later; with room for two of three, nobody holds a part of the path for nothing.
+/// A flow that has waited too long retries later; with room for two of three, no flow holds a part of the path in
+/// vain.
 #[test]
-fn who_lacks_something_gives_back_the_rest() {
+fn partial_reservation_is_rolled_back() {
     for protocol in ["rsvp", "boomerang", "yessir", "nsis"] {
         let rollback = "rollback = { after = \"2s\", again = \"uniform 5s 10s\" }";
         let patient = played(&crowd(protocol, ""), 1);
@@ -104,9 +106,9 @@ fn who_lacks_something_gives_back_the_rest() {
     }
 }
 
-/// Whose reservation is more important takes the place of another; only RSVP has priorities to tell.
+/// A reservation of higher priority displaces another; only RSVP signals priorities.
 #[test]
-fn importance_displaces() {
+fn higher_priority_displaces_reservation() {
     let important = |protocol: &str| {
         crowd(protocol, "").replace("reserves = \"10s\"", "reserves = \"10s\"\npriority = 7")
     };
@@ -122,17 +124,20 @@ fn importance_displaces() {
     );
 }
 
-/// Flows of a Poisson process: as many at a time as are asked for, in the mean, and each with a life of its own.
+/// Flows of a Poisson process: the mean number is as configured, and each has its own lifetime.
 #[test]
-fn arrivals_keep_their_mean() {
+fn poisson_arrivals_keep_their_mean() {
     let text = scenario("yessir").replace("count = 2", "count = 50\narrivals = \"poisson\"");
     let text = text.replace("constant 100s", "exponential 10s");
     let topology = Topology::parse(NARROW).expect("a topology");
     let scenario = Scenario::parse(&text).expect("a scenario");
-    let lives = earmark_scenario::flow_schedule::draw(&scenario, &topology, 1);
+    let schedule = earmark_scenario::flow_schedule::draw(&scenario, &topology, 1);
     let at = |second: u64| {
         let now = earmark_core::Time::from_nanos(second * 1_000_000_000);
-        lives.iter().filter(|life| life.flows == 0 && life.starts <= now && now < life.ends).count()
+        schedule
+            .iter()
+            .filter(|flow| flow.flows == 0 && flow.starts <= now && now < flow.ends)
+            .count()
     };
     let mean = (1..400).map(at).sum::<usize>() as f64 / 399.0;
     assert!((44.0..56.0).contains(&mean), "{mean}"); // its standard deviation is 1.6

@@ -1,4 +1,4 @@
-//! Networks that are made: everybody reaches everybody, by shortest paths, under addresses of their own.
+//! Generated networks: every node reaches every other, by shortest paths, under unique addresses.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,7 +17,7 @@ fn waxman(routers: usize, seed: u64) -> Made {
     Made::by(Waxman { seed, ..Waxman::of(routers) }, Rate::from_mbps(10))
 }
 
-/// What each node does with a packet, by its routes and those to its own links; interfaces are numbered as links are.
+/// Returns each node's routing table, with its own links; interfaces are numbered as links are.
 fn tables(topology: &Topology) -> Vec<RouteTable> {
     let paths = topology.paths();
     let table = |node: usize| {
@@ -42,7 +42,7 @@ fn tables(topology: &Topology) -> Vec<RouteTable> {
     (0..topology.nodes.len()).map(table).collect()
 }
 
-/// The links over which a packet goes.
+/// Returns the links of a packet's path.
 fn way(topology: &Topology, tables: &[RouteTable], from: usize, to: Ipv4Addr) -> Vec<usize> {
     let (mut at, mut links) = (from, Vec::new());
     while !topology.interfaces(at).any(|(end, _)| end.address == to) {
@@ -56,7 +56,7 @@ fn way(topology: &Topology, tables: &[RouteTable], from: usize, to: Ipv4Addr) ->
     links
 }
 
-/// Costs of the shortest paths between all nodes (Floyd and Warshall), through routers only.
+/// Returns the costs of the shortest paths between all nodes (Floyd and Warshall), through routers only.
 fn costs(topology: &Topology) -> Vec<Vec<(Duration, usize)>> {
     let count = topology.nodes.len();
     let far = (Duration::from_secs(1_000_000), 0);
@@ -87,7 +87,7 @@ fn costs(topology: &Topology) -> Vec<Vec<(Duration, usize)>> {
     costs
 }
 
-/// Everything that is promised of a network that was made.
+/// Checks every guarantee for a generated network.
 fn check(topology: &Topology) {
     let mut addresses = BTreeSet::new();
     for (number, link) in topology.links.iter().enumerate() {
@@ -106,7 +106,7 @@ fn check(topology: &Topology) {
         for (to, cost) in costs.iter().enumerate() {
             let address = topology.address(to).expect("each has one");
             let links = way(topology, &tables, from, address);
-            // A router may have none of its own range: then packets for itself go by its neighbour.
+            // A router may have no address in its own range: then packets for itself go by its neighbour.
             if topology.nodes[to].area.is_some_and(|area| !area.contains(address.into())) {
                 continue;
             }
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
-    fn random_networks_are_whole(
+    fn random_network_is_connected_with_shortest_paths(
         routers in 2_usize..40,
         hosts in 0_u32..60,
         seed: u64,
@@ -144,7 +144,7 @@ proptest! {
 
 /// More hosts than 16 bits can number.
 #[test]
-fn many_hosts_have_addresses_of_their_own() {
+fn many_hosts_have_unique_addresses() {
     let topology = built(Made { hosts: Some(70_000), ..waxman(100, 1) });
     let ends = topology.links.iter().flat_map(|link| &link.ends);
     let addresses: BTreeSet<Ipv4Addr> = ends.map(|end| end.address).collect();
@@ -155,18 +155,18 @@ fn many_hosts_have_addresses_of_their_own() {
     assert_eq!(paths.routes(last).len(), 1);
 }
 
-/// Ranges that lie together are reached by one route: far fewer than there are routers.
+/// Adjacent ranges are reached by one route: far fewer routes than routers.
 #[test]
-fn tables_are_small() {
+fn adjacent_ranges_share_routes() {
     let topology = built(waxman(200, 1));
     let paths = topology.paths();
     let routes: usize = (0..200).map(|router| paths.routes(router).len()).sum();
     assert!(routes < 200 * 60, "{} a router", routes / 200);
 }
 
-/// A published backbone, with a host in each city, under the speed of its links or another one.
+/// A published backbone, with a host in each city, at the speed of its links or another one.
 #[test]
-fn the_backbone_is_as_published() {
+fn published_backbone_has_expected_paths() {
     let text = include_str!("../../../topologies/abilene.graphml");
     let read = |file: &str| {
         assert_eq!(file, "abilene.graphml");
@@ -178,7 +178,7 @@ fn the_backbone_is_as_published() {
     assert!(trunks.iter().all(|link| link.bandwidth == Rate::from_bps(9_953_280_000)));
     let node = |name| topology.node(name).expect(name);
     let mut paths = topology.paths();
-    // Over Denver, Kansas City, Indianapolis, Chicago.
+    // By Denver, Kansas City, Indianapolis, Chicago.
     assert_eq!(paths.distance(node("Seattle-h1"), node("New-York-h1")), Some(7));
     let delay = costs(&topology)[node("Seattle")][node("New-York")].0;
     assert!((Duration::from_millis(20)..Duration::from_millis(25)).contains(&delay), "{delay:?}");
@@ -191,18 +191,18 @@ fn the_backbone_is_as_published() {
 }
 
 #[test]
-fn one_choice_is_one_network() {
+fn same_choice_gives_same_network() {
     assert_eq!(built(waxman(60, 3)), built(waxman(60, 3)));
     assert_ne!(built(waxman(60, 3)).links, built(waxman(60, 4)).links);
     let at_random = |seed| built(Made { attach: Attach::Random, seed, ..waxman(60, 3) });
     assert_eq!(at_random(1), at_random(1));
-    // Other dice for hosts leave the backbone alone.
+    // Another seed for hosts leaves the backbone unchanged.
     let backbone = |topology: &Topology| topology.links[..100].to_vec();
     assert_ne!(at_random(1), at_random(2));
     assert_eq!(backbone(&at_random(1)), backbone(&at_random(2)));
 }
 
-/// Routers around a first one, in GraphML.
+/// Returns routers around a first one, in GraphML.
 fn star(rays: usize) -> String {
     let keys = "<key id='n' attr.name='Latitude'/><key id='e' attr.name='Longitude'/><key id='l' attr.name='label'/>";
     let place = "<data key='n'>1</data><data key='e'>1</data>";
@@ -214,7 +214,7 @@ fn star(rays: usize) -> String {
 }
 
 #[test]
-fn wrong_choices_are_told() {
+fn invalid_choice_is_rejected() {
     let read = |text: &str| {
         #[derive(serde::Deserialize)]
         struct File {

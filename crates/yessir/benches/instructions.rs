@@ -14,7 +14,7 @@ use population::{Arrival, Population, goodbye, release, request};
 
 /// A router with so many streams, and a message about one of them, or about the next.
 ///
-/// It lives in a box, so that handing it over costs the measured function nothing.
+/// The case is boxed, so that handing it over costs the measured function nothing.
 type Case = Box<(Population, Arrival)>;
 
 fn new(sessions: u32) -> Case {
@@ -29,7 +29,8 @@ fn releasing(sessions: u32) -> Case {
     Box::new((Population::new(sessions), release(sessions / 2)))
 }
 
-/// It is longer than any message before, so another one has made room for it: a router that runs has it.
+/// The BYE of a stream. The message is longer than any before, so another one has made room for it, as in a running
+/// router.
 fn leaving(sessions: u32) -> Case {
     let mut population = Population::new(sessions);
     population.handle(&goodbye(sessions / 3));
@@ -37,7 +38,7 @@ fn leaving(sessions: u32) -> Case {
     Box::new((population, goodbye(sessions / 2)))
 }
 
-/// How many streams are resident. The largest population takes a minute a benchmark, so it has to be asked for.
+/// Numbers of resident streams. The largest population takes a minute per benchmark, so it is optional.
 fn populations() -> Vec<u32> {
     // Read when this is compiled: the runner gives the measured process no environment.
     match option_env!("EARMARK_BENCH_LARGE") {

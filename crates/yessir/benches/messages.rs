@@ -1,6 +1,6 @@
 //! Nanoseconds per message at 10^3, 10^5 and 10^6 resident streams: `cargo bench -p earmark-yessir --bench messages`.
 //!
-//! A plain program, because a table of a dozen numbers is all that is wanted.
+//! A plain program, since the result is a table of a dozen numbers.
 
 #[path = "../tests/common/population.rs"]
 mod population;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use population::{Arrival, Population, release, request};
 
-/// Messages of a kind that are measured at most; each is about another stream, all over the table.
+/// Maximum number of messages of a kind that are measured; each is about another stream, all over the table.
 const MESSAGES: u32 = 100_000;
 
 fn main() {
@@ -23,7 +23,7 @@ fn main() {
         let all = start.elapsed();
         println!("{sessions} streams, made in {all:.2?} (making the messages included)");
         let count = sessions.min(MESSAGES);
-        let stride = 7_919; // a prime: neighbours in time are none in the table
+        let stride = 7_919; // a prime: consecutive messages are far apart in the table
         let spread = |n: u32| ((u64::from(n) * stride) % u64::from(sessions)) as u32;
         run(
             &mut population,

@@ -1,9 +1,10 @@
-//! Admission: what a leg holds of its link is brought in line with what is wanted, by the ledger and in traffic control.
+//! Admission: adjusts the claim of a leg in its link's ledger, and traffic control, to the requested demand.
 //!
-//! What the ledger refuses waits in its line for others to give back (resource grabbing): each time that a leg enters the
-//! line its counter c grows by one, and past the threshold T it may not enter any more. Refreshes are not counted.
+//! A request that the ledger refuses waits in its queue for released bandwidth (resource grabbing): each time that a
+//! leg enters the queue its counter c grows by one, and past the threshold T it may not enter any more. Refreshes are
+//! not counted.
 
-use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, Reason, Refusal, Waiting};
+use earmark_core::admission::{ClaimId, Demand, Owner, Protocol, QueuedRequest, Reason, Refusal};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Flow, Installation, InterfaceId, Rate};
 use earmark_wire::yessir::{FailureReason, Style};
@@ -14,8 +15,8 @@ use crate::reserve::Failure;
 use crate::state::{Holder, Index, Leg, NOTHING, Session};
 
 impl Yessir {
-    /// Brings what a leg holds in line with what is wanted.
-    pub(crate) fn settle<E: From<Event>>(
+    /// Adjusts the claim of a leg to a demand. Returns the failure to note in the message, if any.
+    pub(crate) fn adjust_claim<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -24,18 +25,18 @@ impl Yessir {
     ) -> Option<Failure> {
         let leg = *self.store.leg(index);
         if leg.failed {
-            // The message that comes first says so; the next one tries again.
+            // The first message after the failure reports it; the next one tries again.
             self.store.leg_mut(index).failed = false;
             return Some(Failure { reason: FailureReason::TrafficControl, available: Rate::ZERO });
         }
         let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
         if want.rate == Rate::ZERO {
-            self.give_back(cx, index, Change::Released);
+            self.release_claim(cx, index, Change::Released);
         }
         if want.rate == Rate::ZERO || held == Some(want) {
-            self.wait_no_more(cx, index);
+            self.leave_queue(cx, index);
             let leg = self.store.leg_mut(index);
-            (leg.full, leg.told) = (true, false);
+            (leg.full, leg.refusal_reported) = (true, false);
             return None;
         }
         let stream = self.stream_of(leg.holder);
@@ -52,21 +53,21 @@ impl Yessir {
         mark(Checkpoint::Admission);
         let claim = match granted {
             Ok(claim) => claim,
-            Err(refusal) => return Some(self.refused(cx, index, want, &refusal)),
+            Err(refusal) => return Some(self.handle_refusal(cx, index, want, &refusal)),
         };
         let place = self.store.leg_mut(index);
-        (place.claim, place.full, place.told) = (Some(claim), true, false);
+        (place.claim, place.full, place.refusal_reported) = (Some(claim), true, false);
         if leg.waiting {
-            self.wait_no_more(cx, index);
+            self.leave_queue(cx, index);
         }
         let interface = leg.interface;
         cx.out.install(Installation { claim, interface, flow, demand: want });
         if leg.claim.is_none()
-            && let Some(reports) = self.reports(leg.holder)
+            && let Some(reports) = self.report_flow(leg.holder)
         {
             cx.out.add_flow(claim, reports);
         }
-        if leg.told && change != Change::Grabbed {
+        if leg.refusal_reported && change != Change::Grabbed {
             self.counters.retried += 1;
         }
         let change = if leg.claim.is_some() { Change::Changed } else { change };
@@ -74,8 +75,8 @@ impl Yessir {
         None
     }
 
-    /// The link has not room for what is wanted: it waits, if it may.
-    fn refused<E: From<Event>>(
+    /// Handles a refusal by the ledger: the leg is queued if it may be.
+    fn handle_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -91,13 +92,13 @@ impl Yessir {
         let mut leg = *self.store.leg(index);
         leg.full = false;
         let owner = Owner { protocol: Protocol::Yessir, block: index };
-        if refusal.reason == Reason::Bandwidth && self.is_worth_waiting(cx, leg.interface, want) {
-            // What it holds already it need not wait for.
+        if refusal.reason == Reason::Bandwidth && self.fits_empty_link(cx, leg.interface, want) {
+            // Only the increase has to wait.
             let held = leg.claim.and_then(|claim| cx.context.ledger.demand(claim));
             let rate = want.rate.saturating_sub(held.map_or(Rate::ZERO, |held| held.rate));
-            // Who stands in the line already keeps the place, and may not be counted again.
+            // A leg that is in the queue keeps its position and is not counted again.
             let refusals = leg.waits.saturating_add(u32::from(!leg.waiting));
-            let waiting = Waiting { owner, demand: Demand { rate, ..want }, refusals };
+            let waiting = QueuedRequest { owner, demand: Demand { rate, ..want }, refusals };
             leg.waiting = cx.context.ledger.enqueue(leg.interface, waiting).is_ok();
             if leg.waiting {
                 leg.waits = refusals;
@@ -107,8 +108,8 @@ impl Yessir {
             leg.waiting = false;
         }
         let available = refusal.available;
-        if !leg.told {
-            leg.told = true;
+        if !leg.refusal_reported {
+            leg.refusal_reported = true;
             let stream = self.stream_of(leg.holder);
             let Leg { interface, waiting: waits, .. } = leg;
             cx.out.notify(Event::Refused { stream, interface, reason, available, waits });
@@ -117,9 +118,9 @@ impl Yessir {
         Failure { reason, available }
     }
 
-    /// A leg leaves the line, if it stands there.
+    /// Removes a leg from the queue, if it is there.
     #[inline]
-    fn wait_no_more<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
+    fn leave_queue<E>(&mut self, cx: &mut HandlerContext<'_, '_, E>, index: Index) {
         let leg = self.store.leg_mut(index);
         if core::mem::take(&mut leg.waiting) {
             let owner = Owner { protocol: Protocol::Yessir, block: index };
@@ -127,9 +128,9 @@ impl Yessir {
         }
     }
 
-    /// Whether a link could grant it if nobody else held anything. The ledger judges what is waited for, which for an
-    /// increase is only the difference.
-    fn is_worth_waiting<E>(
+    /// Returns whether an empty link could grant the demand. The ledger checks only what is queued, which for an
+    /// increase is the difference.
+    fn fits_empty_link<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
         interface: InterfaceId,
@@ -139,7 +140,7 @@ impl Yessir {
         want.rate <= most.min(self.config.limits.largest.unwrap_or(Rate::MAX))
     }
 
-    /// Others have given back what a leg waited for.
+    /// Handles released bandwidth that a leg has waited for.
     pub(crate) fn grab<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -154,14 +155,14 @@ impl Yessir {
             return;
         }
         leg.waiting = false;
-        let want = self.wanted(owner.block);
-        if self.settle(cx, owner.block, want, Change::Grabbed).is_none() {
+        let want = self.wanted_demand(owner.block);
+        if self.adjust_claim(cx, owner.block, want, Change::Grabbed).is_none() {
             self.counters.grabbed += 1;
         }
     }
 
-    /// What a leg is to hold.
-    fn wanted(&self, leg: Index) -> Demand {
+    /// Returns the demand of a leg.
+    fn wanted_demand(&self, leg: Index) -> Demand {
         let Leg { holder, interface, .. } = *self.store.leg(leg);
         match holder {
             Holder::Session(session) => self.store.session(session).asked,
@@ -169,47 +170,48 @@ impl Yessir {
         }
     }
 
-    /// Traffic control could not do what the ledger has granted, or the link has gone.
-    pub(crate) fn traffic_control_refuses<E: From<Event>>(
+    /// Handles a failure of traffic control, or the removal of a link, after the ledger's grant.
+    pub(crate) fn handle_traffic_control_refusal<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
     ) {
-        let Some(index) = self.leg_behind(claim, owner) else { return };
+        let Some(index) = self.leg_of_claim(claim, owner) else { return };
         self.store.leg_mut(index).failed = true;
-        self.give_back(cx, index, Change::Failed);
+        self.release_claim(cx, index, Change::Failed);
     }
 
-    /// A reservation had to give way to a more important one, but for `kept` of it. It asks again when it is refreshed.
-    pub(crate) fn give_way<E: From<Event>>(
+    /// Handles preemption of a reservation, down to the rate `kept`. The leg requests the rest again when it is
+    /// refreshed.
+    pub(crate) fn handle_preemption<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         claim: ClaimId,
         owner: Owner,
         kept: Rate,
     ) {
-        let Some(index) = self.leg_behind(claim, owner) else { return };
+        let Some(index) = self.leg_of_claim(claim, owner) else { return };
         let demand = cx.context.ledger.demand(claim).filter(|_| kept > Rate::ZERO);
         let Some(demand) = demand else {
-            return self.give_back(cx, index, Change::Preempted);
+            return self.release_claim(cx, index, Change::Preempted);
         };
         let leg = self.store.leg_mut(index);
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
         let flow = flow(&self.stream_of(holder), holder);
         cx.out.install(Installation { claim, interface, flow, demand });
-        self.tell(cx, holder, interface, Change::Preempted, demand);
+        self.notify_reservation(cx, holder, interface, Change::Preempted, demand);
     }
 
-    /// The leg that holds a claim, if it is one of ours and still there.
-    pub(crate) fn leg_behind(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
+    /// Returns the leg that holds a claim, if it is ours and still exists.
+    pub(crate) fn leg_of_claim(&self, claim: ClaimId, owner: Owner) -> Option<Index> {
         let leg = self.store.legs.get(owner.block as usize)?;
         (owner.protocol == Protocol::Yessir && leg.claim == Some(claim)).then_some(owner.block)
     }
 
-    /// A leg holds nothing any more; it stays.
-    pub(crate) fn give_back<E: From<Event>>(
+    /// Releases the claim of a leg. The leg stays.
+    pub(crate) fn release_claim<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -219,28 +221,29 @@ impl Yessir {
         leg.full = false;
         let (holder, interface) = (leg.holder, leg.interface);
         let claim = leg.claim.take();
-        self.wait_no_more(cx, index);
+        self.leave_queue(cx, index);
         let Some(claim) = claim else { return };
         let demand = cx.context.ledger.release(claim).unwrap_or(NOTHING);
         cx.out.remove(claim);
-        self.tell(cx, holder, interface, change, demand);
+        self.notify_reservation(cx, holder, interface, change, demand);
     }
 
-    /// The reports of a stream, where they go with the data because nobody else sees to them.
+    /// Returns the flow of a foreign stream's reports, which travel with the data because the engine does not forward
+    /// them.
     #[inline]
-    fn reports(&self, holder: Holder) -> Option<Flow> {
+    fn report_flow(&self, holder: Holder) -> Option<Flow> {
         let Holder::Session(session) = holder else { return None };
         let Session { stream, extra, .. } = self.store.session(session);
         extra.as_ref().filter(|extra| extra.plain)?;
         let source_port = match stream.source_port {
             0 => 0,
-            port => port + 1, // it is even, and so is the other one
+            port => port + 1, // both data ports are even
         };
         let destination_port = stream.destination_port + 1;
         Some(Flow { source_port, destination_port, ..stream.flow() })
     }
 
-    /// The stream of a holder; that of a pool comes from anywhere.
+    /// Returns the stream of a holder; that of a pool has any source.
     #[inline]
     pub(crate) fn stream_of(&self, holder: Holder) -> Stream {
         match holder {
@@ -249,7 +252,7 @@ impl Yessir {
         }
     }
 
-    pub(crate) fn tell<E: From<Event>>(
+    pub(crate) fn notify_reservation<E: From<Event>>(
         &self,
         cx: &mut HandlerContext<'_, '_, E>,
         holder: Holder,
@@ -261,7 +264,7 @@ impl Yessir {
     }
 }
 
-/// The event of the reservation of a holder whose stream this is.
+/// Returns the event for the reservation of a stream's holder.
 #[inline]
 fn event(
     stream: Stream,
@@ -277,7 +280,7 @@ fn event(
     Event::Reservation { change, stream, style, interface, demand }
 }
 
-/// Whose packets the claim of a holder is for whose stream this is.
+/// Returns the flow that the claim of a holder is for.
 #[inline]
 fn flow(stream: &Stream, holder: Holder) -> Flow {
     match holder {

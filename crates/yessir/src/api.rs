@@ -1,4 +1,4 @@
-//! What users of the engine can ask for, and what it tells them.
+//! Commands of applications, and events of the engine.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::DropReason;
 
-/// An application of this host, by a number of the driver's choice.
+/// Identifier of an application on this host, chosen by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Application(pub u64);
@@ -22,18 +22,18 @@ pub struct Application(pub u64);
 /// The data packets of one RTP sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stream {
-    /// Where they come from.
+    /// Source address.
     pub source: IpAddr,
-    /// Where they go.
+    /// Destination address, unicast or group.
     pub destination: IpAddr,
-    /// Their source port; 0 where it is not known, and then not looked at.
+    /// Source port; 0 if unknown, in which case any port matches.
     pub source_port: u16,
-    /// Destination port of the packets.
+    /// Destination port of the data.
     pub destination_port: u16,
 }
 
 impl Stream {
-    /// As a classifier has it.
+    /// Returns the flow that a classifier matches.
     pub fn flow(&self) -> Flow {
         Flow {
             destination: self.destination,
@@ -48,107 +48,107 @@ impl Stream {
     }
 }
 
-/// How a stream of this host is to be announced.
+/// Announcement of a stream of this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Which. An unspecified source address picks the host's own for the way to the destination.
+    /// The stream. An unspecified source address stands for the host's own address on the route to the destination.
     pub stream: Stream,
-    /// SSRC of the stream; drawn at random where the application does not tell.
+    /// SSRC of the stream; drawn at random if the application gives none.
     #[serde(default)]
     pub ssrc: Option<u32>,
     /// Canonical name of the source, `user@host`; at most 255 octets.
     pub cname: String,
-    /// Reports use the ports of the data (rtcp-mux, RFC 5761).
+    /// Whether reports use the ports of the data (rtcp-mux, RFC 5761).
     #[serde(default)]
     pub multiplexed: bool,
-    /// How much; [`Flowspec::Measured`] needs [`Command::Statistics`].
+    /// Requested bandwidth; [`Flowspec::Measured`] needs [`Command::Statistics`].
     pub flowspec: Flowspec,
-    /// With whom bandwidth is shared.
+    /// Reservation style: individual, or shared with the other senders of the session.
     pub style: Style,
-    /// Only ask what the way offers, and reserve nothing.
+    /// Whether to query the path only, without reserving.
     #[serde(default)]
     pub passive: bool,
-    /// Time between two reports, seconds; 0 is the setting of the node.
+    /// Time between two reports, seconds; 0 for the node's setting.
     #[serde(default)]
     pub interval: u16,
-    /// TTL of the data, and so the reach of the reports.
-    #[serde(default = "usual_ttl")]
+    /// TTL of the data, which limits the reports as well.
+    #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// The key to sign with; see [`crate::auth`].
+    /// Key to sign with; see [`crate::auth`].
     #[serde(default)]
     pub key: Option<u32>,
 }
 
-fn usual_ttl() -> u8 {
+fn default_ttl() -> u8 {
     64
 }
 
-/// What an application wants.
+/// A command of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// Announce an RTP stream of this host, or announce it otherwise than before. Reserves its first link, too.
+    /// Announces an RTP stream of this host, or changes its announcement. Reserves its first link, too.
     Attach {
-        /// Who; it has no more than one stream.
+        /// The application; it has at most one stream.
         application: Application,
-        /// What.
+        /// The announcement.
         attachment: Attachment,
     },
-    /// How much of its stream an application has sent. Goes out with the next report.
+    /// Reports how much of its stream an application has sent. Included in the next report.
     Statistics {
-        /// Who.
+        /// The application.
         application: Application,
-        /// Packets since the beginning.
+        /// Packets since the start.
         packets: u32,
-        /// Octets of payload in them.
+        /// Octets of payload since the start.
         octets: u32,
-        /// Time now in the units of the media clock.
+        /// Current time in units of the media clock.
         rtp_timestamp: u32,
     },
-    /// Answer streams that are announced to an address of this host, or to a group.
+    /// Answers streams that are announced to an address of this host, or to a group.
     Listen {
-        /// Who.
+        /// The application.
         application: Application,
-        /// To which address; unspecified is any of this host.
+        /// Destination address; unspecified for any address of this host.
         destination: IpAddr,
-        /// To which port their data goes.
+        /// Destination port of the data.
         port: u16,
-        /// Canonical name of the answers; at most 255 octets.
+        /// Canonical name in the answers; at most 255 octets.
         cname: String,
     },
-    /// End what was attached, or listening.
+    /// Ends an announcement, or listening.
     Release {
-        /// Who.
+        /// The application.
         application: Application,
     },
 }
 
-/// What a receiver answers.
+/// Answer of a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What the way offers.
+    /// LINK_INFO collected along the path.
     pub path: Option<LinkInfo>,
-    /// The hops that have not reserved, in the order of the way. None: the stream has what it asked for, all the way.
+    /// Hops that have not reserved, in path order. Empty if the stream is reserved along the whole path.
     pub failures: Vec<FailureNote>,
 }
 
 impl Answer {
-    /// How far the reservation of a stream reaches, by what a message says that has come from `node`. Routers that speak
-    /// no YESSIR are told by the TTL, and where they are nobody counts.
+    /// Returns how far the reservation of a stream reaches, by a message from `node`. Routers without YESSIR are
+    /// detected by the TTL; their number is unknown.
     pub(crate) fn reach(
         &self,
         stream: &Stream,
         node: IpAddr,
         message: outcome::Message,
     ) -> Outcome {
-        let said = Outcome {
+        let base = Outcome {
             from: Some(stream.source),
-            ..Outcome::said(Kind::Unverified, Some(node), message)
+            ..Outcome::reported(Kind::Unverified, Some(node), message)
         };
-        let Some(path) = self.path else { return said };
+        let Some(path) = self.path else { return base };
         let others = path.other_hops;
         let counted =
-            Outcome { nodes: Some(path.hops.into()), hops_without: (!others).then_some(0), ..said };
+            Outcome { nodes: Some(path.hops.into()), hops_without: (!others).then_some(0), ..base };
         let Some(first) = self.failures.first() else {
             let kind = match (others, path.hops) {
                 (false, _) => Kind::Whole,
@@ -157,7 +157,7 @@ impl Answer {
             };
             return Outcome { kind, ..counted };
         };
-        // The host of the sender and each router that speaks YESSIR could have reserved.
+        // The host of the sender and each router with YESSIR could have reserved.
         let all = self.failures.len() > usize::from(path.hops);
         let available =
             self.failures.iter().map(|note| note.available.0).fold(f32::INFINITY, f32::min);
@@ -170,141 +170,141 @@ impl Answer {
     }
 }
 
-/// What an engine reports.
+/// An event of the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A receiver has answered, otherwise than the last time.
+    /// A receiver's answer has changed.
     Answered {
-        /// Who is attached.
+        /// The application that announced the stream.
         application: Application,
-        /// Who answers.
+        /// The receiver.
         receiver: IpAddr,
-        /// What.
+        /// The answer.
         answer: Answer,
-        /// How far the reservation reaches, by this.
+        /// Extent of the reservation according to the answer.
         #[serde(default)]
         reach: Box<Outcome>,
     },
-    /// A stream was announced to somebody who listens, otherwise than the last time.
+    /// A stream was announced to a listener, or its announcement changed.
     Announced {
-        /// Who listens.
+        /// The listening application.
         application: Application,
-        /// Which.
+        /// The stream.
         stream: Stream,
-        /// How much it wants.
+        /// Requested bandwidth.
         flowspec: Option<Flowspec>,
-        /// What its way was like.
+        /// Path information, also sent to the sender as answer.
         answer: Answer,
-        /// How far the reservation reaches, by this.
+        /// Extent of the reservation according to the announcement.
         #[serde(default)]
         reach: Box<Outcome>,
     },
     /// An announced stream has ended.
     AnnouncementGone {
-        /// Who listens.
+        /// The listening application.
         application: Application,
-        /// Which.
+        /// The stream.
         stream: Stream,
     },
-    /// A command could not be carried out.
+    /// A command was rejected.
     Rejected {
-        /// Whose.
+        /// The application.
         application: Application,
-        /// Why.
+        /// The reason.
         reason: Rejection,
     },
-    /// A reservation on a link of this node appeared, changed or went.
+    /// A reservation on a link of this node was created, changed or removed.
     Reservation {
-        /// What happened to it.
+        /// Cause of the change.
         change: Change,
-        /// Whose; with shared style, the source is unspecified, which means any.
+        /// The stream; with shared style, the source is unspecified, which means any.
         stream: Stream,
-        /// Alone, or together with the other senders of the session.
+        /// Individual, or shared with the other senders of the session.
         style: Style,
-        /// On which link.
+        /// The link.
         interface: InterfaceId,
-        /// What it gets.
+        /// The reserved demand.
         demand: Demand,
     },
-    /// A reservation was refused here. Told once, until it was granted.
+    /// A reservation was refused by this node. Reported once, until it is granted.
     Refused {
-        /// Of which stream.
+        /// The stream.
         stream: Stream,
-        /// On which link.
+        /// The link.
         interface: InterfaceId,
-        /// Why.
+        /// The reason.
         reason: FailureReason,
-        /// What could have been reserved.
+        /// Rate that is available.
         available: Rate,
-        /// Whether it waits for others to give bandwidth back.
+        /// Whether the request waits in the queue for released bandwidth.
         waits: bool,
     },
-    /// A message was not acted on.
+    /// A message was ignored.
     Ignored {
-        /// Why.
+        /// The reason.
         reason: DropReason,
-        /// Where it came in.
+        /// Incoming interface.
         interface: InterfaceId,
-        /// Who sent it.
+        /// IP source.
         source: IpAddr,
     },
 }
 
-/// What happened to a reservation.
+/// Cause of a change of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is new.
+    /// The reservation is new.
     Created,
-    /// It is new, because others gave back what it waited for.
+    /// The reservation is new, granted from released bandwidth.
     Grabbed,
-    /// It gets something else now.
+    /// The demand changed.
     Changed,
-    /// It was given back.
+    /// The reservation was released.
     Released,
-    /// It was not refreshed in time.
+    /// The reservation was not refreshed in time.
     Expired,
-    /// Its stream takes another way now.
+    /// The stream takes another route.
     Moved,
-    /// Traffic control, or its link, has failed it.
+    /// Traffic control, or the link, failed.
     Failed,
-    /// It gave way to a more important one, in part or in whole.
+    /// A reservation of higher priority preempted it, in part or in whole.
     Preempted,
 }
 
-/// Why a command was not carried out.
+/// Reason why a command was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Rejection {
-    /// It is attached or listening already, otherwise than now.
+    /// The application is attached or listening already, with other parameters.
     #[error("this application is a sender or a receiver already, and cannot be the other as well")]
     Busy,
-    /// Neither attached nor listening.
+    /// The application is neither attached nor listening.
     #[error("this application has nothing here")]
     NoApplication,
-    /// Neither does the node know the way, nor an address of its own for it.
+    /// No route to the destination, or no own address for it.
     #[error("there is no route to the destination")]
     NoRoute,
-    /// The source address is none of this host's.
+    /// The source address is not one of this host.
     #[error("the source address is none of this host's")]
     NotOurAddress,
-    /// A port is zero, or the data's is odd although reports do not use the same (RFC 3550 section 11).
+    /// A port is zero, or the data port is odd although reports use their own (RFC 3550 section 11).
     #[error("the ports of an RTP stream are not zero, and even unless reports use the same ones")]
     Ports,
-    /// A name is longer than 255 octets.
+    /// A canonical name is empty or longer than 255 octets.
     #[error("a canonical name has 1 to 255 octets")]
     Name,
-    /// Nothing can be reserved by this flowspec, or an unknown style was given.
+    /// The flowspec is invalid, or the style is unknown.
     #[error("the flowspec says nothing that can be reserved")]
     Flowspec,
-    /// Another application announces this stream, or listens there.
+    /// Another application announces this stream, or listens on this port.
     #[error("another application of this host has that stream or port already")]
     Taken,
-    /// There is no such key.
+    /// No key with this number.
     #[error("there is no such key")]
     NoKey,
-    /// The node is full.
+    /// A limit of the node is reached.
     #[error("a limit on applications is reached")]
     Limit,
 }

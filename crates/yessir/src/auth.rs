@@ -1,16 +1,16 @@
-//! Who vouches for a message: AUTH, checked where an operator wants it.
+//! Authentication of messages by AUTH, checked where the operator requires it.
 //!
-//! The digest is HMAC-SHA-256 (RFC 2104), cut to 16 octets. It covers the stream (addresses and data ports), the SSRC, the
-//! fragments that no router edits (GENERIC and FLOWSPEC), the key's number and the sequence number, so that it is good
-//! for nothing but to ask for the same for the same stream. Counts of sender reports are not covered: in measurement mode
-//! whoever can write into packets can make a stream seem larger, within the limits of the node.
+//! The digest is HMAC-SHA-256 (RFC 2104), cut to 16 octets. It covers the stream (addresses and data ports), the
+//! SSRC, the fragments that no router edits (GENERIC and FLOWSPEC), the key's number and the sequence number, so that
+//! it is valid only for the same request for the same stream. Counts of sender reports are not covered: in
+//! measurement mode whoever can modify packets can make a stream seem larger, within the limits of the node.
 //!
-//! Sequence numbers grow from message to message, over restarts of the sender, too, whose high 32 bits are seconds of a
-//! real clock. A router remembers the last one for as long as it knows the stream. A message that was caught can
-//! therefore bring back a stream that has ended, until routers have forgotten the key; it is no more than a
-//! reservation for packets that nobody sends.
+//! Sequence numbers grow from message to message, also over restarts of the sender: their high 32 bits are seconds of
+//! a real clock. A router remembers the last one for as long as it knows the stream. A captured message can therefore
+//! bring back a stream that has ended, until routers have dropped the key; this is only a reservation for packets
+//! that nobody sends.
 //!
-//! What does not pass is forwarded all the same, and not acted on. Answers of receivers are not signed.
+//! A message that fails the check is forwarded, and otherwise ignored. Answers of receivers are not signed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,15 +27,15 @@ use zeroize::Zeroizing;
 use crate::api::Stream;
 use crate::counters::DropReason;
 
-/// Who must prove who it is.
+/// Settings of authentication.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// All keys that this node knows.
+    /// All keys of this node.
     pub keys: Vec<Key>,
-    /// Names of the interfaces where only signed messages are acted on.
+    /// Names of the interfaces that require signed messages.
     pub required_on: Vec<String>,
-    /// Seconds since 1970 when the engine was made: where the sequence numbers of this host's senders begin.
+    /// Seconds since 1970 when the engine was created: the sequence numbers of this host's senders start there.
     pub started: u32,
 }
 
@@ -43,20 +43,20 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its number in AUTH.
+    /// Number of the key in AUTH.
     pub id: u32,
-    /// What only those who share the key know.
+    /// The shared secret.
     pub secret: Secret,
 }
 
-/// Octets that must never be shown. They are overwritten when they are not needed any more.
+/// Octets that are never shown, and wiped from memory on drop.
 ///
-/// In recordings and listings there is nothing in its place, so what is read back there is empty, and good for nothing.
+/// Recordings and listings contain nothing in its place, so a secret read back from there is empty and useless.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Keeps these octets.
+    /// Creates a secret from these octets.
     pub fn new(octets: Vec<u8>) -> Secret {
         Secret(Zeroizing::new(octets))
     }
@@ -81,15 +81,15 @@ impl<'de> Deserialize<'de> for Secret {
 }
 
 impl Key {
-    /// The digest for a message about `stream` whose APP packet has this SSRC, data and sequence number. What stands in
-    /// AUTH itself does not count.
+    /// Returns the digest for a message about `stream` whose APP packet has this SSRC, data and sequence number. The
+    /// content of AUTH itself is not covered.
     pub fn digest(&self, stream: &Stream, ssrc: u32, data: &[u8], sequence: u64) -> [u8; 16] {
         let whole = self.fed(stream, ssrc, data, sequence).finalize().into_bytes();
         whole.first_chunk().copied().unwrap_or_default()
     }
 
     fn fed(&self, stream: &Stream, ssrc: u32, data: &[u8], sequence: u64) -> Hmac<Sha256> {
-        // The error type is for other constructions.
+        // The error type is for other constructions: HMAC accepts keys of any length.
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.secret.0).expect("HMAC takes keys of any length");
         for address in [stream.source, stream.destination] {
@@ -109,12 +109,12 @@ impl Key {
 }
 
 impl Settings {
-    /// The key with this number.
+    /// Returns the key with this number.
     pub(crate) fn key(&self, id: u32) -> Option<&Key> {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// Whether only signed messages count that come in there.
+    /// Returns whether an interface requires signed messages.
     #[inline]
     pub(crate) fn is_required(&self, context: &Context<'_>, interface: InterfaceId) -> bool {
         !self.required_on.is_empty()
@@ -124,7 +124,7 @@ impl Settings {
                 .is_some_and(|interface| self.required_on.contains(&interface.name))
     }
 
-    /// Whether a message is whose it says: its sequence number.
+    /// Verifies a message and returns its sequence number.
     pub(crate) fn verify(
         &self,
         stream: &Stream,
@@ -136,7 +136,7 @@ impl Settings {
         let auth = auth.ok_or(DropReason::MissingAuth)?;
         let key = self.key(auth.key).ok_or(DropReason::UnknownKey)?;
         let mac = key.fed(stream, ssrc, data, auth.sequence);
-        // Takes as long for a digest that is nearly right as for one that is all wrong.
+        // Constant time: an almost correct digest takes as long as a wrong one.
         mac.verify_truncated_left(&auth.digest).map_err(|_| DropReason::WrongDigest)?;
         match last {
             Some(last) if auth.sequence <= last => Err(DropReason::Replayed),

@@ -1,4 +1,4 @@
-//! Settings of the engine.
+//! Configuration of the engine.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth;
 
-/// Settings of one YESSIR engine.
+/// Configuration of one YESSIR engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Time between two reports of senders of this host, and of those that do not say; seconds, at least 1.
+    /// Time between two reports of this host's senders, and of senders that give no interval; seconds, at least 1.
     pub interval: u16,
-    /// Longest interval that a sender can give its state; more counts as this much. Seconds.
+    /// Longest interval of a sender that counts, seconds; longer ones are shortened to it.
     pub max_interval: u16,
-    /// State ends when this many reports in a row are missing.
+    /// Number of consecutive missing reports after which state ends.
     pub missed: u32,
-    /// How much traffic may be sent at once where a request says only how fast: so long at the rate that is asked for,
+    /// Burst of a request that gives only a rate: the traffic of this time at that rate.
     pub burst: Duration,
-    /// and no less than this. Octets.
+    /// Minimum burst, octets.
     pub min_burst: u32,
-    /// How measured streams are judged that do not say so themselves.
+    /// Measurement of streams whose messages do not specify it.
     pub measuring: Measuring,
-    /// Interfaces, by name, where senders that know nothing of YESSIR have their streams measured when they come in.
+    /// Interfaces, by name, where streams of senders without YESSIR are measured on arrival.
     pub measured: BTreeMap<String, Measuring>,
-    /// How much there may be.
+    /// Limits of the node.
     pub limits: Limits,
-    /// Who must prove who it is.
+    /// Settings of authentication.
     pub auth: auth::Settings,
 }
 
 impl Default for Config {
-    /// The timing of the study: reports every 30 s (21 to 39), gone after three that were missed.
+    /// Returns the timing of the study: reports every 30 s (21 to 39), state removed after three missing ones.
     fn default() -> Self {
         Config {
             interval: 30,
@@ -51,33 +51,33 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long state lives whose sender reports every `interval` seconds; 0 is the node's own setting. Reports come after
-    /// 0.7 to 1.3 intervals, so each that is missed counts as the longest of these.
+    /// Returns the lifetime of state whose sender reports every `interval` seconds; 0 is the node's own setting.
+    /// Reports follow after 0.7 to 1.3 intervals, so each missing one counts as the longest of these.
     pub fn lifetime(&self, interval: u16) -> Duration {
         Duration::from_millis(u64::from(self.lifetime_ms(interval)))
     }
 
-    /// Likewise, in milliseconds.
+    /// Returns [`Config::lifetime`] in milliseconds.
     #[inline]
     pub(crate) fn lifetime_ms(&self, interval: u16) -> u32 {
         let interval = match interval {
             0 => self.interval,
-            said => said,
+            interval => interval,
         };
         let interval = u32::from(interval.clamp(1, self.max_interval.max(1)));
         (1_300 * interval).saturating_mul(self.missed.max(1))
     }
 }
 
-/// How much of what reports show is reserved.
+/// How much of a measured rate is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Measuring {
-    /// The largest rate of this time counts, seconds: a stream that sends less for a while keeps what it had.
+    /// Window, seconds, whose largest rate counts: a stream that sends less for a while keeps its reservation.
     pub window: u16,
-    /// What is added to it, percent.
+    /// Headroom added to the rate, percent.
     pub headroom: u16,
-    /// Most for one stream.
+    /// Maximum rate for one stream.
     pub largest: Option<Rate>,
 }
 
@@ -87,24 +87,24 @@ impl Default for Measuring {
     }
 }
 
-/// How much there may be. Past a limit new requests are refused, with a note in the message that goes on; what is there
-/// already stays, and is refreshed as before.
+/// Limits of a node. Over a limit, new requests are refused with a note in the forwarded message; existing state
+/// stays and is refreshed as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Streams that a node knows.
+    /// Maximum number of streams.
     pub sessions: u32,
-    /// Streams of one source address.
+    /// Maximum number of streams of one source address.
     pub sessions_per_source: u32,
-    /// How many new streams, and changes of what they ask for, one source address may bring in a second.
+    /// Maximum number of new streams and changed requests of one source address per second.
     pub changes_per_second: u32,
-    /// Senders that share one reservation.
+    /// Maximum number of senders that share one reservation.
     pub sharers: u32,
-    /// Branches of one stream to a group.
+    /// Maximum number of branches of one stream to a group.
     pub branches: u32,
-    /// Applications of this host; and receivers and senders that each of them keeps apart.
+    /// Maximum number of applications of this host.
     pub applications: u32,
-    /// Most for one reservation.
+    /// Maximum rate of one reservation.
     pub largest: Option<Rate>,
 }
 

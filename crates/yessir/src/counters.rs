@@ -1,43 +1,43 @@
-//! What the engine counts: messages by kind, and what it did not act on, by reason.
+//! Counters of the engine: messages by kind, and ignored messages by reason.
 
 use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a message was not acted on.
+/// Reason why a message was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DropReason {
-    /// It could not be read; the kinds are told apart in [`Counters::malformed`]. It went on.
+    /// The message is malformed; [`Counters::malformed`] has the kinds. Forwarded.
     Malformed,
-    /// Its UDP checksum is wrong. It went on.
+    /// The UDP checksum is wrong. Forwarded.
     Checksum,
-    /// Its ports cannot be those of reports. It went on.
+    /// The ports cannot be those of reports. Forwarded.
     Ports,
-    /// It should prove whose it is, and does not. It went on.
+    /// AUTH is required and missing. Forwarded.
     MissingAuth,
-    /// It is signed with a key that is not known here. It went on.
+    /// The message is signed with an unknown key. Forwarded.
     UnknownKey,
-    /// Its digest is wrong. It went on.
+    /// The digest is wrong. Forwarded.
     WrongDigest,
-    /// Its sequence number was seen before. It went on.
+    /// The sequence number was seen before. Forwarded.
     Replayed,
-    /// A limit of this node is reached. It went on, and says so.
+    /// A limit of this node is reached. Forwarded with a note.
     Limit,
-    /// It is about a stream that this node knows nothing of. It went on.
+    /// The message is about an unknown stream. Forwarded.
     NoState,
-    /// It is for this host, but nobody here waits for it.
+    /// The message is for this host, and no application waits for it.
     NotForUs,
-    /// Its TTL is used up.
+    /// The TTL expired.
     TtlExpired,
-    /// There is no way to its destination.
+    /// No route to the destination.
     NoRoute,
-    /// It came in where the multicast routes do not expect its sender.
+    /// The message arrived on an interface where the multicast routes do not expect its source.
     WrongInterface,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 13] = [
         DropReason::Malformed,
         DropReason::Checksum,
@@ -54,7 +54,7 @@ impl DropReason {
         DropReason::WrongInterface,
     ];
 
-    /// Its name in counters.
+    /// Returns the name in counters.
     pub fn name(self) -> &'static str {
         match self {
             DropReason::Malformed => "malformed",
@@ -74,41 +74,41 @@ impl DropReason {
     }
 }
 
-/// What was counted since the engine was made.
+/// Counters since the engine was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Messages that want a reservation.
+    /// Messages that request a reservation.
     pub active: u64,
-    /// Messages that only ask.
+    /// Messages that only query.
     pub passive: u64,
     /// Messages that release.
     pub release: u64,
     /// Answers of receivers.
     pub answers: u64,
-    /// Sender reports of those who know nothing of YESSIR, where they are measured.
+    /// Sender reports without YESSIR on interfaces where they are measured.
     pub measured: u64,
-    /// Messages that were sent on.
+    /// Messages forwarded.
     pub forwarded: u64,
-    /// Reports and answers of this host.
+    /// Reports and answers sent by this host.
     pub sent: u64,
-    /// Streams that became known.
+    /// Streams created.
     pub created: u64,
-    /// Messages that said nothing new.
+    /// Refreshes without a change.
     pub refreshed: u64,
-    /// Streams that were released.
+    /// Streams released.
     pub released: u64,
-    /// Streams that were not refreshed in time.
+    /// Streams that expired.
     pub expired: u64,
-    /// Requests that a link of this node had not room for, each refresh counted.
+    /// Requests that a link of this node had no room for, each refresh counted.
     pub refused: u64,
-    /// Reservations that a refresh completed.
+    /// Reservations completed by a refresh.
     pub retried: u64,
-    /// Reservations that were made as soon as others gave back.
+    /// Reservations granted from released bandwidth.
     pub grabbed: u64,
-    /// Notes of failure that were left out, because the message had no room for them.
+    /// Failure notes left out for lack of room in the message.
     pub notes_left_out: u64,
-    /// Messages that could not be read, by what is wrong with them.
+    /// Malformed messages by kind of error.
     pub malformed: BTreeMap<&'static str, u64>,
-    /// Messages that were not acted on.
+    /// Ignored messages by reason.
     pub ignored: BTreeMap<DropReason, u64>,
 }

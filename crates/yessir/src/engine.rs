@@ -1,4 +1,4 @@
-//! The engine: takes an input to the rules that treat it.
+//! The engine: dispatches each input to its handler.
 
 use earmark_core::admission::Displaced;
 use earmark_core::{Context, Effects, Engine, HostEvent, Input, Time};
@@ -8,8 +8,8 @@ use crate::api::{Command, Event};
 use crate::instance::{HandlerContext, Yessir};
 use crate::state::TimerKind;
 
-/// Timers that one [`Input::Expire`] treats at most; the rest is due at once again.
-const TIMERS_PER_TURN: usize = 256;
+/// Maximum number of timers that one [`Input::Expire`] handles; the rest is due again at once.
+const MAX_TIMERS_PER_INPUT: usize = 256;
 
 impl Engine for Yessir {
     type Command = Command;
@@ -25,12 +25,12 @@ impl Engine for Yessir {
     ) {
         let mut cx = HandlerContext { now, context, out };
         match input {
-            Input::Datagram(datagram) => self.message_arrives(&mut cx, &datagram),
-            // It has no connections.
+            Input::Datagram(datagram) => self.handle_message(&mut cx, &datagram),
+            // YESSIR has no connections.
             Input::Stream(_) => {}
             Input::Expire => self.timers_expire(&mut cx),
             Input::Command(command) => self.command(&mut cx, command),
-            Input::Host(event) => self.host_changes(&mut cx, &event),
+            Input::Host(event) => self.handle_host_event(&mut cx, &event),
         }
     }
 
@@ -40,38 +40,38 @@ impl Engine for Yessir {
 }
 
 impl Yessir {
-    fn host_changes<E: From<Event>>(
+    fn handle_host_event<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         event: &HostEvent,
     ) {
         match *event {
             HostEvent::TrafficControlRefused { claim, owner, .. } => {
-                self.traffic_control_refuses(cx, claim, owner);
+                self.handle_traffic_control_refusal(cx, claim, owner);
             }
             HostEvent::Displaced(Displaced { claim, owner, kept, .. }) => {
-                self.give_way(cx, claim, owner, kept);
+                self.handle_preemption(cx, claim, owner, kept);
             }
             HostEvent::Grantable { interface, owner } => self.grab(cx, interface, owner),
-            // Streams that pass through take their new way when they are refreshed. Those of this host are announced on
-            // it at once, so that routers further on need not wait.
+            // Streams in transit follow a new route when they are refreshed. Those of this host are announced on it
+            // at once, so that downstream routers need not wait.
             HostEvent::RouteChanged(prefix) => {
-                self.forget_ways();
-                self.announce_anew(cx, |destination| prefix.contains(destination));
+                self.invalidate_routes();
+                self.announce_again(cx, |destination| prefix.contains(destination));
             }
             HostEvent::MulticastRouteChanged { group, .. } => {
-                self.forget_ways();
-                self.announce_anew(cx, |destination| destination == group);
+                self.invalidate_routes();
+                self.announce_again(cx, |destination| destination == group);
             }
             HostEvent::InterfaceChanged(_) => {
-                self.forget_ways();
-                self.announce_anew(cx, |_| true);
+                self.invalidate_routes();
+                self.announce_again(cx, |_| true);
             }
         }
     }
 
-    /// Ways must be looked up again. Zero is the version of no routes.
-    fn forget_ways(&mut self) {
+    /// Invalidates the routes found for streams. Zero is the version of a session without a route.
+    fn invalidate_routes(&mut self) {
         self.routes_version = self.routes_version.checked_add(1).unwrap_or(1);
     }
 
@@ -95,12 +95,12 @@ impl Yessir {
     }
 
     fn timers_expire<E: From<Event>>(&mut self, cx: &mut HandlerContext<'_, '_, E>) {
-        for _ in 0..TIMERS_PER_TURN {
+        for _ in 0..MAX_TIMERS_PER_INPUT {
             let Some((_, timer)) = self.store.timers.pop_due(cx.now) else { return };
             match timer.kind {
-                TimerKind::Session => self.session_is_due(cx, timer.block),
-                TimerKind::Report => self.report_is_due(cx, timer.block),
-                TimerKind::Announcement => self.announcements_are_due(cx, timer.block),
+                TimerKind::Session => self.handle_session_timer(cx, timer.block),
+                TimerKind::Report => self.handle_report_timer(cx, timer.block),
+                TimerKind::Announcement => self.handle_announcement_timer(cx, timer.block),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a flowspec asks of a link.
+//! Demand of a flowspec on a link.
 
 use earmark_core::Rate;
 use earmark_core::admission::{Demand, Service};
@@ -6,20 +6,20 @@ use earmark_wire::yessir::{FailureReason, Flowspec, codec};
 
 use crate::config::{Config, Measuring};
 
-/// What is asked for.
+/// The rate that a message requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RequestedRate {
-    /// So much.
+    /// An explicit demand.
     Demand(Demand),
-    /// As much as reports show.
+    /// A rate measured from reports.
     Measured(Measuring),
 }
 
 impl Config {
-    /// What a message asks for; one that does not say how much leaves it to its reports.
+    /// Returns what a message requests; without a flowspec, the rate is measured from its reports.
     ///
     /// # Errors
-    /// [`FailureReason::Flowspec`] where it makes no sense.
+    /// [`FailureReason::Flowspec`] if the flowspec is invalid.
     #[inline(always)]
     pub(crate) fn requested_rate(
         &self,
@@ -52,8 +52,8 @@ impl Config {
         }
     }
 
-    /// Controlled load at a rate, with the burst that the settings give it; `packet` is its largest packet, octets, 0
-    /// where that is not known.
+    /// Returns controlled load at a rate, with the configured burst; `packet` is its largest packet, octets, 0 if
+    /// unknown.
     pub(crate) fn demand_of(&self, rate: Rate, packet: u32) -> Demand {
         let burst = u128::from(rate.as_bps()) * self.burst.as_millis() / 8_000;
         let burst = u32::try_from(burst).unwrap_or(u32::MAX).max(self.min_burst).max(packet);
@@ -77,7 +77,7 @@ mod tests {
     };
 
     #[test]
-    fn each_flowspec_asks_in_its_own_way() {
+    fn flowspec_gives_its_demand() {
         let config = Config::default();
         let demand = |flowspec| match config.requested_rate(Some(&flowspec), false) {
             Ok(RequestedRate::Demand(demand)) => {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_asks_for_nothing() {
+    fn invalid_flowspec_is_rejected() {
         let config = Config::default();
         let class = |rate| Flowspec::Class { dscp: 0, rate: OctetRate(rate) };
         for flowspec in [

@@ -1,4 +1,4 @@
-//! On it goes: a message leaves as it came, but for what this node writes into LINK_INFO and FAILURE.
+//! Forwarding: a message leaves unchanged except for LINK_INFO and FAILURE, which this node edits.
 
 use core::net::IpAddr;
 
@@ -11,22 +11,22 @@ use earmark_wire::yessir::{
 };
 
 use crate::api::Event;
-use crate::instance::{HandlerContext, PROTOCOL, Passing, Yessir};
+use crate::instance::{HandlerContext, PROTOCOL, Received, Yessir};
 use crate::reserve::Failure;
 
-/// Room for an IP header with router alert, octets: the larger one, of IPv6.
+/// Room for an IP header with router alert, octets: that of IPv6, the larger one.
 const IP_HEADER: usize = 48;
-/// In a note: the message has no LINK_INFO in which hops are counted.
+/// Hop number of a failure note if the message has no LINK_INFO to count hops in.
 pub(crate) const UNKNOWN_HOP: u16 = u16::MAX;
 
 impl Yessir {
-    /// Sends a message on through a link, to a router there if one is named. With `message`, this node speaks YESSIR there and writes into it; a failure is
-    /// noted.
+    /// Forwards a message on a link, to a router there if one is given. With `message`, this node takes part on the
+    /// link and edits the message; a failure is noted.
     #[inline]
     pub(crate) fn forward<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         message: Option<(&Message<'_>, &EditOffsets, &Interface)>,
         (interface, next_hop): (InterfaceId, Option<IpAddr>),
         failure: Option<Failure>,
@@ -34,32 +34,33 @@ impl Yessir {
         let how = Outgoing {
             protocol: PROTOCOL,
             interface: Some(interface),
-            source: passing.datagram.source,
-            destination: passing.datagram.destination,
-            ttl: if passing.incoming.is_some() {
-                passing.datagram.ttl - 1
+            source: received.datagram.source,
+            destination: received.datagram.destination,
+            ttl: if received.incoming.is_some() {
+                received.datagram.ttl - 1
             } else {
-                passing.datagram.ttl
+                received.datagram.ttl
             },
-            router_alert: passing.datagram.router_alert,
+            router_alert: received.datagram.router_alert,
             encapsulated: false,
             neighbor: None,
             next_hop,
         };
         if let (Some(message), Some(failure)) = (message, failure) {
-            self.forward_noted(cx, passing, how, message, &failure);
+            self.forward_with_note(cx, received, how, message, &failure);
         } else {
-            let target = cx.out.send_copy(how, passing.packet.octets());
+            let target = cx.out.send_copy(how, received.packet.octets());
             if let Some((_, places, interface)) = message
                 && let Some(at) = places.link_info()
             {
-                let further = |info: &LinkInfo| further(info, cx.context, passing, interface);
-                let done = update_link_info(target, at, further);
+                let updated_link_info =
+                    |info: &LinkInfo| updated_link_info(info, cx.context, received, interface);
+                let done = update_link_info(target, at, updated_link_info);
                 debug_assert!(done.is_ok(), "its place was read of this packet");
             }
-            complete(passing, target);
+            complete_checksum_if_left(received, target);
         }
-        if passing.incoming.is_some() {
+        if received.incoming.is_some() {
             self.counters.forwarded += 1;
         } else {
             self.counters.sent += 1;
@@ -67,20 +68,20 @@ impl Yessir {
         mark(Checkpoint::Forward);
     }
 
-    /// Sends on a message that has failed here, which says so if there is room for it.
+    /// Forwards a message with a note of its failure here, if the note fits.
     #[cold]
-    fn forward_noted<E: From<Event>>(
+    fn forward_with_note<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         how: Outgoing,
         (message, places, interface): (&Message<'_>, &EditOffsets, &Interface),
         failure: &Failure,
     ) {
         let link_info =
-            message.link_info.map(|info| further(&info, cx.context, passing, interface));
-        let note = note(passing, message, interface, failure);
-        let octets = passing.packet.octets();
+            message.link_info.map(|info| updated_link_info(&info, cx.context, received, interface));
+        let note = note(received, message, interface, failure);
+        let octets = received.packet.octets();
         let mut edit = Edit { link_info, note };
         if note.is_some() && IP_HEADER + octets.len() + edit.growth(places) > interface.mtu as usize
         {
@@ -89,40 +90,40 @@ impl Yessir {
         }
         let target = cx.out.send(how, octets.len() + edit.growth(places));
         if edit.write(octets, places, target).is_ok() {
-            return complete(passing, target);
+            return complete_checksum_if_left(received, target);
         }
-        // There are as many notes as a message can hold: enough to tell that it failed.
-        cx.out.take_back();
+        // The message is full of notes, so the receiver learns that it failed.
+        cx.out.discard_last();
         self.counters.notes_left_out += 1;
         cx.out.send_copy(how, octets);
     }
 }
 
-/// LINK_INFO as it leaves, with what this node has to say of the way.
+/// Returns the outgoing LINK_INFO, updated by this node.
 #[inline(always)]
-fn further(
+fn updated_link_info(
     info: &LinkInfo,
     context: &Context<'_>,
-    passing: &Passing<'_>,
+    received: &Received<'_>,
     interface: &Interface,
 ) -> LinkInfo {
-    match passing.incoming {
-        Some(_) => a_hop_further(info, passing.datagram.ttl, context, interface),
-        None => composed(info, context, interface),
+    match received.incoming {
+        Some(_) => link_info_after_hop(info, received.datagram.ttl, context, interface),
+        None => link_info_after_link(info, context, interface),
     }
 }
 
-/// What this node has to say of a failure, if it has an address to say it by.
+/// Returns the note of a failure at this node, if the node has an address to name in it.
 fn note(
-    passing: &Passing<'_>,
+    received: &Received<'_>,
     message: &Message<'_>,
     interface: &Interface,
     failure: &Failure,
 ) -> Option<FailureNote> {
-    let address = interface.address_like(passing.datagram.destination);
+    let address = interface.address_like(received.datagram.destination);
     let hop = message.link_info.map_or(UNKNOWN_HOP, |info| {
         // The hops before, and this one, if it is not the sender's own host.
-        u16::from(info.hops) + u16::from(passing.incoming.is_some())
+        u16::from(info.hops) + u16::from(received.incoming.is_some())
     });
     Some(FailureNote {
         reason: failure.reason,
@@ -132,51 +133,51 @@ fn note(
     })
 }
 
-/// Makes the checksum of a message that leaves, where that was left to hardware which it will not meet any more.
+/// Completes the checksum of a message if the sender left it to hardware that the forwarded copy does not pass.
 #[inline]
-fn complete(passing: &Passing<'_>, packet: &mut [u8]) {
-    if passing.checksum == Checksum::Partial {
+fn complete_checksum_if_left(received: &Received<'_>, packet: &mut [u8]) {
+    if received.checksum == Checksum::Partial {
         let done =
-            fill_partial_checksum(packet, passing.datagram.source, passing.datagram.destination);
+            fill_partial_checksum(packet, received.datagram.source, received.datagram.destination);
         debug_assert!(done.is_ok(), "it was a packet when it came");
     }
 }
 
-/// LINK_INFO with a router more, this one, and the link behind it; the message came with this TTL.
+/// Returns LINK_INFO extended by this router and the link behind it; `ttl` is that of the received message.
 #[inline]
-pub(crate) fn a_hop_further(
+pub(crate) fn link_info_after_hop(
     info: &LinkInfo,
     ttl: u8,
     context: &Context<'_>,
     interface: &Interface,
 ) -> LinkInfo {
     LinkInfo {
-        other_hops: info.other_hops || skipped(Some(info), ttl),
+        other_hops: info.other_hops || passed_other_routers(Some(info), ttl),
         hops: info.hops.saturating_add(1),
-        ..composed(info, context, interface)
+        ..link_info_after_link(info, context, interface)
     }
 }
 
-/// LINK_INFO with a link more.
+/// Returns LINK_INFO extended by a link.
 #[inline(always)]
-fn composed(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
-    let left = context.ledger.left(interface.id).as_octets_per_second();
+fn link_info_after_link(info: &LinkInfo, context: &Context<'_>, interface: &Interface) -> LinkInfo {
+    let left = context.ledger.available(interface.id).as_octets_per_second();
     LinkInfo {
         path_mtu: info.path_mtu.min(u16::try_from(interface.mtu).unwrap_or(u16::MAX)),
-        // Written so that what is no number gives way.
+        // Written so that NaN is replaced.
         available: if info.available.0 <= left { info.available } else { OctetRate(left) },
         latency_us: info.latency_us.saturating_add(interface.latency_us),
         ..*info
     }
 }
 
-/// Whether a message has passed routers since it was sent that did not count themselves: each router takes one of its TTL,
-/// those that speak YESSIR add one to its hops. Without the TTL that it was sent with nothing can be told.
-pub(crate) fn skipped(info: Option<&LinkInfo>, ttl: u8) -> bool {
+/// Returns whether a message has passed routers without YESSIR: each router decrements the TTL, those with YESSIR
+/// also count a hop. Unknown without the initial TTL, hence `false`.
+pub(crate) fn passed_other_routers(info: Option<&LinkInfo>, ttl: u8) -> bool {
     info.is_some_and(|info| info.send_ttl != 0 && info.send_ttl.saturating_sub(ttl) > info.hops)
 }
 
-/// The address of this host that a destination is reached from.
+/// Returns the address of this host on the route to a destination.
 pub(crate) fn own_address(context: &Context<'_>, destination: IpAddr) -> Option<IpAddr> {
     let hop = context.routes.lookup(destination)?;
     let interface = context.interfaces.by_id(hop.interface)?;

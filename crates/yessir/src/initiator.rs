@@ -1,4 +1,4 @@
-//! The sender's side: speaks RTCP for a plain RTP sender beside it, so that its stream is reserved.
+//! The sender's side: sends RTCP for an RTP sender that has none, so that its stream is reserved.
 
 use alloc::boxed::Box;
 use core::net::IpAddr;
@@ -16,17 +16,17 @@ use earmark_wire::yessir::{
 
 use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
 use crate::forward::own_address;
-use crate::instance::{HandlerContext, Hint, Passing, Yessir};
+use crate::instance::{HandlerContext, Hint, Received, Yessir};
 use crate::roles::{Role, Sender};
 use crate::state::{Index, Timer, TimerKind};
 
-/// Receivers whose answers are kept apart; those of more are told each time that they come.
-const MOST_RECEIVERS: usize = 256;
-/// Length of an APP packet in front of its data, octets.
+/// Maximum number of receivers whose answers are stored; an answer of any other is reported each time.
+const MAX_RECEIVERS: usize = 256;
+/// Length of an APP packet before its data, octets.
 const APP_HEADER: usize = rtcp::HEADER + 8;
 
 impl Yessir {
-    /// Announces a stream of this host, from now on.
+    /// Announces a stream of this host from now on.
     pub(crate) fn attach<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -73,7 +73,7 @@ impl Yessir {
         Ok(())
     }
 
-    /// The stream that an application means.
+    /// Checks an announcement. Returns its stream with the source address filled in.
     fn check<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -106,7 +106,7 @@ impl Yessir {
         if key_known { Ok(stream) } else { Err(Rejection::NoKey) }
     }
 
-    /// An application tells how much it has sent.
+    /// Stores how much an application has sent.
     pub(crate) fn statistics(
         &mut self,
         application: Application,
@@ -121,7 +121,7 @@ impl Yessir {
         }
     }
 
-    /// A stream of this host ends: routers are told by a BYE.
+    /// Ends a stream of this host with a BYE.
     pub(crate) fn detach<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -133,8 +133,8 @@ impl Yessir {
         self.roles.by_port.remove(&(sender.stream.source, port));
     }
 
-    /// It is time for the next report.
-    pub(crate) fn report_is_due<E: From<Event>>(
+    /// Handles the timer of the next report.
+    pub(crate) fn handle_report_timer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -143,8 +143,8 @@ impl Yessir {
         self.announce(cx, index, Announcement::Now);
     }
 
-    /// The way to some destinations may have changed: streams that go there are announced again.
-    pub(crate) fn announce_anew<E: From<Event>>(
+    /// Announces streams again whose destination may have another route.
+    pub(crate) fn announce_again<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         concerned: impl Fn(IpAddr) -> bool,
@@ -157,7 +157,7 @@ impl Yessir {
         }
     }
 
-    /// Sends a report, which this host treats first as the routers on the way do, and arms the timer for the next one.
+    /// Sends a report, which this host first processes as routers do, and arms the timer for the next one.
     fn announce<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -178,17 +178,17 @@ impl Yessir {
         }
         let mut octets = core::mem::take(&mut self.scratch);
         octets.clear();
-        octets.resize(LONGEST, 0);
+        octets.resize(MAX_REPORT_LEN, 0);
         let written = self.compose(cx.now, index, last, &mut octets);
         if let Some(length) = written {
             octets.truncate(length);
-            self.pass_own(cx, index, &octets);
+            self.process_own_report(cx, index, &octets);
         }
         self.scratch = octets;
     }
 
-    /// Treats a report of this host as if it came in from somewhere.
-    fn pass_own<E: From<Event>>(
+    /// Processes a report of this host like a received one.
+    fn process_own_report<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -199,7 +199,7 @@ impl Yessir {
         let Ok(report) = Report::parse(packet.payload) else { return };
         let Some((message, places)) = &report.message else { return };
         let datagram = Datagram {
-            interface: InterfaceId(0), // it came in nowhere
+            interface: InterfaceId(0), // no incoming interface
             source: stream.source,
             destination: stream.destination,
             ttl: attachment.ttl,
@@ -207,14 +207,14 @@ impl Yessir {
             encapsulated: false,
             payload: octets,
         };
-        let passing = Passing {
+        let received = Received {
             incoming: None,
             datagram: &datagram,
             packet,
             checksum: udp::Checksum::Valid,
             hint: &Hint::default(),
         };
-        let done = self.act(cx, &passing, &stream, &report, message, places, None);
+        let done = self.dispatch(cx, &received, &stream, &report, message, places, None);
         if let Err(reason) = done {
             *self.counters.ignored.entry(reason).or_default() += 1;
         }
@@ -223,14 +223,14 @@ impl Yessir {
     fn interval_of(&self, index: Index) -> Duration {
         let interval = match self.roles.senders[index as usize].attachment.interval {
             0 => self.config.interval,
-            said => said,
+            interval => interval,
         };
         Duration::from_secs(u64::from(interval.clamp(1, self.config.max_interval.max(1))))
     }
 
-    /// Writes a report as a UDP packet: its length. `None` where the settings make one that cannot be.
+    /// Writes a report as a UDP packet and returns its length; `None` if the settings make that impossible.
     fn compose(&mut self, now: Time, index: Index, last: bool, buffer: &mut [u8]) -> Option<usize> {
-        let interval = self.interval_of(index).as_secs() as u16; // it was one
+        let interval = self.interval_of(index).as_secs() as u16; // read from a u16
         let sender = &mut self.roles.senders[index as usize];
         let Sender { stream, ssrc, sent, .. } = *sender;
         let attachment = &sender.attachment;
@@ -256,7 +256,7 @@ impl Yessir {
             auth,
             others: &[],
         };
-        let mut app = [0; APP_LONGEST];
+        let mut app = [0; MAX_APP_LEN];
         let length = message.emit(&mut app).ok()?;
         if let Some(auth) = &mut message.auth {
             sender.sequence += 1;
@@ -297,24 +297,24 @@ impl Yessir {
         Some(end)
     }
 
-    /// A receiver has answered a stream of this host; `port` is where the answer went.
-    pub(crate) fn answered<E: From<Event>>(
+    /// Handles a receiver's answer to a stream of this host. Returns whether the stream is known.
+    pub(crate) fn handle_answer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         message: &Message<'_>,
     ) -> bool {
-        let port = (passing.datagram.destination, passing.packet.destination_port);
+        let port = (received.datagram.destination, received.packet.destination_port);
         let Some(index) = self.roles.by_port.get(&port) else { return false };
         let sender = &mut self.roles.senders[*index as usize];
         if message.generic.reservation != reservation_of(sender.ssrc) {
             return false;
         }
-        let receiver = passing.datagram.source;
+        let receiver = received.datagram.source;
         let answer =
             Answer { path: message.link_info, failures: message.failures.iter().collect() };
         if sender.answers.get(&receiver) != Some(&answer) {
-            if sender.answers.len() < MOST_RECEIVERS || sender.answers.contains_key(&receiver) {
+            if sender.answers.len() < MAX_RECEIVERS || sender.answers.contains_key(&receiver) {
                 sender.answers.insert(receiver, answer.clone());
             }
             let application = sender.application;
@@ -326,29 +326,29 @@ impl Yessir {
     }
 }
 
-/// Which report it is.
+/// Kind of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Announcement {
     Now,
     Last,
 }
 
-/// Room for the APP packet of a sender: GENERIC 12, the largest flowspec 36, LINK_INFO 16, AUTH 32.
-const APP_LONGEST: usize = APP_HEADER + 12 + 36 + 16 + 32;
-/// Room for a report of a sender: UDP, SR 28, SDES, APP, BYE 8.
-const LONGEST: usize = udp::HEADER + 28 + 4 + CNAME_LEN + APP_LONGEST + 8;
+/// Maximum length of the APP packet of a sender: GENERIC 12, the largest flowspec 36, LINK_INFO 16, AUTH 32.
+const MAX_APP_LEN: usize = APP_HEADER + 12 + 36 + 16 + 32;
+/// Maximum length of a report of a sender: UDP, SR 28, SDES, APP, BYE 8.
+const MAX_REPORT_LEN: usize = udp::HEADER + 28 + 4 + CNAME_LEN + MAX_APP_LEN + 8;
 
-/// The port of reports about data with this port.
+/// Returns the port of reports about data with this port.
 pub(crate) fn report_port(port: u16, multiplexed: bool) -> u16 {
     if multiplexed { port } else { port + 1 } // an even port is no more than 65 534
 }
 
-/// How a sender of this host names its reservation: receivers send it back, and the answer is known by it.
+/// Returns the reservation number of a sender of this host: receivers return it in their answers.
 fn reservation_of(ssrc: u32) -> u32 {
     ssrc.rotate_left(16)
 }
 
-/// The time as an NTP timestamp. The origin is the engine's: only differences count (RFC 3550 section 4).
+/// Returns the time as an NTP timestamp. Its origin is the engine's: only differences count (RFC 3550 section 4).
 fn ntp(now: Time) -> u64 {
     ((u128::from(now.as_nanos()) << 32) / 1_000_000_000) as u64 // wraps after 136 years, as NTP does
 }

@@ -1,10 +1,10 @@
-//! One instance of YESSIR: its state, and what every rule needs in order to act.
+//! One instance of YESSIR: its state, and what every handler needs.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::hash::KeyedHash;
-use earmark_core::random::{RandomStreams, Stream as Dice};
+use earmark_core::random::{RandomStreams, Stream as RandomStream};
 use earmark_core::{Context, Datagram, Effects, InterfaceId, Time};
 use earmark_wire::udp;
 
@@ -14,9 +14,9 @@ use crate::counters::{Counters, DropReason};
 use crate::limits::Sources;
 use crate::roles::Roles;
 use crate::state::Index;
-use crate::store::{Place, Store};
+use crate::store::{Store, VacantEntry};
 
-/// IP protocol number of what this engine takes and sends: UDP.
+/// IP protocol number of received and sent messages: UDP.
 pub const PROTOCOL: u8 = udp::PROTOCOL;
 
 /// YESSIR on one node.
@@ -27,71 +27,71 @@ pub struct Yessir {
     pub(crate) sources: Sources,
     pub(crate) roles: Roles,
     pub(crate) counters: Counters,
-    /// Counts the changes of routes and interfaces: as long as it stays, ways stay as they were found.
+    /// Counter of changes of routes and interfaces: while it is unchanged, stored routes are valid.
     pub(crate) routes_version: u32,
     /// Spreads reports over 0.7 to 1.3 intervals.
-    pub(crate) jitter: Dice,
-    /// SSRCs of those who do not bring one.
-    pub(crate) ssrcs: Dice,
-    /// Room to compose a report in.
+    pub(crate) jitter: RandomStream,
+    /// Source of SSRCs for applications that give none.
+    pub(crate) ssrcs: RandomStream,
+    /// Buffer to compose a report in.
     pub(crate) scratch: Vec<u8>,
 }
 
-/// The surroundings of one input: when it is, what may be looked at, where consequences go.
+/// Context of one input: time, host view, and effects.
 pub(crate) struct HandlerContext<'t, 'c, E> {
     pub(crate) now: Time,
     pub(crate) context: &'t mut Context<'c>,
     pub(crate) out: &'t mut Effects<E>,
 }
 
-/// A message on its way.
+/// A received message, or one of this host.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passing<'a> {
-    /// Where it came in; `None` for one of this host.
+pub(crate) struct Received<'a> {
+    /// Incoming interface; `None` for a message of this host.
     pub(crate) incoming: Option<InterfaceId>,
-    /// As it came, or as it shall leave this host.
+    /// The datagram as received, or as it leaves this host.
     pub(crate) datagram: &'a Datagram<'a>,
     pub(crate) packet: udp::Packet<'a>,
     pub(crate) checksum: udp::Checksum,
-    /// What is known of it already.
+    /// Results of an earlier lookup.
     pub(crate) hint: &'a Hint,
 }
 
-/// What was found out about a message on the way to something else.
+/// Results of the refresh check, reused by the full processing.
 #[derive(Debug, Default)]
 pub(crate) struct Hint {
-    /// What it says, as a number; 0 where its octets do not tell.
-    pub(crate) said: u64,
-    /// The stream that it is about.
+    /// Fingerprint of the message; 0 if it has none.
+    pub(crate) fingerprint: u64,
+    /// Stream of the message.
     pub(crate) stream: Option<Stream>,
-    /// What a look-up for its stream has found.
-    pub(crate) found: Option<Result<Index, Place>>,
+    /// Result of the lookup of the stream.
+    pub(crate) found: Option<Result<Index, VacantEntry>>,
 }
 
-impl<'a> Passing<'a> {
-    /// One that came in.
+impl<'a> Received<'a> {
+    /// Creates the context of a received message.
     #[inline]
     pub(crate) fn of(
         datagram: &'a Datagram<'a>,
         packet: udp::Packet<'a>,
         hint: &'a Hint,
-    ) -> Passing<'a> {
+    ) -> Received<'a> {
         let checksum = packet.verify(datagram.source, datagram.destination);
-        Passing { incoming: Some(datagram.interface), datagram, packet, checksum, hint }
+        Received { incoming: Some(datagram.interface), datagram, packet, checksum, hint }
     }
 }
 
-impl Passing<'_> {
-    /// The stream that it is about, by its ports.
+impl Received<'_> {
+    /// Returns the stream of the message, by its ports.
     pub(crate) fn stream(&self, multiplexed: bool) -> Result<Stream, DropReason> {
         stream_of(self.datagram.source, self.datagram.destination, &self.packet, multiplexed)
     }
 }
 
-/// The stream that a report is about, by the ports of the report (RFC 3550 section 11).
+/// Returns the stream of a report, by the ports of the report (RFC 3550 section 11).
 ///
 /// # Errors
-/// Its destination port cannot be that of reports.
+/// [`DropReason::Ports`] if the destination port cannot be that of reports.
 #[inline]
 pub(crate) fn stream_of(
     source: IpAddr,
@@ -109,13 +109,13 @@ pub(crate) fn stream_of(
     if destination_port % 2 == 0 || destination_port == 1 {
         return Err(DropReason::Ports);
     }
-    // Who sends reports from a port that is not odd sends the data from some port or other.
+    // A sender whose reports leave from an even port may send its data from any port.
     let source_port = if source_port % 2 == 1 { source_port - 1 } else { 0 };
     Ok(Stream { source, destination, source_port, destination_port: destination_port - 1 })
 }
 
 impl Yessir {
-    /// An engine without state. It draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
+    /// Creates an engine without state. Draws from the streams `yessir/hash`, `yessir/jitter` and `yessir/ssrc`.
     pub fn new(config: Config, random: &RandomStreams) -> Yessir {
         let mut keys = random.stream("yessir/hash");
         let mut hash = || KeyedHash::draw(&mut keys);
@@ -132,12 +132,12 @@ impl Yessir {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts a message that is not acted on, and tells.
+    /// Counts an ignored message and reports it.
     #[cold]
     pub(crate) fn ignore<E: From<Event>>(
         &mut self,

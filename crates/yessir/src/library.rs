@@ -1,5 +1,5 @@
-//! For applications that speak RTCP themselves: the APP packet to append to their compounds, and the answers that come
-//! back. Nothing here needs an engine.
+//! Functions for applications with RTCP of their own: the APP packet to append to their compounds, and the answers
+//! that come back. Needs no engine.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,37 +13,39 @@ use earmark_wire::yessir::{
 use crate::api::{Answer, Stream};
 use crate::auth::Key;
 
-/// What an application asks for in its own sender reports.
+/// Request of an application in its own sender reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ask {
-    /// Reserve, only ask, or give back.
+pub struct AppRequest {
+    /// Reserve, query, or release.
     pub command: Command,
     /// SSRC of the sender report, and of the stream.
     pub ssrc: u32,
-    /// How much. [`Flowspec::Measured`] goes by the counts of the reports themselves.
+    /// Requested bandwidth. [`Flowspec::Measured`] uses the counts of the reports themselves.
     pub flowspec: Flowspec,
-    /// With whom bandwidth is shared.
+    /// Individual style, or shared with the other senders of the session.
     pub style: Style,
-    /// Time between two reports, seconds; state on the way ends after three to four of them without another.
+    /// Time between two reports, seconds; state along the path ends after three to four missing ones.
     pub interval: u16,
-    /// Any number; answers carry it, so that they can be told apart.
+    /// Any number; answers return it, so that they can be told apart.
     pub reservation: u32,
-    /// Reports use the ports of the data (rtcp-mux, RFC 5761).
+    /// Whether reports use the ports of the data (rtcp-mux, RFC 5761).
     pub multiplexed: bool,
-    /// TTL that the reports are sent with; 0 where the application does not know. Routers without YESSIR are found by it.
+    /// TTL of the reports; 0 if unknown. Needed to detect routers without YESSIR.
     pub send_ttl: u8,
 }
 
-/// The APP packet that asks for it: to be put behind the source description of a compound, whose first packet is a sender
-/// report of the same SSRC. Send the compound with router alert (value 0), or have the routers look at all of UDP.
+/// Returns the APP packet for a request: to be placed after the source description of a compound whose first packet
+/// is a sender report of the same SSRC. Send the compound with router alert (value 0), or have the routers intercept
+/// all of UDP.
 ///
-/// With a key it is signed; `stream` is then the stream as routers see it, and the sequence number larger each time.
+/// With `sign` the packet is signed: `stream` is the stream as routers see it, and the sequence number grows with
+/// each message.
 ///
 /// ```
 /// use earmark_wire::yessir::{Command, Flowspec, Style};
-/// use earmark_yessir::library::{Ask, app_packet, read_answer};
+/// use earmark_yessir::library::{AppRequest, app_packet, read_answer};
 ///
-/// let ask = Ask {
+/// let ask = AppRequest {
 ///     command: Command::Active,
 ///     ssrc: 0x1234_5678,
 ///     flowspec: Flowspec::Codec { payload_type: 0, frames: 1 },
@@ -69,9 +71,12 @@ pub struct Ask {
 /// ```
 ///
 /// # Errors
-/// None that an application can bring about; the packet is of a size that always fits.
-pub fn app_packet(ask: &Ask, sign: Option<(&Key, &Stream, u64)>) -> Result<Vec<u8>, EmitError> {
-    let Ask { ssrc, command, style, interval, reservation, multiplexed, .. } = *ask;
+/// None with values that an application can give; the packet is of a size that always fits.
+pub fn app_packet(
+    ask: &AppRequest,
+    sign: Option<(&Key, &Stream, u64)>,
+) -> Result<Vec<u8>, EmitError> {
+    let AppRequest { ssrc, command, style, interval, reservation, multiplexed, .. } = *ask;
     let auth = sign.map(|(key, _, sequence)| Auth { key: key.id, sequence, digest: [0; 16] });
     let mut message = Message {
         ssrc,
@@ -92,10 +97,10 @@ pub fn app_packet(ask: &Ask, sign: Option<(&Key, &Stream, u64)>) -> Result<Vec<u
     Ok(packet)
 }
 
-/// What a compound that came in answers to the request with this number; `None` where it is about something else.
+/// Returns the answer in a received compound to the request with this number; `None` if it is about something else.
 ///
 /// # Errors
-/// The compound is none, or its YESSIR packet makes no sense.
+/// The compound is malformed, or its YESSIR packet is.
 pub fn read_answer(compound: &[u8], reservation: u32) -> Result<Option<Answer>, ParseError> {
     let report = Report::parse(compound)?;
     let answer = report.message.filter(|(message, _)| {

@@ -1,4 +1,4 @@
-//! Limits of each source address, so that none can use up what is there for all.
+//! Limits per source address, so that no source exhausts what is there for all.
 
 use core::net::IpAddr;
 
@@ -8,11 +8,11 @@ use earmark_core::throttle::Throttle;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// What sources have, and what they have used of what they may ask for. None of it is looked at for a refresh.
+/// Streams per source address, and the rate of their changes. Not consulted for a refresh.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// Those that have streams. Whoever sends chooses the address, so a [`KeyedHash`].
-    having: HashTable<Source>,
+    /// Sources that have streams. Senders choose their addresses, hence a [`KeyedHash`].
+    by_address: HashTable<Source>,
     throttle: Throttle,
     hash: KeyedHash,
 }
@@ -25,21 +25,21 @@ struct Source {
 
 impl Sources {
     pub(crate) fn new(hash: KeyedHash) -> Sources {
-        Sources { having: HashTable::new(), throttle: Throttle::default(), hash }
+        Sources { by_address: HashTable::new(), throttle: Throttle::default(), hash }
     }
 
-    /// A number for an address that peers cannot foretell.
+    /// Returns a hash of an address that peers cannot predict.
     #[inline]
     pub(crate) fn hash(&self, source: IpAddr) -> u64 {
         hash_address(&self.hash, source)
     }
 
-    /// One stream more of a source with this hash, unless it has `most` already.
+    /// Counts a stream of the source with this hash; `false` if it has `most` already.
     #[inline]
-    pub(crate) fn enter(&mut self, hash: u64, source: IpAddr, most: u32) -> bool {
+    pub(crate) fn add_stream(&mut self, hash: u64, source: IpAddr, most: u32) -> bool {
         let key = &self.hash;
         let same = |other: &Source| other.address == source;
-        match self.having.entry(hash, same, |other| hash_address(key, other.address)) {
+        match self.by_address.entry(hash, same, |other| hash_address(key, other.address)) {
             Entry::Occupied(mut known) if known.get().streams < most => {
                 known.get_mut().streams += 1;
                 true
@@ -52,10 +52,11 @@ impl Sources {
         }
     }
 
-    /// One stream less.
-    pub(crate) fn leave(&mut self, source: IpAddr) {
+    /// Counts one stream less.
+    pub(crate) fn remove_stream(&mut self, source: IpAddr) {
         let hash = self.hash(source);
-        let Ok(mut known) = self.having.find_entry(hash, |other| other.address == source) else {
+        let Ok(mut known) = self.by_address.find_entry(hash, |other| other.address == source)
+        else {
             return;
         };
         known.get_mut().streams -= 1;
@@ -64,10 +65,10 @@ impl Sources {
         }
     }
 
-    /// Whether a source with this hash may ask for something new. It may ask for what it may in one second, `rate`, at
-    /// once.
+    /// Returns whether the source with this hash may change something. The changes of one second, `rate`, may come in
+    /// one burst.
     #[inline]
-    pub(crate) fn may_ask(&mut self, now: Time, hash: u64, rate: u32) -> bool {
+    pub(crate) fn admits_change(&mut self, now: Time, hash: u64, rate: u32) -> bool {
         self.throttle.admits(now, hash, rate)
     }
 }
@@ -92,22 +93,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_so_many_streams_and_others_as_many() {
+    fn stream_limit_holds_per_source() {
         let mut sources =
             Sources::new(KeyedHash::draw(&mut RandomStreams::new(1).stream("sources")));
         let address = |number: u32| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + number));
         let enter = |sources: &mut Sources, number, most| {
-            sources.enter(sources.hash(address(number)), address(number), most)
+            sources.add_stream(sources.hash(address(number)), address(number), most)
         };
         assert!(enter(&mut sources, 1, 2) && enter(&mut sources, 1, 2));
         assert!(!enter(&mut sources, 1, 2));
         assert!(enter(&mut sources, 2, 2));
-        sources.leave(address(1));
+        sources.remove_stream(address(1));
         assert!(enter(&mut sources, 1, 2));
         assert!(!enter(&mut sources, 3, 0));
         for number in [1, 1, 2, 3] {
-            sources.leave(address(number));
+            sources.remove_stream(address(number));
         }
-        assert!(sources.having.is_empty(), "nothing is kept of those that have nothing");
+        assert!(sources.by_address.is_empty(), "nothing is kept of those that have nothing");
     }
 }

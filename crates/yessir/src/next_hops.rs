@@ -8,21 +8,21 @@ use earmark_core::{Context, Interface, InterfaceId, Interfaces};
 use crate::api::Stream;
 use crate::counters::DropReason;
 
-/// Links that a message leaves by.
+/// Outgoing links of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHops<'r> {
-    /// The one that its stream takes; and the router there, where that depends on the stream.
+    /// The link of its stream, with the router there if that depends on the stream.
     One(InterfaceId, Option<IpAddr>),
-    /// The branches of a group, in ascending order; not where it came in.
+    /// The branches of a group in ascending order, without the incoming interface.
     Branches(&'r [InterfaceId], Option<InterfaceId>),
 }
 
 impl<'r> NextHops<'r> {
-    /// The ways of a message that came in somewhere; `None`: from this host. `stream` is the one that it is about, where
-    /// that is known.
+    /// Returns the next hops of a message with this incoming interface; `None` for one of this host. `stream` is the
+    /// stream of the message, if known.
     ///
     /// # Errors
-    /// It does not go on.
+    /// The reason why the message cannot be forwarded.
     #[inline]
     pub(crate) fn of(
         context: &Context<'r>,
@@ -60,7 +60,7 @@ impl<'r> NextHops<'r> {
             }
             (Some(branches), _) => Ok(NextHops::Branches(branches.outgoing, incoming)),
             (None, Some(_)) => Ok(NextHops::Branches(&[], incoming)),
-            // A host that sends needs no forwarding entry: its data leaves as the routes for the group say.
+            // A sending host needs no forwarding entry: its data leaves by its unicast route for the group.
             (None, None) => {
                 let hop = context.routes.lookup(group).ok_or(DropReason::NoRoute)?;
                 Ok(NextHops::One(hop.interface, None))
@@ -68,7 +68,7 @@ impl<'r> NextHops<'r> {
         }
     }
 
-    /// The links, and the interface to each in which this node takes part.
+    /// Returns the links, each with its interface if this node takes part there.
     #[inline]
     pub(crate) fn iter<'w>(
         &'w self,
@@ -85,7 +85,7 @@ impl<'r> NextHops<'r> {
         })
     }
 
-    /// The router that takes the message, where that depends on its stream.
+    /// Returns the router that receives the message, if that depends on its stream.
     #[inline]
     pub(crate) fn next_hop(self) -> Option<IpAddr> {
         match self {
@@ -94,7 +94,7 @@ impl<'r> NextHops<'r> {
         }
     }
 
-    /// Whether a link is one of them.
+    /// Returns whether a link is among them.
     #[inline]
     pub(crate) fn contains(self, interface: InterfaceId) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! Shared style: the senders of an RTP session have one reservation on each link, as large as the largest of their
-//! requests, not as all of them together. It is for whoever sends to the session.
+//! Shared style: the senders of an RTP session have one reservation on each link, the largest of their requests
+//! instead of their sum. It serves any sender of the session.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use crate::reserve::Failure;
 use crate::state::{Holder, Index, Leg, NONE, Pool};
 
 impl Pool {
-    /// The packets that share, from anywhere.
+    /// Returns the shared stream, with any source.
     pub(crate) fn stream(&self) -> Stream {
         let source = match self.destination {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -24,10 +24,10 @@ impl Pool {
 }
 
 impl Yessir {
-    /// A stream has a part in the pool of its session from now on; `false` where there is no room for it.
-    pub(crate) fn join(&mut self, session: Index) -> bool {
+    /// Adds a stream to the pool of its session; `false` if the pool is full.
+    pub(crate) fn join_pool(&mut self, session: Index) -> bool {
         let stream = self.store.session(session).stream;
-        let pool = self.store.obtain_pool(stream.destination, stream.destination_port);
+        let pool = self.store.find_or_insert_pool(stream.destination, stream.destination_port);
         let sharers = self.config.limits.sharers as usize;
         let members = &mut self.store.pool_mut(pool).members;
         if members.len() >= sharers {
@@ -40,12 +40,12 @@ impl Yessir {
             members.insert(place, session);
         }
         self.store.session_mut(session).pool = pool;
-        self.unsettle(session);
+        self.mark_for_admission(session);
         true
     }
 
-    /// A stream has no part in its pool any more; its legs must be gone. The last one takes the pool along.
-    pub(crate) fn part(&mut self, session: Index) {
+    /// Removes a stream from its pool; its legs must be gone. An empty pool is removed.
+    pub(crate) fn leave_pool(&mut self, session: Index) {
         let pool = core::mem::replace(&mut self.store.session_mut(session).pool, NONE);
         if pool == NONE {
             return;
@@ -59,8 +59,8 @@ impl Yessir {
         }
     }
 
-    /// Reserves on a link what the members of a pool share. It is a failure for a sender only where less is held than it
-    /// asks for itself.
+    /// Reserves the shared demand of a pool on a link. This is a failure for a sender only if less is held than its
+    /// own request.
     pub(crate) fn reserve_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -75,13 +75,13 @@ impl Yessir {
         if full && !failed {
             return None;
         }
-        let failure = self.settle_shared(cx, pool, interface, leg);
+        let failure = self.adjust_shared(cx, pool, interface, leg);
         let claim = self.store.leg(leg).claim;
         let held = claim.and_then(|claim| cx.context.ledger.demand(claim));
         failure.filter(|_| held.is_none_or(|held| held.rate < asked.rate))
     }
 
-    fn settle_shared<E: From<Event>>(
+    fn adjust_shared<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -89,11 +89,11 @@ impl Yessir {
         leg: Index,
     ) -> Option<Failure> {
         let want = self.merged(pool, interface)?;
-        self.settle(cx, leg, want, Change::Created)
+        self.adjust_claim(cx, leg, want, Change::Created)
     }
 
-    /// Members have left a link, or all: what is held there is put right.
-    pub(crate) fn settle_pool<E: From<Event>>(
+    /// Adjusts the reservation on a link after members have left it.
+    pub(crate) fn adjust_pool<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         pool: Index,
@@ -102,15 +102,15 @@ impl Yessir {
     ) {
         let Some(leg) = self.store.leg_on(Holder::Pool(pool), interface) else { return };
         if self.merged(pool, interface).is_some() {
-            self.settle_shared(cx, pool, interface, leg);
+            self.adjust_shared(cx, pool, interface, leg);
         } else {
-            self.give_back(cx, leg, change);
+            self.release_claim(cx, leg, change);
             self.store.remove_leg(leg);
         }
     }
 
-    /// The largest of what the members ask for that leave by a link; `None` where none does. Rate, burst and packets
-    /// each for itself, so that it is enough for any one of them.
+    /// Returns the merged request of the members that leave by a link; `None` if there are none. Rate, burst and
+    /// packet size are each the maximum, so that any one of them is covered.
     pub(crate) fn merged(&self, pool: Index, interface: InterfaceId) -> Option<Demand> {
         let members = self
             .store

@@ -1,7 +1,7 @@
-//! Receipt of a message: whether it is valid and counts, and which rules treat it.
+//! Receipt of a message: validity checks, and dispatch to the rules for it.
 //!
-//! The engine sends on what carries YESSIR and is not for this host. Everything else that it is shown, reports of those
-//! who know nothing of YESSIR and messages for this host, is a copy: the packet itself goes its own way.
+//! The engine forwards messages that carry YESSIR and are not for this host. Everything else that it receives,
+//! reports without YESSIR and messages for this host, is a copy: the packet itself is delivered without the engine.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Interface, InterfaceId, Rate};
@@ -14,13 +14,13 @@ use crate::api::{Change, Event, Stream};
 use crate::config::Measuring;
 use crate::counters::DropReason;
 use crate::flowspec::RequestedRate;
-use crate::instance::{HandlerContext, Hint, Passing, Yessir};
+use crate::instance::{HandlerContext, Hint, Received, Yessir};
 use crate::next_hops::NextHops;
 use crate::reserve::{Failure, Request};
 
 impl Yessir {
-    /// A UDP packet arrives that interception holds for YESSIR's, or for a report to be measured.
-    pub(crate) fn message_arrives<E: From<Event>>(
+    /// Handles an intercepted UDP packet that may carry YESSIR, or a report to be measured.
+    pub(crate) fn handle_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -32,40 +32,40 @@ impl Yessir {
         let usual = CommonForm::read(packet.payload);
         let mut hint = Hint::default();
         if let Some(usual) = &usual
-            && self.refreshed(cx, datagram, &packet, usual, &mut hint)
+            && self.handle_refresh(cx, datagram, &packet, usual, &mut hint)
         {
             return;
         }
-        let passing = Passing::of(datagram, packet, &hint);
-        self.news_arrives(cx, datagram, &passing, usual.as_ref());
+        let received = Received::of(datagram, packet, &hint);
+        self.process_message(cx, datagram, &received, usual.as_ref());
     }
 
-    /// A message arrives that is not known to say nothing new.
+    /// Processes a message that is not known to be a refresh.
     #[inline]
-    fn news_arrives<E: From<Event>>(
+    fn process_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         usual: Option<&CommonForm<'_>>,
     ) {
-        // A report is large, so it is made where it is to be, and only looked at from there.
+        // A report is large, so it is built in place and passed by reference.
         let report = match usual.and_then(CommonForm::report) {
             Some(report) => Ok(report),
-            None => Report::parse(passing.packet.payload),
+            None => Report::parse(received.packet.payload),
         };
         match &report {
-            Ok(report) => self.report_arrives(cx, datagram, passing, report),
-            Err(error) => self.malformed_arrives(cx, datagram, passing, error),
+            Ok(report) => self.process_report(cx, datagram, received, report),
+            Err(error) => self.handle_malformed(cx, datagram, received, error),
         }
     }
 
-    /// Some report arrives, and it says more than the one before.
-    fn report_arrives<E: From<Event>>(
+    /// Processes a report that is not a mere refresh.
+    fn process_report<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         report: &Report<'_>,
     ) {
         mark(Checkpoint::Parse);
@@ -73,85 +73,86 @@ impl Yessir {
         let takes_part = interfaces.by_id(datagram.interface).is_some_and(Interface::takes_part);
         let Some((message, places)) = &report.message else {
             if takes_part {
-                self.plain_report_arrives(cx, datagram, passing, report);
+                self.process_foreign_report(cx, datagram, received, report);
             }
             return;
         };
-        if passing.checksum == udp::Checksum::Invalid {
+        if received.checksum == udp::Checksum::Invalid {
             self.ignore(cx, datagram, DropReason::Checksum);
-            return self.relay(cx, datagram, passing);
+            return self.relay(cx, datagram, received);
         }
         if interfaces.is_local(datagram.destination) {
-            return self.message_for_us(cx, datagram, passing, report, message);
+            return self.handle_local_message(cx, datagram, received, report, message);
         }
         if datagram.destination.is_multicast() && !self.roles.is_empty() && report.sender.is_some()
         {
-            self.announced(cx, passing, report, message);
+            self.handle_announcement(cx, received, report, message);
         }
         if !takes_part {
-            return self.relay(cx, datagram, passing);
+            return self.relay(cx, datagram, received);
         }
         if report.sender.is_none() {
-            // What receivers say is for senders.
+            // Receiver reports are for senders.
             self.counters.answers += 1;
-            return self.relay(cx, datagram, passing);
+            return self.relay(cx, datagram, received);
         }
         if datagram.ttl <= 1 {
             return self.ignore(cx, datagram, DropReason::TtlExpired);
         }
-        let worked_out;
-        let stream = match &passing.hint.stream {
+        let computed;
+        let stream = match &received.hint.stream {
             Some(stream) => stream,
-            None => match passing.stream(message.generic.multiplexed) {
+            None => match received.stream(message.generic.multiplexed) {
                 Ok(stream) => {
-                    worked_out = stream;
-                    &worked_out
+                    computed = stream;
+                    &computed
                 }
                 Err(reason) => {
                     self.ignore(cx, datagram, reason);
-                    return self.relay(cx, datagram, passing);
+                    return self.relay(cx, datagram, received);
                 }
             },
         };
         let mut sequence = None;
         if self.config.auth.is_required(cx.context, datagram.interface) {
-            match self.authentic(stream, passing.packet.payload, message, places) {
+            match self.verify_sender(stream, received.packet.payload, message, places) {
                 Ok(number) => {
                     mark(Checkpoint::Integrity);
                     sequence = Some(number);
                 }
                 Err(reason) => {
                     self.ignore(cx, datagram, reason);
-                    return self.relay(cx, datagram, passing);
+                    return self.relay(cx, datagram, received);
                 }
             }
         }
-        if let Err(reason) = self.act(cx, passing, stream, report, message, places, sequence) {
+        if let Err(reason) = self.dispatch(cx, received, stream, report, message, places, sequence)
+        {
             self.ignore(cx, datagram, reason);
         }
     }
 
-    /// What a message brings about, and on it goes.
+    /// Applies a message and forwards it.
     ///
     /// # Errors
-    /// It cannot go on.
+    /// The reason why the message cannot be forwarded.
     #[allow(clippy::too_many_arguments)] // one message, taken apart
     #[inline(always)]
-    pub(crate) fn act<E: From<Event>>(
+    pub(crate) fn dispatch<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         stream: &Stream,
         report: &Report<'_>,
         message: &Message<'_>,
         places: &EditOffsets,
         sequence: Option<u64>,
     ) -> Result<(), DropReason> {
-        let ways = NextHops::of(
+        let next_hops = NextHops::of(
             cx.context,
-            passing.incoming,
-            passing.datagram.source,
-            passing.datagram.destination,
+            received.incoming,
+            received.datagram.source,
+            received.datagram.destination,
             Some(stream),
         )?;
         mark(Checkpoint::Route);
@@ -159,52 +160,55 @@ impl Yessir {
         match command {
             Command::Active => {
                 self.counters.active += 1;
-                self.wants(cx, passing, stream, report, message, places, sequence, ways);
+                self.process_request(
+                    cx, received, stream, report, message, places, sequence, next_hops,
+                );
             }
             Command::Passive => {
                 self.counters.passive += 1;
-                self.pass_on(cx, passing, Some((message, places)), ways);
+                self.forward_all(cx, received, Some((message, places)), next_hops);
             }
             _ => {
                 self.counters.release += 1;
-                let found = passing.hint.found.unwrap_or_else(|| self.store.look_up(stream));
+                let found = received.hint.found.unwrap_or_else(|| self.store.look_up(stream));
                 self.release(cx, found.ok(), report.ssrc, Change::Released);
-                self.pass_on(cx, passing, None, ways);
+                self.forward_all(cx, received, None, next_hops);
             }
         }
         Ok(())
     }
 
-    /// It goes on by all its ways as it came; with `said`, this node writes into it where it speaks YESSIR.
-    fn pass_on<E: From<Event>>(
+    /// Forwards a message to all its next hops; with `message`, this node edits it on links where it takes part.
+    fn forward_all<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
-        said: Option<(&Message<'_>, &EditOffsets)>,
-        ways: NextHops<'_>,
+        received: &Received<'_>,
+        message: Option<(&Message<'_>, &EditOffsets)>,
+        next_hops: NextHops<'_>,
     ) {
-        for (interface, ours) in ways.iter(cx.context.interfaces) {
-            let message = said.zip(ours).map(|((message, places), ours)| (message, places, ours));
-            self.forward(cx, passing, message, (interface, ways.next_hop()), None);
+        for (interface, ours) in next_hops.iter(cx.context.interfaces) {
+            let message =
+                message.zip(ours).map(|((message, places), ours)| (message, places, ours));
+            self.forward(cx, received, message, (interface, next_hops.next_hop()), None);
         }
     }
 
-    /// A message wants bandwidth.
+    /// Processes a request for bandwidth.
     #[allow(clippy::too_many_arguments)] // likewise
-    fn wants<E: From<Event>>(
+    fn process_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         stream: &Stream,
         report: &Report<'_>,
         message: &Message<'_>,
         places: &EditOffsets,
         sequence: Option<u64>,
-        ways: NextHops<'_>,
+        next_hops: NextHops<'_>,
     ) {
         let asked = self
             .config
-            .requested_rate(message.flowspec.as_ref(), passing.datagram.source.is_ipv6());
+            .requested_rate(message.flowspec.as_ref(), received.datagram.source.is_ipv6());
         let session = asked.and_then(|asked| {
             let request = Request {
                 stream: *stream,
@@ -212,31 +216,36 @@ impl Yessir {
                 asked,
                 shared: message.generic.style == Style::Shared,
                 lifetime_ms: self.config.lifetime_ms(message.generic.interval),
-                // The counts of a measured stream say something new each time.
-                said: if matches!(asked, RequestedRate::Demand(_)) { passing.hint.said } else { 0 },
-                found: passing.hint.found,
+                // The counts of a measured stream change with each message.
+                fingerprint: if matches!(asked, RequestedRate::Demand(_)) {
+                    received.hint.fingerprint
+                } else {
+                    0
+                },
+                found: received.hint.found,
                 sender: report.sender.unwrap_or_default(),
                 sequence,
                 plain: false,
             };
-            self.note_request(cx, &request, ways)
+            self.note_request(cx, &request, next_hops)
         });
-        for (interface, ours) in ways.iter(cx.context.interfaces) {
+        for (interface, ours) in next_hops.iter(cx.context.interfaces) {
             let failure = ours.and_then(|_| match session {
                 Ok(session) => self.reserve_on(cx, session, interface),
                 Err(reason) => Some(Failure { reason, available: Rate::ZERO }),
             });
             let message = ours.map(|ours| (message, places, ours));
-            self.forward(cx, passing, message, (interface, ways.next_hop()), failure);
+            self.forward(cx, received, message, (interface, next_hops.next_hop()), failure);
         }
     }
 
-    /// A report of somebody who knows nothing of YESSIR, where such are measured. It goes its own way.
-    fn plain_report_arrives<E: From<Event>>(
+    /// Processes a report without YESSIR on an interface where these are measured. The packet itself is forwarded by
+    /// the kernel.
+    fn process_foreign_report<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         report: &Report<'_>,
     ) {
         let (Some(sender), Some(measuring)) =
@@ -245,17 +254,17 @@ impl Yessir {
             return;
         };
         let interfaces = cx.context.interfaces;
-        if passing.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination) {
+        if received.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination) {
             return;
         }
-        let Ok(stream) = passing.stream(false) else { return };
+        let Ok(stream) = received.stream(false) else { return };
         self.counters.measured += 1;
         if report.goodbye {
             let found = self.store.find(&stream);
             return self.release(cx, found, report.ssrc, Change::Released);
         }
         let (incoming, source) = (Some(datagram.interface), datagram.source);
-        let Ok(ways) =
+        let Ok(next_hops) =
             NextHops::of(cx.context, incoming, source, datagram.destination, Some(&stream))
         else {
             return;
@@ -266,21 +275,21 @@ impl Yessir {
             asked: RequestedRate::Measured(measuring),
             shared: false,
             lifetime_ms: self.config.lifetime_ms(0),
-            said: 0,
+            fingerprint: 0,
             found: None,
             sender,
             sequence: None,
             plain: true,
         };
-        let Ok(session) = self.note_request(cx, &request, ways) else { return };
-        for (interface, ours) in ways.iter(cx.context.interfaces) {
+        let Ok(session) = self.note_request(cx, &request, next_hops) else { return };
+        for (interface, ours) in next_hops.iter(cx.context.interfaces) {
             if ours.is_some() {
                 self.reserve_on(cx, session, interface);
             }
         }
     }
 
-    /// How foreign streams are measured that come in through an interface, if they are.
+    /// Returns how foreign streams are measured that arrive on an interface, if they are.
     fn measuring_on<E>(
         &self,
         cx: &HandlerContext<'_, '_, E>,
@@ -293,8 +302,8 @@ impl Yessir {
         self.config.measured.get(&interface.name).copied()
     }
 
-    /// Who sent it, as far as its AUTH tells: its sequence number.
-    fn authentic(
+    /// Verifies the AUTH of a message. Returns its sequence number.
+    fn verify_sender(
         &self,
         stream: &Stream,
         compound: &[u8],
@@ -307,28 +316,28 @@ impl Yessir {
         self.config.auth.verify(stream, message.ssrc, data, message.auth.as_ref(), last)
     }
 
-    /// Counts what cannot be read, and passes it on.
+    /// Counts a malformed message and forwards it.
     #[cold]
-    fn malformed_arrives<E: From<Event>>(
+    fn handle_malformed<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         error: &ParseError,
     ) {
         *self.counters.malformed.entry(error.kind.name()).or_default() += 1;
         self.ignore(cx, datagram, DropReason::Malformed);
-        if has_message(passing.packet.payload) {
-            self.relay(cx, datagram, passing);
+        if has_message(received.packet.payload) {
+            self.relay(cx, datagram, received);
         }
     }
 
-    /// Sends a message on as it came, as a router does that does not speak YESSIR.
+    /// Forwards a message like a router without YESSIR.
     fn relay<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
     ) {
         if cx.context.interfaces.is_local(datagram.destination) {
             return;
@@ -336,15 +345,15 @@ impl Yessir {
         if datagram.ttl <= 1 {
             return self.ignore(cx, datagram, DropReason::TtlExpired);
         }
-        let ways = NextHops::of(
+        let next_hops = NextHops::of(
             cx.context,
-            passing.incoming,
-            passing.datagram.source,
-            passing.datagram.destination,
-            passing.stream(false).ok().as_ref(),
+            received.incoming,
+            received.datagram.source,
+            received.datagram.destination,
+            received.stream(false).ok().as_ref(),
         );
-        match ways {
-            Ok(ways) => self.pass_on(cx, passing, None, ways),
+        match next_hops {
+            Ok(next_hops) => self.forward_all(cx, received, None, next_hops),
             Err(reason) => self.ignore(cx, datagram, reason),
         }
     }

@@ -1,7 +1,7 @@
-//! Refreshes: messages that repeat the last one, of a stream that has all it asks for.
+//! Refreshes: messages that repeat the last one, of a stream that is fully reserved.
 //!
-//! That is what nearly all messages are. It is recognised by its octets (see [`CommonForm`]), so that neither what it asks for
-//! nor its way is worked out again. Whatever is not as usual takes the long way, which comes to the same.
+//! Nearly all messages are refreshes. They are recognised by a fingerprint of their octets (see [`CommonForm`]), so that
+//! neither their request nor their route is worked out again. All others are processed in full, with the same result.
 
 use core::hint::cold_path;
 
@@ -11,14 +11,14 @@ use earmark_wire::udp::{self, Checksum};
 use earmark_wire::yessir::{CommonForm, update_link_info};
 
 use crate::api::Event;
-use crate::forward::a_hop_further;
+use crate::forward::link_info_after_hop;
 use crate::instance::{HandlerContext, Hint, PROTOCOL, Yessir, stream_of};
 use crate::state::{Index, NONE};
 
 impl Yessir {
-    /// Treats a message that says nothing new; `false` where it is not known to be one, and what was found out so far.
+    /// Handles a message if it is a refresh; otherwise returns `false` and leaves its intermediate results in `hint`.
     #[inline]
-    pub(crate) fn refreshed<E: From<Event>>(
+    pub(crate) fn handle_refresh<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
@@ -26,9 +26,10 @@ impl Yessir {
         usual: &CommonForm<'_>,
         hint: &mut Hint,
     ) -> bool {
-        let recognised = self.recognise(cx.context, datagram, packet, usual, hint);
-        let Some((index, interface)) = recognised else {
-            // Few take this way. Without being told, a compiler holds what comes behind so many conditions for rare.
+        let found = self.find_refreshed_session(cx.context, datagram, packet, usual, hint);
+        let Some((index, interface)) = found else {
+            // Few messages take this path, but without a hint the compiler considers the code behind so many
+            // conditions rare.
             cold_path();
             return false;
         };
@@ -56,17 +57,18 @@ impl Yessir {
         };
         let target = cx.out.send_copy(how, packet.octets());
         if let Some(at) = usual.edit_offsets().link_info() {
-            let further = |info: &_| a_hop_further(info, datagram.ttl, cx.context, interface);
-            let done = update_link_info(target, at, further);
+            let updated_link_info =
+                |info: &_| link_info_after_hop(info, datagram.ttl, cx.context, interface);
+            let done = update_link_info(target, at, updated_link_info);
             debug_assert!(done.is_ok(), "its place was read of this packet");
         }
         mark(Checkpoint::Forward);
         true
     }
 
-    /// The session that a message refreshes and does nothing else, and where it leaves.
+    /// Returns the session that a message refreshes without any other effect, and the outgoing interface.
     #[inline]
-    fn recognise<'c>(
+    fn find_refreshed_session<'c>(
         &self,
         context: &Context<'c>,
         datagram: &Datagram<'_>,
@@ -74,7 +76,7 @@ impl Yessir {
         usual: &CommonForm<'_>,
         hint: &mut Hint,
     ) -> Option<(Index, &'c Interface)> {
-        hint.said = usual.fingerprint();
+        hint.fingerprint = usual.fingerprint();
         if datagram.ttl <= 1 || !self.config.auth.required_on.is_empty() {
             return None;
         }
@@ -88,7 +90,7 @@ impl Yessir {
         mark(Checkpoint::FindSession);
         let session = self.store.session(index);
         let same = !usual.goodbye()
-            && session.said == hint.said
+            && session.fingerprint == hint.fingerprint
             && session.ssrc == usual.ssrc
             && session.routes_version == self.routes_version
             && session.pool == NONE;

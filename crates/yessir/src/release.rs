@@ -1,4 +1,4 @@
-//! The end of a stream: by BYE, by command, or by silence.
+//! The end of a stream: by BYE, by command, or by timeout.
 
 use earmark_core::checkpoint::{Checkpoint, mark};
 
@@ -7,7 +7,7 @@ use crate::instance::{HandlerContext, Yessir};
 use crate::state::{Holder, Index, NONE, Timer, TimerKind};
 
 impl Yessir {
-    /// The sender of a stream, if it is known here, gives back what it has; nobody else can.
+    /// Releases a stream if the message is of its sender (by SSRC).
     pub(crate) fn release<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -19,12 +19,12 @@ impl Yessir {
         let Some(index) = found else { return };
         if self.store.session(index).ssrc == ssrc {
             self.counters.released += 1;
-            self.end(cx, index, change);
+            self.remove_session(cx, index, change);
         }
     }
 
-    /// The timer of a session has fired: it ends, or was refreshed meanwhile.
-    pub(crate) fn session_is_due<E: From<Event>>(
+    /// Handles the timer of a session: it has expired, or was refreshed meanwhile.
+    pub(crate) fn handle_session_timer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -38,11 +38,11 @@ impl Yessir {
         }
         self.store.session_mut(index).timer = None;
         self.counters.expired += 1;
-        self.end(cx, index, Change::Expired);
+        self.remove_session(cx, index, Change::Expired);
     }
 
-    /// A session ends, with all that it holds.
-    pub(crate) fn end<E: From<Event>>(
+    /// Removes a session and releases all that it holds.
+    pub(crate) fn remove_session<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -52,11 +52,11 @@ impl Yessir {
         mark(Checkpoint::ReservationManagement);
         let source = self.store.session(index).stream.source;
         self.store.remove(index);
-        self.sources.leave(source);
+        self.sources.remove_stream(source);
         mark(Checkpoint::TearSession);
     }
 
-    /// All legs of a session end, and its part in a pool.
+    /// Removes all legs of a session, and its membership in a pool.
     pub(crate) fn drop_legs<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -70,22 +70,22 @@ impl Yessir {
             }
             self.drop_leg(cx, leg, change);
         }
-        self.part(index);
+        self.leave_pool(index);
     }
 
-    /// A leg of a session ends.
+    /// Removes a leg of a session.
     pub(crate) fn drop_leg<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         leg: Index,
         change: Change,
     ) {
-        self.give_back(cx, leg, change);
+        self.release_claim(cx, leg, change);
         let gone = self.store.remove_leg(leg);
         if let Holder::Session(session) = gone.holder {
             let pool = self.store.session(session).pool;
             if pool != NONE {
-                self.settle_pool(cx, pool, gone.interface, change);
+                self.adjust_pool(cx, pool, gone.interface, change);
             }
         }
     }

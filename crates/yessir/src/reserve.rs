@@ -1,8 +1,8 @@
-//! Reservations: what a message asks for is noted, admitted and given to traffic control, or waits.
+//! Reservations: a request is stored, admitted and installed in traffic control, or waits.
 //!
-//! What a link has not room for is noted in the message, which goes on all the same, so that a stream may have what it
-//! asks for on some links and not on others (partial reservation). Such a leg tries again with each refresh, and waits for
-//! others to give back; see [`crate::admission`].
+//! A link without room is noted in the message, which is forwarded, so that a stream may be reserved on some links
+//! and not on others (partial reservation). Such a leg tries again with each refresh, and waits for released
+//! bandwidth; see [`crate::admission`].
 
 use earmark_core::admission::Demand;
 use earmark_core::checkpoint::{Checkpoint, mark};
@@ -18,49 +18,49 @@ use crate::instance::{HandlerContext, Yessir};
 use crate::measure::Measurement;
 use crate::next_hops::NextHops;
 use crate::state::{Extra, Holder, Index, Leg, NONE, NOTHING, Session, Timer, TimerKind};
-use crate::store::Place;
+use crate::store::VacantEntry;
 
-/// What a message asks for.
+/// Request of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) stream: Stream,
-    /// What a look-up for it has found, if there was one.
-    pub(crate) found: Option<Result<Index, Place>>,
+    /// Result of the lookup of the stream, if there was one.
+    pub(crate) found: Option<Result<Index, VacantEntry>>,
     pub(crate) ssrc: u32,
     pub(crate) asked: RequestedRate,
     pub(crate) shared: bool,
-    /// How long it holds without another message, milliseconds.
+    /// Lifetime without another message, milliseconds.
     pub(crate) lifetime_ms: u32,
-    /// What it says, if that is enough to know it again; 0 where it is not.
-    pub(crate) said: u64,
-    /// What the report says that was sent.
+    /// Fingerprint of the message, by which a refresh is recognised; 0 for none.
+    pub(crate) fingerprint: u64,
+    /// Counts in the sender report.
     pub(crate) sender: SenderInfo,
-    /// Where it was signed.
+    /// Sequence number of a signed message.
     pub(crate) sequence: Option<u64>,
-    /// It says nothing of YESSIR.
+    /// Whether the report carries no YESSIR.
     pub(crate) plain: bool,
 }
 
-/// Why a link has not reserved.
+/// Reason why a link has not reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) reason: FailureReason,
-    /// What could have been reserved.
+    /// Available rate.
     pub(crate) available: Rate,
 }
 
 impl Yessir {
-    /// Notes what a message asks for: the session. Nothing is reserved yet, but where the stream does not go any more
-    /// nothing is held from now on.
+    /// Stores the request of a message in the session. Reserves nothing yet, but releases links that the stream no
+    /// longer takes.
     ///
     /// # Errors
-    /// What is asked for is refused by this node, whatever the link; an older request stays.
+    /// The reason why this node refuses the request on any link; an older request stays.
     #[inline]
     pub(crate) fn note_request<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         request: &Request,
-        ways: NextHops<'_>,
+        next_hops: NextHops<'_>,
     ) -> Result<Index, FailureReason> {
         let found = request.found.unwrap_or_else(|| self.store.look_up(&request.stream));
         mark(Checkpoint::FindSession);
@@ -71,8 +71,8 @@ impl Yessir {
         let expires_at = cx.now.after_millis(request.lifetime_ms.into());
         let session = self.store.session_mut(index);
         session.expires_at = expires_at;
-        // What is refused may be granted the next time that it is said.
-        session.said = 0;
+        // A refused message may be granted when it is repeated.
+        session.fingerprint = 0;
         let timer = session.timer;
         if let Some(timer) = timer
             && self.store.timers.deadline(timer).is_some_and(|due| due > expires_at)
@@ -96,18 +96,18 @@ impl Yessir {
         } else {
             self.counters.refreshed += 1;
         }
-        if !self.is_on_its_way(index, ways) {
-            self.leave_old_ways(cx, index, ways);
+        if !self.is_on_next_hops(index, next_hops) {
+            self.drop_stale_legs(cx, index, next_hops);
         }
         let version = self.routes_version;
         let session = self.store.session_mut(index);
-        (session.said, session.lifetime_ms) = (request.said, request.lifetime_ms);
+        (session.fingerprint, session.lifetime_ms) = (request.fingerprint, request.lifetime_ms);
         session.routes_version = version;
         mark(Checkpoint::Refresh);
         Ok(index)
     }
 
-    /// Reserves on one of the links that a session leaves by what it asks for, if that is not so already.
+    /// Reserves on one of the outgoing links of a session, unless that is done already.
     #[inline(always)]
     pub(crate) fn reserve_on<E: From<Event>>(
         &mut self,
@@ -124,8 +124,8 @@ impl Yessir {
                     return Some(self.limit_reached());
                 }
                 if pool != NONE {
-                    // What is shared there may have to grow.
-                    self.unsettle(session);
+                    // The shared reservation may have to grow.
+                    self.mark_for_admission(session);
                 }
                 self.store.insert_leg(holder, interface)
             }
@@ -134,22 +134,22 @@ impl Yessir {
             return self.reserve_shared(cx, pool, interface, asked);
         }
         let Leg { full, failed, .. } = *self.store.leg(leg);
-        if full && !failed { None } else { self.settle(cx, leg, asked, Change::Created) }
+        if full && !failed { None } else { self.adjust_claim(cx, leg, asked, Change::Created) }
     }
 
-    /// The first message about a stream.
+    /// Creates the session for the first message of a stream.
     fn create<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         request: &Request,
-        place: Place,
+        place: VacantEntry,
     ) -> Result<Index, FailureReason> {
         let limits = self.config.limits;
         let source = request.stream.source;
         let hash = self.sources.hash(source);
         if self.store.sessions.len() >= limits.sessions as usize
-            || !self.sources.may_ask(cx.now, hash, limits.changes_per_second)
-            || !self.sources.enter(hash, source, limits.sessions_per_source)
+            || !self.sources.admits_change(cx.now, hash, limits.changes_per_second)
+            || !self.sources.add_stream(hash, source, limits.sessions_per_source)
         {
             return Err(self.limit_reached().reason);
         }
@@ -168,7 +168,7 @@ impl Yessir {
             pool: NONE,
             ssrc: request.ssrc,
             asked,
-            said: request.said,
+            fingerprint: request.fingerprint,
             lifetime_ms: request.lifetime_ms,
             routes_version: self.routes_version,
             expires_at,
@@ -176,8 +176,8 @@ impl Yessir {
             extra,
         };
         let index = self.store.insert(session, place);
-        if request.shared && !self.join(index) {
-            self.sources.leave(source);
+        if request.shared && !self.join_pool(index) {
+            self.sources.remove_stream(source);
             self.store.remove(index);
             return Err(self.limit_reached().reason);
         }
@@ -186,7 +186,7 @@ impl Yessir {
         Ok(index)
     }
 
-    /// A message asks for something else than the one before. Less is no matter of limits.
+    /// Changes the request of a session. A decrease is not subject to limits.
     fn change<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -200,7 +200,7 @@ impl Yessir {
         let more = asked.rate > session.asked.rate || asked.max_packet > session.asked.max_packet;
         let rate = self.config.limits.changes_per_second;
         if (more || request.shared != shared)
-            && !self.sources.may_ask(cx.now, self.sources.hash(request.stream.source), rate)
+            && !self.sources.admits_change(cx.now, self.sources.hash(request.stream.source), rate)
         {
             return Err(self.limit_reached().reason);
         }
@@ -208,11 +208,11 @@ impl Yessir {
         if request.shared != shared {
             self.change_style(cx, index, request.shared)?;
         }
-        self.unsettle(index);
+        self.mark_for_admission(index);
         Ok(())
     }
 
-    /// From now on a stream shares, or does not. What it held in the old style is given back.
+    /// Changes the style of a stream. Reservations in the old style are released.
     #[cold]
     fn change_style<E: From<Event>>(
         &mut self,
@@ -221,14 +221,14 @@ impl Yessir {
         shared: bool,
     ) -> Result<(), FailureReason> {
         self.drop_legs(cx, index, Change::Changed);
-        if shared && !self.join(index) {
+        if shared && !self.join_pool(index) {
             return Err(self.limit_reached().reason);
         }
         Ok(())
     }
 
-    /// What a stream asks for has changed, and whether it holds it is to be looked at.
-    pub(crate) fn unsettle(&mut self, index: Index) {
+    /// Marks the legs of a stream for admission after a change of its request.
+    pub(crate) fn mark_for_admission(&mut self, index: Index) {
         let Session { legs, pool, .. } = *self.store.session(index);
         let first = if pool == NONE { legs } else { self.store.pool(pool).legs };
         let mut next = first;
@@ -239,7 +239,7 @@ impl Yessir {
         }
     }
 
-    /// What the reports of a stream show that it needs.
+    /// Returns the demand measured from the reports of a stream.
     fn measure(
         &mut self,
         now: Time,
@@ -269,32 +269,32 @@ impl Yessir {
         }
     }
 
-    /// Whether all links that a session has a leg on are ways of its stream.
+    /// Returns whether all legs of a session are on its current next hops.
     #[inline]
-    fn is_on_its_way(&self, index: Index, ways: NextHops<'_>) -> bool {
+    fn is_on_next_hops(&self, index: Index, next_hops: NextHops<'_>) -> bool {
         let mut legs = self.store.legs_of(Holder::Session(index));
-        legs.all(|leg| ways.contains(self.store.leg(leg).interface))
+        legs.all(|leg| next_hops.contains(self.store.leg(leg).interface))
     }
 
-    /// The stream takes another way now.
+    /// Removes the legs of a stream on links that it no longer takes.
     #[cold]
-    fn leave_old_ways<E: From<Event>>(
+    fn drop_stale_legs<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
-        ways: NextHops<'_>,
+        next_hops: NextHops<'_>,
     ) {
         let mut next = self.store.session(index).legs;
         while next != NONE {
             let leg = next;
             next = self.store.leg(leg).next;
-            if !ways.contains(self.store.leg(leg).interface) {
+            if !next_hops.contains(self.store.leg(leg).interface) {
                 self.drop_leg(cx, leg, Change::Moved);
             }
         }
     }
 
-    /// Past a limit of this node nothing can be had.
+    /// Counts a request over a limit of this node and returns the failure.
     #[cold]
     pub(crate) fn limit_reached(&mut self) -> Failure {
         *self.counters.ignored.entry(DropReason::Limit).or_default() += 1;

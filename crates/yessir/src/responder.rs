@@ -1,4 +1,4 @@
-//! The receiver's side: tells senders what became of their requests on the way.
+//! The receiver's side: reports the results of requests to their senders.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,18 +15,18 @@ use earmark_wire::yessir::{Command, LinkInfo, Message, NAME, Report, VERSION};
 
 use crate::api::{Answer, Application, Event, Rejection, Stream};
 use crate::counters::DropReason;
-use crate::forward::{own_address, skipped};
-use crate::instance::{HandlerContext, PROTOCOL, Passing, Yessir};
-use crate::roles::{Heard, Listener, Role};
+use crate::forward::{own_address, passed_other_routers};
+use crate::instance::{HandlerContext, PROTOCOL, Received, Yessir};
+use crate::roles::{AnnouncedStream, Listener, Role};
 use crate::state::{Index, Timer, TimerKind};
 
-/// Streams that one listener keeps apart.
-const MOST_STREAMS: usize = 4_096;
+/// Maximum number of streams that one listener stores.
+const MAX_STREAMS: usize = 4_096;
 /// TTL of answers.
 const TTL: u8 = 64;
 
 impl Yessir {
-    /// Answers what is announced to a port of this host, from now on.
+    /// Answers streams announced to a port of this host from now on.
     pub(crate) fn listen(
         &mut self,
         application: Application,
@@ -50,15 +50,16 @@ impl Yessir {
             return Err(Rejection::Limit);
         }
         let ssrc = self.ssrcs.next_u64() as u32;
-        let heard = BTreeMap::new();
-        let listener = Listener { application, destination, port, cname, ssrc, timer: None, heard };
+        let streams = BTreeMap::new();
+        let listener =
+            Listener { application, destination, port, cname, ssrc, timer: None, streams };
         let index = self.roles.listeners.insert(listener) as Index;
         self.roles.by_application.insert(application, Role::Listener(index));
         self.roles.listening.insert((port, destination), index);
         Ok(())
     }
 
-    /// Answers no more.
+    /// Ends the answers of a listener.
     pub(crate) fn stop_listening(&mut self, index: Index) {
         let listener = self.roles.listeners.remove(index as usize);
         self.roles.listening.remove(&(listener.port, listener.destination));
@@ -67,38 +68,38 @@ impl Yessir {
         }
     }
 
-    /// A message for an address of this host: an answer to a sender, or an announcement to a receiver.
-    pub(crate) fn message_for_us<E: From<Event>>(
+    /// Handles a message for this host: an answer to a sender, or an announcement to a receiver.
+    pub(crate) fn handle_local_message<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         datagram: &Datagram<'_>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         report: &Report<'_>,
         message: &Message<'_>,
     ) {
         let known = if report.sender.is_some() {
-            self.announced(cx, passing, report, message)
+            self.handle_announcement(cx, received, report, message)
         } else {
             self.counters.answers += 1;
-            self.answered(cx, passing, message)
+            self.handle_answer(cx, received, message)
         };
         if !known {
             self.ignore(cx, datagram, DropReason::NotForUs);
         }
     }
 
-    /// A stream is announced: whether somebody listens to it.
-    pub(crate) fn announced<E: From<Event>>(
+    /// Handles an announcement. Returns whether an application listens to the stream.
+    pub(crate) fn handle_announcement<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         report: &Report<'_>,
         message: &Message<'_>,
     ) -> bool {
-        let Ok(stream) = passing.stream(message.generic.multiplexed) else { return false };
+        let Ok(stream) = received.stream(message.generic.multiplexed) else { return false };
         let Some(index) = self.listener_of(&stream) else { return false };
         let path = message.link_info.map(|info| LinkInfo {
-            other_hops: info.other_hops || skipped(Some(&info), passing.datagram.ttl),
+            other_hops: info.other_hops || passed_other_routers(Some(&info), received.datagram.ttl),
             ..info
         });
         let answer = Answer { path, failures: message.failures.iter().collect() };
@@ -107,36 +108,36 @@ impl Yessir {
         let listener = &mut self.roles.listeners[index as usize];
         let application = listener.application;
         if report.goodbye || message.generic.command == Command::Release {
-            if listener.heard.remove(&stream).is_some() {
+            if listener.streams.remove(&stream).is_some() {
                 cx.out.notify(Event::AnnouncementGone { application, stream });
             }
             return true;
         }
-        let many = listener.heard.len() >= MOST_STREAMS;
-        let news = match listener.heard.get_mut(&stream) {
-            Some(heard) => {
-                let news = heard.answer != answer || heard.flowspec != flowspec;
-                (heard.answer, heard.flowspec) = (answer.clone(), flowspec);
-                heard.expires_at = expires_at;
-                news
+        let many = listener.streams.len() >= MAX_STREAMS;
+        let changed = match listener.streams.get_mut(&stream) {
+            Some(known) => {
+                let changed = known.answer != answer || known.flowspec != flowspec;
+                (known.answer, known.flowspec) = (answer.clone(), flowspec);
+                known.expires_at = expires_at;
+                changed
             }
             None if many => false,
             None => {
                 let answer = answer.clone();
-                listener.heard.insert(stream, Heard { flowspec, answer, expires_at });
+                listener.streams.insert(stream, AnnouncedStream { flowspec, answer, expires_at });
                 if listener.timer.is_none() {
                     self.arm_announcements(index, expires_at);
                 }
                 true
             }
         };
-        // A group would drown its sender in answers that say the same each time.
-        if news || !passing.datagram.destination.is_multicast() {
-            self.answer(cx, passing, message, index, path);
+        // A group would flood its sender with repeated answers.
+        if changed || !received.datagram.destination.is_multicast() {
+            self.answer(cx, received, message, index, path);
         }
-        if news {
-            let said = outcome::Message::SenderReport;
-            let reach = answer.reach(&stream, stream.source, said);
+        if changed {
+            let source_message = outcome::Message::SenderReport;
+            let reach = answer.reach(&stream, stream.source, source_message);
             let offer = message.generic.command == Command::Passive;
             let reach = Box::new(Outcome { offer, ..reach });
             cx.out.notify(Event::Announced { application, stream, flowspec, answer, reach });
@@ -144,7 +145,7 @@ impl Yessir {
         true
     }
 
-    /// Who listens to a stream.
+    /// Returns the listener of a stream.
     fn listener_of(&self, stream: &Stream) -> Option<Index> {
         let any = if stream.destination.is_ipv4() {
             IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED)
@@ -158,29 +159,29 @@ impl Yessir {
         exactly.or_else(any).copied()
     }
 
-    /// Sends RR, SDES and what the announcement has gathered on its way back to where it came from.
+    /// Sends RR, SDES and the collected path information to the source of the announcement.
     fn answer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
-        passing: &Passing<'_>,
+        received: &Received<'_>,
         message: &Message<'_>,
         index: Index,
         path: Option<LinkInfo>,
     ) {
         let listener = &self.roles.listeners[index as usize];
         let ssrc = listener.ssrc;
-        let source = if passing.datagram.destination.is_multicast() {
-            own_address(cx.context, passing.datagram.source)
+        let source = if received.datagram.destination.is_multicast() {
+            own_address(cx.context, received.datagram.source)
         } else {
-            Some(passing.datagram.destination)
+            Some(received.datagram.destination)
         };
         let Some(source) = source else { return };
-        let said =
+        let reply =
             Message { ssrc, flowspec: None, auth: None, others: &[], link_info: path, ..*message };
         let mut app = core::mem::take(&mut self.scratch);
         app.clear();
-        app.resize(said.buffer_len(), 0);
-        let written = said.emit(&mut app);
+        app.resize(reply.buffer_len(), 0);
+        let written = reply.emit(&mut app);
         let mut room = [0; CNAME_LEN];
         if let Ok(chunks) = Chunks::cname(ssrc, listener.cname.as_bytes(), &mut room)
             && let Ok(length) = written
@@ -195,9 +196,9 @@ impl Yessir {
                 protocol: PROTOCOL,
                 interface: None,
                 source,
-                destination: passing.datagram.source,
+                destination: received.datagram.source,
                 ttl: TTL,
-                // The host of the sender looks into what has it, not into all of UDP.
+                // The sender's host intercepts packets with router alert, not all of UDP.
                 router_alert: true,
                 encapsulated: false,
                 neighbor: None,
@@ -205,9 +206,9 @@ impl Yessir {
             };
             let header = udp::Repr {
                 source,
-                destination: passing.datagram.source,
-                source_port: passing.packet.destination_port,
-                destination_port: passing.packet.source_port,
+                destination: received.datagram.source,
+                source_port: received.packet.destination_port,
+                destination_port: received.packet.source_port,
             };
             let target = cx.out.send(how, udp::HEADER + buffer_len(&packets));
             let done =
@@ -215,7 +216,7 @@ impl Yessir {
             if done.is_ok() {
                 self.counters.sent += 1;
             } else {
-                cx.out.take_back(); // longer than a UDP packet
+                cx.out.discard_last(); // longer than a UDP packet
             }
         }
         self.scratch = app;
@@ -226,8 +227,8 @@ impl Yessir {
         self.roles.listeners[index as usize].timer = Some(self.store.timers.arm(at, timer));
     }
 
-    /// Some of the streams that a listener has heard of may have ended.
-    pub(crate) fn announcements_are_due<E: From<Event>>(
+    /// Removes the expired streams of a listener.
+    pub(crate) fn handle_announcement_timer<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -236,14 +237,14 @@ impl Yessir {
         let listener = &mut self.roles.listeners[index as usize];
         listener.timer = None;
         let application = listener.application;
-        listener.heard.retain(|&stream, heard| {
-            let stays = heard.expires_at > now;
+        listener.streams.retain(|&stream, known| {
+            let stays = known.expires_at > now;
             if !stays {
                 cx.out.notify(Event::AnnouncementGone { application, stream });
             }
             stays
         });
-        let next = listener.heard.values().map(|heard| heard.expires_at).min();
+        let next = listener.streams.values().map(|known| known.expires_at).min();
         if let Some(next) = next {
             self.arm_announcements(index, next);
         }

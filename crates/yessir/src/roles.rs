@@ -1,4 +1,4 @@
-//! The applications of this host: senders that are announced, and receivers that answer.
+//! Applications of this host: senders that are announced, and receivers that answer.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -14,42 +14,42 @@ use crate::api::{Answer, Application, Attachment, Event, Rejection, Stream};
 use crate::instance::{HandlerContext, Yessir};
 use crate::state::Index;
 
-/// All applications. They are few beside the streams that pass, and this host's own, so ordered maps serve.
+/// All applications. They are few compared to streams in transit, and this host's own, so ordered maps serve.
 #[derive(Debug, Default)]
 pub(crate) struct Roles {
     pub(crate) senders: Slab<Sender>,
     pub(crate) listeners: Slab<Listener>,
     pub(crate) by_application: BTreeMap<Application, Role>,
-    /// Senders by the address and port that their reports come from, which is where answers go.
+    /// Senders by the address and port that their reports leave from, where answers arrive.
     pub(crate) by_port: BTreeMap<(IpAddr, u16), Index>,
-    /// Listeners by port of the data and address; unspecified for any.
+    /// Listeners by data port and address; unspecified for any.
     pub(crate) listening: BTreeMap<(u16, IpAddr), Index>,
 }
 
-/// What an application is.
+/// Role of an application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Sender(Index),
     Listener(Index),
 }
 
-/// A stream of this host that is announced.
+/// An announced stream of this host.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) application: Application,
     pub(crate) attachment: Attachment,
-    /// With the addresses that were picked.
+    /// The stream with the source address filled in.
     pub(crate) stream: Stream,
     pub(crate) ssrc: u32,
     pub(crate) sent: SenderInfo,
     pub(crate) timer: Option<TimerId>,
-    /// Of the last signed report.
+    /// Sequence number of the last signed report.
     pub(crate) sequence: u64,
-    /// What receivers answered last.
+    /// Last answer of each receiver.
     pub(crate) answers: BTreeMap<IpAddr, Answer>,
 }
 
-/// Somebody who answers.
+/// An application that answers announcements.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) application: Application,
@@ -57,21 +57,21 @@ pub(crate) struct Listener {
     pub(crate) port: u16,
     pub(crate) cname: String,
     pub(crate) ssrc: u32,
-    /// Fires when the first of those heard may have ended.
+    /// Timer for the first expiry of a stream.
     pub(crate) timer: Option<TimerId>,
-    pub(crate) heard: BTreeMap<Stream, Heard>,
+    pub(crate) streams: BTreeMap<Stream, AnnouncedStream>,
 }
 
-/// What a listener knows of a stream.
+/// An announced stream that a listener knows.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct AnnouncedStream {
     pub(crate) flowspec: Option<Flowspec>,
     pub(crate) answer: Answer,
     pub(crate) expires_at: Time,
 }
 
 impl Roles {
-    /// Whether there are none.
+    /// Returns whether there are no applications.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_application.is_empty()
@@ -79,7 +79,7 @@ impl Roles {
 }
 
 impl Yessir {
-    /// An application ends what it does.
+    /// Ends the role of an application.
     pub(crate) fn leave<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,

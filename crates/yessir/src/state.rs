@@ -1,10 +1,10 @@
-//! The state blocks.
+//! State blocks.
 //!
-//! A stream that asks for bandwidth is a [`Session`]. It owns its [`Leg`]s, one for each link that it leaves by: one for a
-//! unicast stream, one a branch for one that goes to a group. A leg holds the claim on its link, or waits for one.
+//! A stream that requests bandwidth is a [`Session`]. It owns its [`Leg`]s, one for each outgoing link: one for a
+//! unicast stream, one per branch for a stream to a group. A leg holds the claim on its link, or waits for one.
 //!
-//! Streams that share have legs without claims, which say only where they go. The claims are those of the legs of their
-//! [`Pool`], one for each link that some of them leaves by.
+//! Streams of shared style have legs without claims, which only record their links. The claims are those of the legs
+//! of their [`Pool`], one for each link that any of them leaves by.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,107 +17,107 @@ use earmark_core::{InterfaceId, Rate, Time};
 use crate::api::Stream;
 use crate::measure::Measurement;
 
-/// Where a block stands in its slab.
+/// Index of a block in its slab.
 pub(crate) type Index = u32;
 /// No block.
 pub(crate) const NONE: Index = u32::MAX;
 
-/// Asks for nothing.
+/// The empty demand.
 pub(crate) const NOTHING: Demand =
     Demand { service: Service::ControlledLoad, rate: Rate::ZERO, burst: 0, max_packet: 0 };
 
-/// A stream that asks for bandwidth.
+/// A stream that requests bandwidth.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) stream: Stream,
-    /// First of its legs.
+    /// First leg.
     pub(crate) legs: Index,
-    /// The pool that it has a part in.
+    /// The pool that it is a member of.
     pub(crate) pool: Index,
     /// Source of the stream.
     pub(crate) ssrc: u32,
-    /// What is asked of each link.
+    /// Demand on each link.
     pub(crate) asked: Demand,
-    /// What its sender said last: [`earmark_wire::yessir::CommonForm::fingerprint`]; 0 where that is not enough to know whether a
-    /// message says something new.
-    pub(crate) said: u64,
-    /// How long it lives after a message, milliseconds.
+    /// Fingerprint of the last message: [`earmark_wire::yessir::CommonForm::fingerprint`]; 0 if a refresh cannot be
+    /// recognised by it.
+    pub(crate) fingerprint: u64,
+    /// Lifetime after a message, milliseconds.
     pub(crate) lifetime_ms: u32,
-    /// The state of the routes by which its one way was found; see [`crate::instance::Yessir::routes_version`].
+    /// Value of [`crate::instance::Yessir::routes_version`] when its one next hop was found.
     pub(crate) routes_version: u32,
     pub(crate) expires_at: Time,
-    /// Fires at that time, or before and is armed again.
+    /// Timer that fires at `expires_at`, or earlier and is armed again.
     pub(crate) timer: Option<TimerId>,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What most sessions do not need.
+/// Fields that most sessions do not need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    /// Where its rate is taken from its reports.
+    /// Measurement of its rate from its reports.
     pub(crate) measurement: Option<Measurement>,
-    /// Number of the last message that proved to be its sender's.
+    /// Sequence number of the last authenticated message.
     pub(crate) sequence: Option<u64>,
-    /// Its reports have no YESSIR in them. They go their own way, like the data, and so need a part of what is reserved:
-    /// routers further on would miss them behind a full queue.
+    /// Whether its reports carry no YESSIR. They are forwarded by the kernel, like the data, and so need a part of
+    /// the reservation: downstream routers would miss them behind a full queue.
     pub(crate) plain: bool,
 }
 
-/// Senders of one RTP session that share what they reserve.
+/// Senders of one RTP session that share a reservation.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) destination: IpAddr,
     pub(crate) port: u16,
-    /// First of its legs.
+    /// First leg.
     pub(crate) legs: Index,
-    /// Sessions, in order.
+    /// Sessions in ascending order.
     pub(crate) members: Vec<Index>,
 }
 
-/// Whose a leg is.
+/// Owner of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     Session(Index),
     Pool(Index),
 }
 
-/// One link that a stream, or a pool, leaves by.
+/// One outgoing link of a stream, or of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leg {
     pub(crate) holder: Holder,
-    /// The next one of the same holder.
+    /// Next leg of the same holder.
     pub(crate) next: Index,
     pub(crate) interface: InterfaceId,
-    /// What it holds, all of what it is asked for or some.
+    /// Claim on the link, for all of the demand or a part of it.
     pub(crate) claim: Option<ClaimId>,
-    /// It holds all.
+    /// Whether the claim covers the demand.
     pub(crate) full: bool,
-    /// The counter c of the study: how often it was put into the line of those that wait.
+    /// The counter c of the study: how often the leg entered the queue.
     pub(crate) waits: u32,
-    /// It stands in that line.
+    /// Whether the leg is in the queue.
     pub(crate) waiting: bool,
-    /// It was refused, and who wants to know was told.
-    pub(crate) told: bool,
-    /// Traffic control has failed it since the last message, which must say so.
+    /// Whether a refusal was reported.
+    pub(crate) refusal_reported: bool,
+    /// Whether traffic control has failed since the last message; the next one notes it.
     pub(crate) failed: bool,
 }
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
-    /// A stream may end.
+    /// A session may expire.
     Session,
-    /// A stream of this host is to be announced.
+    /// A report of this host's stream is due.
     Report,
-    /// A stream that somebody listens to may end.
+    /// An announced stream may expire.
     Announcement,
 }
 
-/// Payload of the wheel.
+/// Payload of the timer wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     pub(crate) kind: TimerKind,
-    /// Of a session, or of an application.
+    /// Index of a session, or of an application.
     pub(crate) block: Index,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Timer {
 mod tests {
     use super::*;
 
-    /// With 40 octets for the claim, 24 for the timer and some for the index a stream is to take no more than 256.
+    /// With 40 octets for the claim, 24 for the timer and some for the index, a stream is to take at most 256.
     #[test]
     fn blocks_stay_small() {
         assert!(size_of::<Session>() <= 128, "{}", size_of::<Session>());
@@ -133,7 +133,7 @@ mod tests {
         assert!(size_of::<Leg>() <= 40, "{}", size_of::<Leg>());
     }
 
-    /// What a slab makes of a block: it is free or not.
+    /// Layout of a slab entry: vacant or occupied.
     mod slab_entry {
         #[allow(dead_code)]
         pub(super) enum Entry<T> {

@@ -1,11 +1,11 @@
-//! The slabs of state blocks and the indexes into them.
+//! Slabs of state blocks and the indexes into them.
 //!
 //! | index | key | cardinality | who chooses the key |
 //! |---|---|---|---|
-//! | `streams` | stream | one a [`Session`] | peers, so a [`KeyedHash`] |
-//! | `pools_by_session` | (destination, port) | one a [`Pool`] | an ordered map |
+//! | `streams` | stream | one per [`Session`] | peers, so a [`KeyedHash`] |
+//! | `pools_by_session` | (destination, port) | one per [`Pool`] | an ordered map |
 //!
-//! No index is ever walked; what is listed is listed in slab order, so that order never depends on a hash.
+//! No index is ever walked; listings are in slab order, so that the order never depends on a hash.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -19,7 +19,7 @@ use slab::Slab;
 use crate::api::Stream;
 use crate::state::{Holder, Index, Leg, NONE, Pool, Session, Timer};
 
-/// All state of the streams that pass.
+/// State of all streams in transit.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) sessions: Slab<Session>,
@@ -32,7 +32,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty store whose index hashes with `hash`.
+    /// Creates an empty store whose index hashes with `hash`.
     pub(crate) fn new(hash: KeyedHash) -> Store {
         Store {
             sessions: Slab::new(),
@@ -75,29 +75,29 @@ impl Store {
         &mut self.pools[index as usize]
     }
 
-    /// The session of a stream.
+    /// Returns the session of a stream.
     #[inline]
     pub(crate) fn find(&self, stream: &Stream) -> Option<Index> {
         self.look_up(stream).ok()
     }
 
-    /// The session of a stream; where there is none, where it belongs.
+    /// Returns the session of a stream, or the entry for a new one.
     #[inline(always)]
-    pub(crate) fn look_up(&self, stream: &Stream) -> Result<Index, Place> {
+    pub(crate) fn look_up(&self, stream: &Stream) -> Result<Index, VacantEntry> {
         let place = hash(&self.hash, stream);
         let same = |&index: &Index| self.session(index).stream == *stream;
-        self.streams.find(place, same).copied().ok_or(Place(place))
+        self.streams.find(place, same).copied().ok_or(VacantEntry(place))
     }
 
-    /// Where the next session that is entered will stand.
+    /// Returns the index that the next inserted session gets.
     #[inline]
     pub(crate) fn next_session(&self) -> Index {
         self.sessions.vacant_key() as Index
     }
 
-    /// Enters the session of a stream that has none, where a look-up has found that it belongs.
+    /// Inserts a session into the entry that a lookup has returned.
     #[inline]
-    pub(crate) fn insert(&mut self, session: Session, place: Place) -> Index {
+    pub(crate) fn insert(&mut self, session: Session, place: VacantEntry) -> Index {
         let key = &self.hash;
         let index = insert(&mut self.sessions, session);
         let sessions = &self.sessions;
@@ -106,7 +106,7 @@ impl Store {
         index
     }
 
-    /// Takes a session out; its legs must be gone.
+    /// Removes a session; its legs must be gone.
     pub(crate) fn remove(&mut self, index: Index) {
         let key = hash(&self.hash, &self.session(index).stream);
         if let Ok(place) = self.streams.find_entry(key, |&other| other == index) {
@@ -118,8 +118,8 @@ impl Store {
         }
     }
 
-    /// The pool of an RTP session, by where its data goes; a new one where there was none.
-    pub(crate) fn obtain_pool(&mut self, destination: IpAddr, port: u16) -> Index {
+    /// Returns the pool of an RTP session, by the destination of its data; creates it if it is missing.
+    pub(crate) fn find_or_insert_pool(&mut self, destination: IpAddr, port: u16) -> Index {
         let pools = &mut self.pools;
         *self.pools_by_session.entry((destination, port)).or_insert_with(|| {
             let pool = Pool { destination, port, legs: NONE, members: alloc::vec![] };
@@ -127,13 +127,13 @@ impl Store {
         })
     }
 
-    /// Takes out a pool without members and legs.
+    /// Removes a pool without members and legs.
     pub(crate) fn remove_pool(&mut self, index: Index) {
         let pool = self.pools.remove(index as usize);
         self.pools_by_session.remove(&(pool.destination, pool.port));
     }
 
-    /// First leg of a holder.
+    /// Returns the first leg of a holder.
     #[inline]
     pub(crate) fn first_leg(&self, holder: Holder) -> Index {
         match holder {
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// The legs of a holder.
+    /// Returns the legs of a holder.
     #[inline]
     pub(crate) fn legs_of(&self, holder: Holder) -> impl Iterator<Item = Index> {
         let mut next = self.first_leg(holder);
@@ -153,13 +153,13 @@ impl Store {
         })
     }
 
-    /// The leg of a holder on a link.
+    /// Returns the leg of a holder on a link.
     #[inline]
     pub(crate) fn leg_on(&self, holder: Holder, interface: InterfaceId) -> Option<Index> {
         self.leg_among(self.first_leg(holder), interface).ok()
     }
 
-    /// The leg on a link, of a holder whose first leg this is; where there is none, how many others it has.
+    /// Returns the leg on a link of the holder with this first leg; otherwise the number of its legs.
     #[inline]
     pub(crate) fn leg_among(&self, first: Index, interface: InterfaceId) -> Result<Index, usize> {
         let (mut next, mut others) = (first, 0);
@@ -172,7 +172,7 @@ impl Store {
         Err(others)
     }
 
-    /// A new leg of a holder.
+    /// Inserts a leg of a holder.
     #[inline]
     pub(crate) fn insert_leg(&mut self, holder: Holder, interface: InterfaceId) -> Index {
         let index = self.legs.vacant_key() as Index;
@@ -184,13 +184,13 @@ impl Store {
             full: false,
             waits: 0,
             waiting: false,
-            told: false,
+            refusal_reported: false,
             failed: false,
         };
         insert(&mut self.legs, leg)
     }
 
-    /// Takes a leg out.
+    /// Removes a leg.
     pub(crate) fn remove_leg(&mut self, index: Index) -> Leg {
         let leg = self.legs.remove(index as usize);
         let first = self.first_leg(leg.holder);
@@ -215,11 +215,11 @@ impl Store {
     }
 }
 
-/// Where a look-up that found nothing has looked, so that what is entered next is not hashed again.
+/// Hash of a stream that a lookup did not find, so that an insertion need not hash it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct VacantEntry(u64);
 
-/// Enters a block into its slab.
+/// Inserts a block into its slab.
 #[inline]
 fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
     if slab.len() == slab.capacity() {
@@ -228,7 +228,7 @@ fn insert<T>(slab: &mut Slab<T>, block: T) -> Index {
     slab.insert(block) as Index
 }
 
-/// Those of IPv4 are short ones.
+/// Returns the hash of a stream; an IPv4 stream takes a short one.
 #[inline]
 fn hash(hash: &KeyedHash, stream: &Stream) -> u64 {
     let ports = u64::from(stream.source_port) << 16 | u64::from(stream.destination_port);

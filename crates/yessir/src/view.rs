@@ -1,5 +1,5 @@
-//! What the engine shows of its state, for listings. Streams are shown in the order of their slab, a page at a time, so
-//! that even a million of them can be listed without holding the engine up for long.
+//! Views of the engine's state for listings, in the order of the slab, a page at a time, so that even a million
+//! streams can be listed without blocking the engine for long.
 
 use alloc::vec::Vec;
 
@@ -12,70 +12,71 @@ use crate::instance::Yessir;
 use crate::roles::Role;
 use crate::state::{Holder, Index, Leg, NONE};
 
-/// One stream that asks for bandwidth.
+/// A stream that requests bandwidth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionView {
-    /// Which.
+    /// The stream.
     pub stream: Stream,
     /// SSRC of its sender.
     pub ssrc: u32,
-    /// Alone, or together with the other senders of its session.
+    /// Individual style, or shared with the other senders of its session.
     pub style: Style,
-    /// What it asks for; a rate of zero where that is not known yet.
+    /// Requested demand; a rate of zero if it is not known yet.
     pub asked: Demand,
-    /// Whether its rate is taken from its reports.
+    /// Whether its rate is measured from its reports.
     pub measured: bool,
-    /// When it ends without another report.
+    /// Expiry time without another report.
     pub expires_at: Time,
-    /// The links that it leaves by.
+    /// Outgoing links.
     pub legs: Vec<LegView>,
 }
 
-/// One link that a stream leaves by.
+/// An outgoing link of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LegView {
-    /// Which link.
+    /// The link.
     pub interface: InterfaceId,
-    /// What it holds there, alone or with others that share.
+    /// Claim, individual or shared.
     pub claim: Option<ClaimId>,
-    /// Whether that is all it asks for.
+    /// Whether the claim covers the request.
     pub full: bool,
-    /// Whether it waits for others to give back.
+    /// Whether it waits for released bandwidth.
     pub waiting: bool,
-    /// How often it was put into the line of those that wait: the counter c of the study.
+    /// The counter c of the study: how often it entered the queue.
     pub waits: u32,
 }
 
-/// One application of this host.
+/// An application of this host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ApplicationView {
-    /// It sends, and this is announced.
+    /// A sender with an announced stream.
     Sender {
-        /// Who.
+        /// The application.
         application: Application,
-        /// What.
+        /// The stream.
         stream: Stream,
-        /// What receivers have answered last.
+        /// Last answer of each receiver.
         answers: Vec<(core::net::IpAddr, Answer)>,
     },
-    /// It listens.
+    /// A listener.
     Listener {
-        /// Who.
+        /// The application.
         application: Application,
-        /// To what has this port; the source of the stream is of no account.
+        /// Destination port; the source of the stream does not matter.
         port: u16,
-        /// What it has heard of.
+        /// Announced streams.
         streams: Vec<(Stream, Answer)>,
     },
 }
 
 impl Yessir {
-    /// How many streams are known.
+    /// Returns the number of streams.
     pub fn session_count(&self) -> usize {
         self.store.sessions.len()
     }
 
-    /// The streams from the `from`th place of the slab on, each with its place. Take some, and go on behind the last.
+    /// Returns the streams from index `from` of the slab on, each with its index. Take some, and continue behind the
+    /// last.
     pub fn sessions(&self, from: u32) -> impl Iterator<Item = (u32, SessionView)> {
         let places = from as usize..self.store.sessions.capacity();
         places
@@ -83,25 +84,25 @@ impl Yessir {
             .map(|place| (place as u32, self.session_view(place as Index)))
     }
 
-    /// What is known of a stream.
+    /// Returns a stream's session.
     pub fn session(&self, stream: &Stream) -> Option<SessionView> {
         self.store.find(stream).map(|index| self.session_view(index))
     }
 
-    /// The stream that a claim is behind, and its place among the links of the stream; of streams that share, the first.
+    /// Returns the stream of a claim and its position among the links of the stream; of streams that share, the first.
     pub fn reservation_of(&self, claim: ClaimId, owner: Owner) -> Option<(SessionView, usize)> {
         let place = |index: Index| {
             let session = self.session_view(index);
             let leg = session.legs.iter().position(|leg| leg.claim == Some(claim))?;
             Some((session, leg))
         };
-        match self.store.leg(self.leg_behind(claim, owner)?).holder {
+        match self.store.leg(self.leg_of_claim(claim, owner)?).holder {
             Holder::Session(index) => place(index),
             Holder::Pool(pool) => self.store.pool(pool).members.iter().copied().find_map(place),
         }
     }
 
-    /// All applications of this host, in order.
+    /// Returns all applications of this host, in order.
     pub fn applications(&self) -> impl Iterator<Item = ApplicationView> {
         self.roles.by_application.iter().map(|(&application, role)| match *role {
             Role::Sender(index) => {
@@ -112,8 +113,8 @@ impl Yessir {
             }
             Role::Listener(index) => {
                 let listener = &self.roles.listeners[index as usize];
-                let heard = listener.heard.iter();
-                let streams = heard.map(|(&stream, heard)| (stream, heard.answer.clone()));
+                let known = listener.streams.iter();
+                let streams = known.map(|(&stream, known)| (stream, known.answer.clone()));
                 let port = listener.port;
                 ApplicationView::Listener { application, port, streams: streams.collect() }
             }

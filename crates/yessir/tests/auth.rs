@@ -1,4 +1,4 @@
-//! Signed messages: what does not prove whose it is goes on, and has no effect.
+//! Signed messages: a message that fails authentication is forwarded, and has no effect.
 
 mod common;
 
@@ -21,16 +21,16 @@ fn signed(ask: &Ask, key: Key, sequence: u64) -> Ask {
     Ask { sign: Some((key, sequence)), ..ask.clone() }
 }
 
-/// The reason why the last message was not acted on.
+/// Returns the reason why the last message was ignored.
 fn ignored(node: &mut Node) -> Option<DropReason> {
-    node.told().iter().find_map(|event| match event {
+    node.take_events().iter().find_map(|event| match event {
         Event::Ignored { reason, .. } => Some(*reason),
         _ => None,
     })
 }
 
 #[test]
-fn only_signed_messages_count_where_that_is_required() {
+fn unsigned_message_where_auth_is_required_is_ignored() {
     let mut node = guarded();
     let ask = Ask::new(1);
     let wrong = Key { id: 1, secret: Secret::new(vec![9; 32]) };
@@ -55,7 +55,7 @@ fn only_signed_messages_count_where_that_is_required() {
 }
 
 #[test]
-fn what_was_caught_is_worth_nothing() {
+fn replayed_message_is_ignored() {
     let mut node = guarded();
     let ask = Ask::new(1);
     let caught = signed(&ask, key(1), 7);
@@ -66,7 +66,7 @@ fn what_was_caught_is_worth_nothing() {
     assert_eq!(ignored(&mut node), Some(DropReason::Replayed));
     node.pass(&signed(&ask, key(1), 8).arrival());
     assert_eq!(ignored(&mut node), None);
-    // For another stream, another rate, or the end of it, it is not good.
+    // The digest is not valid for another stream, another rate, or a release.
     let sequence = caught.sign.clone();
     let arrival = Ask { source: address("10.1.0.9"), ..caught.clone() }.with_octets(vec![]);
     let mut elsewhere = common::Arrival { octets: caught.packet(Some(&caught.app())), ..arrival };
@@ -84,7 +84,7 @@ fn what_was_caught_is_worth_nothing() {
 }
 
 #[test]
-fn a_stranger_cannot_say_goodbye() {
+fn unsigned_bye_is_ignored() {
     let mut node = guarded();
     let ask = Ask::new(1);
     node.pass(&signed(&ask, key(1), 1).arrival());
@@ -95,9 +95,9 @@ fn a_stranger_cannot_say_goodbye() {
     assert_eq!(node.held(DOWN), 0);
 }
 
-/// Routers edit LINK_INFO and FAILURE on the way; the digest holds all the same.
+/// Routers edit LINK_INFO and FAILURE in transit; the digest stays valid.
 #[test]
-fn signatures_survive_the_way() {
+fn signature_survives_router_edits() {
     let mut first = Node::new();
     first.pass(&Ask::rate(9, 5.0).arrival());
     let sent = first.pass(&signed(&Ask::new(1), key(1), 1).arrival());
@@ -109,7 +109,7 @@ fn signatures_survive_the_way() {
 }
 
 #[test]
-fn senders_sign_and_their_numbers_grow_over_restarts() {
+fn sequence_numbers_grow_over_restarts() {
     let attachment = |key| Attachment {
         stream: earmark_yessir::Stream {
             source: address("10.0.0.1"),
@@ -146,13 +146,13 @@ fn senders_sign_and_their_numbers_grow_over_restarts() {
     assert!(host.engine.session_count() == 0);
 }
 
-/// The digest by the library, checked against a router.
+/// Checks the digest of the library against a router.
 #[test]
-fn applications_sign_what_they_append() {
+fn appended_packet_is_signed() {
     use earmark_wire::yessir::Command as Wire;
     use earmark_yessir::library;
     let ask = Ask::new(1);
-    let wanted = library::Ask {
+    let wanted = library::AppRequest {
         command: Wire::Active,
         ssrc: ask.ssrc,
         flowspec: mbps(1.0),
@@ -173,7 +173,7 @@ fn applications_sign_what_they_append() {
 }
 
 #[test]
-fn secrets_are_shown_nowhere() {
+fn secrets_are_not_shown() {
     let secret = Key { id: 7, secret: Secret::new(b"correct horse".to_vec()) };
     let text = serde_json::to_string(&secret).expect("it can be written");
     for shown in [&text, &format!("{secret:?}")] {

@@ -1,4 +1,5 @@
-//! The named points that messages pass, as a hook sees them. Alone: `cargo test -p earmark-yessir --features checkpoints`.
+//! Checkpoints that messages pass, as a hook sees them. Run with `cargo test -p earmark-yessir --features
+//! checkpoints`.
 
 mod common;
 
@@ -9,21 +10,21 @@ use earmark_core::checkpoint::{Checkpoint, Hook, enable, set_hook};
 use earmark_yessir::Config;
 use earmark_yessir::auth::{Key, Secret, Settings};
 
-/// Bit `n` is the point with number `n`: those that were passed since the last look.
+/// Checkpoints passed since the last query; bit `n` is the checkpoint with number `n`.
 static PASSED: AtomicU32 = AtomicU32::new(0);
 
 fn note(checkpoint: Checkpoint) {
     PASSED.fetch_or(1 << checkpoint as u32, Ordering::Relaxed);
 }
 
-/// Whether a point was passed since the last look.
+/// Returns whether a checkpoint was passed since the last query.
 fn passed(checkpoint: Checkpoint) -> bool {
     PASSED.swap(0, Ordering::Relaxed) & 1 << checkpoint as u32 != 0
 }
 
-/// One test for all, because a process has only one hook.
+/// One test for all, since a process has only one hook.
 #[test]
-fn a_message_that_proves_whose_it_is_passes_integrity() {
+fn signed_message_passes_integrity_checkpoint() {
     set_hook(&(note as Hook)).expect("the first one");
     enable(true);
     let key = |octet| Key { id: 1, secret: Secret::new(vec![octet; 32]) };
@@ -41,7 +42,7 @@ fn a_message_that_proves_whose_it_is_passes_integrity() {
         guarded.pass(&ask.arrival());
         assert_eq!(passed(Checkpoint::Integrity), genuine, "{ask:?}");
     }
-    // Where nobody asks for a proof, none is looked at.
+    // Without a required AUTH, none is checked.
     let mut open = Node::new();
     for ask in [plain.clone(), signed(key(7), 1)] {
         open.pass(&ask.arrival());

@@ -25,7 +25,7 @@ fn route(node: &mut Node, outgoing: &[earmark_core::InterfaceId]) {
     });
 }
 
-/// Sender `number` to the group.
+/// Returns a request of sender `number` to the group.
 fn ask(number: u16, rate: f32, style: Style) -> Ask {
     let mut ask = Ask { destination: address(GROUP), ..Ask::rate(number, rate) };
     ask.generic.style = style;
@@ -37,7 +37,7 @@ fn shared_flow() -> Flow {
 }
 
 #[test]
-fn each_branch_reserves_and_each_copy_has_its_own_notes() {
+fn each_branch_reserves_with_own_notes() {
     let mut node = grouped();
     node.set_route("10.9.7.7/32", SIDE, 0);
     let elsewhere = Ask { destination: address("10.9.7.7"), ..Ask::rate(9, 4.5) };
@@ -52,7 +52,7 @@ fn each_branch_reserves_and_each_copy_has_its_own_notes() {
 }
 
 #[test]
-fn branches_come_and_go_with_the_tree() {
+fn branches_follow_multicast_tree() {
     let mut node = grouped();
     let ask = ask(1, 1.0, Style::Individual);
     node.arrive(&ask.arrival());
@@ -65,15 +65,15 @@ fn branches_come_and_go_with_the_tree() {
     assert_eq!((node.held(DOWN), node.held(SIDE), node.sent.len()), (0, 0, 0));
     let mut astray = ask.arrival();
     astray.interface = SIDE;
-    node.told();
+    node.take_events();
     node.arrive(&astray);
-    let told = node.told();
+    let events = node.take_events();
     let reason = DropReason::WrongInterface;
-    assert!(matches!(told[..], [Event::Ignored { reason: why, .. }] if why == reason));
+    assert!(matches!(events[..], [Event::Ignored { reason: why, .. }] if why == reason));
 }
 
 #[test]
-fn branches_are_limited() {
+fn branch_over_limit_is_refused() {
     let limits = Limits { branches: 1, ..Limits::default() };
     let mut node = Node::with(Config { limits, ..Config::default() });
     route(&mut node, &[DOWN, SIDE]);
@@ -82,9 +82,9 @@ fn branches_are_limited() {
     assert_eq!(node.installed.len(), 1);
 }
 
-/// The merged amount is the largest, not the sum.
+/// The merged demand is the largest, not the sum.
 #[test]
-fn senders_that_share_hold_the_largest_together() {
+fn shared_style_holds_largest_request() {
     let mut node = grouped();
     for (number, rate) in [(1, 1.0), (2, 3.0), (3, 2.0)] {
         node.arrive(&ask(number, rate, Style::Shared).arrival());
@@ -102,9 +102,9 @@ fn senders_that_share_hold_the_largest_together() {
     assert_eq!((node.held(DOWN), node.held(SIDE), node.engine.session_count()), (0, 0, 0));
 }
 
-/// A sender whose own request is covered has not failed because another one's is not.
+/// A sender whose own request is covered has not failed because another's is not.
 #[test]
-fn notes_are_for_those_who_lack_something() {
+fn failure_note_is_for_uncovered_sender_only() {
     let mut node = grouped();
     node.arrive(&ask(1, 4.0, Style::Shared).arrival());
     node.sent.clear();
@@ -117,7 +117,7 @@ fn notes_are_for_those_who_lack_something() {
 }
 
 #[test]
-fn a_pool_waits_for_its_increase() {
+fn pool_increase_waits_for_bandwidth() {
     let mut node = grouped();
     let other = Ask::rate(9, 3.0);
     node.arrive(&other.arrival());
@@ -130,7 +130,7 @@ fn a_pool_waits_for_its_increase() {
 }
 
 #[test]
-fn who_changes_the_style_is_counted_once() {
+fn style_change_counts_sender_once() {
     let mut node = grouped();
     node.arrive(&ask(1, 1.0, Style::Shared).arrival());
     node.arrive(&ask(2, 2.0, Style::Shared).arrival());
@@ -143,7 +143,7 @@ fn who_changes_the_style_is_counted_once() {
 }
 
 #[test]
-fn sharers_are_limited() {
+fn sharer_over_limit_is_refused() {
     let limits = Limits { sharers: 2, ..Limits::default() };
     let mut node = Node::with(Config { limits, ..Config::default() });
     route(&mut node, &[DOWN]);
@@ -172,20 +172,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a plain reading of the rules keeps of a sender.
+/// State of a sender in the reference model.
 #[derive(Clone, Debug)]
 struct Known {
     rate: u16,
     shared: bool,
-    /// Where its last message went.
+    /// Links of its last message.
     on: Vec<earmark_core::InterfaceId>,
     heard: u32,
 }
 
 proptest! {
-    /// Everything fits, so what is held is the sum over those who do not share and the largest of those who do.
+    /// Everything fits, so the held bandwidth is the sum over individual senders and the largest of sharing ones.
     #[test]
-    fn styles_add_up(steps in prop::collection::vec(step(), 1..60)) {
+    fn styles_agree_with_model(steps in prop::collection::vec(step(), 1..60)) {
         let mut node = grouped();
         for link in [DOWN, SIDE] {
             node.set_link(link, &["10.0.9.1"], 10);

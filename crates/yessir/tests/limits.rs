@@ -1,4 +1,4 @@
-//! Limits: past them new requests are refused in the protocol's words, and what is there stays.
+//! Limits: over them new requests are refused in the protocol's terms, and existing state stays.
 
 mod common;
 
@@ -8,7 +8,7 @@ use earmark_wire::yessir::{FailureReason, OctetRate};
 use earmark_yessir::{Config, DropReason, Limits};
 
 #[test]
-fn past_the_limits_new_requests_are_refused_and_old_ones_stay() {
+fn over_limit_new_requests_are_refused_and_old_stay() {
     let limits = Limits { sessions: 3, sessions_per_source: 2, ..Limits::default() };
     let mut node = Node::with(Config { limits, ..Config::default() });
     let of_one = |port| Ask { ports: (port, 5_000), ..Ask::rate(1, 0.1) };
@@ -25,9 +25,10 @@ fn past_the_limits_new_requests_are_refused_and_old_ones_stay() {
     assert_eq!(node.engine.counters().ignored[&DropReason::Limit], 2);
 }
 
-/// A source that floods set-ups gets so many a second; the refreshes of its own old streams, and others, are not held up.
+/// A source that floods set-ups is limited per second; refreshes of its old streams, and other sources, are not
+/// affected.
 #[test]
-fn a_flood_of_set_ups_is_cut_by_its_source() {
+fn set_up_flood_throttles_only_its_source() {
     let limits = Limits { changes_per_second: 10, ..Limits::default() };
     let mut node = Node::with(Config { limits, ..Config::default() });
     let of_one = |number: u16| Ask { ports: (4_000 + 2 * number, 5_000), ..Ask::rate(1, 0.03125) };
@@ -46,7 +47,7 @@ fn a_flood_of_set_ups_is_cut_by_its_source() {
 }
 
 #[test]
-fn one_reservation_may_be_limited_in_size() {
+fn reservation_over_size_limit_is_refused() {
     let limits = Limits { largest: Some(Rate::from_mbps(2)), ..Limits::default() };
     let mut node = Node::with(Config { limits, ..Config::default() });
     let notes = node.pass(&Ask::rate(1, 3.0).arrival()).notes();

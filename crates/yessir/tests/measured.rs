@@ -1,4 +1,4 @@
-//! Measurement mode: the rate of a stream by its own reports, with YESSIR in them and without.
+//! Measurement mode: the rate of a stream by its own reports, with and without YESSIR.
 
 mod common;
 
@@ -10,7 +10,8 @@ use earmark_wire::rtcp::SenderInfo;
 use earmark_wire::yessir::{FailureReason, Flowspec};
 use earmark_yessir::{Change, Config, Event, Measuring};
 
-/// A stream of 50 packets of 960 octets of payload a second: 400 kbit/s with headers. Its report `seconds` after it began.
+/// Returns a report, `seconds` after the start, of a stream of 50 packets of 960 octets of payload per second: 400
+/// kbit/s with headers.
 fn report(ask: &Ask, seconds: u32) -> Ask {
     let (packets, octets) = (50 * seconds, 50 * 960 * seconds);
     let ntp = u64::from(1_000 + seconds) << 32;
@@ -22,7 +23,7 @@ fn measured(number: u16) -> Ask {
 }
 
 #[test]
-fn the_second_report_tells_the_rate() {
+fn second_report_gives_rate() {
     let mut node = Node::new();
     let ask = measured(1);
     assert_eq!(node.pass(&report(&ask, 0).arrival()).notes(), []);
@@ -36,11 +37,11 @@ fn the_second_report_tells_the_rate() {
         node.advance(5.0);
         node.pass(&report(&ask, second).arrival());
     }
-    assert_eq!(node.told().len(), 1, "it stays as it is");
+    assert_eq!(node.take_events().len(), 1, "it stays as it is");
 }
 
 #[test]
-fn without_a_flowspec_it_is_measured_as_the_node_has_it() {
+fn request_without_flowspec_uses_node_settings() {
     let mut node = Node::new();
     let ask = Ask { flowspec: None, ..Ask::new(1) };
     for second in [0, 5] {
@@ -51,7 +52,7 @@ fn without_a_flowspec_it_is_measured_as_the_node_has_it() {
 }
 
 #[test]
-fn a_stream_that_falls_silent_gives_back_after_its_window_and_gets_again() {
+fn silent_stream_releases_after_window_and_reserves_again() {
     let mut node = Node::new();
     let ask = measured(1);
     let mut second = 0;
@@ -61,7 +62,7 @@ fn a_stream_that_falls_silent_gives_back_after_its_window_and_gets_again() {
         second += 5;
     }
     assert_eq!(node.held(DOWN), 507_904);
-    // It reports on, and sends nothing.
+    // The sender reports on, and sends no data.
     let pause = report(&ask, 10);
     for step in 1..=6 {
         let mut silent = pause.clone();
@@ -71,10 +72,10 @@ fn a_stream_that_falls_silent_gives_back_after_its_window_and_gets_again() {
     }
     assert_eq!(node.held(DOWN), 0);
     assert!(node.session(&ask).is_some(), "it is there still");
-    let told = node.told();
+    let events = node.take_events();
     assert!(
-        matches!(told.last(), Some(Event::Reservation { change: Change::Released, .. })),
-        "{told:?}"
+        matches!(events.last(), Some(Event::Reservation { change: Change::Released, .. })),
+        "{events:?}"
     );
     let mut loud = report(&ask, 15);
     loud.sent.ntp += 30 << 32;
@@ -83,7 +84,7 @@ fn a_stream_that_falls_silent_gives_back_after_its_window_and_gets_again() {
 }
 
 #[test]
-fn what_is_measured_may_not_fit() {
+fn measured_rate_over_capacity_is_refused() {
     let mut node = Node::new();
     node.pass(&Ask::rate(9, 4.75).arrival());
     let ask = measured(1);
@@ -95,7 +96,7 @@ fn what_is_measured_may_not_fit() {
 }
 
 #[test]
-fn another_source_begins_anew() {
+fn new_source_restarts_measurement() {
     let mut node = Node::new();
     let ask = measured(1);
     node.pass(&report(&ask, 0).arrival());
@@ -111,9 +112,9 @@ fn foreign() -> Config {
     Config { measured: BTreeMap::from([("eth1".into(), measuring)]), ..Config::default() }
 }
 
-/// Senders that have never heard of YESSIR: their reports are copies, so nothing is sent on.
+/// Reports of senders without YESSIR are copies, so nothing is forwarded.
 #[test]
-fn foreign_streams_are_measured_where_that_is_switched_on() {
+fn foreign_stream_is_measured_if_enabled() {
     let ask = Ask::new(1);
     for (config, held) in [(Config::default(), 0), (foreign(), 507_904)] {
         let mut node = Node::with(config);
@@ -133,7 +134,7 @@ fn foreign_streams_are_measured_where_that_is_switched_on() {
 }
 
 #[test]
-fn foreign_streams_end_by_bye_or_silence() {
+fn foreign_stream_ends_by_bye_or_timeout() {
     let ask = Ask::new(1);
     let mut node = Node::with(foreign());
     let begin = |node: &mut Node| {
@@ -150,9 +151,10 @@ fn foreign_streams_end_by_bye_or_silence() {
     assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
 }
 
-/// Reports of a foreign stream go their own way: in its class, so that routers further on hear them behind a full queue.
+/// Reports of a foreign stream are forwarded by the kernel in the stream's class, so that downstream routers receive
+/// them behind a full queue.
 #[test]
-fn reports_of_foreign_streams_share_what_is_reserved() {
+fn foreign_reports_share_the_reservation() {
     let ask = Ask::new(1);
     let mut node = Node::with(foreign());
     for second in [0, 5, 10] {
@@ -169,7 +171,7 @@ fn reports_of_foreign_streams_share_what_is_reserved() {
     assert_eq!(node.added, BTreeMap::from([(reports, claim)]));
     node.arrive(&Ask { goodbye: true, ..ask.clone() }.plain());
     assert_eq!((node.installed.len(), node.added.len()), (0, 0));
-    // Reports with YESSIR in them are sent on by the engine.
+    // Reports with YESSIR are forwarded by the engine.
     let ask = measured(1);
     for second in [0, 5] {
         node.pass(&report(&ask, second).arrival());
@@ -178,9 +180,9 @@ fn reports_of_foreign_streams_share_what_is_reserved() {
     assert_eq!((node.installed.len(), node.added.len()), (1, 0));
 }
 
-/// Nobody who sends reports that nobody asked for gets more than the operator allows.
+/// A sender of unsolicited reports gets no more than the operator allows.
 #[test]
-fn foreign_streams_are_limited_in_size() {
+fn foreign_stream_rate_is_limited() {
     let mut node = Node::with(foreign());
     let ask = Ask::new(1);
     node.arrive(&ask.plain());

@@ -1,5 +1,5 @@
-//! What a stream costs, measured: octets on the heap for one stream with one reservation, its timer, its place in the
-//! index, and its claim in the ledger, all slack of growing tables included.
+//! Measured cost of a stream: octets on the heap for one stream with one reservation, its timer, its index entry, and
+//! its claim in the ledger, including the slack of growing tables.
 
 #[path = "common/population.rs"]
 mod population;
@@ -9,7 +9,7 @@ use population::Population;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Tables grow by doubling, so the cost swings; it is taken where all are full, as for a router that was made for so many,
+/// Tables grow by doubling, so the cost swings; it is measured where all are full, as for a router made for so many,
 /// and right after the index has doubled.
 #[test]
 fn a_stream_takes_less_than_256_octets() {

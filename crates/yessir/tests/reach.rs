@@ -1,5 +1,5 @@
-//! How far the reservation of a stream reaches, as its receiver's answer tells: a host, some routers of which not all
-//! speak YESSIR, and a host.
+//! Extent of a stream's reservation according to its receiver's answer: a host, routers with and without YESSIR, and
+//! a host.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use common::{Ask, DOWN, Node, UP, address, mbps};
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource};
 use earmark_wire::yessir::Style;
 use earmark_yessir::{Application, Attachment, Command, Event, Stream};
 
@@ -17,7 +17,7 @@ const RECEIVER: Application = Application(2);
 /// A sender, routers, and a receiver.
 struct Path {
     nodes: Vec<Node>,
-    /// Routers that speak no YESSIR behind each node.
+    /// Number of routers without YESSIR behind each node.
     gaps: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ fn far() -> IpAddr {
 }
 
 impl Path {
-    /// With so many routers that speak YESSIR, and between the nodes so many that do not.
+    /// Creates a path of nodes with so many routers without YESSIR between them.
     fn new(gaps: &[u8]) -> Path {
         let mut nodes: Vec<Node> =
             (0..=gaps.len() as u64).map(|seed| Node::seeded(Default::default(), seed)).collect();
@@ -53,7 +53,7 @@ impl Path {
         }
     }
 
-    /// What the sender and the receiver are told last, if they are.
+    /// Returns the last outcomes reported to the sender and to the receiver, if any.
     fn reach(&mut self, passive: bool) -> [Option<Outcome>; 2] {
         let last = self.nodes.len() - 1;
         self.nodes[last].command(Command::Listen {
@@ -82,7 +82,7 @@ impl Path {
         self.nodes[0].command(Command::Attach { application: SENDER, attachment });
         self.run();
         [0, last].map(|node| {
-            self.nodes[node].told().into_iter().rev().find_map(|event| match event {
+            self.nodes[node].take_events().into_iter().rev().find_map(|event| match event {
                 Event::Answered { application: SENDER, reach, .. }
                 | Event::Announced { application: RECEIVER, reach, .. } => Some(*reach),
                 _ => None,
@@ -100,10 +100,13 @@ fn routers_that_all_speak_yessir_are_the_whole_path() {
     let mut path = Path::new(&[0, 0, 0]);
     let [Some(sender), Some(receiver)] = path.reach(false) else { panic!("both are told") };
     assert_eq!((sender.kind, sender.nodes, sender.hops_without), (Kind::Whole, Some(2), Some(0)));
-    let by = Word { node: Some(Speaker::Address(far())), message: Message::ReceiverReport };
-    assert_eq!((sender.by, sender.offer), (Some(by), false));
     let by =
-        Word { node: Some(Speaker::Address(address("10.0.7.1"))), message: Message::SenderReport };
+        OutcomeSource { node: Some(NodeName::Address(far())), message: Message::ReceiverReport };
+    assert_eq!((sender.by, sender.offer), (Some(by), false));
+    let by = OutcomeSource {
+        node: Some(NodeName::Address(address("10.0.7.1"))),
+        message: Message::SenderReport,
+    };
     assert_eq!((receiver.kind, receiver.by), (Kind::Whole, Some(by)));
     assert_eq!(Path::new(&[0]).kinds(), [Some(Kind::Whole); 2], "one link and no router");
 }
@@ -148,7 +151,7 @@ fn path_on_which_every_node_refuses_is_refused() {
 }
 
 #[test]
-fn question_without_a_reservation_is_an_offer() {
+fn query_is_an_offer() {
     let mut path = Path::new(&[0, 1]);
     let [Some(sender), Some(receiver)] = path.reach(true) else { panic!("both are told") };
     assert_eq!((sender.kind, sender.offer, receiver.offer), (Kind::Part, true, true));

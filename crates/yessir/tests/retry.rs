@@ -1,14 +1,14 @@
-//! Resource grabbing beside the published loop (Pan and Schulzrinne, *Lightweight Resource Reservation Signaling*, sections
-//! 2.4 and 2.5).
+//! Resource grabbing compared with the published loop (Pan and Schulzrinne, *Lightweight Resource Reservation
+//! Signaling*, sections 2.4 and 2.5).
 //!
-//! The model below is that pseudo-code, with what it leaves open settled as follows.
+//! The model below is that pseudo-code, with its open points settled as follows.
 //!
-//! - A request that needs exactly what is left fits. The set-up part of the pseudo-code has `<`, the retry part `<=`; with
-//!   `<` the last bit of a link could be had by waiting only.
-//! - A flow whose counter is past T is not put into the queue. The pseudo-code puts it there, where its loop stops at it for
-//!   ever, and nobody behind it is served any more; the text says that such flows are not retried, not that they block.
-//! - So does a flow that asks for more than the link has at all.
-//! - Refreshes try again and do not count, as the text has it; whoever waits already keeps the place.
+//! - A request that needs exactly the remaining bandwidth fits. The set-up part of the pseudo-code has `<`, the retry
+//!   part `<=`; with `<` the last bit of a link could be granted by waiting only.
+//! - A flow whose counter is past T is not queued. The pseudo-code queues it, where its loop stops at it for ever and
+//!   serves nobody behind it; the text says that such flows are not retried, not that they block.
+//! - A flow that asks for more than the capacity of the link is not queued either.
+//! - Refreshes try again and are not counted, as in the text; a flow in the queue keeps its position.
 //! - A flow that asks for more than it holds waits for the difference.
 
 mod common;
@@ -22,22 +22,22 @@ use earmark_wire::yessir::Flowspec;
 use earmark_yessir::{Change, Event};
 use proptest::prelude::*;
 
-/// Reservable, Mbit/s.
+/// Reservable bandwidth, Mbit/s.
 const ALL: u64 = 5;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// What it asks for, and what it holds.
+    /// Requested bandwidth, Mbit/s.
     wants: u64,
     holds: u64,
     /// The counter c.
     count: u32,
 }
 
-/// The pseudo-code.
+/// The published pseudo-code.
 #[derive(Default)]
 struct Model {
-    /// Free, the B of the paper.
+    /// Free bandwidth, the B of the paper.
     free: u64,
     threshold: u32,
     flows: BTreeMap<u16, Flow>,
@@ -50,7 +50,7 @@ impl Model {
         Model { free: ALL, threshold, ..Model::default() }
     }
 
-    /// A set-up, a change, or a refresh.
+    /// Handles a set-up, a change, or a refresh.
     fn request(&mut self, number: u16, wants: u64) {
         let flow = self.flows.entry(number).or_default();
         flow.wants = wants;
@@ -106,7 +106,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Packets are small, so that only bandwidth counts.
+/// Returns a request in small packets, so that only bandwidth counts.
 fn wanting(number: u16, wants: u64) -> Ask {
     let bucket = TokenBucket {
         rate: wants as f32 * 125_000.0,
@@ -121,7 +121,7 @@ fn wanting(number: u16, wants: u64) -> Ask {
 
 proptest! {
     #[test]
-    fn grabbing_is_the_published_loop(
+    fn grabbing_agrees_with_published_loop(
         threshold in 0_u32..4,
         steps in prop::collection::vec(step(), 1..60),
     ) {
@@ -133,9 +133,9 @@ proptest! {
                 Step::Request(flow, wants) => {
                     let notes = node.pass(&wanting(flow, wants).arrival()).notes().len();
                     model.request(flow, wants);
-                    // Refused at first, it may have been the next in line at once.
+                    // A request refused at first may have been granted from the queue at once.
                     let holds = model.flows[&flow].holds == wants;
-                    prop_assert!(holds || notes == 1, "who lacks something is told");
+                    prop_assert!(holds || notes == 1, "a failure is reported");
                 }
                 Step::Refresh(flow) => {
                     let Some(known) = model.flows.get(&flow) else { continue };
@@ -170,30 +170,31 @@ proptest! {
     }
 }
 
-/// What others give back goes to who waits at once, not with the next refresh, and the message after that has no note.
+/// Released bandwidth is granted from the queue at once, not with the next refresh, and the message after that has no
+/// note.
 #[test]
-fn what_is_given_back_is_grabbed() {
+fn released_bandwidth_is_grabbed_at_once() {
     let mut node = Node::new();
     let (first, second, third) = (Ask::rate(1, 3.0), Ask::rate(2, 4.0), Ask::rate(3, 1.0));
     node.pass(&first.arrival());
     assert_eq!(node.pass(&second.arrival()).notes().len(), 1);
     node.pass(&third.arrival());
-    node.told();
+    node.take_events();
     node.pass(&first.release().arrival());
     assert_eq!(node.held(DOWN), 5_000_000);
-    let told = node.told();
+    let events = node.take_events();
     let grabbed = |event: &Event| {
         matches!(event, Event::Reservation { change: Change::Grabbed, stream, .. }
             if *stream == second.stream())
     };
-    assert_eq!(told.iter().filter(|event| grabbed(event)).count(), 1, "{told:?}");
+    assert_eq!(events.iter().filter(|event| grabbed(event)).count(), 1, "{events:?}");
     assert_eq!(node.pass(&second.arrival()).notes(), []);
     assert_eq!(node.engine.counters().grabbed, 1);
 }
 
-/// Silence gives back as well as words.
+/// Expiry releases bandwidth like a message.
 #[test]
-fn what_expires_is_grabbed() {
+fn expired_bandwidth_is_grabbed() {
     let mut node = Node::new();
     let (first, second) = (Ask::rate(1, 3.0), Ask::rate(2, 4.0));
     node.pass(&first.arrival());
@@ -204,7 +205,7 @@ fn what_expires_is_grabbed() {
 }
 
 #[test]
-fn by_first_fit_the_small_one_passes() {
+fn first_fit_grants_small_request_first() {
     for (discipline, rate) in
         [(Discipline::HeadOfLine, None), (Discipline::FirstFit, Some(1_000_000))]
     {
@@ -221,9 +222,9 @@ fn by_first_fit_the_small_one_passes() {
     }
 }
 
-/// A stream that ends while it waits leaves the line, and nobody waits behind nobody.
+/// A stream that ends while it waits leaves the queue and blocks nobody.
 #[test]
-fn who_ends_while_waiting_leaves_the_line() {
+fn stream_that_ends_leaves_queue() {
     let mut node = Node::new();
     node.pass(&Ask::rate(1, 3.0).arrival());
     node.pass(&Ask::rate(2, 4.0).arrival());
@@ -236,9 +237,9 @@ fn who_ends_while_waiting_leaves_the_line() {
     assert_eq!(node.ledger.link(DOWN).expect("known").queued, 0);
 }
 
-/// The route moves away from the link that it waits for.
+/// The route moves away from the link that the stream waits for.
 #[test]
-fn who_moves_waits_no_more() {
+fn rerouted_stream_leaves_queue() {
     let mut node = Node::new();
     node.pass(&Ask::rate(1, 4.0).arrival());
     let ask = Ask { flowspec: Some(mbps(2.0)), ..Ask::new(2) };

@@ -1,5 +1,5 @@
-//! The roles of hosts: senders that announce their streams, receivers that answer, and what they are told. Two hosts with
-//! a router between them, where more than one is needed.
+//! Roles of hosts: senders that announce their streams, receivers that answer, and the events of both. Two hosts with
+//! a router between them, if more than one is needed.
 
 mod common;
 
@@ -15,7 +15,7 @@ use earmark_yessir::{
 const SENDER: Application = Application(1);
 const RECEIVER: Application = Application(2);
 
-/// A stream from the first node to where the last one listens.
+/// Returns an announcement of a stream from the first node to the listener of the last one.
 fn attachment() -> Attachment {
     Attachment {
         stream: Stream {
@@ -49,7 +49,7 @@ fn listen() -> Command {
     }
 }
 
-/// Host, router, host. What one sends down arrives at the next, and answers go back up.
+/// Host, router, host. Messages sent downstream arrive at the next node, and answers upstream.
 struct Path {
     nodes: [Node; 3],
 }
@@ -63,7 +63,7 @@ impl Path {
         Path { nodes }
     }
 
-    /// Carries messages until nobody sends any more.
+    /// Carries messages until none is left.
     fn run(&mut self) {
         loop {
             let mut idle = true;
@@ -89,7 +89,7 @@ impl Path {
     }
 
     fn answers(&mut self) -> Vec<Answer> {
-        let told = self.nodes[0].told();
+        let told = self.nodes[0].take_events();
         told.into_iter()
             .filter_map(|event| match event {
                 Event::Answered { application: SENDER, receiver, answer, .. } => {
@@ -103,7 +103,7 @@ impl Path {
 }
 
 #[test]
-fn a_stream_is_announced_reserved_everywhere_and_answered() {
+fn announced_stream_is_reserved_and_answered() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     path.nodes[0].command(attach(attachment()));
@@ -114,7 +114,7 @@ fn a_stream_is_announced_reserved_everywhere_and_answered() {
     let [Answer { path: Some(info), failures }] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(failures, &[]);
     assert_eq!((info.hops, info.other_hops, info.latency_us), (1, false, 200));
-    let told = path.nodes[2].told();
+    let told = path.nodes[2].take_events();
     let [Event::Announced { application: RECEIVER, stream, flowspec, .. }] = &told[..] else {
         panic!("{told:?}")
     };
@@ -123,18 +123,18 @@ fn a_stream_is_announced_reserved_everywhere_and_answered() {
     path.advance(600);
     assert_eq!(path.nodes[1].held(DOWN), 1_000_000, "it is kept up");
     assert_eq!(path.answers(), [], "nothing new");
-    assert_eq!(path.nodes[2].told(), []);
+    assert_eq!(path.nodes[2].take_events(), []);
     path.nodes[0].command(Command::Release { application: SENDER });
     path.run();
     assert_eq!((path.nodes[0].held(DOWN), path.nodes[1].held(DOWN)), (0, 0));
-    let told = path.nodes[2].told();
+    let told = path.nodes[2].take_events();
     assert!(matches!(told[..], [Event::AnnouncementGone { .. }]), "{told:?}");
     path.advance(60);
     assert_eq!(path.nodes[1].engine.session_count(), 0);
 }
 
 #[test]
-fn a_sender_learns_who_lacks_what_and_when_it_has_come() {
+fn sender_receives_failures_and_their_end() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     let other = Ask::rate(9, 4.5);
@@ -156,7 +156,7 @@ fn a_sender_learns_who_lacks_what_and_when_it_has_come() {
 
 /// The sender's own link is hop 0.
 #[test]
-fn the_first_link_may_lack_it_too() {
+fn first_link_without_room_is_hop_zero() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     path.nodes[0].set_link(DOWN, &["10.0.9.7"], 0);
@@ -168,7 +168,7 @@ fn the_first_link_may_lack_it_too() {
     assert_eq!(path.nodes[1].held(DOWN), 1_000_000, "others have it");
 }
 
-/// What a report looks like, packet by packet.
+/// The packets of a report, one by one.
 #[test]
 fn reports_are_compounds_with_source_description() {
     let mut node = Node::new();
@@ -205,9 +205,9 @@ fn reports_are_compounds_with_source_description() {
     assert_eq!(last.message().generic.command, Wire::Release);
 }
 
-/// 0.7 to 1.3 intervals apart, each time drawn anew.
+/// Intervals of 0.7 to 1.3, each drawn anew.
 #[test]
-fn reports_come_at_a_jittered_pace() {
+fn report_interval_is_jittered() {
     let mut node = Node::new();
     node.command(attach(attachment()));
     let mut times = Vec::new();
@@ -226,7 +226,7 @@ fn reports_come_at_a_jittered_pace() {
 }
 
 #[test]
-fn attaching_again_changes_what_is_asked_for() {
+fn second_attach_changes_request() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     path.nodes[0].command(attach(attachment()));
@@ -243,7 +243,7 @@ fn attaching_again_changes_what_is_asked_for() {
 }
 
 #[test]
-fn a_query_tells_what_the_way_offers_and_reserves_nothing() {
+fn query_collects_link_info_without_reserving() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     path.nodes[1].set_link(DOWN, &["10.0.9.1"], 3);
@@ -257,7 +257,7 @@ fn a_query_tells_what_the_way_offers_and_reserves_nothing() {
 
 /// The rate of a measured stream follows the statistics that the application gives.
 #[test]
-fn statistics_make_a_measured_stream() {
+fn statistics_set_measured_rate() {
     let mut path = Path::new();
     let flowspec = Flowspec::Measured { window: 60, headroom: 0 };
     path.nodes[0].command(attach(Attachment { flowspec, interval: 5, ..attachment() }));
@@ -279,7 +279,7 @@ fn statistics_make_a_measured_stream() {
 }
 
 #[test]
-fn a_route_change_is_followed_at_once() {
+fn route_change_is_announced_at_once() {
     let mut node = Node::new();
     node.command(attach(attachment()));
     node.sent.clear();
@@ -293,7 +293,7 @@ fn a_route_change_is_followed_at_once() {
 }
 
 #[test]
-fn commands_that_make_no_sense_are_rejected() {
+fn invalid_command_is_rejected() {
     let with = |change: fn(&mut Attachment)| {
         let mut attachment = attachment();
         change(&mut attachment);
@@ -319,7 +319,7 @@ fn commands_that_make_no_sense_are_rejected() {
     for (command, expected) in cases {
         let mut node = Node::new();
         node.command(command.clone());
-        let told = node.told();
+        let told = node.take_events();
         let rejected = matches!(told[..], [Event::Rejected { reason, .. }] if reason == expected);
         assert!(rejected, "{command:?}: {told:?}");
         assert_eq!((node.sent.len(), node.engine.session_count()), (0, 0));
@@ -327,7 +327,7 @@ fn commands_that_make_no_sense_are_rejected() {
     let mut node = Node::new();
     node.command(attach(attachment()));
     node.command(listen());
-    node.told();
+    node.take_events();
     for (command, expected) in [
         (
             Command::Attach { application: Application(3), attachment: attachment() },
@@ -354,14 +354,14 @@ fn commands_that_make_no_sense_are_rejected() {
         ),
     ] {
         node.command(command);
-        let told = node.told();
+        let told = node.take_events();
         assert!(matches!(told[..], [Event::Rejected { reason, .. }] if reason == expected));
     }
 }
 
-/// A receiver forgets a sender that fell silent, and hears of it again.
+/// A receiver drops a sender whose reports stop, and reports it anew later.
 #[test]
-fn announcements_end_by_silence() {
+fn announcement_without_reports_ends() {
     let mut node = Node::new();
     node.command(listen());
     let ask = Ask { destination: address("10.0.9.1"), ..Ask::new(1) };
@@ -369,19 +369,19 @@ fn announcements_end_by_silence() {
     node.advance(100.0);
     node.arrive(&ask.arrival());
     node.advance(116.0);
-    assert_eq!(node.told().len(), 1);
+    assert_eq!(node.take_events().len(), 1);
     node.advance(2.0);
-    assert!(matches!(node.told()[..], [Event::AnnouncementGone { .. }]));
+    assert!(matches!(node.take_events()[..], [Event::AnnouncementGone { .. }]));
     node.arrive(&ask.arrival());
-    assert_eq!(node.told().len(), 1);
+    assert_eq!(node.take_events().len(), 1);
     node.command(Command::Release { application: RECEIVER });
     node.advance(200.0);
-    assert_eq!(node.told(), []);
+    assert_eq!(node.take_events(), []);
 }
 
-/// Members of a group answer to the sender, and only when there is something new.
+/// Members of a group answer the sender only on a change.
 #[test]
-fn groups_are_heard_and_answered_sparingly() {
+fn group_announcement_is_answered_only_on_change() {
     let mut node = Node::new();
     node.command(Command::Listen {
         application: RECEIVER,
@@ -395,7 +395,7 @@ fn groups_are_heard_and_answered_sparingly() {
     }
     let to_sender = |sent: &&Sent| sent.how.destination == ask.source;
     assert_eq!(node.sent.iter().filter(to_sender).count(), 1);
-    assert_eq!(node.told().len(), 1);
+    assert_eq!(node.take_events().len(), 1);
     let answer = node.sent.iter().find(to_sender).expect("one");
     assert_eq!(answer.how.source, address("10.0.0.1"));
     let packet = udp::Packet::parse(&answer.octets).expect("UDP");
@@ -403,20 +403,20 @@ fn groups_are_heard_and_answered_sparingly() {
     assert_eq!(answer.message().generic.reservation, ask.generic.reservation);
 }
 
-/// Answers with another number are somebody else's.
+/// Answers with another number belong to others.
 #[test]
-fn answers_to_others_are_not_believed() {
+fn answer_with_foreign_number_is_ignored() {
     let mut path = Path::new();
     path.nodes[2].command(listen());
     path.nodes[0].command(attach(Attachment { ssrc: Some(1), ..attachment() }));
     let request = path.nodes[0].sent.pop().expect("a report");
     path.nodes[2].arrive(&request.arrival(UP));
     let mut answer = path.nodes[2].sent.pop().expect("an answer").arrival(DOWN);
-    path.nodes[0].told();
+    path.nodes[0].take_events();
     path.nodes[0].arrive(&answer);
     assert_eq!(path.answers().len(), 1);
     path.nodes[0].command(attach(Attachment { ssrc: Some(2), ..attachment() }));
-    path.nodes[0].told();
+    path.nodes[0].take_events();
     path.nodes[0].arrive(&answer);
     assert_eq!(path.answers(), []);
     answer.octets[6] ^= 1;
@@ -446,6 +446,6 @@ fn applications_are_listed() {
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].1.stream.source, address("10.0.7.1"));
     assert_eq!(path.nodes[1].engine.sessions(listed[0].0 + 1).count(), 0);
-    let changes = path.nodes[1].told();
+    let changes = path.nodes[1].take_events();
     assert!(matches!(changes[..], [Event::Reservation { change: Change::Created, .. }]));
 }

@@ -1,4 +1,4 @@
-//! A router on the way: what messages bring about, and what goes on.
+//! A router in transit: effects of messages, and what is forwarded.
 
 mod common;
 
@@ -11,7 +11,7 @@ use earmark_wire::yessir::{
 use earmark_yessir::{Change, Event};
 
 #[test]
-fn one_message_reserves_and_goes_on() {
+fn request_reserves_and_is_forwarded() {
     let mut node = Node::new();
     let ask = Ask::new(1);
     let sent = node.pass(&ask.arrival());
@@ -28,8 +28,11 @@ fn one_message_reserves_and_goes_on() {
     };
     assert_eq!(sent.message().link_info, Some(info));
     assert_eq!(sent.notes(), []);
-    let told = node.told();
-    assert!(matches!(told[..], [Event::Reservation { change: Change::Created, .. }]), "{told:?}");
+    let events = node.take_events();
+    assert!(
+        matches!(events[..], [Event::Reservation { change: Change::Created, .. }]),
+        "{events:?}"
+    );
     assert_eq!(sent.octets.len(), ask.arrival().octets.len());
 }
 
@@ -57,7 +60,7 @@ fn every_flowspec_reserves() {
 }
 
 #[test]
-fn ipv6_is_alike() {
+fn ipv6_request_reserves() {
     let mut node = Node::new();
     let (source, destination) = (address("fd00::7"), address("fd09::7"));
     let ask = Ask { source, destination, ..Ask::new(1) };
@@ -79,9 +82,9 @@ fn multiplexed_reports_name_the_ports_of_the_data() {
     assert_eq!(node.rate_of(&ask.stream().flow()), Some(1_000_000));
 }
 
-/// Whoever sends reports from an even port keeps no convention: packets from any port of the source count.
+/// A sender with reports from an even port follows no convention: packets from any port of the source match.
 #[test]
-fn a_source_port_that_tells_nothing_is_not_looked_at() {
+fn even_source_port_matches_any_data_port() {
     let mut node = Node::new();
     let ask = Ask { ports: (4_001, 5_000), ..Ask::new(1) };
     node.pass(&ask.arrival());
@@ -90,29 +93,29 @@ fn a_source_port_that_tells_nothing_is_not_looked_at() {
 }
 
 #[test]
-fn refreshes_keep_it_and_silence_ends_it() {
+fn session_without_refresh_expires() {
     let mut node = Node::new();
     let ask = Ask::new(1);
     node.pass(&ask.arrival());
-    node.told();
+    node.take_events();
     for _ in 0..10 {
         node.advance(116.0);
         let sent = node.pass(&ask.arrival());
         assert_eq!(sent.notes(), []);
     }
     assert_eq!(node.engine.counters().refreshed, 10);
-    assert_eq!(node.told(), [], "nothing is worth telling");
+    assert_eq!(node.take_events(), [], "nothing is worth telling");
     node.advance(116.9);
     assert_eq!(node.held(DOWN), 1_000_000);
     node.advance(0.2);
     assert_eq!(node.held(DOWN), 0);
-    assert!(matches!(node.told()[..], [Event::Reservation { change: Change::Expired, .. }]));
+    assert!(matches!(node.take_events()[..], [Event::Reservation { change: Change::Expired, .. }]));
     assert_eq!((node.engine.session_count(), node.engine.counters().expired), (0, 1));
 }
 
-/// The life time follows the interval that the sender says, from the message on that says it.
+/// The lifetime follows the interval of the last message.
 #[test]
-fn a_shorter_interval_counts_at_once() {
+fn shorter_interval_applies_at_once() {
     let mut node = Node::new();
     let mut ask = Ask::new(1);
     ask.generic.interval = 3_000;
@@ -128,7 +131,7 @@ fn a_shorter_interval_counts_at_once() {
 }
 
 #[test]
-fn bye_and_release_end_it_if_they_are_its_own() {
+fn bye_or_release_of_own_ssrc_ends_session() {
     for by_command in [false, true] {
         let mut node = Node::new();
         let ask = Ask::new(1);
@@ -146,7 +149,7 @@ fn bye_and_release_end_it_if_they_are_its_own() {
 }
 
 #[test]
-fn changes_are_made_in_place_and_a_refused_increase_leaves_what_there_was() {
+fn refused_increase_keeps_old_reservation() {
     let mut node = Node::new();
     let ask = Ask::new(1);
     let stream = ask.stream().flow();
@@ -171,12 +174,12 @@ fn changes_are_made_in_place_and_a_refused_increase_leaves_what_there_was() {
     assert_eq!(node.installed.len(), 1);
 }
 
-/// The note of a link that is full, and the message that goes on with it.
+/// The note of a full link, and the message that carries it.
 #[test]
-fn what_does_not_fit_is_noted_and_goes_on() {
+fn over_capacity_is_noted_and_forwarded() {
     let mut node = Node::new();
     node.pass(&Ask::rate(1, 4.0).arrival());
-    node.told();
+    node.take_events();
     let ask = Ask::rate(2, 2.0);
     let sent = node.pass(&ask.arrival());
     let note = FailureNote {
@@ -188,12 +191,12 @@ fn what_does_not_fit_is_noted_and_goes_on() {
     assert_eq!(sent.notes(), [note]);
     assert_eq!(sent.message().link_info.map(|info| info.available), Some(OctetRate(125_000.0)));
     assert_eq!(node.held(DOWN), 4_000_000);
-    let told = node.told();
-    let [Event::Refused { reason, available, waits: true, .. }] = told[..] else {
-        panic!("{told:?}")
+    let events = node.take_events();
+    let [Event::Refused { reason, available, waits: true, .. }] = events[..] else {
+        panic!("{events:?}")
     };
     assert_eq!((reason, available), (FailureReason::Bandwidth, Rate::from_mbps(1)));
-    // The next router has not room either, and adds its own.
+    // The next router has no room either, and adds its own note.
     let mut next = Node::new();
     next.pass(&Ask::rate(1, 5.0).arrival());
     let sent = next.pass(&sent.arrival(UP));
@@ -202,7 +205,7 @@ fn what_does_not_fit_is_noted_and_goes_on() {
 }
 
 #[test]
-fn a_refresh_tries_again() {
+fn refresh_retries_refused_request() {
     let mut node = Node::new();
     node.set_retries(0);
     let (first, second) = (Ask::rate(1, 4.0), Ask::rate(2, 2.0));
@@ -218,7 +221,7 @@ fn a_refresh_tries_again() {
 }
 
 #[test]
-fn packets_that_are_too_large_and_closed_links_are_noted() {
+fn large_packet_and_closed_link_are_noted() {
     let mut node = Node::new();
     node.set_link(SIDE, &["10.0.8.1"], 0);
     node.set_route("10.9.0.7/32", SIDE, 0);
@@ -244,7 +247,7 @@ fn packets_that_are_too_large_and_closed_links_are_noted() {
 }
 
 #[test]
-fn a_query_reserves_nothing_and_tells_what_there_is() {
+fn query_reports_available_without_reserving() {
     let mut node = Node::new();
     node.pass(&Ask::rate(1, 3.0).arrival());
     let mut ask = Ask::rate(2, 4.0);
@@ -256,7 +259,7 @@ fn a_query_reserves_nothing_and_tells_what_there_is() {
     assert_eq!(node.engine.counters().passive, 1);
 }
 
-/// LINK_INFO along a way of three routers, of which the second speaks no YESSIR.
+/// LINK_INFO along a path of three routers, of which the second has no YESSIR.
 #[test]
 fn routers_without_yessir_are_found_by_the_ttl() {
     let mut first = Node::new();
@@ -269,7 +272,7 @@ fn routers_without_yessir_are_found_by_the_ttl() {
     let info = sent.message().link_info.expect("it was there");
     assert_eq!((info.hops, info.other_hops, info.latency_us), (2, true, 200));
     assert_eq!(info.available, OctetRate(187_500.0), "the least");
-    // A sender that does not say its TTL cannot be told.
+    // Without the initial TTL nothing is detected.
     let mut node = Node::new();
     let ask = Ask { link_info: Some(LinkInfo::unknown(0)), ttl: 3, ..Ask::new(1) };
     let sent = node.pass(&ask.arrival());
@@ -277,7 +280,7 @@ fn routers_without_yessir_are_found_by_the_ttl() {
 }
 
 #[test]
-fn a_message_without_link_info_does_not_get_one() {
+fn message_without_link_info_stays_without() {
     let mut node = Node::new();
     let ask = Ask { link_info: None, flowspec: Some(mbps(6.0)), ..Ask::new(1) };
     let sent = node.pass(&ask.arrival());
@@ -286,7 +289,7 @@ fn a_message_without_link_info_does_not_get_one() {
 }
 
 #[test]
-fn the_new_way_is_reserved_and_the_old_one_given_back_with_the_next_refresh() {
+fn refresh_after_route_change_moves_reservation() {
     let mut node = Node::new();
     let ask = Ask::new(1);
     node.pass(&ask.arrival());
@@ -294,12 +297,12 @@ fn the_new_way_is_reserved_and_the_old_one_given_back_with_the_next_refresh() {
     let prefix = "10.9.0.0/16".parse().expect("a prefix");
     node.host(HostEvent::RouteChanged(prefix));
     assert_eq!((node.held(DOWN), node.held(SIDE)), (1_000_000, 0));
-    node.told();
+    node.take_events();
     let sent = node.pass(&ask.arrival());
     assert_eq!(sent.how.interface, Some(SIDE));
     assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 1_000_000));
     let changes: Vec<Change> = node
-        .told()
+        .take_events()
         .iter()
         .map(|event| match event {
             Event::Reservation { change, .. } => *change,
@@ -310,7 +313,7 @@ fn the_new_way_is_reserved_and_the_old_one_given_back_with_the_next_refresh() {
 }
 
 #[test]
-fn traffic_control_that_fails_is_noted_once_and_tried_again() {
+fn traffic_control_failure_is_noted_once_and_retried() {
     let mut node = Node::new();
     let ask = Ask::new(1);
     node.pass(&ask.arrival());
@@ -322,13 +325,13 @@ fn traffic_control_that_fails_is_noted_once_and_tried_again() {
     assert_eq!(notes[0].reason, FailureReason::TrafficControl);
     assert_eq!(node.pass(&ask.arrival()).notes(), []);
     assert_eq!(node.held(DOWN), 1_000_000);
-    // Of a claim that is gone it says nothing.
+    // A refusal for a removed claim has no effect.
     node.host(HostEvent::TrafficControlRefused { claim, owner, errno: 28 });
     assert_eq!(node.held(DOWN), 1_000_000);
 }
 
 #[test]
-fn a_more_important_reservation_takes_the_place_until_there_is_room() {
+fn preempted_reservation_returns_when_there_is_room() {
     use earmark_core::Flow;
     use earmark_core::admission::{Demand, Owner, PreemptionPolicy, Priority, Protocol, Service};
     let mut node = Node::new();
@@ -371,7 +374,7 @@ fn a_more_important_reservation_takes_the_place_until_there_is_room() {
 }
 
 #[test]
-fn what_a_dead_daemon_left_is_taken_over() {
+fn adopted_claim_is_taken_over_by_its_stream() {
     let mut node = Node::new();
     let ask = Ask::rate(1, 4.0);
     let adopted = node.ledger.adopt(DOWN, ask.stream().flow(), Rate::from_mbps(4), None);
@@ -381,9 +384,9 @@ fn what_a_dead_daemon_left_is_taken_over() {
     assert_eq!(node.held(DOWN), 4_000_000);
 }
 
-/// Notes do not make a message larger than the link takes.
+/// Notes do not make a message larger than the link's MTU.
 #[test]
-fn a_note_that_has_no_room_is_left_out() {
+fn note_over_mtu_is_left_out() {
     let mut node = Node::new();
     let ask = Ask::rate(1, 6.0);
     let mut down = node.interfaces.by_id(DOWN).expect("known").clone();
@@ -396,9 +399,9 @@ fn a_note_that_has_no_room_is_left_out() {
     assert_eq!(node.pass(&ask.arrival()).notes().len(), 1);
 }
 
-/// Restarted senders come with another SSRC on the same ports; the new one owns the stream.
+/// A restarted sender comes with another SSRC on the same ports; the new one owns the stream.
 #[test]
-fn a_new_source_takes_the_stream_over() {
+fn new_ssrc_takes_over_stream() {
     let mut node = Node::new();
     let old = Ask::new(1);
     let new = Ask { ssrc: 5, ..old.clone() };
@@ -412,7 +415,7 @@ fn a_new_source_takes_the_stream_over() {
 }
 
 #[test]
-fn two_engines_do_the_same() {
+fn equal_inputs_give_equal_effects() {
     let run = || {
         let mut node = Node::new();
         for number in 1..20 {
@@ -425,9 +428,9 @@ fn two_engines_do_the_same() {
     assert_eq!(run(), run());
 }
 
-/// An interval is at most an hour, whatever a sender says.
+/// An interval is at most an hour, whatever a sender requests.
 #[test]
-fn nobody_keeps_state_for_ever() {
+fn interval_is_capped_at_an_hour() {
     let mut node = Node::new();
     let generic = Generic { interval: u16::MAX, ..Ask::new(1).generic };
     node.pass(&Ask { generic, ..Ask::new(1) }.arrival());

@@ -1,4 +1,4 @@
-//! What an application asks for, brought into the form of a message, or the reason why that cannot be.
+//! Conversion of an application's request into the fields of a message, with the reason if that is impossible.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -8,12 +8,12 @@ use earmark_wire::boomerang::{Family, Keys, Rates, Shape};
 
 use crate::api::{Rejection, Request, ReservationRequest};
 
-/// The pairs of rates: one to 255, something each, and none larger than the one before in either direction.
+/// Converts the pairs of rates: one to 255, each non-zero, and none larger than the one before in either direction.
 pub(super) fn rates(wishes: &[ReservationRequest], group: bool) -> Result<Vec<Rates>, Rejection> {
     let bits = |rate: Rate| u32::try_from(rate.as_bps()).map_err(|_| Rejection::BadRate);
     let mut rates: Vec<Rates> = Vec::with_capacity(wishes.len());
-    for wish in wishes {
-        let pair = Rates { forward: bits(wish.forward)?, reverse: bits(wish.reverse)? };
+    for request in wishes {
+        let pair = Rates { forward: bits(request.forward)?, reverse: bits(request.reverse)? };
         if pair == Rates::ZERO {
             return Err(Rejection::BadRate);
         }
@@ -34,7 +34,7 @@ pub(super) fn rates(wishes: &[ReservationRequest], group: bool) -> Result<Vec<Ra
     Ok(rates)
 }
 
-/// Classifier and mask. A source that is left open is the one that the host sends from.
+/// Returns classifier and mask. An unspecified source becomes the address that the host sends from.
 pub(super) fn keys(request: &Request, source: IpAddr) -> Result<(Keys, Shape), Rejection> {
     let mut selector = request.selector;
     let open = selector.source;
@@ -55,25 +55,25 @@ pub(super) fn keys(request: &Request, source: IpAddr) -> Result<(Keys, Shape), R
 mod tests {
     use super::*;
 
-    fn wish(forward: u64, reverse: u64) -> ReservationRequest {
+    fn request(forward: u64, reverse: u64) -> ReservationRequest {
         ReservationRequest { forward: Rate::from_bps(forward), reverse: Rate::from_bps(reverse) }
     }
 
     #[test]
-    fn wishes_decrease_and_fit_and_are_something() {
-        assert_eq!(rates(&[wish(2, 1)], false), Ok([Rates { forward: 2, reverse: 1 }].into()));
-        assert!(rates(&[wish(3, 1), wish(2, 1), wish(0, 1)], false).is_ok());
+    fn invalid_rate_lists_are_rejected() {
+        assert_eq!(rates(&[request(2, 1)], false), Ok([Rates { forward: 2, reverse: 1 }].into()));
+        assert!(rates(&[request(3, 1), request(2, 1), request(0, 1)], false).is_ok());
         for (wishes, group, reason) in [
             (&[][..], false, Rejection::BadWishes),
-            (&[wish(1, 1), wish(2, 1)], false, Rejection::BadWishes),
-            (&[wish(1, 1), wish(1, 1)], false, Rejection::BadWishes),
-            (&[wish(0, 0)], false, Rejection::BadRate),
-            (&[wish(1 << 32, 0)], false, Rejection::BadRate),
-            (&[wish(1, 1)], true, Rejection::Multicast),
+            (&[request(1, 1), request(2, 1)], false, Rejection::BadWishes),
+            (&[request(1, 1), request(1, 1)], false, Rejection::BadWishes),
+            (&[request(0, 0)], false, Rejection::BadRate),
+            (&[request(1 << 32, 0)], false, Rejection::BadRate),
+            (&[request(1, 1)], true, Rejection::Multicast),
         ] {
             assert_eq!(rates(wishes, group), Err(reason), "{wishes:?}");
         }
-        let many: Vec<ReservationRequest> = (1..=256).rev().map(|n| wish(n, 0)).collect();
+        let many: Vec<ReservationRequest> = (1..=256).rev().map(|n| request(n, 0)).collect();
         assert_eq!(rates(&many, false), Err(Rejection::BadWishes));
         assert!(rates(&many[1..], false).is_ok());
     }

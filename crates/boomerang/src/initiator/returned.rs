@@ -14,7 +14,7 @@ use crate::state::Index;
 use super::{Loop, Phase};
 
 impl Boomerang {
-    pub(super) fn judge<E: From<Event>>(
+    pub(super) fn process_reply<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
         index: Index,
@@ -22,13 +22,13 @@ impl Boomerang {
         view: &View<'_>,
     ) {
         let state = self.loops.get_mut(index);
-        state.heard_at = cx.now;
+        state.last_reply_at = cx.now;
         let was_lost = core::mem::take(&mut state.lost);
         state.attempts = 0;
         let wanted_by_nodes = view.refresh_interval().max(1);
-        state.interval = state.asked_interval.min(wanted_by_nodes);
+        state.interval = state.requested_interval.min(wanted_by_nodes);
         let application = state.application;
-        let said = match view.qos() {
+        let returned = match view.qos() {
             QosView::Bitrate(rates) => (0, rates),
             QosView::Downgrade(vector) => {
                 let pairs = vector.iter().map(|octets| Rates::from_octets(*octets));
@@ -39,32 +39,32 @@ impl Boomerang {
         let record = view.options().participation().filter(|_| state.has_record);
         let reach = record.map(|(_, record)| {
             state.has_record = false;
-            reach(&record, said.1, state.destination, datagram.ttl)
+            reach(&record, returned.1, state.destination, datagram.ttl)
         });
         match state.phase {
             Phase::Release => {
-                self.end(index);
+                self.remove_loop(index);
                 cx.out.notify(Event::Released { application });
             }
             Phase::Query => {
-                self.end(index);
+                self.remove_loop(index);
                 let reach = Box::new(Outcome { offer: true, ..reach.unwrap_or_default() });
-                cx.out.notify(Event::Offered { application, offer: said.1, reach });
+                cx.out.notify(Event::Offered { application, offer: returned.1, reach });
             }
-            Phase::Reserve if view.flags().is_nack() || said.1 == Rates::ZERO => {
-                self.refused(cx, index, said.1);
+            Phase::Reserve if view.flags().is_nack() || returned.1 == Rates::ZERO => {
+                self.refused(cx, index, returned.1);
             }
             Phase::Reserve if view.key() > 1 && view.key() != state.key => {
-                // Reserved, but locked: whoever did that wants to see the key.
+                // Reserved but locked: the locking node expects the key.
                 state.key = view.key();
-                self.ask(cx, index);
+                self.send_request(cx, index);
             }
             Phase::Reserve => {
                 if was_lost {
-                    // Whoever was told of the loss is to know of its end, too.
+                    // An application that was notified of the loss is notified of its end, too.
                     state.granted = None;
                 }
-                self.granted(cx, index, said);
+                self.granted(cx, index, returned);
                 if let Some(reach) = reach {
                     let reach = Box::new(reach);
                     cx.out.notify(Event::Reached { application, reach });
@@ -73,7 +73,7 @@ impl Boomerang {
         }
     }
 
-    /// Everybody has granted the pair of rates of this number.
+    /// Handles the grant of the pair of rates with this number by all nodes.
     fn granted<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -93,19 +93,19 @@ impl Boomerang {
         }
         let is_news = before != Some(rates) && state.counts_nodes;
         state.has_record |= is_news;
-        if number > 0 && number < state.wishes.len() {
-            // Nodes before the one that could not grant the better pairs hold them still; they are told at once.
-            state.wishes.drain(..number);
-            return self.ask(cx, index);
+        if number > 0 && number < state.requested.len() {
+            // Nodes before the one that refused the better pairs still hold them; they are updated at once.
+            state.requested.drain(..number);
+            return self.send_request(cx, index);
         }
         if is_news {
-            // Which of them take part is another question, and the first message asks as little as it can.
-            return self.ask(cx, index);
+            // The count of nodes is a separate request: the first message asks as little as possible.
+            return self.send_request(cx, index);
         }
         self.arm_loop(cx.now, index);
     }
 
-    /// Somebody has refused.
+    /// Handles a refusal.
     fn refused<E: From<Event>>(
         &mut self,
         cx: &mut HandlerContext<'_, '_, E>,
@@ -114,22 +114,22 @@ impl Boomerang {
     ) {
         let state = self.loops.get_mut(index);
         let reaction = state.reaction(offer);
-        let wanted = state.wishes.first().copied().unwrap_or_default();
+        let wanted = state.requested.first().copied().unwrap_or_default();
         let application = state.application;
         cx.out.notify(Event::Refused { application, offer, reaction });
         let back_to = state.granted.filter(|granted| *granted != wanted);
         match (reaction, back_to) {
             (OnRefusal::Retry, _) => self.arm_loop(cx.now, index),
             (OnRefusal::TakeOffer, _) => {
-                state.wishes = [lesser(wanted, offer)].into();
+                state.requested = [lesser(wanted, offer)].into();
                 state.is_vector = false;
-                self.ask(cx, index);
+                self.send_request(cx, index);
             }
-            // What was granted before was not at issue; nodes that granted the change give it back.
+            // The previous grant was not refused; nodes that granted the change release it.
             (OnRefusal::Release, Some(granted)) => {
-                state.wishes = [granted].into();
+                state.requested = [granted].into();
                 state.is_vector = false;
-                self.ask(cx, index);
+                self.send_request(cx, index);
             }
             (OnRefusal::Release, None) => self.begin_release(cx, index),
         }
@@ -137,10 +137,10 @@ impl Boomerang {
 }
 
 impl Loop {
-    /// What is done about an offer. One that is nothing in a direction that was asked for cannot be taken, and one that is
-    /// all that was asked for can only be asked for again.
+    /// Returns the reaction to an offer. An offer of zero in a requested direction cannot be taken; an offer of
+    /// everything requested can only be requested again.
     fn reaction(&self, offer: Rates) -> OnRefusal {
-        let wanted = self.wishes.first().copied().unwrap_or_default();
+        let wanted = self.requested.first().copied().unwrap_or_default();
         let enough = |wanted: u32, offer: u32| wanted == 0 || offer > 0;
         let useful = enough(wanted.forward, offer.forward) && enough(wanted.reverse, offer.reverse);
         match self.on_refusal {

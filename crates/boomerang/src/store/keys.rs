@@ -1,6 +1,6 @@
 //! The key of a session: the number of its mask, and the classifier under that mask, in words.
 //!
-//! Words are in the byte order of the machine; they are compared, masked and hashed, but never counted with.
+//! Words are in the byte order of the machine; they are compared, masked and hashed, but not calculated with.
 
 use earmark_core::hash::KeyedHash;
 use earmark_wire::boomerang::{Family, Keys};
@@ -13,12 +13,12 @@ use crate::state::Session;
 pub(crate) struct Key {
     pub(crate) mask: u16,
     pub(crate) family: Family,
-    /// The last three are zero for IPv4.
+    /// Words; the last three are zero for IPv4.
     pub(crate) words: [u64; 5],
 }
 
 impl Key {
-    /// Of the packets that `octets`, a classifier, names under a mask.
+    /// Creates the key of the packets that `octets`, a classifier, names under a mask.
     #[inline]
     pub(crate) fn new(number: u16, mask: &Mask, octets: &[u8]) -> Key {
         let mut words = words(octets).map_or([0; 5], |(_, words)| words);
@@ -28,7 +28,7 @@ impl Key {
         Key { mask: number, family: mask.family, words }
     }
 
-    /// Of a session with a mask of this family.
+    /// Returns the key of a session with a mask of this family.
     #[inline]
     pub(super) fn of(session: &Session, family: Family) -> Key {
         let [w0, w1] = session.words;
@@ -36,7 +36,7 @@ impl Key {
         Key { mask: session.mask, family, words: [w0, w1, w2, w3, w4] }
     }
 
-    /// Whether it is the key of this session.
+    /// Returns whether this is the key of a session.
     #[inline]
     pub(super) fn is_of(&self, session: &Session) -> bool {
         let [w0, w1, rest @ ..] = self.words;
@@ -46,7 +46,7 @@ impl Key {
                 || session.extra.as_ref().map_or([0; 3], |extra| extra.rest) == rest)
     }
 
-    /// A number that peers cannot foretell.
+    /// Returns a hash that peers cannot predict.
     #[inline]
     pub(super) fn hash(&self, hash: &KeyedHash) -> u64 {
         match (self.family, self.words) {
@@ -57,7 +57,7 @@ impl Key {
         }
     }
 
-    /// As a classifier, with zeros where the mask has them.
+    /// Returns the key as a classifier, with zeros where the mask has them.
     #[inline]
     pub(crate) fn keys(&self) -> Option<Keys> {
         let mut octets = [0; 40];
@@ -66,7 +66,7 @@ impl Key {
     }
 }
 
-/// [`Key::hash`] of a key of IPv4.
+/// Returns [`Key::hash`] of an IPv4 key.
 #[inline]
 pub(super) fn hash_short(hash: &KeyedHash, mask: u16, [w0, w1]: [u64; 2]) -> u64 {
     // The flags of a classifier, its last two octets, are zero under every mask: there is room for the number of the mask.
@@ -74,7 +74,7 @@ pub(super) fn hash_short(hash: &KeyedHash, mask: u16, [w0, w1]: [u64; 2]) -> u64
     hash.of_two([w0, w1 | u64::from_ne_bytes([0, 0, 0, 0, 0, 0, m0, m1])])
 }
 
-/// Writes words out, as many as there is room for.
+/// Writes as many words as fit.
 #[inline]
 fn fill(octets: &mut [u8], words: &[u64]) {
     let (places, _) = octets.as_chunks_mut::<8>();
@@ -83,7 +83,7 @@ fn fill(octets: &mut [u8], words: &[u64]) {
     }
 }
 
-/// Classifier or mask in words; `None` where they have the length of neither family.
+/// Returns classifier or mask in words; `None` if the length fits neither family.
 #[inline]
 pub(super) fn words(octets: &[u8]) -> Option<(Family, [u64; 5])> {
     let word = |octets: &[u8; 8]| u64::from_ne_bytes(*octets);

@@ -1,7 +1,7 @@
-//! The masks that sessions have, numbered.
+//! Numbered masks of sessions.
 //!
-//! They are few: nearly all sessions are of one flow, and aggregates are cut along the prefixes of a network. So a list
-//! that is searched from its beginning serves, and the two masks of one flow, IPv4 and IPv6, stand there for good.
+//! There are few masks: nearly all sessions are of one flow, and aggregates follow the prefixes of a network. So a
+//! linear search serves, and the two masks of one flow, IPv4 and IPv6, are always the first.
 
 use alloc::vec::Vec;
 
@@ -12,11 +12,11 @@ use super::keys::words;
 /// One mask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
-    /// As messages have it, in words; the last three are zero for IPv4.
+    /// Mask as in messages, in words; the last three are zero for IPv4.
     pub(crate) words: [u64; 5],
     pub(crate) family: Family,
     pub(crate) shape: Shape,
-    /// How many sessions have it. A number that none has any more is given to another mask.
+    /// Number of sessions with this mask. The number of an unused mask is reused.
     sessions: u32,
 }
 
@@ -24,26 +24,26 @@ pub(crate) struct Mask {
 #[derive(Debug)]
 pub(crate) struct Masks {
     list: Vec<Mask>,
-    /// Their numbers, the most specific first, of equals the lowest number.
+    /// Numbers of the masks, the most specific first, then the lowest number.
     order: Vec<u16>,
 }
 
 impl Masks {
-    /// The number of the mask of one flow of IPv4.
+    /// Number of the mask of one IPv4 flow.
     pub(crate) const ONE_FLOW: u16 = 0;
 
     pub(super) fn new() -> Masks {
         let mut masks = Masks { list: Vec::new(), order: Vec::new() };
         for family in [Family::V4, Family::V6] {
-            masks.enter(family, Shape::exact(family), 2);
+            masks.insert(family, Shape::exact(family), 2);
         }
         masks
     }
 
-    /// The number of a mask that stands in a message.
+    /// Returns the number of a mask in a message.
     #[inline]
     pub(crate) fn find(&self, octets: &[u8]) -> Option<u16> {
-        // Nearly all messages have the first one.
+        // Nearly all messages have the first mask.
         if let ([usual, ..], ([w0, w1], [])) = (&self.list[..], octets.as_chunks())
             && usual.words[..2] == [w0, w1].map(|word| u64::from_ne_bytes(*word))
         {
@@ -59,9 +59,8 @@ impl Masks {
         &self.list[usize::from(number)]
     }
 
-    /// Gives a mask that is not there a number; `None` where there are `most` in use already, the two of one flow not
-    /// counted.
-    pub(crate) fn enter(&mut self, family: Family, shape: Shape, most: u16) -> Option<u16> {
+    /// Numbers a new mask; `None` if `most` are in use already, not counting the two of one flow.
+    pub(crate) fn insert(&mut self, family: Family, shape: Shape, most: u16) -> Option<u16> {
         let mask = Mask { words: octets_of(family, &shape)?, family, shape, sessions: 0 };
         let free = self.list.iter().skip(2).position(|mask| mask.sessions == 0);
         let number = match free {
@@ -82,13 +81,13 @@ impl Masks {
         Some(number as u16)
     }
 
-    /// Masks for keys of `length` octets that sessions have, the most specific first.
+    /// Returns masks in use for keys of `length` octets, the most specific first.
     pub(crate) fn by_specificity(&self, length: usize) -> impl Iterator<Item = (u16, &Mask)> {
         let numbered = self.order.iter().map(|&number| (number, self.mask(number)));
         numbered.filter(move |(_, mask)| mask.sessions > 0 && mask.family.keys_len() == length)
     }
 
-    pub(super) fn hold(&mut self, number: u16) {
+    pub(super) fn acquire(&mut self, number: u16) {
         self.list[usize::from(number)].sessions += 1;
     }
 
@@ -97,7 +96,7 @@ impl Masks {
     }
 }
 
-/// A mask as it stands in messages, in words.
+/// Returns a mask as in messages, in words.
 fn octets_of(family: Family, shape: &Shape) -> Option<[u64; 5]> {
     let keys = shape.keys(family).ok()?;
     let mut octets = [0; 40];

@@ -1,5 +1,5 @@
-//! A bench for one engine: a router between two links (or a host at the end of one), virtual time, and messages in values
-//! instead of octets.
+//! Test bench for one engine: a router between two links (or a host at the end of one), virtual time, and decoded
+//! messages.
 //!
 //! ```text
 //!   10.0.1.1 ----- eth1: 10.0.1.2 [ engine ] 10.0.2.1 :eth2 ----- 10.0.2.2 ... 10.0.9.9
@@ -43,7 +43,7 @@ pub const fn kbit(forward: u32, reverse: u32) -> Rates {
     Rates { forward: forward * 1_000, reverse: reverse * 1_000 }
 }
 
-/// A message in values that own what they have.
+/// A decoded message that owns its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub kind: Kind,
@@ -54,7 +54,7 @@ pub struct Message {
     pub key: u64,
     pub classifier: Keys,
     pub mask: Shape,
-    /// One for bitrates, several for downgrades.
+    /// One pair for bitrates, several for downgrades.
     pub rates: Vec<Rates>,
     pub options: Vec<OptionItem<'static>>,
 }
@@ -71,7 +71,7 @@ pub fn classifier(source: &str, destination: &str, port: u16) -> Keys {
     }
 }
 
-/// What the node at [`NEAR`] sends to the one at [`FAR`] about the flow of a port.
+/// Returns the message that the node at [`NEAR`] sends to the one at [`FAR`] about the flow of a port.
 pub fn message(port: u16, rates: Rates) -> Message {
     Message {
         kind: Kind::Request,
@@ -99,7 +99,7 @@ impl Message {
         self.flags & 1 != 0
     }
 
-    /// The same on its way back.
+    /// Returns the message on its way back.
     pub fn back(&self) -> Message {
         Message { kind: Kind::Reply, ..self.clone() }
     }
@@ -170,7 +170,7 @@ pub struct Bench {
     pub now: Time,
 }
 
-/// What one input brought about.
+/// An effect of one input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Sent(Outgoing, Vec<u8>),
@@ -179,7 +179,7 @@ pub enum Outcome {
     Event(Event),
 }
 
-/// A router with links of 10 Mbit/s, of which 7.5 Mbit/s may be reserved.
+/// Creates a router with links of 10 Mbit/s, of which 7.5 Mbit/s can be reserved.
 pub fn router() -> Bench {
     with_config(Config::default())
 }
@@ -230,7 +230,7 @@ impl Bench {
         self.routes.insert(Route { prefix: prefix(to), metric: 0, hop });
     }
 
-    /// The way to [`FAR`] leads through eth3 from now on.
+    /// Moves the route to [`FAR`] to eth3.
     pub fn move_route(&mut self) -> Vec<Outcome> {
         let far = prefix("10.0.9.0/24");
         let hop = Hop { interface: ETH2, gateway: Some(ip("10.0.2.2")), source: None };
@@ -271,7 +271,7 @@ impl Bench {
         self.command(Command::Reserve { application: APP, request })
     }
 
-    /// A message arrives on its way from one end to the other: requests through eth1, replies through eth2.
+    /// Passes a message from one end to the other: requests arrive through eth1, replies through eth2.
     pub fn passes(&mut self, message: &Message) -> Vec<Outcome> {
         let (near, far) = match message.classifier.source {
             IpAddr::V4(_) => (ip(NEAR), ip(FAR)),
@@ -312,7 +312,7 @@ impl Bench {
         }))
     }
 
-    /// Time passes; timers go off when they are due.
+    /// Advances time; timers fire when they are due.
     pub fn pass(&mut self, duration: Duration) -> Vec<Outcome> {
         let end = self.now + duration;
         let mut outcomes = Vec::new();
@@ -324,7 +324,7 @@ impl Bench {
         outcomes
     }
 
-    /// Time passes until something happens.
+    /// Advances time until something happens.
     pub fn wait(&mut self) -> Vec<Outcome> {
         loop {
             let (at, _) = self.engine.next_deadline().expect("something is to be expected");
@@ -335,18 +335,19 @@ impl Bench {
         }
     }
 
-    /// What is reserved of a link, kbit/s.
+    /// Returns the reserved bandwidth of a link, kbit/s.
     pub fn held(&self, interface: InterfaceId) -> u64 {
         self.ledger.link(interface).expect("a link").held.as_bps() / 1_000
     }
 
-    /// What is reserved of eth1, where the reverse direction leaves, and of eth2, where the forward direction does.
+    /// Returns the reserved bandwidth of eth1, where the reverse direction leaves, and of eth2, where the forward
+    /// direction does.
     pub fn held_both(&self) -> (u64, u64) {
         (self.held(ETH2), self.held(ETH1))
     }
 }
 
-/// The messages that were sent.
+/// Returns the sent messages.
 pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message)> {
     let messages = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Sent(how, octets) => {
@@ -357,7 +358,7 @@ pub fn sent(outcomes: &[Outcome]) -> Vec<(Outgoing, Message)> {
     messages.collect()
 }
 
-/// The one message that was sent.
+/// Returns the one message that was sent.
 #[track_caller]
 pub fn one(outcomes: &[Outcome]) -> Message {
     let sent = sent(outcomes);
@@ -386,7 +387,7 @@ pub fn removed(outcomes: &[Outcome]) -> usize {
     outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Removed(_))).count()
 }
 
-/// A request of this host for the flow from its port 4000 to port 5000 of [`FAR`].
+/// Returns a request of this host for the flow from its port 4000 to port 5000 of [`FAR`].
 pub fn request(rates: &[Rates]) -> Request {
     let flow = Flow {
         destination: ip(FAR),
@@ -398,15 +399,15 @@ pub fn request(rates: &[Rates]) -> Request {
         destination_open: 0,
         source_open: 0,
     };
-    let wish = |rates: &Rates| ReservationRequest {
+    let pair = |rates: &Rates| ReservationRequest {
         forward: Rate::from_bps(rates.forward.into()),
         reverse: Rate::from_bps(rates.reverse.into()),
     };
     let mut request = Request::new(
         ip(FAR),
         Selector::of_flow(&flow),
-        rates.first().map(wish).unwrap_or_default(),
+        rates.first().map(pair).unwrap_or_default(),
     );
-    request.wishes = rates.iter().map(wish).collect();
+    request.wishes = rates.iter().map(pair).collect();
     request
 }

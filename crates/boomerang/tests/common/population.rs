@@ -1,4 +1,4 @@
-//! A router with many sessions, for measuring: each with a destination of its own and 64 kbit/s each way, 16 to an
+//! A router with many sessions for measurements: each with a destination of its own and 64 kbit/s each way, 16 per
 //! initiating node.
 #![allow(dead_code, unreachable_pub)]
 
@@ -16,7 +16,7 @@ use earmark_wire::icmp::{HEADER, Kind, PseudoHeader, seal};
 
 const RATES: Rates = Rates { forward: 64_000, reverse: 64_000 };
 
-/// The router, and room for what it does.
+/// The router, and a buffer for its effects.
 pub struct Population {
     engine: Boomerang,
     interfaces: Interfaces,
@@ -27,12 +27,12 @@ pub struct Population {
 }
 
 impl Population {
-    /// A router with `sessions` sessions that are reserved both ways, numbered from 0.
+    /// Creates a router with `sessions` sessions reserved both ways, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         Self::with_halves(sessions, &[Kind::Request, Kind::Reply])
     }
 
-    /// A router with `sessions` sessions that some passes have come by for.
+    /// Creates a router with `sessions` sessions that have received these passes.
     pub fn with_halves(sessions: u32, passes: &[Kind]) -> Population {
         let mut population = Population::empty();
         for number in 0..sessions {
@@ -44,7 +44,7 @@ impl Population {
         population
     }
 
-    /// The router before anybody came.
+    /// Creates a router without sessions.
     pub fn empty() -> Population {
         let limits = Limits { changes_per_second: u32::MAX, ..Limits::default() };
         let config = Config { limits, ..Config::default() };
@@ -80,7 +80,7 @@ impl Population {
         population
     }
 
-    /// The message of session `number` on one of its passes.
+    /// Returns the message of session `number` on one of its passes.
     pub fn message(&self, number: u32, pass: Kind, rates: Rates) -> Arrival {
         let near = IpAddr::V4(Ipv4Addr::from(0xac10_0000 + number / 16));
         let far = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number));
@@ -115,12 +115,12 @@ impl Population {
         }
     }
 
-    /// The message that every session has.
+    /// Returns the refresh of session `number`.
     pub fn refresh(&self, number: u32, pass: Kind) -> Arrival {
         self.message(number, pass, RATES)
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.engine.population().0
     }
@@ -130,7 +130,7 @@ impl Population {
         self.out.clear();
     }
 
-    /// One message, all its consequences; gives how many there were.
+    /// Handles one message with all its effects; returns their number.
     #[inline(never)]
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         let context = &mut Context {
@@ -143,7 +143,7 @@ impl Population {
         self.out.len()
     }
 
-    /// Time passes until `now`, and whatever is due is done; gives how many sessions are left.
+    /// Advances time to `now` and handles all timers that are due; returns the number of sessions left.
     pub fn expire(&mut self, now: Time) -> usize {
         while self.engine.next_deadline().is_some_and(|(at, _)| at <= now) {
             let (at, _) = self.engine.next_deadline().expect("it was there");
@@ -161,7 +161,7 @@ impl Population {
     }
 }
 
-/// A message on its way in.
+/// A message that arrives.
 pub struct Arrival {
     interface: InterfaceId,
     source: IpAddr,

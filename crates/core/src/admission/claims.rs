@@ -1,7 +1,7 @@
-//! The claims of a ledger, in slots that are used again.
+//! Claims of a ledger, in slots that are reused.
 //!
-//! A generation tells the claims of one slot apart. Free slots are linked through themselves, so that a claim comes and
-//! goes without any memory but its slot.
+//! A generation tells the claims of one slot apart. Free slots are linked through themselves, so that a claim needs
+//! no memory but its slot.
 
 use alloc::vec::Vec;
 
@@ -12,30 +12,30 @@ use crate::{InterfaceId, Rate, growth};
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
     slots: Vec<Slot>,
-    /// First of the free slots, linked by their `block`. The one that became free last is used next.
+    /// First of the free slots, linked by their `block`. The slot freed last is used next.
     free: u32,
 }
 
 /// No slot.
 const NIL: u32 = u32::MAX;
 
-/// A place for a claim. The parts of a [`Claim`] stand in it one by one, so that nothing is lost between them.
+/// Slot of a claim. The parts of a [`Claim`] are stored one by one, so that no padding is lost.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     rate: Rate,
     burst: u32,
     max_packet: u32,
     link: InterfaceId,
-    /// Of the owner; where the slot is free, the next free one.
+    /// Block of the owner; in a free slot, the next free one.
     block: u32,
-    /// How often the slot was used before: that of the claim in it.
+    /// Number of earlier uses of the slot; part of the id of the claim in it.
     generation: u32,
-    /// `None` where the slot is free.
+    /// Protocol of the owner; `None` in a free slot.
     protocol: Option<Protocol>,
     service: Service,
 }
 
-/// Who holds what of which link.
+/// Bandwidth of a link held for an owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
     pub(super) link: InterfaceId,
@@ -52,7 +52,7 @@ impl Slot {
         Slot { rate, burst, max_packet, link, block, generation, protocol, service }
     }
 
-    /// What stands in it.
+    /// Returns the claim in the slot.
     #[inline]
     fn claim(&self) -> Option<Claim> {
         let Slot { rate, burst, max_packet, link, block, protocol, service, .. } = *self;
@@ -60,7 +60,7 @@ impl Slot {
         Some(Claim { link, owner, demand: Demand { service, rate, burst, max_packet } })
     }
 
-    /// Takes the claim out, whose id is stale from now on; `next` is the next free slot.
+    /// Frees the slot, which makes the id of its claim stale; `next` is the next free slot.
     #[inline]
     fn vacate(&mut self, next: u32) {
         self.protocol = None;
@@ -82,7 +82,7 @@ impl Claims {
         if slot.generation == id.generation { slot.claim() } else { None }
     }
 
-    /// Changes what a claim holds that is there.
+    /// Changes the demand of an existing claim.
     #[inline]
     pub(super) fn set_demand(&mut self, id: ClaimId, demand: Demand) {
         let Demand { service, rate, burst, max_packet } = demand;
@@ -91,7 +91,7 @@ impl Claims {
     }
 
     #[inline]
-    pub(super) fn enter(&mut self, claim: Claim) -> ClaimId {
+    pub(super) fn insert(&mut self, claim: Claim) -> ClaimId {
         let number = self.free;
         if let Some(slot) = self.slots.get_mut(number as usize) {
             let generation = slot.generation;
@@ -104,9 +104,9 @@ impl Claims {
         ClaimId { slot, generation: 0 }
     }
 
-    /// Takes a claim out, if it is there.
+    /// Removes a claim, if it exists.
     #[inline]
-    pub(super) fn leave(&mut self, id: ClaimId) -> Option<Claim> {
+    pub(super) fn remove(&mut self, id: ClaimId) -> Option<Claim> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         if slot.generation != id.generation {
             return None;
@@ -117,8 +117,8 @@ impl Claims {
         Some(claim)
     }
 
-    /// Takes all claims on a link out, which are so many, by slot.
-    pub(super) fn leave_link(&mut self, link: InterfaceId, many: usize) -> Vec<(ClaimId, Owner)> {
+    /// Removes all claims on a link, in slot order; `many` is their number.
+    pub(super) fn remove_link(&mut self, link: InterfaceId, many: usize) -> Vec<(ClaimId, Owner)> {
         let mut gone = Vec::with_capacity(many);
         for (number, slot) in (0..).zip(&mut self.slots) {
             if let Some(claim) = slot.claim().filter(|claim| claim.link == link) {
@@ -130,7 +130,7 @@ impl Claims {
         gone
     }
 
-    /// All of them, by slot.
+    /// Returns all claims, in slot order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimId, Claim)> {
         (0..).zip(&self.slots).filter_map(|(number, slot)| {
             let id = ClaimId { slot: number, generation: slot.generation };
@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(size_of::<Slot>(), 32);
     }
 
-    /// Slots are used again, the last one first, and never under an id that was given before.
+    /// Slots are reused, the one freed last first, and never under an earlier id.
     #[test]
-    fn what_is_free_is_used_again_before_there_is_more() {
+    fn freed_slots_are_reused_first() {
         let claim = |block| Claim {
             link: InterfaceId(block % 2),
             owner: Owner { protocol: Protocol::Yessir, block },
@@ -163,13 +163,13 @@ mod tests {
             },
         };
         let mut claims = Claims::default();
-        let ids = [0, 1, 2, 3, 4].map(|block| claims.enter(claim(block)));
-        assert!(claims.leave(ids[3]).is_some_and(|claim| claim.owner.block == 3));
-        assert!(claims.leave(ids[3]).is_none(), "once only");
-        let gone = claims.leave_link(InterfaceId(0), 3);
+        let ids = [0, 1, 2, 3, 4].map(|block| claims.insert(claim(block)));
+        assert!(claims.remove(ids[3]).is_some_and(|claim| claim.owner.block == 3));
+        assert!(claims.remove(ids[3]).is_none(), "once only");
+        let gone = claims.remove_link(InterfaceId(0), 3);
         assert_eq!(gone.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [ids[0], ids[2], ids[4]]);
         assert!(gone.iter().all(|(id, _)| claims.get(*id).is_none()));
-        let again = [5, 6, 7, 8, 9].map(|block| claims.enter(claim(block)));
+        let again = [5, 6, 7, 8, 9].map(|block| claims.insert(claim(block)));
         assert_eq!(
             again.map(|id| (id.slot, id.generation)),
             [(4, 1), (2, 1), (0, 1), (3, 1), (5, 0)]

@@ -1,4 +1,4 @@
-//! What a flow specification means to a link: the rate that counts, and the rate that a delay bound needs.
+//! Demand of a flow specification on a link: the rate that counts, and the rate that a delay bound needs.
 
 use earmark_wire::intserv::{FlowSpec, SenderTspec};
 
@@ -6,9 +6,9 @@ use super::{Demand, Service};
 use crate::Rate;
 
 impl Demand {
-    /// What a flow specification claims of each link: the token rate r for controlled load (RFC 2211), the reserved
-    /// rate R for guaranteed service (RFC 2212). Fractions of an octet round up. It takes the numbers as they stand;
-    /// nonsense (negative numbers, NaN) counts as zero, so judge the specification first.
+    /// Returns what a flow specification claims of each link: the token rate r for controlled load (RFC 2211), the
+    /// reserved rate R for guaranteed service (RFC 2212). Fractions of an octet round up. Invalid numbers (negative,
+    /// NaN) count as zero, so check the specification first.
     pub fn from_flowspec(flowspec: &FlowSpec) -> Demand {
         let (service, rate, bucket) = match flowspec {
             FlowSpec::ControlledLoad(bucket) => (Service::ControlledLoad, bucket.rate, bucket),
@@ -24,9 +24,9 @@ impl Demand {
 }
 
 impl Demand {
-    /// What is to be claimed where a link adds `octets` to each IP packet (link-layer headers, tunnels), none of which is
-    /// counted as smaller than `smallest` octets (m of RFC 2210 section 3.1). It is enough for the worst: all packets as
-    /// small as they may be. Fractions round up.
+    /// Returns the demand on a link that adds `octets` to each IP packet (link-layer headers, tunnels), none of which
+    /// counts as smaller than `smallest` octets (m of RFC 2210 section 3.1). Covers the worst case, in which all
+    /// packets have the minimum size. Fractions round up.
     #[must_use]
     pub fn with_overhead(self, octets: u32, smallest: u32) -> Demand {
         let smallest = u128::from(smallest.max(SMALLEST_PACKET));
@@ -42,15 +42,15 @@ impl Demand {
     }
 }
 
-/// No IP packet is smaller than its header, octets.
+/// Minimum size of an IP packet, octets: its header.
 const SMALLEST_PACKET: u32 = 20;
 
-/// The rate R that a receiver must reserve so that queueing delays its traffic no more than `bound_us` microseconds:
-/// RFC 2212's end-to-end bound (section "End-to-End Behavior") solved for R.
+/// Returns the rate R that a receiver must reserve for a queueing delay of at most `bound_us` microseconds: RFC
+/// 2212's end-to-end bound (section "End-to-End Behavior") solved for R.
 ///
-/// `c_tot` (octets) and `d_tot_us` (microseconds) are the error terms of the path as its ADSPEC gives them. Never less
-/// than the token rate r. `None` where no rate can do it (`d_tot_us` alone uses the bound up), where the rate would be
-/// beyond any link, or where the traffic specification is no token bucket.
+/// `c_tot` (octets) and `d_tot_us` (microseconds) are the error terms of the path from its ADSPEC. Never less than
+/// the token rate r. `None` if no rate is enough (`d_tot_us` alone exceeds the bound), if the rate would exceed any
+/// link, or if the traffic specification is not a valid token bucket.
 pub fn guaranteed_rate(
     tspec: &SenderTspec,
     c_tot: u32,
@@ -76,9 +76,9 @@ pub fn guaranteed_rate(
     (rounded < u64::MAX).then_some(Rate::from_bps(rounded))
 }
 
-/// The largest queueing delay, microseconds, of traffic that keeps to `tspec` where each link of the path reserves
-/// `rate` for it (RFC 2212, "End-to-End Behavior"). `None` below the token rate, where there is no bound, and where the
-/// traffic specification is no token bucket.
+/// Returns the maximum queueing delay, microseconds, of traffic that conforms to `tspec` if each link of the path
+/// reserves `rate` (RFC 2212, "End-to-End Behavior"). `None` below the token rate, where there is no bound, and if
+/// the traffic specification is not a valid token bucket.
 pub fn guaranteed_delay_us(
     tspec: &SenderTspec,
     c_tot: u32,
@@ -98,11 +98,11 @@ pub fn guaranteed_delay_us(
     Some(seconds * 1e6 + f64::from(d_tot_us))
 }
 
-/// A token bucket in numbers one can calculate with: r <= p, and M <= b. Octets and seconds.
+/// A token bucket in valid numbers: r <= p, and M <= b. Octets and seconds.
 struct Bucket {
     rate: f64,
     depth: f64,
-    /// Infinite where it is not known.
+    /// Peak rate; infinite if unknown.
     peak: f64,
     max_packet: f64,
 }
@@ -110,7 +110,7 @@ struct Bucket {
 impl Bucket {
     fn of(tspec: &SenderTspec) -> Option<Bucket> {
         let (rate, depth, peak) = (tspec.rate, tspec.depth, tspec.peak);
-        // Written so that NaN fails too.
+        // Written so that NaN fails, too.
         if !(rate >= 0.0 && rate.is_finite() && depth >= 0.0 && depth.is_finite() && peak >= 0.0) {
             return None;
         }
@@ -123,8 +123,8 @@ impl Bucket {
         })
     }
 
-    /// How long a burst at peak rate can last, (b-M)/(p-r) seconds, and that times p, which stays finite where the peak
-    /// rate is not. Only where r < p.
+    /// Returns the maximum length of a burst at peak rate, (b-M)/(p-r) seconds, and its product with p, which is
+    /// finite even if the peak rate is not. Only for r < p.
     fn burst_length(&self) -> (f64, f64) {
         let burst = self.depth - self.max_packet;
         if self.peak.is_infinite() {
@@ -135,7 +135,7 @@ impl Bucket {
     }
 }
 
-/// Rounded up, as far as it fits; nonsense is zero.
+/// Rounds up; too large numbers are cut, invalid ones become zero.
 fn whole_octets(octets: f32) -> u32 {
     let octets = f64::from(octets);
     let whole = octets as u32; // saturates; NaN and negatives give 0
@@ -158,7 +158,7 @@ mod tests {
     };
 
     #[test]
-    fn controlled_load_counts_r_and_guaranteed_counts_the_reserved_rate() {
+    fn controlled_load_counts_token_rate_and_guaranteed_reserved_rate() {
         let expected = Demand {
             service: Service::ControlledLoad,
             rate: Rate::from_mbps(1),
@@ -172,9 +172,10 @@ mod tests {
         assert_eq!(Demand::from_flowspec(&guaranteed), expected);
     }
 
-    /// Packets of 64 octets with 16 more each are a quarter more; voice in small packets through a tunnel is twice as much.
+    /// Packets of 64 octets with 16 more each need a quarter more; voice in small packets through a tunnel needs
+    /// twice as much.
     #[test]
-    fn overhead_counts_for_the_smallest_packets() {
+    fn overhead_counts_for_smallest_packets() {
         let demand = Demand {
             service: Service::ControlledLoad,
             rate: Rate::from_mbps(1),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_claims_nothing_and_fractions_round_up() {
+    fn invalid_flowspec_claims_nothing_and_fractions_round_up() {
         let odd = TokenBucket { rate: f32::NAN, depth: -1.0, ..VIDEO };
         let demand = Demand::from_flowspec(&FlowSpec::ControlledLoad(odd));
         assert_eq!((demand.rate, demand.burst), (Rate::ZERO, 0));
@@ -210,16 +211,16 @@ mod tests {
         assert_eq!(whole_octets(f32::INFINITY), u32::MAX);
     }
 
-    /// By hand. Below the peak: length (30000-1500)/(1000000-125000) = 32.571 ms; for 100 ms, of which 10 ms are D:
-    /// R = (0.032571 * 1000000 + 1500 + 4500) / (0.090 + 0.032571) = 314685.3 octets/s.
-    /// Above it: for 14 ms, R = (1500 + 4500) / 0.004 = 1500000 octets/s.
+    /// Calculated by hand. Below the peak: length (30000-1500)/(1000000-125000) = 32.571 ms; for 100 ms, of which 10
+    /// ms are D: R = (0.032571 * 1000000 + 1500 + 4500) / (0.090 + 0.032571) = 314685.3 octets/s. Above it: for 14
+    /// ms, R = (1500 + 4500) / 0.004 = 1500000 octets/s.
     #[test]
-    fn the_rate_for_a_delay_bound_as_calculated_by_hand() {
+    fn rate_for_delay_bound_matches_hand_calculation() {
         let below = guaranteed_rate(&VIDEO, 4_500, 10_000, 100_000).expect("possible");
         assert_eq!(below.as_bps().div_ceil(8), 314_686);
         let above = guaranteed_rate(&VIDEO, 4_500, 10_000, 14_000).expect("possible");
         assert_eq!(above, Rate::from_mbps(12));
-        // Without a peak rate it is b/R + C/R + D (RFC 2212, "Guidelines for Implementors"): 34500 / 0.069.
+        // Without a peak rate the bound is b/R + C/R + D (RFC 2212, "Guidelines for Implementors"): 34500 / 0.069.
         let unknown_peak = TokenBucket { peak: f32::INFINITY, ..VIDEO };
         let rate = guaranteed_rate(&unknown_peak, 4_500, 10_000, 79_000).expect("possible");
         assert_eq!(rate, Rate::from_mbps(4));
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_none() {
+    fn impossible_delay_bound_is_none() {
         assert_eq!(guaranteed_rate(&VIDEO, 0, 10_000, 10_000), None, "D uses the bound up");
         assert_eq!(guaranteed_rate(&VIDEO, 0, 10_001, 10_000), None);
         for odd in [f32::NAN, -1.0, f32::INFINITY] {
@@ -240,9 +241,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The rate keeps the bound, and a thousandth less would not, unless it is the token rate already.
+        /// The rate keeps the bound, and a rate a thousandth lower would not, except for the token rate.
         #[test]
-        fn the_rate_keeps_the_bound_and_is_no_larger_than_needed(
+        fn rate_keeps_the_bound_and_is_minimal(
             rate in 1_000_f32..1e7,
             peak_factor in 1_f32..100.0,
             depth in 0_f32..1e6,

@@ -1,4 +1,4 @@
-//! The ledger: links, and the claims on them in a slab.
+//! The ledger: links and the claims on them.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -11,102 +11,102 @@ use super::lanes::Lanes;
 use super::link::{AdoptError, AdoptedRate, Link, LinkCapacity, LinkStatus};
 use super::links::Links;
 use super::preemption::Preemption;
-use super::queue::{Counting, EnqueueError, RetryPolicy, Waiting};
+use super::queue::{Counting, EnqueueError, QueuedRequest, RetryPolicy};
 use super::{ClaimId, Demand, Owner, Protocol, Reason, Refusal};
 use crate::{Flow, InterfaceId, Rate};
 
-/// Who holds how much of which link, for all protocols of a node.
+/// Bandwidth of all links of a node and its owners, for all protocols.
 ///
 /// # Invariants
-/// - What is held of a link is the sum of its claims and its adopted flows, and together with what is lent never more
-///   than is reservable, unless the link shrank below what was held before.
+/// - The held bandwidth of a link is the sum of its claims and its adopted flows. Together with the bandwidth set
+///   aside it never exceeds the reservable rate, unless the link shrank below what was held before.
 /// - Each claim has an owner and a link. Releasing all claims and dropping all adopted flows leaves nothing held.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// By outgoing interface; a few.
+    /// Links by outgoing interface; there are few.
     links: Links,
     claims: Claims,
-    /// Links whose queue may have a head that fits: something changed since it was last looked at.
+    /// Links whose queue may have a grantable request: something changed since the last check.
     freed: BTreeSet<InterfaceId>,
     policy: RetryPolicy,
-    /// Only where claims may displace each other.
+    /// State of preemption; `None` if it is off.
     pub(super) preemption: Option<Box<Preemption>>,
-    /// Where some flows claim instead.
+    /// Lanes, on which some flows claim instead.
     pub(super) lanes: Lanes,
-    /// Where attempts are written down; see [`Ledger::keep_journal`].
+    /// Journal of attempts; see [`Ledger::keep_journal`].
     pub(super) journal: Option<Vec<Attempt>>,
 }
 
-/// All that stood on a link that went away.
+/// Claims and requests on a removed link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LostLink {
-    /// Claims that are gone, and their owners, who must be told.
+pub struct RemovedLink {
+    /// Removed claims and their owners, to be notified.
     pub claims: Vec<(ClaimId, Owner)>,
-    /// Requests that waited for it.
-    pub waiting: Vec<Waiting>,
-    /// Flows that had no owner yet.
+    /// Queued requests.
+    pub waiting: Vec<QueuedRequest>,
+    /// Adopted flows without an owner.
     pub adopted: Vec<Flow>,
 }
 
 /// Links.
 impl Ledger {
-    /// A ledger without links.
+    /// Creates a ledger without links.
     pub fn new() -> Ledger {
         Ledger::default()
     }
 
-    /// Enters a link, or changes what it has to give. Where it has less than is held, the old grants stay, but nothing
-    /// new is granted before enough was given back. Requests that wait but can never be granted now are dropped.
+    /// Adds a link, or changes its capacity. If it has less than is held, existing grants stay, but nothing new is
+    /// granted until enough is released. Queued requests that can never be granted now are dropped.
     pub fn set_link(&mut self, link: InterfaceId, capacity: LinkCapacity) {
-        let entry = self.links.obtain(link, || Link::new(capacity));
+        let entry = self.links.get_or_insert(link, || Link::new(capacity));
         entry.capacity = capacity;
         entry.queue.retain(|waiting| entry.capacity.could_ever_grant(&waiting.demand));
-        wake(&mut self.freed, link, entry);
+        mark_queue(&mut self.freed, link, entry);
     }
 
-    /// Takes a link out, with all that stands on it. Walks all claims of the ledger.
-    pub fn remove_link(&mut self, link: InterfaceId) -> LostLink {
+    /// Removes a link with all its claims, queued requests and adopted flows. Walks all claims of the ledger.
+    pub fn remove_link(&mut self, link: InterfaceId) -> RemovedLink {
         let Some(gone) = self.links.remove(link) else {
-            return LostLink::default();
+            return RemovedLink::default();
         };
         self.freed.remove(&link);
-        let claims = self.claims.leave_link(link, gone.claims as usize);
+        let claims = self.claims.remove_link(link, gone.claims as usize);
         if let Some(preemption) = &mut self.preemption {
-            claims.iter().for_each(|(id, _)| preemption.leave(id.slot));
+            claims.iter().for_each(|(id, _)| preemption.remove(id.slot));
         }
-        LostLink {
+        RemovedLink {
             claims,
             waiting: gone.queue.iter().copied().collect(),
             adopted: gone.adopted.into_keys().collect(),
         }
     }
 
-    /// How a link stands.
+    /// Returns the status of a link.
     pub fn link(&self, link: InterfaceId) -> Option<LinkStatus> {
         self.links.get(link).map(Link::status)
     }
 
-    /// Sets aside what somebody has been lent of a link and may have granted to others already; none of it is claimed. It is
-    /// no claim itself and nothing is held for it: when the grants become known, each is claimed, and the rest is less by
-    /// as much. A link that is not known lends nothing.
-    pub fn lend(&mut self, link: InterfaceId, rate: Rate) {
+    /// Sets aside a rate of a link that an offload may grant by itself, and may have granted already. No claim: when
+    /// a grant becomes known, it is claimed, and the driver lowers this rate accordingly. No effect on an unknown
+    /// link.
+    pub fn set_aside(&mut self, link: InterfaceId, rate: Rate) {
         let Some(entry) = self.links.get_mut(link) else { return };
-        entry.lent = rate;
-        wake(&mut self.freed, link, entry);
+        entry.set_aside = rate;
+        mark_queue(&mut self.freed, link, entry);
     }
 
-    /// What is set aside of a link by [`lend`](Ledger::lend).
-    pub fn lent(&self, link: InterfaceId) -> Rate {
-        self.links.get(link).map_or(Rate::ZERO, |link| link.lent)
+    /// Returns the rate of a link set aside by [`set_aside`](Ledger::set_aside).
+    pub fn rate_set_aside(&self, link: InterfaceId) -> Rate {
+        self.links.get(link).map_or(Rate::ZERO, |link| link.set_aside)
     }
 
-    /// What nobody holds of a link, nor has been lent; nothing, where it is not known.
+    /// Returns the bandwidth of a link that is neither held nor set aside; zero for an unknown link.
     #[inline]
-    pub fn left(&self, link: InterfaceId) -> Rate {
+    pub fn available(&self, link: InterfaceId) -> Rate {
         self.links.get(link).map_or(Rate::ZERO, Link::free)
     }
 
-    /// How all links stand, by index.
+    /// Returns the status of all links, by index.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceId, LinkStatus)> {
         self.links.iter().map(|(id, link)| (id, link.status()))
     }
@@ -114,10 +114,10 @@ impl Ledger {
 
 /// Claims.
 impl Ledger {
-    /// Claims `demand` of `link` for `owner`: all of it or nothing. Every claim on a flow holds its own, whatever others hold
-    /// for the same flow: any of them may end, and the others must not have to be admitted again. Where `flow` was adopted
-    /// on this link for the owner's protocol, what is held
-    /// for it counts as available, and the claim takes its place.
+    /// Claims `demand` of `link` for `owner`: all of it or nothing. Each claim on a flow holds its own bandwidth,
+    /// whatever others hold for the same flow: any of them may end, and the others must not need a new admission. If
+    /// `flow` was adopted on this link for the owner's protocol, its bandwidth counts as available, and the claim
+    /// replaces it.
     pub fn claim(
         &mut self,
         link: InterfaceId,
@@ -125,12 +125,12 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
-        let place = self.place_of(link, owner, flow);
+        let place = self.claim_link(link, owner, flow);
         if place != link {
             return self.claim_in_lane((link, place), owner, flow, demand);
         }
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
-        let adopted = entry.yielded(flow, owner.protocol, &demand);
+        let adopted = entry.replaced(flow, owner.protocol, &demand);
         let old = adopted.unwrap_or(Rate::ZERO);
         let admitted = entry.admit(old, &demand);
         if let Some(journal) = &mut self.journal {
@@ -143,13 +143,13 @@ impl Ledger {
         }
         entry.replace(old, demand.rate);
         entry.claims += 1;
-        wake(&mut self.freed, link, entry); // the flow may want less than before
-        let claim = self.claims.enter(Claim { link, owner, demand });
+        mark_queue(&mut self.freed, link, entry); // the flow may want less than before
+        let claim = self.claims.insert(Claim { link, owner, demand });
         self.rank(link, claim);
         Ok(claim)
     }
 
-    /// A lane that has nothing yet refuses like one that has not enough.
+    /// Claims on a lane. A lane without capacity yet refuses like a full one.
     #[cold]
     fn claim_in_lane(
         &mut self,
@@ -158,7 +158,7 @@ impl Ledger {
         flow: &Flow,
         demand: Demand,
     ) -> Result<ClaimId, Refusal> {
-        let yields = self.yielded_rate(link, flow, owner, &demand).is_some();
+        let yields = self.replaced_rate(link, flow, owner, &demand).is_some();
         let claim =
             self.claim(lane, owner, flow, demand).map_err(|refusal| match refusal.reason {
                 Reason::NoSuchLink => Refusal { reason: Reason::Bandwidth, ..refusal },
@@ -170,8 +170,8 @@ impl Ledger {
         Ok(claim)
     }
 
-    /// Changes what a claim holds; refused, it keeps what it had. Asking for no more, neither in rate nor in packet
-    /// size, always works. A claim that is gone is refused as without a link.
+    /// Changes the demand of a claim; if it is refused, the claim keeps the old one. A decrease, in rate and packet
+    /// size, is always granted. A removed claim is refused as [`Reason::NoSuchLink`].
     pub fn change(&mut self, claim: ClaimId, demand: Demand) -> Result<(), Refusal> {
         let Claim { link, demand: old, .. } = self.claims.get(claim).ok_or(UNKNOWN)?;
         let entry = self.links.get_mut(link).ok_or(UNKNOWN)?;
@@ -181,41 +181,41 @@ impl Ledger {
         entry.replace(old.rate, demand.rate);
         self.claims.set_demand(claim, demand);
         if demand.rate < old.rate {
-            gave_back(&mut self.freed, link, entry);
+            note_release(&mut self.freed, link, entry);
         }
         Ok(())
     }
 
-    /// Gives a claim back: what it held. A claim that is gone already is no error.
+    /// Releases a claim and returns its demand. A removed claim is no error.
     pub fn release(&mut self, claim: ClaimId) -> Option<Demand> {
-        let Claim { link, demand: held, .. } = self.claims.leave(claim)?;
+        let Claim { link, demand: held, .. } = self.claims.remove(claim)?;
         if let Some(entry) = self.links.get_mut(link) {
             entry.replace(held.rate, Rate::ZERO);
             entry.claims -= 1;
-            gave_back(&mut self.freed, link, entry);
+            note_release(&mut self.freed, link, entry);
         }
         if let Some(preemption) = &mut self.preemption {
-            preemption.leave(claim.slot);
+            preemption.remove(claim.slot);
         }
         Some(held)
     }
 
-    /// Who holds a claim.
+    /// Returns the owner of a claim.
     pub fn owner(&self, claim: ClaimId) -> Option<Owner> {
         self.claims.get(claim).map(|claim| claim.owner)
     }
 
-    /// What a claim holds.
+    /// Returns the demand of a claim.
     pub fn demand(&self, claim: ClaimId) -> Option<Demand> {
         self.claims.get(claim).map(|claim| claim.demand)
     }
 
-    /// Of which link.
+    /// Returns the link of a claim.
     pub fn link_of(&self, claim: ClaimId) -> Option<InterfaceId> {
         self.claims.get(claim).map(|claim| claim.link)
     }
 
-    /// All claims and their links, by slot.
+    /// Returns all claims and their links, in slot order.
     pub(super) fn all_claims(&self) -> impl Iterator<Item = (ClaimId, InterfaceId)> {
         self.claims.iter().map(|(id, claim)| (id, claim.link))
     }
@@ -223,12 +223,12 @@ impl Ledger {
 
 /// Adopted flows.
 impl Ledger {
-    /// Flows that may be adopted on one link.
+    /// Maximum number of adopted flows on one link.
     pub const MAX_ADOPTED: usize = 65_536;
 
-    /// Holds `rate` of `link` for a flow that traffic control already serves, until a claim for the flow takes its
-    /// place or it is dropped. A flow that is adopted already changes its rate. If the protocol is given that reserved it,
-    /// only a claim of this protocol takes its place.
+    /// Holds `rate` of `link` for a flow that traffic control already serves, until a claim for the flow replaces it
+    /// or it is dropped. Adopting a flow again changes its rate. If `protocol` is given, only a claim of this
+    /// protocol replaces it.
     pub fn adopt(
         &mut self,
         link: InterfaceId,
@@ -250,31 +250,31 @@ impl Ledger {
         }
         entry.replace(old, rate);
         entry.adopted.insert(flow, AdoptedRate { rate, protocol });
-        wake(&mut self.freed, link, entry);
+        mark_queue(&mut self.freed, link, entry);
         Ok(())
     }
 
-    /// What of an adopted flow a claim takes the place of.
-    pub(super) fn yielded_rate(
+    /// Returns the rate of an adopted flow that a claim replaces.
+    pub(super) fn replaced_rate(
         &self,
         link: InterfaceId,
         flow: &Flow,
         owner: Owner,
         demand: &Demand,
     ) -> Option<Rate> {
-        self.links.get(link)?.yielded(flow, owner.protocol, demand)
+        self.links.get(link)?.replaced(flow, owner.protocol, demand)
     }
 
-    /// Gives up what is held for an adopted flow: its rate. `None` where it was not adopted, or has an owner by now.
+    /// Drops an adopted flow and returns its rate. `None` if it was not adopted, or has an owner by now.
     pub fn drop_adopted(&mut self, link: InterfaceId, flow: &Flow) -> Option<Rate> {
         let entry = self.links.get_mut(link)?;
         let rate = entry.adopted.remove(flow)?.rate;
         entry.replace(rate, Rate::ZERO);
-        gave_back(&mut self.freed, link, entry);
+        note_release(&mut self.freed, link, entry);
         Some(rate)
     }
 
-    /// Gives up all adopted flows: which, by link and flow, for the driver to take them out of traffic control.
+    /// Drops all adopted flows. Returns them by link and flow, for the driver to remove them from traffic control.
     pub fn drop_all_adopted(&mut self) -> Vec<(InterfaceId, Flow)> {
         let mut dropped = Vec::new();
         for (id, link) in self.links.iter_mut() {
@@ -282,7 +282,7 @@ impl Ledger {
                 link.replace(adopted.rate, Rate::ZERO);
                 dropped.push((id, flow));
             }
-            wake(&mut self.freed, id, link);
+            mark_queue(&mut self.freed, id, link);
         }
         dropped
     }
@@ -290,30 +290,34 @@ impl Ledger {
 
 /// The retry queues.
 impl Ledger {
-    /// Sets how eagerly refused requests are retried. A lower threshold drops those that it shuts out; a smaller
-    /// capacity lets those wait that wait already.
+    /// Sets the retry policy. A lower threshold drops the requests over it; a smaller capacity leaves queued
+    /// requests.
     pub fn set_retry_policy(&mut self, policy: RetryPolicy) {
         self.policy = policy;
         for (id, link) in self.links.iter_mut() {
             if policy.counting == Counting::Entries {
                 link.queue.retain(|waiting| waiting.refusals <= policy.threshold);
             }
-            wake(&mut self.freed, id, link); // another may be the head now
+            mark_queue(&mut self.freed, id, link); // another may be the head now
         }
     }
 
-    /// How eagerly refused requests are retried.
+    /// Returns the retry policy.
     pub fn retry_policy(&self) -> &RetryPolicy {
         &self.policy
     }
 
-    /// Lets a request that was just refused wait for `link` to have more. Who waits already keeps the place, with the
-    /// new demand and count; where it may not wait any more, it is taken out.
-    pub fn enqueue(&mut self, link: InterfaceId, waiting: Waiting) -> Result<(), EnqueueError> {
+    /// Queues a refused request for bandwidth of `link`. A queued request keeps its position, with the new demand and
+    /// count; if it may not wait any more, it is removed.
+    pub fn enqueue(
+        &mut self,
+        link: InterfaceId,
+        waiting: QueuedRequest,
+    ) -> Result<(), EnqueueError> {
         let entry = self.links.get_mut(link).ok_or(EnqueueError::NoSuchLink)?;
         let result = if !entry.capacity.could_ever_grant(&waiting.demand) {
             Err(EnqueueError::NeverFits)
-        } else if self.policy.shuts_out(waiting.refusals) {
+        } else if self.policy.excludes(waiting.refusals) {
             Err(EnqueueError::Threshold)
         } else {
             entry.queue.enqueue(waiting, &self.policy)
@@ -321,25 +325,25 @@ impl Ledger {
         if result.is_err() {
             entry.queue.withdraw(waiting.owner);
         }
-        wake(&mut self.freed, link, entry); // the head may want less now, or have left
+        mark_queue(&mut self.freed, link, entry); // the head may want less now, or have left
         result
     }
 
-    /// Takes a waiting request out; `false` where none waits.
+    /// Removes a queued request; `false` if there is none.
     pub fn withdraw(&mut self, link: InterfaceId, owner: Owner) -> bool {
         let Some(entry) = self.links.get_mut(link) else {
             return false;
         };
         let withdrawn = entry.queue.withdraw(owner);
-        wake(&mut self.freed, link, entry); // the next one may fit
+        mark_queue(&mut self.freed, link, entry); // the next one may fit
         withdrawn
     }
 
-    /// Takes the request out of a link's queue whose turn it is ([`Discipline`](super::Discipline)), if the link can
-    /// grant it now; its owner should claim at once. Call it until it gives `None`.
+    /// Removes and returns the owner of the next request of a link's queue ([`Discipline`](super::Discipline)), if
+    /// the link can grant it now; the owner should claim at once. Call until it returns `None`.
     pub fn grantable(&mut self, link: InterfaceId) -> Option<Owner> {
         let entry = self.links.get_mut(link)?;
-        let fits = |waiting: &Waiting| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
+        let fits = |waiting: &QueuedRequest| entry.admit(Rate::ZERO, &waiting.demand).is_ok();
         match entry.queue.next(self.policy.discipline, fits) {
             Some(next) => {
                 entry.queue.withdraw(next.owner);
@@ -347,10 +351,12 @@ impl Ledger {
             }
             None => {
                 self.freed.remove(&link);
-                if mem::take(&mut entry.given_back) && self.policy.counting == Counting::Tries {
-                    let tried = entry.queue.tried_in_vain(self.policy.threshold);
+                if mem::take(&mut entry.released) && self.policy.counting == Counting::Tries {
+                    let tried = entry.queue.count_failed_tries(self.policy.threshold);
                     if let Some(journal) = &mut self.journal {
-                        journal.extend(tried.iter().map(|waiting| Attempt::in_vain(link, waiting)));
+                        journal.extend(
+                            tried.iter().map(|waiting| Attempt::failed_retry(link, waiting)),
+                        );
                     }
                 }
                 None
@@ -358,8 +364,7 @@ impl Ledger {
         }
     }
 
-    /// [`grantable`](Ledger::grantable) for all links, but looks only at those where something changed; O(1) where
-    /// nothing did.
+    /// Calls [`grantable`](Ledger::grantable) for all links where something changed; O(1) if nothing did.
     pub fn next_grantable(&mut self) -> Option<(InterfaceId, Owner)> {
         while let Some(&link) = self.freed.first() {
             if let Some(owner) = self.grantable(link) {
@@ -370,18 +375,18 @@ impl Ledger {
     }
 }
 
-/// Refused because there is no such link.
+/// Refusal on an unknown link.
 const UNKNOWN: Refusal = Refusal { reason: Reason::NoSuchLink, available: Rate::ZERO };
 
-/// Has the queue of a link looked at. Where nobody waits this is nothing, so that without retries it costs nothing.
-fn wake(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
+/// Marks the queue of a link for a check. Does nothing for an empty queue, so that retries cost nothing if unused.
+fn mark_queue(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &Link) {
     if !link.queue.is_idle() {
         freed.insert(id);
     }
 }
 
-/// The same, where something was given back.
-fn gave_back(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &mut Link) {
-    link.given_back |= !link.queue.is_idle();
-    wake(freed, id, link);
+/// Marks the queue of a link for a check after a release.
+fn note_release(freed: &mut BTreeSet<InterfaceId>, id: InterfaceId, link: &mut Link) {
+    link.released |= !link.queue.is_idle();
+    mark_queue(freed, id, link);
 }

@@ -1,4 +1,4 @@
-//! One link of the ledger: what it has, and what of it is held.
+//! One link of the ledger: its capacity, and how much of it is held.
 
 use alloc::collections::BTreeMap;
 
@@ -8,78 +8,78 @@ use super::queue::RetryQueue;
 use super::{Demand, Protocol, Reason, Refusal};
 use crate::{Flow, Rate};
 
-/// What a link has to give.
+/// Capacity of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkCapacity {
-    /// All of it.
+    /// Total bandwidth.
     pub bandwidth: Rate,
-    /// What may be claimed; zero where the link takes no reservations.
+    /// Reservable bandwidth; zero if the link takes no reservations.
     pub reservable: Rate,
-    /// Largest IP packet, octets.
+    /// MTU: largest IP packet, octets.
     pub mtu: u32,
 }
 
 impl LinkCapacity {
-    /// Whether `demand` would be granted if nothing were held.
+    /// Returns whether `demand` would be granted on an empty link.
     pub(super) fn could_ever_grant(&self, demand: &Demand) -> bool {
         demand.rate <= self.reservable && demand.max_packet <= self.mtu
     }
 }
 
-/// A link as people want to see it.
+/// Status of a link for listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
-    /// All that the link carries.
+    /// Total bandwidth.
     pub bandwidth: Rate,
-    /// What may be claimed of it.
+    /// Reservable bandwidth.
     pub reservable: Rate,
-    /// Largest IP packet, octets.
+    /// MTU: largest IP packet, octets.
     pub mtu: u32,
-    /// What is held, by claims and for adopted flows. More than `reservable` only after that shrank.
+    /// Bandwidth held by claims and for adopted flows. Exceeds `reservable` only after that shrank.
     pub held: Rate,
-    /// How many claims there are.
+    /// Number of claims.
     pub claims: u32,
-    /// How many adopted flows wait for their owners.
+    /// Number of adopted flows that wait for their owners.
     pub adopted: u32,
-    /// How many refused requests wait for bandwidth.
+    /// Number of refused requests that wait for bandwidth.
     pub queued: u32,
 }
 
-/// Why a flow was not adopted; the driver should take it out of traffic control.
+/// Reason why a flow was not adopted; the driver should remove it from traffic control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdoptError {
-    /// The link takes no reservations, or is not known.
+    /// The link takes no reservations, or is unknown.
     #[error("the link takes no reservations")]
     NoSuchLink,
-    /// Not enough is left.
+    /// The link has not enough bandwidth left.
     #[error("the link has not enough bandwidth left")]
     Bandwidth,
-    /// The link holds [`Ledger::MAX_ADOPTED`](super::Ledger::MAX_ADOPTED) of them already.
+    /// The link holds [`Ledger::MAX_ADOPTED`](super::Ledger::MAX_ADOPTED) adopted flows already.
     #[error("the link has too many adopted flows")]
     TooMany,
 }
 
-/// What is held for a flow without an owner.
+/// Bandwidth held for a flow without an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AdoptedRate {
     pub(super) rate: Rate,
-    /// The protocol that reserved it, if that is known.
+    /// Protocol that reserved it, if known.
     pub(super) protocol: Option<Protocol>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) capacity: LinkCapacity,
-    /// By claims and for adopted flows.
+    /// Bandwidth held by claims and for adopted flows.
     pub(super) held: Rate,
-    /// To somebody who grants parts of it without the ledger; see [`Ledger::lend`](super::Ledger::lend).
-    pub(super) lent: Rate,
+    /// Bandwidth that an offload grants without the ledger; see [`Ledger::set_aside`](super::Ledger::set_aside).
+    pub(super) set_aside: Rate,
     pub(super) claims: u32,
-    /// Flows without an owner. A few, for the minutes after a restart.
+    /// Adopted flows. There are few, for the minutes after a restart.
     pub(super) adopted: BTreeMap<Flow, AdoptedRate>,
     pub(super) queue: RetryQueue,
-    /// Whether something was given back since the queue was last looked at.
-    pub(super) given_back: bool,
+    /// Whether bandwidth was released since the last check of the queue.
+    pub(super) released: bool,
 }
 
 impl Link {
@@ -87,19 +87,24 @@ impl Link {
         Link {
             capacity,
             held: Rate::ZERO,
-            lent: Rate::ZERO,
+            set_aside: Rate::ZERO,
             claims: 0,
             adopted: BTreeMap::new(),
             queue: RetryQueue::default(),
-            given_back: false,
+            released: false,
         }
     }
 
-    /// What of an adopted flow a claim on it takes the place of: all of it, if the claim is of the protocol that reserved it.
-    /// If that is not known, a claim that is no smaller is taken for the old one, and a smaller one where there is no room
-    /// beside. A claim of another protocol must not take anything away.
-    pub(super) fn yielded(&self, flow: &Flow, protocol: Protocol, demand: &Demand) -> Option<Rate> {
-        // There are none but for some minutes after a restart.
+    /// Returns the rate of an adopted flow that a claim on it replaces: all of it, if the claim is of the protocol
+    /// that reserved it. If that is unknown, a claim that is no smaller replaces it, and a smaller one only if there
+    /// is no room beside it. A claim of another protocol must not take it.
+    pub(super) fn replaced(
+        &self,
+        flow: &Flow,
+        protocol: Protocol,
+        demand: &Demand,
+    ) -> Option<Rate> {
+        // There are none except for some minutes after a restart.
         if self.adopted.is_empty() {
             return None;
         }
@@ -111,14 +116,14 @@ impl Link {
         yields.then_some(adopted.rate)
     }
 
-    /// What nobody holds, and nobody has been lent.
+    /// Returns the bandwidth neither held nor set aside.
     pub(super) fn free(&self) -> Rate {
-        self.capacity.reservable.saturating_sub(self.held).saturating_sub(self.lent)
+        self.capacity.reservable.saturating_sub(self.held).saturating_sub(self.set_aside)
     }
 
-    /// Whether `demand` can take the place of `old`, which is held now (zero for a new claim).
+    /// Checks whether `demand` can replace `old`, which is held now (zero for a new claim).
     ///
-    /// What is held already is granted again even where the link has shrunk below it.
+    /// Bandwidth that is held already is granted again even if the link has shrunk below it.
     pub(super) fn admit(&self, old: Rate, demand: &Demand) -> Result<(), Refusal> {
         let available = self.free() + old;
         let refuse = |reason| Err(Refusal { reason, available });
@@ -134,9 +139,9 @@ impl Link {
         Ok(())
     }
 
-    /// Holds `new` instead of `old`; to be called only with what was admitted.
+    /// Holds `new` instead of `old`; only for admitted demands.
     pub(super) fn replace(&mut self, old: Rate, new: Rate) {
-        // Never below zero, as `old` is part of what is held; never too large, as `new` was admitted.
+        // Never below zero, since `old` is part of `held`; never too large, since `new` was admitted.
         self.held = self.held - old + new;
     }
 

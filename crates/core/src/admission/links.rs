@@ -1,7 +1,7 @@
-//! The links of a ledger, by outgoing interface.
+//! Links of a ledger, by outgoing interface.
 //!
-//! They are few, and each claim looks for one, so they stand in a list in the order of their interfaces. As a rule the
-//! kernel's numbers begin at 1 and have no gaps, so the first look is at the place that a link has then.
+//! There are few, and each claim looks one up, so they are in a sorted list. The kernel's numbers usually begin at 1
+//! and have no gaps, so the lookup first tries the position that a link has then.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Where a link is, or would have to be.
+    /// Returns the position of a link, or where it would be inserted.
     #[inline]
     fn place(&self, id: InterfaceId) -> Result<usize, usize> {
         let guess = (id.0 as usize).wrapping_sub(1);
@@ -36,8 +36,12 @@ impl Links {
         self.list.get_mut(place).map(|(_, link)| link)
     }
 
-    /// The link of an interface; where there is none, the one that `new` makes.
-    pub(super) fn obtain(&mut self, id: InterfaceId, new: impl FnOnce() -> Link) -> &mut Link {
+    /// Returns the link of an interface, inserting `new` if it is missing.
+    pub(super) fn get_or_insert(
+        &mut self,
+        id: InterfaceId,
+        new: impl FnOnce() -> Link,
+    ) -> &mut Link {
         let place = self.place(id).unwrap_or_else(|place| {
             self.list.insert(place, (id, new()));
             place
@@ -50,12 +54,12 @@ impl Links {
         Some(self.list.remove(place).1)
     }
 
-    /// All of them, by interface.
+    /// Returns all links, by interface.
     pub(super) fn iter(&self) -> impl Iterator<Item = (InterfaceId, &Link)> {
         self.list.iter().map(|(id, link)| (*id, link))
     }
 
-    /// Likewise, to be changed.
+    /// Returns all links for change, by interface.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (InterfaceId, &mut Link)> {
         self.list.iter_mut().map(|(id, link)| (*id, link))
     }
@@ -73,7 +77,7 @@ mod tests {
         let mut enter = |id: u32| {
             let bandwidth = Rate::from_mbps(id.into());
             let capacity = LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 };
-            links.obtain(InterfaceId(id), || Link::new(capacity)).capacity.bandwidth
+            links.get_or_insert(InterfaceId(id), || Link::new(capacity)).capacity.bandwidth
         };
         for id in [7, 1, 2, 40, 3, 0, 7] {
             assert_eq!(enter(id), Rate::from_mbps(id.into()));

@@ -1,15 +1,15 @@
-//! Preemption: what is more important takes the place of what is less, where a link has not room for both (RFC 3181).
+//! Preemption: more important claims displace less important ones if a link has no room for both (RFC 3181).
 //!
-//! A claim is asked for with a preemption priority, and kept with a defending priority that is no lower. Where a link is
-//! full, a claim may displace others whose defending priority is *below* its preemption priority: first the least
-//! defended, and of equals the newest. It is all or nothing: if they are not enough together, none is touched. And
-//! never more than needed: of those that were picked, the most defended are spared again as far as the rest suffice,
-//! and with [`PreemptionPolicy::partial`] the last one keeps what is left over (RFC 4495).
+//! A claim is requested with a preemption priority, and kept with a defending priority that is no lower. On a full
+//! link, a claim may displace others whose defending priority is *below* its preemption priority: first the least
+//! defended, and among equals the newest. If all of them together are not enough, none is displaced. No more are
+//! displaced than necessary: of those chosen, the most defended are spared as far as the rest suffice, and with
+//! [`PreemptionPolicy::partial`] the last one keeps the remainder (RFC 4495).
 //!
-//! Those displaced are gone from the ledger, or smaller, when the call returns; whoever drives the ledger takes them out
-//! of [`Ledger::next_displaced`] and tells their owners.
+//! Displaced claims are removed from the ledger, or reduced, when the call returns; the driver takes them from
+//! [`Ledger::next_displaced`] and notifies their owners.
 //!
-//! Unless it is switched on, priorities mean nothing, and nothing is kept or paid for them.
+//! If preemption is off, priorities have no effect and no cost.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -22,63 +22,63 @@ use super::ledger::Ledger;
 use super::{ClaimId, Demand, Owner, Reason, Refusal};
 use crate::{Flow, InterfaceId, Rate};
 
-/// How important a claim is; higher is more (RFC 3181 section 4). By default the least.
+/// Priority of a claim; higher is more important (RFC 3181 section 4). The default is the lowest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Priority {
-    /// Compared with the defending priority of others when this claim asks for bandwidth.
+    /// Preemption priority: compared with the defending priority of others when this claim requests bandwidth.
     pub preemption: u16,
-    /// Compared with the preemption priority of others when they ask.
+    /// Defending priority: compared with the preemption priority of others.
     pub defending: u16,
 }
 
 impl Priority {
-    /// A priority that obeys RFC 3181: it defends no less than it attacks, or two flows would displace each other for
-    /// ever.
+    /// Creates a priority that obeys RFC 3181: the defending priority is no lower than the preemption priority, or
+    /// two flows would displace each other for ever.
     pub fn new(preemption: u16, defending: u16) -> Priority {
         Priority { preemption, defending: defending.max(preemption) }
     }
 }
 
-/// How claims displace each other.
+/// Policy of preemption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreemptionPolicy {
-    /// Whether one of the displaced keeps what the new claim does not need, instead of losing all (RFC 4495).
+    /// Whether one of the displaced claims keeps what the new claim does not need, instead of losing all (RFC 4495).
     pub partial: bool,
 }
 
-/// A claim that had to give way.
+/// A displaced claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Displaced {
-    /// Which. Gone from the ledger if it keeps nothing.
+    /// The claim. Removed from the ledger if it keeps nothing.
     pub claim: ClaimId,
-    /// Whose it is, or was.
+    /// Owner of the claim.
     pub owner: Owner,
-    /// What it keeps.
+    /// Rate that it keeps.
     pub kept: Rate,
-    /// How important the one is that it gave way to.
+    /// Priority of the claim that displaced it.
     pub by: Priority,
 }
 
-/// The place of a claim in the order of giving way: by link, the least defended first, the newest of equals.
+/// Position in the order of displacement: by link, the least defended first, the newest among equals.
 type Rank = (InterfaceId, u16, Reverse<u64>);
 
-/// What the ledger keeps while preemption is on.
+/// State of the ledger while preemption is on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Preemption {
     policy: PreemptionPolicy,
-    /// The claims in the order of giving way. Ordered, so that the choice does not depend on a hash.
+    /// Claims in the order of displacement. An ordered map, so that the choice does not depend on a hash.
     order: BTreeMap<Rank, ClaimId>,
-    /// By slot of the ledger.
+    /// Positions by slot of the ledger.
     ranks: Vec<Option<Rank>>,
-    /// Tells older claims from newer ones.
+    /// Counter that gives the age of claims.
     next_ticket: u64,
-    /// Those whose owners do not know yet.
+    /// Displaced claims whose owners are not notified yet.
     displaced: VecDeque<Displaced>,
 }
 
 impl Preemption {
-    /// A claim is there, or has another defending priority; it keeps its age.
-    fn enter(&mut self, link: InterfaceId, claim: ClaimId, defending: u16) {
+    /// Adds a claim, or changes its defending priority; it keeps its age.
+    fn insert(&mut self, link: InterfaceId, claim: ClaimId, defending: u16) {
         let slot = claim.slot as usize;
         if self.ranks.len() <= slot {
             self.ranks.resize(slot + 1, None);
@@ -97,8 +97,8 @@ impl Preemption {
         self.ranks[slot] = Some((link, defending, ticket));
     }
 
-    /// A claim is gone.
-    pub(super) fn leave(&mut self, slot: u32) {
+    /// Removes a claim.
+    pub(super) fn remove(&mut self, slot: u32) {
         if let Some(rank) = self.ranks.get_mut(slot as usize).and_then(Option::take) {
             self.order.remove(&rank);
         }
@@ -107,11 +107,10 @@ impl Preemption {
 
 /// Preemption.
 impl Ledger {
-    /// Most claims that one claim may displace, so that the work for it has a bound.
+    /// Maximum number of claims that one claim may displace, which bounds the work.
     pub const MAX_DISPLACED: usize = 1_024;
 
-    /// Lets claims displace each other from now on, or (`None`) not any more. Claims that are there have the lowest
-    /// priority when it begins.
+    /// Turns preemption on or (`None`) off. Existing claims have the lowest priority when it is turned on.
     pub fn set_preemption(&mut self, policy: Option<PreemptionPolicy>) {
         let Some(policy) = policy else {
             self.preemption = None;
@@ -123,15 +122,15 @@ impl Ledger {
         }
         let mut preemption = Preemption { policy, ..Preemption::default() };
         for (claim, link) in self.all_claims() {
-            preemption.enter(link, claim, 0);
+            preemption.insert(link, claim, 0);
         }
         self.preemption = Some(Box::new(preemption));
     }
 
-    /// [`claim`](Ledger::claim) with a priority: where the link is full, less important claims give way.
+    /// Claims with a priority, like [`claim`](Ledger::claim): on a full link, less important claims are displaced.
     ///
     /// # Errors
-    /// As there; what could have been granted counts what would have given way.
+    /// [`Refusal`], as from [`claim`](Ledger::claim); the available rate includes what would be displaced.
     pub fn claim_with_priority(
         &mut self,
         link: InterfaceId,
@@ -140,25 +139,25 @@ impl Ledger {
         demand: Demand,
         priority: Priority,
     ) -> Result<ClaimId, Refusal> {
-        let link = self.place_of(link, owner, flow);
+        let link = self.claim_link(link, owner, flow);
         let claim = match self.claim(link, owner, flow, demand) {
             Err(refusal) => {
-                let adopted = self.yielded_rate(link, flow, owner, &demand).unwrap_or(Rate::ZERO);
+                let adopted = self.replaced_rate(link, flow, owner, &demand).unwrap_or(Rate::ZERO);
                 self.make_room(link, None, adopted, demand, priority, refusal)?;
                 self.claim(link, owner, flow, demand)?
             }
             Ok(claim) => claim,
         };
         if let Some(preemption) = &mut self.preemption {
-            preemption.enter(link, claim, priority.defending.max(priority.preemption));
+            preemption.insert(link, claim, priority.defending.max(priority.preemption));
         }
         Ok(claim)
     }
 
-    /// [`change`](Ledger::change) with a priority, which it has from now on.
+    /// Changes a claim and its priority, like [`change`](Ledger::change).
     ///
     /// # Errors
-    /// As there; the claim keeps its old priority, too.
+    /// [`Refusal`], as from [`change`](Ledger::change); the claim also keeps its old priority.
     pub fn change_with_priority(
         &mut self,
         claim: ClaimId,
@@ -175,27 +174,27 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives a claim another priority. One that is gone is no error.
+    /// Sets the priority of a claim. A removed claim is no error.
     pub fn set_priority(&mut self, claim: ClaimId, priority: Priority) {
         if let (Some(link), Some(preemption)) = (self.link_of(claim), &mut self.preemption) {
-            preemption.enter(link, claim, priority.defending.max(priority.preemption));
+            preemption.insert(link, claim, priority.defending.max(priority.preemption));
         }
     }
 
-    /// Takes out a claim that had to give way and whose owner has not been told. Call it until there is none.
+    /// Takes a displaced claim whose owner is not notified yet. Call until it returns `None`.
     #[inline]
     pub fn next_displaced(&mut self) -> Option<Displaced> {
         self.preemption.as_mut()?.displaced.pop_front()
     }
 
-    /// A claim was entered by its default priority.
+    /// Adds a claim with its default priority.
     pub(super) fn rank(&mut self, link: InterfaceId, claim: ClaimId) {
         if let Some(preemption) = &mut self.preemption {
-            preemption.enter(link, claim, 0);
+            preemption.insert(link, claim, 0);
         }
     }
 
-    /// Displaces what must give way for `demand` in the place of `old`, which `keeper` or nobody holds.
+    /// Displaces claims to make room for `demand` in the place of `old`, which `keeper` holds, or no claim.
     #[cold]
     fn make_room(
         &mut self,
@@ -213,7 +212,7 @@ impl Ledger {
             return Err(refusal);
         };
         let partial = preemption.policy.partial;
-        // More than the link lacks, where it has shrunk below what is held.
+        // The link lacks more if it has shrunk below what is held.
         let missing = u128::from(status.held.saturating_sub(old).as_bps())
             + u128::from(demand.rate.as_bps())
             - u128::from(status.reservable.as_bps());
@@ -256,7 +255,7 @@ impl Ledger {
     fn displace(&mut self, claim: ClaimId, kept: Rate, by: Priority) {
         let (Some(owner), Some(demand)) = (self.owner(claim), self.demand(claim)) else { return };
         if kept > Rate::ZERO {
-            // Less is always granted.
+            // A decrease is always granted.
             let _ = self.change(claim, Demand { rate: kept, ..demand });
         } else {
             self.release(claim);

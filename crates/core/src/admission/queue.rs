@@ -1,10 +1,10 @@
-//! The retry queue of a link: refused requests that wait for bandwidth to come back.
+//! Retry queue of a link: refused requests that wait for released bandwidth.
 //!
-//! It is what Pan and Schulzrinne (*Lightweight Resource Reservation Signaling*, sections 2.4 and 2.5) call resource
-//! grabbing: a router that had to refuse a request remembers it and retries as soon as another reservation ends, instead
-//! of waiting for the next refresh. First come, first served, and the head blocks the line, so that a large request is
-//! not starved by small ones. Under overload this lets too many flows hold parts of their paths. Hence the threshold T:
-//! a request that was refused more than T times is not retried by the router any more, only by its own refreshes.
+//! Pan and Schulzrinne (*Lightweight Resource Reservation Signaling*, sections 2.4 and 2.5) call this resource
+//! grabbing: a router that had to refuse a request remembers it and retries as soon as another reservation ends,
+//! instead of waiting for the next refresh. First come, first served, and the head blocks the queue, so that a large
+//! request is not starved by small ones. Under overload this lets too many flows hold parts of their paths. Hence the
+//! threshold T: a request that was refused more than T times is retried only by its own refreshes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,55 +13,54 @@ use serde::{Deserialize, Serialize};
 
 use super::{Demand, Owner};
 
-/// Whose turn it is when bandwidth was given back. Of those that get turns: see [`Counting`].
+/// Order in which queued requests are granted after a release. [`Counting`] defines which requests take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
-    /// The head's alone, as published: who asks for little does not pass who asks for much.
+    /// Only the head, as published: a small request does not overtake a large one.
     #[default]
     HeadOfLine,
-    /// That of the first who fits, of the [`LOOKAHEAD`] longest waiting: more is used, but who asks for much may starve.
+    /// The first that fits, of the [`LOOKAHEAD`] longest waiting: uses more bandwidth, but large requests may starve.
     FirstFit,
-    /// That of who asks for least, of the [`LOOKAHEAD`] longest waiting, where that fits: most are served.
+    /// The smallest of the [`LOOKAHEAD`] longest waiting, if it fits: serves the most requests.
     SmallestFirst,
-    /// That of who came last, where that fits: some are served while they still care, and who waits long may starve.
+    /// The newest, if it fits: serves requests while they are still wanted; old ones may starve.
     NewestFirst,
 }
 
-/// Requests that are looked at where it is not the head's turn alone, so that the work for one release has a bound.
+/// Maximum number of requests checked per release if not only the head counts.
 pub const LOOKAHEAD: usize = 64;
 
-/// What counts against the threshold T, of which the study says that it is "the maximum number of retries that a flow can
+/// What counts against the threshold T, defined by the study as "the maximum number of retries that a flow can
 /// exercise during its entire duration at a single router". Refreshes do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {
-    /// Each time that a request joins the line; it stands there until its turn comes, and who was refused more than T
-    /// times may not join.
+    /// Each entry of a request into the queue. A request stays there until it is granted, and may not enter if it was
+    /// refused more than T times.
     #[default]
     Entries,
-    /// Besides, each time that something was given back and it still was not enough for who stands there. A request of
-    /// which more than T are counted gets no turn any more, and holds up nobody. Each release then costs a look at all
-    /// who may still have a turn.
+    /// Also each release that was not enough for a queued request. A request with a count above T is not granted any
+    /// more, and blocks nobody. Each release then checks all requests that may still be granted.
     Tries,
 }
 
-/// How eagerly refused requests are retried.
+/// Policy for the retry of refused requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// The threshold T: requests refused more often than this do not wait in the queue. 0 switches it off.
+    /// The threshold T: requests refused more often than this are not queued. 0 turns the queue off.
     pub threshold: u32,
-    /// How many requests may wait for one link.
+    /// Maximum number of queued requests per link.
     pub capacity: usize,
-    /// Whose turn it is.
+    /// Order of grants.
     pub discipline: Discipline,
     /// What counts against the threshold.
     pub counting: Counting,
 }
 
 impl Default for RetryPolicy {
-    /// T = 1, which served best under high load in the study; 1024 requests.
+    /// Returns T = 1, which served best under high load in the study, and 1024 requests.
     fn default() -> Self {
         let (discipline, counting) = (Discipline::HeadOfLine, Counting::Entries);
         RetryPolicy { threshold: 1, capacity: 1_024, discipline, counting }
@@ -69,50 +68,50 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Whether a request that was refused so often may not wait.
-    pub(super) fn shuts_out(&self, refusals: u32) -> bool {
+    /// Returns whether a request that was refused so often may not be queued.
+    pub(super) fn excludes(&self, refusals: u32) -> bool {
         refusals > self.threshold && (self.counting == Counting::Entries || self.threshold == 0)
     }
 }
 
 /// A request that waits for bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// Whom to tell.
+pub struct QueuedRequest {
+    /// Owner, to be notified.
     pub owner: Owner,
-    /// What it wants.
+    /// Requested demand.
     pub demand: Demand,
-    /// How often this node has refused it, this time included: the counter c of the study. It counts over the whole
-    /// life of the flow, also while nothing waits, and so belongs to the owner's state.
+    /// Number of refusals by this node, including the last: the counter c of the study. It counts over the whole
+    /// lifetime of the flow, also while nothing is queued, and so belongs to the owner's state.
     pub refusals: u32,
 }
 
-/// Why a request may not wait.
+/// Reason why a request was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnqueueError {
-    /// The link is not known.
+    /// The link is unknown.
     #[error("the link is not known")]
     NoSuchLink,
-    /// It was refused more than [`RetryPolicy::threshold`] times.
+    /// The request was refused more than [`RetryPolicy::threshold`] times.
     #[error("refused more often than the retry threshold")]
     Threshold,
-    /// The link could not grant it even if nothing were held; it would block the line for ever.
+    /// An empty link could not grant the request; it would block the queue for ever.
     #[error("more than the link can ever grant")]
     NeverFits,
-    /// [`RetryPolicy::capacity`] requests wait already.
+    /// The queue holds [`RetryPolicy::capacity`] requests already.
     #[error("the retry queue is full")]
     Full,
 }
 
-/// First in, first out, one place per owner. Ordered maps keep taking a place, leaving it and looking at the head at
-/// O(log n).
+/// Queued requests, first in, first out, one per owner. Ordered maps keep insertion, removal and the head at O(log
+/// n).
 #[derive(Clone, Debug, Default)]
 pub(super) struct RetryQueue {
-    by_ticket: BTreeMap<u64, Waiting>,
+    by_ticket: BTreeMap<u64, QueuedRequest>,
     tickets: BTreeMap<Owner, u64>,
     next_ticket: u64,
-    /// Those that were tried more than T times in vain: they get no turn any more, but it must be known of them.
-    spent: BTreeMap<Owner, Waiting>,
+    /// Requests with more than T tries: they are not granted any more, but must be remembered.
+    spent: BTreeMap<Owner, QueuedRequest>,
 }
 
 impl RetryQueue {
@@ -120,16 +119,16 @@ impl RetryQueue {
         self.by_ticket.len() + self.spent.len()
     }
 
-    /// Whether nobody waits who may have a turn.
+    /// Returns whether no request may be granted.
     pub(super) fn is_idle(&self) -> bool {
         self.by_ticket.is_empty()
     }
 
-    /// Enters a request. Who waits already keeps the place; what it wants is put right, and so is its count, unless that
-    /// grows here.
+    /// Queues a request. A queued request keeps its position; its demand and count are updated, unless counting
+    /// happens here.
     pub(super) fn enqueue(
         &mut self,
-        mut waiting: Waiting,
+        mut waiting: QueuedRequest,
         policy: &RetryPolicy,
     ) -> Result<(), EnqueueError> {
         if let Some(spent) = self.spent.get_mut(&waiting.owner) {
@@ -160,18 +159,18 @@ impl RetryQueue {
             || self.spent.remove(&owner).is_some()
     }
 
-    /// Whose turn it is, of those that `fits` says can be served.
+    /// Returns the next request by the discipline, among those that `fits` accepts.
     pub(super) fn next(
         &self,
         discipline: Discipline,
-        fits: impl Fn(&Waiting) -> bool,
-    ) -> Option<Waiting> {
+        fits: impl Fn(&QueuedRequest) -> bool,
+    ) -> Option<QueuedRequest> {
         let mut waiting = self.by_ticket.values();
         match discipline {
             Discipline::HeadOfLine => waiting.next().filter(|waiting| fits(waiting)),
             Discipline::NewestFirst => waiting.next_back().filter(|waiting| fits(waiting)),
             Discipline::FirstFit => waiting.take(LOOKAHEAD).find(|waiting| fits(waiting)),
-            // Of those that ask for as much, the first.
+            // Among equal requests, the first.
             Discipline::SmallestFirst => {
                 let fitting = waiting.take(LOOKAHEAD).filter(|waiting| fits(waiting));
                 fitting.min_by_key(|waiting| waiting.demand.rate)
@@ -180,8 +179,8 @@ impl RetryQueue {
         .copied()
     }
 
-    /// Something was given back, but not enough for those that still wait: counts that of each, who are given in order.
-    pub(super) fn tried_in_vain(&mut self, threshold: u32) -> Vec<Waiting> {
+    /// Counts a release that was not enough for the queued requests. Returns them in order.
+    pub(super) fn count_failed_tries(&mut self, threshold: u32) -> Vec<QueuedRequest> {
         for waiting in self.by_ticket.values_mut() {
             waiting.refusals = waiting.refusals.saturating_add(1);
         }
@@ -193,8 +192,8 @@ impl RetryQueue {
         tried
     }
 
-    /// Takes out those of which `keep` says no.
-    pub(super) fn retain(&mut self, keep: impl Fn(&Waiting) -> bool) {
+    /// Removes the requests that `keep` rejects.
+    pub(super) fn retain(&mut self, keep: impl Fn(&QueuedRequest) -> bool) {
         let tickets = &mut self.tickets;
         self.by_ticket.retain(|_, waiting| {
             let kept = keep(waiting);
@@ -206,8 +205,8 @@ impl RetryQueue {
         self.spent.retain(|_, waiting| keep(waiting));
     }
 
-    /// All that wait: first come first, and then those that get no turn any more.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+    /// Returns all queued requests in order, and then those that are not granted any more.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &QueuedRequest> {
         self.by_ticket.values().chain(self.spent.values())
     }
 }

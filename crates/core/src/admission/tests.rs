@@ -1,4 +1,4 @@
-//! The ledger's promises, one by one. Random sequences of everything are in `tests/ledger_model.rs`.
+//! The ledger's guarantees, one by one. Random sequences are in `tests/ledger_model.rs`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ fn capacity(reservable: u64) -> LinkCapacity {
     LinkCapacity { bandwidth: mbps(2 * reservable), reservable: mbps(reservable), mtu: 1_500 }
 }
 
-/// One link of 10 Mbit/s, of which 5 may be claimed, and another like it.
+/// Creates a link of 10 Mbit/s, of which 5 may be claimed, and another like it.
 fn ledger() -> Ledger {
     let mut ledger = Ledger::new();
     ledger.set_link(LINK, capacity(5));
@@ -57,7 +57,7 @@ fn refused(reason: Reason, available: u64) -> Refusal {
 }
 
 #[test]
-fn a_claim_is_granted_whole_or_refused_with_what_there_is() {
+fn over_capacity_is_refused_with_available_rate() {
     let mut ledger = ledger();
     let first = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     let second = ledger.claim(LINK, owner(2), &flow(2), demand(3));
@@ -66,16 +66,19 @@ fn a_claim_is_granted_whole_or_refused_with_what_there_is() {
     assert!(ledger.claim(OTHER, owner(2), &flow(2), demand(5)).is_ok(), "links are apart");
     let status = ledger.link(LINK).expect("known");
     assert_eq!((status.held, status.claims), (mbps(5), 2));
-    assert_eq!((ledger.left(LINK), ledger.left(InterfaceId(9))), (Rate::ZERO, Rate::ZERO));
+    assert_eq!(
+        (ledger.available(LINK), ledger.available(InterfaceId(9))),
+        (Rate::ZERO, Rate::ZERO)
+    );
     ledger.release(first);
-    assert_eq!(ledger.left(LINK), mbps(3));
+    assert_eq!(ledger.available(LINK), mbps(3));
     let first = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     assert_eq!((ledger.owner(first), ledger.demand(first)), (Some(owner(1)), Some(demand(3))));
     assert_eq!(ledger.link_of(first), Some(LINK));
 }
 
 #[test]
-fn links_and_packets_that_cannot_be_are_named() {
+fn unknown_link_and_large_packet_are_refused_with_reason() {
     let mut ledger = ledger();
     let unknown = ledger.claim(InterfaceId(9), owner(1), &flow(1), demand(1));
     assert_eq!(unknown, Err(refused(Reason::NoSuchLink, 0)));
@@ -88,7 +91,7 @@ fn links_and_packets_that_cannot_be_are_named() {
 }
 
 #[test]
-fn a_refused_increase_leaves_the_old_grant() {
+fn refused_increase_keeps_old_grant() {
     let mut ledger = ledger();
     let claim = ledger.claim(LINK, owner(1), &flow(1), demand(2)).expect("fits");
     assert_eq!(ledger.change(claim, demand(6)), Err(refused(Reason::Bandwidth, 5)));
@@ -101,29 +104,32 @@ fn a_refused_increase_leaves_the_old_grant() {
 }
 
 #[test]
-fn what_is_lent_is_nobodys_to_claim() {
+fn bandwidth_set_aside_cannot_be_claimed() {
     let mut ledger = ledger();
     let claim = ledger.claim(LINK, owner(1), &flow(1), demand(2)).expect("fits");
-    ledger.lend(LINK, mbps(2));
-    assert_eq!((held(&ledger), ledger.lent(LINK), ledger.left(LINK)), (mbps(2), mbps(2), mbps(1)));
+    ledger.set_aside(LINK, mbps(2));
+    assert_eq!(
+        (held(&ledger), ledger.rate_set_aside(LINK), ledger.available(LINK)),
+        (mbps(2), mbps(2), mbps(1))
+    );
     let second = ledger.claim(LINK, owner(2), &flow(2), demand(2));
     assert_eq!(second, Err(refused(Reason::Bandwidth, 1)));
     assert_eq!(ledger.change(claim, demand(4)), Err(refused(Reason::Bandwidth, 3)));
-    let waiting = Waiting { owner: owner(3), demand: demand(3), refusals: 1 };
+    let waiting = QueuedRequest { owner: owner(3), demand: demand(3), refusals: 1 };
     assert_eq!(ledger.enqueue(LINK, waiting), Ok(()));
     assert_eq!(ledger.next_grantable(), None);
-    ledger.lend(LINK, Rate::ZERO);
+    ledger.set_aside(LINK, Rate::ZERO);
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(3))), "it is there again");
-    ledger.lend(InterfaceId(9), mbps(1));
-    assert_eq!(ledger.lent(InterfaceId(9)), Rate::ZERO);
-    // A loan of more than is left shows when claims are given back, and is no mistake.
-    ledger.lend(LINK, mbps(9));
+    ledger.set_aside(InterfaceId(9), mbps(1));
+    assert_eq!(ledger.rate_set_aside(InterfaceId(9)), Rate::ZERO);
+    // More set aside than is left shows when claims are released, and is no error.
+    ledger.set_aside(LINK, mbps(9));
     ledger.release(claim);
-    assert_eq!(ledger.left(LINK), Rate::ZERO);
+    assert_eq!(ledger.available(LINK), Rate::ZERO);
 }
 
 #[test]
-fn a_link_that_shrinks_keeps_its_promises_and_makes_no_new_ones() {
+fn shrunk_link_keeps_grants_and_refuses_new_claims() {
     let mut ledger = ledger();
     let claim = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");
     ledger.set_link(LINK, LinkCapacity { mtu: 500, ..capacity(2) });
@@ -139,7 +145,7 @@ fn a_link_that_shrinks_keeps_its_promises_and_makes_no_new_ones() {
 }
 
 #[test]
-fn ids_of_claims_that_are_gone_do_nothing() {
+fn stale_claim_id_has_no_effect() {
     let mut ledger = ledger();
     let first = ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits");
     ledger.release(first);
@@ -152,27 +158,27 @@ fn ids_of_claims_that_are_gone_do_nothing() {
 }
 
 #[test]
-fn a_link_that_goes_names_all_that_it_takes_along() {
+fn removed_link_returns_its_claims_requests_and_flows() {
     let mut ledger = ledger();
     let claim = ledger.claim(LINK, owner(1), &flow(1), demand(4)).expect("fits");
     let stays = ledger.claim(OTHER, owner(2), &flow(2), demand(4)).expect("fits");
-    let waiting = Waiting { owner: owner(3), demand: demand(2), refusals: 1 };
+    let waiting = QueuedRequest { owner: owner(3), demand: demand(2), refusals: 1 };
     assert_eq!(ledger.enqueue(LINK, waiting), Ok(()));
     assert_eq!(ledger.adopt(LINK, flow(4), mbps(1), None), Ok(()));
     let lost = ledger.remove_link(LINK);
-    let expected = LostLink {
+    let expected = RemovedLink {
         claims: vec![(claim, owner(1))],
         waiting: vec![waiting],
         adopted: vec![flow(4)],
     };
     assert_eq!(lost, expected);
     assert_eq!((ledger.owner(claim), ledger.owner(stays)), (None, Some(owner(2))));
-    assert_eq!(ledger.remove_link(LINK), LostLink::default());
+    assert_eq!(ledger.remove_link(LINK), RemovedLink::default());
     assert_eq!(ledger.next_grantable(), None);
 }
 
-/// The restart: traffic control still serves three flows of the daemon that died. One comes back as it was, one
-/// larger, one never.
+/// A restart: traffic control still serves three flows of the previous daemon. One is claimed as before, one with a
+/// higher rate, one never.
 #[test]
 fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
     let mut ledger = ledger();
@@ -192,7 +198,7 @@ fn adopted_flows_keep_their_bandwidth_until_their_owners_return() {
     assert_eq!(held(&ledger), mbps(4));
 }
 
-/// Traffic control still serves a flow that RSVP reserved, and somebody claims the same flow by another protocol first.
+/// Traffic control still serves a flow that RSVP reserved, and another protocol claims the same flow first.
 #[test]
 fn adopted_flow_yields_to_its_own_protocol_only() {
     let mut ledger = ledger();
@@ -211,10 +217,10 @@ fn adopted_flow_yields_to_its_own_protocol_only() {
     assert_eq!(held(&ledger), mbps(4));
 }
 
-/// Where traffic control does not say who reserved, the smaller of two claims is not taken for the old one while there is
-/// room for both.
+/// If traffic control does not tell which protocol reserved, the smaller of two claims does not replace the adopted
+/// flow while there is room for both.
 #[test]
-fn adopted_flow_of_unknown_protocol_yields_to_what_is_no_smaller() {
+fn adopted_flow_of_unknown_protocol_yields_to_claim_no_smaller() {
     let mut ledger = ledger();
     assert_eq!(ledger.adopt(LINK, flow(1), mbps(2), None), Ok(()));
     ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits beside");
@@ -227,7 +233,7 @@ fn adopted_flow_of_unknown_protocol_yields_to_what_is_no_smaller() {
 }
 
 #[test]
-fn adoption_has_bounds() {
+fn adoption_over_limits_is_refused() {
     let mut ledger = ledger();
     assert_eq!(ledger.adopt(InterfaceId(9), flow(1), mbps(1), None), Err(AdoptError::NoSuchLink));
     assert_eq!(ledger.adopt(LINK, flow(1), mbps(6), None), Err(AdoptError::Bandwidth));
@@ -242,9 +248,10 @@ fn adoption_has_bounds() {
     assert_eq!(ledger.adopt(LINK, one_more, Rate::ZERO, None), Err(AdoptError::TooMany));
 }
 
-/// Attempts are written down from when that is wanted, refused ones too, and changes of what is held are none.
+/// Attempts are recorded from the start of the journal, refused ones too; changes of existing claims are not
+/// attempts.
 #[test]
-fn a_journal_has_every_attempt() {
+fn journal_has_every_attempt() {
     let mut ledger = ledger();
     let first = ledger.claim(LINK, owner(1), &flow(1), demand(1)).expect("fits");
     assert_eq!(ledger.take_attempts(), []);
@@ -263,13 +270,13 @@ fn a_journal_has_every_attempt() {
     assert_eq!(ledger.take_attempts(), []);
 }
 
-fn waiting(block: u32, rate: u64) -> Waiting {
-    Waiting { owner: owner(block), demand: demand(rate), refusals: 1 }
+fn waiting(block: u32, rate: u64) -> QueuedRequest {
+    QueuedRequest { owner: owner(block), demand: demand(rate), refusals: 1 }
 }
 
-/// Resource grabbing: what was refused waits, and goes in the order of coming, the head blocking the rest.
+/// Resource grabbing: refused requests wait, and are granted in order of arrival; the head blocks the rest.
 #[test]
-fn freed_bandwidth_goes_to_those_who_wait_in_turn() {
+fn released_bandwidth_is_granted_in_queue_order() {
     let mut ledger = ledger();
     let three = ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     let two = ledger.claim(LINK, owner(2), &flow(2), demand(2)).expect("fits");
@@ -290,9 +297,9 @@ fn freed_bandwidth_goes_to_those_who_wait_in_turn() {
     assert!(!ledger.withdraw(LINK, owner(5)));
 }
 
-/// By the other discipline those that fit pass those that do not, but none looks past the first of a long line.
+/// By first fit, requests that fit overtake those that do not, but the lookahead is limited.
 #[test]
-fn who_fits_first_may_pass_the_head() {
+fn first_fit_overtakes_blocked_head() {
     let mut ledger = ledger();
     let discipline = Discipline::FirstFit;
     ledger.set_retry_policy(RetryPolicy { discipline, ..RetryPolicy::default() });
@@ -312,16 +319,16 @@ fn who_fits_first_may_pass_the_head() {
     assert_eq!(
         long.enqueue(
             LINK,
-            Waiting { demand: Demand { rate: Rate::ZERO, ..demand(0) }, ..waiting(9, 0) }
+            QueuedRequest { demand: Demand { rate: Rate::ZERO, ..demand(0) }, ..waiting(9, 0) }
         ),
         Ok(())
     );
     assert_eq!(long.next_grantable(), None);
 }
 
-/// Others are for those who compare them: who asks for least, who came last.
+/// Other disciplines for comparison: the smallest, the newest.
 #[test]
-fn each_discipline_has_its_favourite() {
+fn discipline_selects_smallest_or_newest() {
     for (discipline, order) in
         [(Discipline::SmallestFirst, [4, 6, 3, 5]), (Discipline::NewestFirst, [6, 5, 4, 3])]
     {
@@ -339,10 +346,10 @@ fn each_discipline_has_its_favourite() {
     }
 }
 
-/// Where tries count, who was tried more than T times in vain gets no turn any more and holds up nobody; the journal has
-/// each of these tries.
+/// If tries count, a request with more than T of them is not granted any more and blocks nobody; the journal has each
+/// try.
 #[test]
-fn tries_in_vain_may_count() {
+fn counting_tries_excludes_requests_over_threshold() {
     let mut ledger = ledger();
     let counting = Counting::Tries;
     ledger.set_retry_policy(RetryPolicy { threshold: 2, counting, ..RetryPolicy::default() });
@@ -359,7 +366,8 @@ fn tries_in_vain_may_count() {
         let tried: Vec<_> = ledger.take_attempts().into_iter().map(|tried| tried.owner).collect();
         (turns, tried)
     };
-    // The head wants three. Being refused was counted when it joined; this is the second time, the next the third.
+    // The head wants three. Being refused was counted when it was queued; this is the second time, the next the
+    // third.
     let all = [owner(6), owner(7), owner(8)].to_vec();
     assert_eq!(give_back(&mut ledger, 0), (Vec::new(), all.clone()));
     assert_eq!(ledger.enqueue(LINK, waiting(7, 1)), Ok(()), "a refresh changes nothing");
@@ -380,7 +388,7 @@ fn tries_in_vain_may_count() {
 }
 
 #[test]
-fn the_line_moves_on_when_its_head_leaves() {
+fn queue_continues_when_head_is_withdrawn() {
     let mut ledger = ledger();
     ledger.claim(LINK, owner(1), &flow(1), demand(3)).expect("fits");
     assert_eq!(ledger.enqueue(LINK, waiting(2, 4)), Ok(()));
@@ -391,17 +399,17 @@ fn the_line_moves_on_when_its_head_leaves() {
 }
 
 #[test]
-fn whoever_asks_again_keeps_the_place_until_the_threshold() {
+fn repeated_request_keeps_position_until_threshold() {
     let mut ledger = ledger();
     ledger.set_retry_policy(RetryPolicy { threshold: 2, capacity: 2, ..RetryPolicy::default() });
     let all = ledger.claim(LINK, owner(1), &flow(1), demand(5)).expect("fits");
     assert_eq!(ledger.enqueue(LINK, waiting(2, 2)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(3, 2)), Ok(()));
     assert_eq!(ledger.enqueue(LINK, waiting(4, 2)), Err(EnqueueError::Full));
-    let again = Waiting { refusals: 2, ..waiting(2, 5) };
+    let again = QueuedRequest { refusals: 2, ..waiting(2, 5) };
     assert_eq!(ledger.enqueue(LINK, again), Ok(()), "no second place is needed");
     assert_eq!(
-        ledger.enqueue(LINK, Waiting { refusals: 3, ..again }),
+        ledger.enqueue(LINK, QueuedRequest { refusals: 3, ..again }),
         Err(EnqueueError::Threshold)
     );
     ledger.release(all);
@@ -409,12 +417,13 @@ fn whoever_asks_again_keeps_the_place_until_the_threshold() {
     assert_eq!(ledger.grantable(LINK), None);
 }
 
-/// A request that no release can ever satisfy must not block the line.
+/// A request that no release can satisfy must not block the queue.
 #[test]
-fn hopeless_requests_do_not_wait() {
+fn request_over_capacity_is_not_queued() {
     let mut ledger = ledger();
     assert_eq!(ledger.enqueue(LINK, waiting(1, 6)), Err(EnqueueError::NeverFits));
-    let large = Waiting { demand: Demand { max_packet: 1_501, ..demand(1) }, ..waiting(1, 1) };
+    let large =
+        QueuedRequest { demand: Demand { max_packet: 1_501, ..demand(1) }, ..waiting(1, 1) };
     assert_eq!(ledger.enqueue(LINK, large), Err(EnqueueError::NeverFits));
     assert_eq!(ledger.enqueue(InterfaceId(9), waiting(1, 1)), Err(EnqueueError::NoSuchLink));
     assert_eq!(ledger.enqueue(LINK, waiting(1, 5)), Ok(()));
@@ -424,19 +433,19 @@ fn hopeless_requests_do_not_wait() {
 }
 
 #[test]
-fn a_lower_threshold_shuts_out_at_once() {
+fn lower_threshold_drops_requests_at_once() {
     let mut ledger = ledger();
     ledger.set_retry_policy(RetryPolicy { threshold: 10, ..RetryPolicy::default() });
-    assert_eq!(ledger.enqueue(LINK, Waiting { refusals: 9, ..waiting(1, 1) }), Ok(()));
-    assert_eq!(ledger.enqueue(LINK, Waiting { refusals: 8, ..waiting(2, 1) }), Ok(()));
+    assert_eq!(ledger.enqueue(LINK, QueuedRequest { refusals: 9, ..waiting(1, 1) }), Ok(()));
+    assert_eq!(ledger.enqueue(LINK, QueuedRequest { refusals: 8, ..waiting(2, 1) }), Ok(()));
     ledger.set_retry_policy(RetryPolicy { threshold: 8, ..RetryPolicy::default() });
     assert_eq!(ledger.next_grantable(), Some((LINK, owner(2))));
     assert_eq!(ledger.next_grantable(), None);
 }
 
-/// What a lane carries claims there and not on the link; what it has is for its owner to say.
+/// Flows of a lane claim there and not on the link; the owner of the lane sets its rate.
 #[test]
-fn flows_of_a_lane_claim_on_it() {
+fn flows_in_lane_claim_on_lane() {
     const LANE: InterfaceId = InterfaceId(u32::MAX);
     const NARROW: InterfaceId = InterfaceId(u32::MAX - 1);
     let mut ledger = ledger();
@@ -450,8 +459,8 @@ fn flows_of_a_lane_claim_on_it() {
         ledger.claim(LINK, owner(1), &inside, demand(1)),
         Err(refused(Reason::Bandwidth, 0))
     );
-    ledger.widen_lane(LANE, mbps(3));
-    ledger.widen_lane(NARROW, mbps(1));
+    ledger.set_lane_rate(LANE, mbps(3));
+    ledger.set_lane_rate(NARROW, mbps(1));
     let claim = ledger.claim(LINK, owner(1), &inside, demand(2)).expect("fits");
     assert_eq!((ledger.link_of(claim), held(&ledger)), (Some(LANE), Rate::ZERO));
     assert_eq!(ledger.change(claim, demand(4)), Err(refused(Reason::Bandwidth, 3)));
@@ -471,7 +480,7 @@ fn flows_of_a_lane_claim_on_it() {
             .map(|c| ledger.link_of(c)),
         Ok(Some(LANE))
     );
-    // A lane that goes takes its claims along.
+    // Removing a lane removes its claims.
     let lost: Vec<Owner> = ledger.remove_link(LANE).claims.into_iter().map(|(_, o)| o).collect();
     assert_eq!(lost, [owner(1), owner(4)]);
 }

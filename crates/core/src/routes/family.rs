@@ -1,16 +1,16 @@
-//! The prefixes of one address family, found by the longest match.
+//! Prefixes of one address family, found by the longest match.
 
 use core::hash::{BuildHasherDefault, Hash, Hasher};
 use core::ops::BitOr;
 
 use hashbrown::HashMap;
 
-/// The best route for a prefix.
+/// Best route for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct First {
-    /// Its place among all routes.
+pub(super) struct BestRoute {
+    /// Index among all routes.
     pub(super) route: u32,
-    /// Its hop's place among all hops.
+    /// Index of its hop among all hops.
     pub(super) hop: u32,
 }
 
@@ -19,16 +19,16 @@ pub(super) trait Bits: Copy + Eq + Hash + Default {
     /// A set of prefix lengths from 1: bit n - 1 stands for length n.
     type Lengths: Copy + Default + Eq + BitOr<Output = Self::Lengths> + Into<u128> + TryFrom<u128>;
 
-    /// Prefixes longer than this are told apart by the block of this length that they lie in.
+    /// Block length: longer prefixes are grouped by the block of this length that contains them.
     const BLOCK: u8;
 
-    /// Its first `length` bits, the others zero.
+    /// Returns the first `length` bits, the others zero.
     fn leading(self, length: u8) -> Self;
 
-    /// Its first `BLOCK` bits.
+    /// Returns the first `BLOCK` bits.
     fn block(self) -> u32;
 
-    /// Takes the longest out of a set of lengths.
+    /// Removes and returns the longest of a set of lengths.
     fn pop_longest(lengths: &mut Self::Lengths) -> Option<u8>;
 }
 
@@ -78,35 +78,35 @@ impl Bits for u128 {
     }
 }
 
-/// The prefixes of one address family.
+/// Prefixes of one address family.
 ///
-/// All keys come from the routing table of this host, which its administrator and its routing protocols fill; whoever
-/// can flood that has better ways to harm us. So the hash is quick and not keyed. Nothing walks these maps.
+/// All keys come from the routing table of this host, which its administrator and its routing protocols fill; an
+/// attacker who can flood that can do worse. So the hash is quick and not keyed. Nothing walks these maps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family<A: Bits> {
-    /// By address and length.
-    first: HashMap<(A, u8), First, Quick>,
-    /// Which lengths longer than `BLOCK` occur in a block.
-    blocks: HashMap<u32, A::Lengths, Quick>,
-    /// Which other lengths occur. Length 0 has no bit and needs none: it is tried last, always.
+    /// Best route by address and length.
+    first: HashMap<(A, u8), BestRoute, FastHash>,
+    /// Lengths above `BLOCK` that occur in a block.
+    blocks: HashMap<u32, A::Lengths, FastHash>,
+    /// Other lengths that occur. Length 0 has no bit and needs none: it is always tried last.
     short: A::Lengths,
-    /// How many prefixes there are of a length, in a block where it is longer than `BLOCK`. Not looked at in look-ups.
-    counts: HashMap<(u32, u8), u32, Quick>,
+    /// Number of prefixes of a length, per block if it is longer than `BLOCK`. Not used in lookups.
+    counts: HashMap<(u32, u8), u32, FastHash>,
 }
 
 impl<A: Bits> Family<A> {
     #[inline]
-    pub(super) fn first(&self, address: A, length: u8) -> Option<First> {
+    pub(super) fn first(&self, address: A, length: u8) -> Option<BestRoute> {
         self.first.get(&(address, length)).copied()
     }
 
-    /// Sets or takes out the best route for a prefix: what it was before.
+    /// Sets or removes the best route for a prefix. Returns the previous one.
     pub(super) fn set_first(
         &mut self,
         address: A,
         length: u8,
-        first: Option<First>,
-    ) -> Option<First> {
+        first: Option<BestRoute>,
+    ) -> Option<BestRoute> {
         let before = match first {
             Some(first) => self.first.insert((address, length), first),
             None => self.first.remove(&(address, length)),
@@ -119,9 +119,13 @@ impl<A: Bits> Family<A> {
         before
     }
 
-    /// The answer for the longest prefix around `address` for which `usable` has one.
+    /// Returns the result of `usable` for the longest prefix around `address` that has one.
     #[inline]
-    pub(super) fn longest<R>(&self, address: A, usable: impl Fn(First) -> Option<R>) -> Option<R> {
+    pub(super) fn longest<R>(
+        &self,
+        address: A,
+        usable: impl Fn(BestRoute) -> Option<R>,
+    ) -> Option<R> {
         let block = self.blocks.get(&address.block()).copied().unwrap_or_default();
         let mut lengths = block | self.short;
         while let Some(length) = A::pop_longest(&mut lengths) {
@@ -152,7 +156,7 @@ impl<A: Bits> Family<A> {
         }
     }
 
-    /// With what a prefix is counted.
+    /// Returns the key of a prefix in `counts`.
     fn counted(address: A, length: u8) -> (u32, u8) {
         (if length > A::BLOCK { address.block() } else { 0 }, length)
     }
@@ -164,7 +168,7 @@ impl<A: Bits> Family<A> {
         let change = |lengths: A::Lengths| -> A::Lengths {
             let lengths: u128 = lengths.into();
             let lengths = if present { lengths | bit } else { lengths & !bit };
-            // No length is longer than the address, so it always fits.
+            // No length exceeds the address, so it always fits.
             lengths.try_into().unwrap_or_default()
         };
         if length <= A::BLOCK {
@@ -180,16 +184,16 @@ impl<A: Bits> Family<A> {
         }
     }
 
-    /// Octets that its maps take.
+    /// Returns the octets that its maps take.
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         self.first.allocation_size() + self.blocks.allocation_size() + self.counts.allocation_size()
     }
 }
 
-type Quick = BuildHasherDefault<FoldingHasher>;
+type FastHash = BuildHasherDefault<FoldingHasher>;
 
-/// A quick hash of a few numbers: each is mixed in by the two halves of a wide product.
+/// FastHash hash of a few numbers: each is mixed in by the two halves of a wide product.
 #[derive(Clone, Copy, Debug, Default)]
 struct FoldingHasher {
     state: u64,
@@ -238,10 +242,10 @@ impl Hasher for FoldingHasher {
 mod tests {
     use super::*;
 
-    /// Lengths that no prefix has any more would slow every look-up down, and blocks without prefixes would pile up.
+    /// Unused lengths would slow every lookup down, and blocks without prefixes would accumulate.
     #[test]
-    fn lengths_and_blocks_leave_with_their_last_prefix() {
-        let first = Some(First { route: 1, hop: 1 });
+    fn length_and_block_are_removed_with_their_last_prefix() {
+        let first = Some(BestRoute { route: 1, hop: 1 });
         let mut family = Family::<u32>::default();
         let prefixes = [(0x0a01_0200, 24), (0x0a01_0300, 24), (0x0a01_0000, 16), (0x0a00_0000, 8)];
         for (address, length) in prefixes {

@@ -1,13 +1,13 @@
-//! The routes of flows, where a destination alone does not tell: several next hops share it, or policy rules apply.
+//! Routes of flows, if a destination alone does not decide: several next hops share it, or policy rules apply.
 //!
-//! The host decides for each flow, by a hash of its addresses and ports, or by its source, its mark and where it comes
-//! in. So the host is asked ([`FlowResolver`]), once for each flow: answers are kept, and asked for again after a change
-//! that may concern them. The last [`DISTINCT_CHANGES`] changes are told apart by their prefixes, so that a change
-//! elsewhere costs nothing; no change walks the answers.
+//! The host decides for each flow, by a hash of its addresses and ports, or by its source, its mark and its incoming
+//! interface. So the host is asked ([`FlowResolver`]), once for each flow: answers are cached, and asked for again
+//! after a change that may concern them. The last [`DISTINCT_CHANGES`] changes are told apart by their prefixes, so
+//! that a change elsewhere costs nothing; no change walks the answers.
 //!
-//! Answers are kept in two halves. What is looked up moves into the younger half; when that is full it becomes the older
-//! half, and what nobody has looked up since is forgotten. So the flows of live state stay, as each refresh looks them
-//! up, and the number of answers is bounded whatever peers send.
+//! Answers are cached in two halves. A lookup moves its answer into the younger half; when that is full it becomes
+//! the older half, and answers not used since are dropped. So the flows of live state stay, as each refresh looks
+//! them up, and the number of answers is bounded whatever peers send.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -25,49 +25,49 @@ use crate::hash::KeyedHash;
 use crate::random::RandomStreams;
 use crate::{Flow, InterfaceId, Prefix};
 
-/// Answers in each half: some 60 MB at most, on a router whose routes all have several next hops.
+/// Number of answers in each half: some 60 MB at most, on a router whose routes all have several next hops.
 const HALF: usize = 1 << 18;
-/// Changes that are told apart by their prefixes; older answers count as changed.
+/// Number of changes that are told apart by their prefixes; older answers count as changed.
 const DISTINCT_CHANGES: usize = 64;
 
-/// Answers where the host sends the packets of a flow.
+/// Resolves the route of a flow by asking the host.
 ///
-/// The answer to a question may change only when [`RouteTable`](super::RouteTable) is told of a change.
+/// An answer may change only when [`RouteTable`](super::RouteTable) is notified of a change.
 pub trait FlowResolver: fmt::Debug + Send {
-    /// The hop of `flow`, whose packets come in through `incoming`; `None`: from this host.
+    /// Returns the hop of `flow`, whose packets arrive through `incoming`; `None` for this host's own.
     fn resolve(&mut self, flow: &Flow, incoming: Option<InterfaceId>) -> Resolution;
 }
 
-/// What the host says of a flow.
+/// The host's answer for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Resolution {
-    /// The packets of the flow leave here.
+    /// The packets of the flow leave by this hop.
     Through(Hop),
     /// The flow has no route.
     Nowhere,
-    /// The host did not tell: the route of the destination has to do.
+    /// The host gave no answer: the route of the destination is used.
     Unknown,
 }
 
-/// An answer of the host, as a recording keeps it.
+/// A recorded answer of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowAnswer {
-    /// The flow that was asked for.
+    /// The flow.
     pub flow: Flow,
-    /// Through which interface its packets come; `None`: from this host.
+    /// Incoming interface; `None` for this host's own packets.
     pub incoming: Option<InterfaceId>,
-    /// What the host said.
+    /// The answer.
     pub resolution: Resolution,
 }
 
-/// Which flows the host has to be asked for, and what it said.
+/// Flows that the host has to be asked for, and its answers.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// Prefixes whose route has several next hops.
-    several: BTreeSet<Prefix>,
+    multipath: BTreeSet<Prefix>,
     /// Whether policy rules, or other tables, apply to packets of IPv4 and IPv6.
     rules: [bool; 2],
-    /// Whether either of the two has anything.
+    /// Whether either of the two applies at all.
     any: bool,
     answers: RefCell<Answers>,
 }
@@ -82,34 +82,34 @@ impl Flows {
         self.rules[usize::from(destination.is_ipv6())]
     }
 
-    pub(super) fn has_several(&self, prefix: Prefix) -> bool {
-        self.several.contains(&prefix)
+    pub(super) fn is_multipath(&self, prefix: Prefix) -> bool {
+        self.multipath.contains(&prefix)
     }
 
-    pub(super) fn set_several(&mut self, prefix: Prefix, several: bool) {
-        if several {
-            self.several.insert(prefix);
+    pub(super) fn set_multipath(&mut self, prefix: Prefix, multipath: bool) {
+        if multipath {
+            self.multipath.insert(prefix);
         } else {
-            self.several.remove(&prefix);
+            self.multipath.remove(&prefix);
         }
-        self.look_for_any();
+        self.update_any();
         self.change(prefix);
     }
 
     pub(super) fn set_rules(&mut self, all: Prefix, apply: bool) {
         self.rules[usize::from(all.address().is_ipv6())] = apply;
-        self.look_for_any();
+        self.update_any();
         self.change(all);
     }
 
-    fn look_for_any(&mut self) {
-        self.any = self.rules != [false; 2] || !self.several.is_empty();
+    fn update_any(&mut self) {
+        self.any = self.rules != [false; 2] || !self.multipath.is_empty();
         if !self.any {
             self.answers.get_mut().clear();
         }
     }
 
-    /// Notes that flows to these destinations may go elsewhere.
+    /// Records that flows to these destinations may take another route.
     pub(super) fn change(&mut self, prefix: Prefix) {
         if self.any {
             self.answers.get_mut().changes.note(prefix);
@@ -120,11 +120,11 @@ impl Flows {
         self.answers.get_mut()
     }
 
-    /// The hop of a flow; inner `None` where it has no route, outer `None` where the host did not tell.
+    /// Returns the hop of a flow; inner `None` if it has no route, outer `None` if the host gave no answer.
     pub(super) fn hop(&self, flow: &Flow, incoming: Option<InterfaceId>) -> Option<Option<Hop>> {
         let mut answers = self.answers.borrow_mut();
         let key = Key { flow: *flow, incoming };
-        if let Some(hop) = answers.kept(&key) {
+        if let Some(hop) = answers.cached(&key) {
             return Some(hop);
         }
         let hop = match answers.ask(flow, incoming) {
@@ -162,22 +162,22 @@ impl Key {
 struct Answer {
     key: Key,
     hop: Option<Hop>,
-    /// The number of the last change that does not concern it.
+    /// Number of the last change up to which the answer is known to be valid.
     valid: u64,
 }
 
-/// What the host said of flows; see the module text.
+/// Cached answers of the host; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// Peers choose the keys.
+    /// Keyed, since peers choose the flows.
     hash: KeyedHash,
     young: HashTable<Answer>,
     old: HashTable<Answer>,
     changes: Changes,
     resolver: Option<Box<dyn FlowResolver>>,
-    /// Answers of a recording, which stand for the resolver's.
+    /// Answers of a recording, which replace the resolver's.
     recorded: VecDeque<FlowAnswer>,
-    /// The resolver's answers, where they are recorded.
+    /// The resolver's answers, if they are recorded.
     log: Option<Vec<FlowAnswer>>,
 }
 
@@ -218,20 +218,20 @@ impl Answers {
         self.recorded.extend(answers);
     }
 
-    /// Forgets all answers.
+    /// Drops all answers.
     fn clear(&mut self) {
         (self.young, self.old) = (HashTable::new(), HashTable::new());
     }
 
-    /// What is known of a flow and still holds.
-    fn kept(&mut self, key: &Key) -> Option<Option<Hop>> {
+    /// Returns the cached answer of a flow, if it is still valid.
+    fn cached(&mut self, key: &Key) -> Option<Option<Hop>> {
         let hash = key.hash(&self.hash);
         if let Some(answer) = self.young.find_mut(hash, |answer| answer.key == *key) {
-            return self.changes.holds(answer).then_some(answer.hop);
+            return self.changes.is_valid(answer).then_some(answer.hop);
         }
         let entry = self.old.find_entry(hash, |answer| answer.key == *key).ok()?;
         let (mut answer, _) = entry.remove();
-        if !self.changes.holds(&mut answer) {
+        if !self.changes.is_valid(&mut answer) {
             return None;
         }
         self.keep(*key, answer.hop);
@@ -270,9 +270,9 @@ impl Answers {
 /// The last changes, by number.
 #[derive(Debug, Default)]
 struct Changes {
-    /// How many there were.
+    /// Number of changes.
     last: u64,
-    /// The prefixes of the last of them, the youngest first.
+    /// Prefixes of the last changes, the youngest first.
     prefixes: VecDeque<Prefix>,
 }
 
@@ -283,8 +283,8 @@ impl Changes {
         self.prefixes.push_front(prefix);
     }
 
-    /// Whether an answer still holds; what has happened by now need not be looked at again.
-    fn holds(&self, answer: &mut Answer) -> bool {
+    /// Returns whether an answer is still valid, and marks it as checked up to the last change.
+    fn is_valid(&self, answer: &mut Answer) -> bool {
         let since = self.last - answer.valid;
         if since > self.prefixes.len() as u64 {
             return false;
@@ -306,7 +306,8 @@ mod tests {
     use alloc::sync::Arc;
     use core::sync::atomic::{AtomicU32, Ordering};
 
-    /// Sends even source ports through interface 1 and odd ones through 2, plus ten once `moved` is set; counts questions.
+    /// Sends even source ports through interface 1 and odd ones through 2, plus ten once `moved` is set; counts
+    /// questions.
     #[derive(Debug, Default)]
     struct Host {
         asked: Arc<AtomicU32>,
@@ -346,13 +347,13 @@ mod tests {
         }
     }
 
-    /// A table in which 10.0.0.0/8 has several next hops and 10.1.0.0/16 has one.
+    /// Creates a table in which 10.0.0.0/8 has several next hops and 10.1.0.0/16 has one.
     fn table() -> (RouteTable, Arc<AtomicU32>, Arc<AtomicU32>) {
         let mut table = RouteTable::new();
         for (text, interface) in [("10.0.0.0/8", 1), ("10.1.0.0/16", 3), ("10.2.0.0/16", 4)] {
             table.insert(Route { prefix: prefix(text), metric: 0, hop: hop(interface) });
         }
-        table.set_several(prefix("10.0.0.0/8"), true);
+        table.set_multipath(prefix("10.0.0.0/8"), true);
         let host = Host::default();
         let counts = (host.asked.clone(), host.moved.clone());
         table.set_resolver(Box::new(host));
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_with_several_next_hops_is_asked_for_once() {
+    fn flow_with_several_next_hops_is_resolved_once() {
         let (table, asked, _) = table();
         for _ in 0..3 {
             assert_eq!(through(&table, "10.3.0.1", 4), 1);
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn change_of_prefix_asks_again_for_flows_in_it_only() {
+    fn change_of_prefix_resolves_its_flows_again() {
         let (mut table, asked, moved) = table();
         table.set_rules(false, true);
         assert_eq!(through(&table, "10.1.0.1", 4), 1, "rules apply to every destination");
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_answers_stand_for_the_host() {
+    fn recorded_answers_replace_the_host() {
         let (mut live, _, _) = table();
         live.keep_flow_answers();
         let asked = [("10.3.0.1", 5), ("10.4.0.1", 9), ("10.3.0.1", 10), ("10.3.0.1", 5)];
@@ -432,7 +433,7 @@ mod tests {
         let mut again = RouteTable::new();
         again.set_flow_hash(KeyedHash::draw(&mut RandomStreams::new(7).stream("other")));
         again.insert(Route { prefix: prefix("10.0.0.0/8"), metric: 0, hop: hop(1) });
-        again.set_several(prefix("10.0.0.0/8"), true);
+        again.set_multipath(prefix("10.0.0.0/8"), true);
         again.add_recorded_answers(serde_json::from_str(&text).expect("what was written"));
         assert_eq!(asked.map(|(to, port)| through(&again, to, port)), seen);
     }

@@ -1,4 +1,4 @@
-//! The distinct hops of a table, each once, with the number of its uses.
+//! Distinct hops of a table with the number of their uses.
 
 use alloc::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use super::Hop;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hops {
-    /// Hops and how often each is used.
+    /// Hops and their use counts.
     list: Slab<(Hop, u32)>,
-    /// Where a hop stands in the list.
+    /// Index of a hop in the list.
     by_hop: BTreeMap<Hop, u32>,
 }
 
 impl Hops {
-    /// One use more of `hop`: its number.
-    pub(super) fn enter(&mut self, hop: Hop) -> u32 {
+    /// Counts one use more of `hop`. Returns its index.
+    pub(super) fn acquire(&mut self, hop: Hop) -> u32 {
         let list = &mut self.list;
         let number = *self.by_hop.entry(hop).or_insert_with(|| list.insert((hop, 0)) as u32);
         self.list[number as usize].1 += 1;
         number
     }
 
-    /// One use less.
-    pub(super) fn leave(&mut self, number: u32) {
+    /// Counts one use less.
+    pub(super) fn release(&mut self, number: u32) {
         let (hop, uses) = &mut self.list[number as usize];
         *uses -= 1;
         if *uses == 0 {

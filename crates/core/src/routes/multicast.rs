@@ -1,8 +1,8 @@
-//! Where packets to groups go: a node's multicast forwarding entries.
+//! Multicast forwarding entries of a node.
 //!
-//! A multicast packet does not follow its destination alone: an entry holds for a source and a group, (S, G), or for
-//! every source of a group, (*, G), where there is none of its own. It says through which interface the packets must
-//! come in, and through which copies of them leave.
+//! A multicast packet does not follow its destination alone: an entry is for a source and a group, (S, G), or for
+//! every source of a group, (*, G), if the source has no entry of its own. It gives the interface through which the
+//! packets must arrive, and the interfaces through which copies leave.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,33 +15,33 @@ use crate::InterfaceId;
 /// One multicast forwarding entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MulticastRoute {
-    /// Whose packets; `None` for every source.
+    /// Source; `None` for every source.
     pub source: Option<IpAddr>,
-    /// To which group.
+    /// The group.
     pub group: IpAddr,
-    /// Where they must come in; those that come in elsewhere are not forwarded. `None` where that is not known.
+    /// Expected incoming interface; packets that arrive elsewhere are not forwarded. `None` if unknown.
     pub incoming: Option<InterfaceId>,
-    /// Where copies leave, in ascending order, each once; none where the packets end here.
+    /// Outgoing interfaces in ascending order, each once; empty if the packets end here.
     pub outgoing: Vec<InterfaceId>,
 }
 
-/// The answer of a multicast look-up; see [`MulticastRoute`].
+/// Result of a multicast lookup; see [`MulticastRoute`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branches<'r> {
-    /// Where the packets must come in.
+    /// Expected incoming interface.
     pub incoming: Option<InterfaceId>,
-    /// Where copies leave, in ascending order.
+    /// Outgoing interfaces, in ascending order.
     pub outgoing: &'r [InterfaceId],
 }
 
-/// The entries of a node. The group comes first in the key, so that all sources of a group lie side by side.
+/// Entries of a node. The group comes first in the key, so that all sources of a group are adjacent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MulticastTable {
     entries: BTreeMap<(IpAddr, Option<IpAddr>), MulticastRoute>,
 }
 
 impl MulticastTable {
-    /// Enters an entry in the place of the one for the same source and group; `false` where it says nothing new.
+    /// Adds or replaces an entry; `false` if nothing changes.
     pub(super) fn insert(&mut self, mut route: MulticastRoute) -> bool {
         route.outgoing.sort_unstable();
         route.outgoing.dedup();
@@ -53,19 +53,19 @@ impl MulticastTable {
         true
     }
 
-    /// Takes an entry out; `false` where there is none.
+    /// Removes an entry; `false` if there is none.
     pub(super) fn remove(&mut self, source: Option<IpAddr>, group: IpAddr) -> bool {
         self.entries.remove(&(group, source)).is_some()
     }
 
-    /// The entry for exactly this source, or else the one for every source.
+    /// Returns the entry for exactly this source, or else the one for every source.
     pub(super) fn lookup(&self, source: IpAddr, group: IpAddr) -> Option<Branches<'_>> {
         let exact = self.entries.get(&(group, Some(source)));
         let route = exact.or_else(|| self.entries.get(&(group, None)))?;
         Some(Branches { incoming: route.incoming, outgoing: &route.outgoing })
     }
 
-    /// All entries, by group and source.
+    /// Returns all entries, by group and source.
     pub(super) fn iter(&self) -> impl Iterator<Item = &MulticastRoute> {
         self.entries.values()
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_its_own_comes_before_every_source() {
+    fn source_entry_precedes_any_source_entry() {
         let mut table = MulticastTable::default();
         assert!(table.insert(route(None, 1, &[2])));
         assert!(table.insert(route(Some("10.0.0.1"), 3, &[5, 4, 5])));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_says_nothing_new_is_no_change() {
+    fn repeated_entry_is_no_change() {
         let mut table = MulticastTable::default();
         assert!(table.insert(route(None, 1, &[2, 3])));
         assert!(!table.insert(route(None, 1, &[3, 2])), "order means nothing");

@@ -1,4 +1,4 @@
-//! What the tests of the ledger share: claims of an engine, told apart by number.
+//! Helpers of the ledger tests: claims of an engine, told apart by number.
 
 use std::net::{IpAddr, Ipv4Addr};
 

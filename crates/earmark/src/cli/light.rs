@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use earmark_boomerang::{self as boomerang, Account, OnRefusal, ReservationRequest, Secret};
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome as Reach, Speaker, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome as Reach, OutcomeSource};
 use earmark_node::Event;
 use earmark_wire::boomerang::Rates;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
@@ -280,8 +280,8 @@ pub(super) fn reserve_stream(
         if reach.kind == Kind::Refused || !answer.failures.is_empty() && !partial {
             let why = answer.failures.first().map(describe::failure).unwrap_or_default();
             let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved";
-            let node = answer.failures.first().map(|note| Speaker::Address(note.node));
-            let by = Some(Word { node, message: Message::ReceiverReport });
+            let node = answer.failures.first().map(|note| NodeName::Address(note.node));
+            let by = Some(OutcomeSource { node, message: Message::ReceiverReport });
             let reach = Reach { by, ..reach };
             return wait.refused(&notice, Refusal { why: &why, hint, reach, more });
         }

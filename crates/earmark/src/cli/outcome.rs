@@ -158,7 +158,7 @@ impl Wait<'_> {
     /// The exit status of a reservation that reaches this far.
     fn status(&self, kind: Kind) -> Outcome {
         match kind {
-            _ if self.partial && kind.stands() => Outcome::Done,
+            _ if self.partial && kind.is_reserved() => Outcome::Done,
             Kind::Whole | Kind::Unverified => Outcome::Done,
             Kind::Part => Outcome::Part,
             Kind::OnlyHere => Outcome::OnlyHere,

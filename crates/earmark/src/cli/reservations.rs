@@ -188,7 +188,7 @@ fn verified(
         if let Event::Rsvp(rsvp::Event::Traced { application, .. }) = &notice.event
             && application.0 == trace
         {
-            let traced = notice.outcome.filter(|traced| traced.kind.stands());
+            let traced = notice.outcome.filter(|traced| traced.kind.is_reserved());
             let Some(traced) = traced else { break };
             let translation = reach.translation;
             return Ok(Reach { translation, ..*traced });

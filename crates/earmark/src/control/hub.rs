@@ -366,7 +366,7 @@ impl Hub {
                 && row.destination == session.destination
                 && row.destination_port == session.port
                 && row.ip_protocol == session.protocol
-                && row.outcome.kind.stands()
+                && row.outcome.kind.is_reserved()
         });
         for application in concerned {
             let translation = application.row.outcome.translation;

@@ -54,7 +54,7 @@ impl Node {
             return false;
         };
         let extra = self.additional_demand(&resv.session, &resv.flows, datagram.interface);
-        if extra == Rate::ZERO || extra <= self.ledger.left(link) {
+        if extra == Rate::ZERO || extra <= self.ledger.available(link) {
             return false;
         }
         let held = self.ledger.link(link).map_or(Rate::ZERO, |status| status.held);

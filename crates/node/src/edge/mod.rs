@@ -306,7 +306,7 @@ impl Node {
     fn perform(&mut self, now: Time, action: Action, out: &mut Effects<Event>) {
         match action {
             Action::Command(command) => self.boomerang(now, EngineInput::Command(command), out),
-            Action::SetRate(aggregate, rate) => self.ledger.widen_lane(aggregate, rate),
+            Action::SetRate(aggregate, rate) => self.ledger.set_lane_rate(aggregate, rate),
             Action::Deliver(message) => {
                 self.rsvp(now, EngineInput::Datagram(message.datagram()), out);
             }
@@ -336,7 +336,7 @@ impl Node {
         let (number, link) = (aggregate.number, aggregate.link);
         let change = aggregate.handle_event(now, event);
         let granted = aggregate.granted;
-        self.ledger.widen_lane(link, granted);
+        self.ledger.set_lane_rate(link, granted);
         if let Some(change) = change {
             self.notify_aggregate_change(number, change, out);
         }

@@ -214,5 +214,5 @@ fn available(context: &Context<'_>, mri: &Mri) -> Option<u64> {
         return None;
     }
     let link = route::hop(context, mri)?.interface;
-    context.ledger.link(link).map(|_| context.ledger.left(link).as_bps())
+    context.ledger.link(link).map(|_| context.ledger.available(link).as_bps())
 }

@@ -226,7 +226,7 @@ impl QosNslp {
         let most = verdict.map_or(Rate::ZERO, |verdict| verdict.most);
         let more = wanted.demand.rate.min(most).saturating_sub(held);
         let aggregate = &mut self.aggregates.list[number];
-        if more <= cx.context.ledger.left(aggregate.lane) {
+        if more <= cx.context.ledger.available(aggregate.lane) {
             return false;
         }
         let stored = StoredReserve::of(received.message, cx.nslpid, false);

@@ -61,7 +61,7 @@ impl QosNslp {
         let mut qspec = qspec_of(&request.wish, purpose)?;
         let interface = outgoing_interface(cx, &mri).map_err(|_| Rejection::NoRoute)?;
         if let Some(interface) = interface {
-            let left = cx.context.ledger.left(interface);
+            let left = cx.context.ledger.available(interface);
             let latency = cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
             rmf::compose(&mut qspec, MessageType::Query, left, latency);
         }

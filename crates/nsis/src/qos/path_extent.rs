@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use earmark_core::Rate;
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::qos_nslp::Outcome as QosOutcome;
 use earmark_wire::qos_nslp::iana::{MessageType, TransientFailure};
@@ -35,24 +35,24 @@ pub(super) fn by_response(mri: &PathCoupled, breaks: bool, source: Option<Source
         _ => None,
     };
     let node = source.map(|source| match source {
-        Source::Address(address) => Speaker::Address(address),
-        Source::Name(name) => Speaker::Name(name),
+        Source::Address(address) => NodeName::Address(address),
+        Source::Name(name) => NodeName::Name(name),
     });
-    let by = Some(Word { node, message: Message::Response });
-    let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.reaching(!breaks);
+    let by = Some(OutcomeSource { node, message: Message::Response });
+    let outcome = Outcome { by, ..Outcome::of(Kind::Whole) }.with_extent(!breaks);
     with_ends(outcome, mri, last)
 }
 
 /// Returns the extent by a RESERVE that this node, the last one, has received.
 pub(super) fn by_reserve(mri: &PathCoupled, breaks: bool) -> Outcome {
-    let outcome = Outcome::said(Kind::Whole, None, Message::Reserve).reaching(!breaks);
+    let outcome = Outcome::reported(Kind::Whole, None, Message::Reserve).with_extent(!breaks);
     Outcome { from: Some(mri.source), to: Some(mri.destination), ..outcome }
 }
 
 /// Returns the extent if no other node takes part.
 pub(super) fn only_here(cx: &HandlerContext<'_, '_>, mri: &PathCoupled) -> Outcome {
     let kind = if ends_near(cx, &Mri::PathCoupled(*mri)) { Kind::Whole } else { Kind::OnlyHere };
-    let outcome = Outcome { nodes: Some(0), ..Outcome::known_here(kind) };
+    let outcome = Outcome { nodes: Some(0), ..Outcome::known_locally(kind) };
     let own = match mri.direction {
         Direction::Downstream => mri.source,
         Direction::Upstream => mri.destination,

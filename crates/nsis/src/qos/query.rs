@@ -79,7 +79,7 @@ impl QosNslp {
                     .and_then(|index| self.store.session(index).claim)
                     .and_then(|claim| cx.context.ledger.demand(claim));
                 let held = held.map_or(Rate::ZERO, |held| held.rate);
-                available = cx.context.ledger.left(interface).saturating_add(held);
+                available = cx.context.ledger.available(interface).saturating_add(held);
                 latency_us =
                     cx.context.interfaces.by_id(interface).map_or(0, |link| link.latency_us);
             }

@@ -163,7 +163,7 @@ impl Rsvp {
         integrity.skip_signing(cx.out.len());
         let place = cx.out.send(how, response.buffer_len());
         if response.emit(place).is_err() || !integrity.seal(key, place) {
-            cx.out.take_back();
+            cx.out.discard_last();
         }
         integrity.resend_recent(cx.now, datagram.interface, to, cx.out);
         Ok(())

@@ -195,7 +195,7 @@ impl RefreshReduction {
         // Fails only if the message exceeds one datagram (64 KiB of unknown objects to be forwarded).
         match message.emit(out.send(how, message.buffer_len())) {
             Ok(_) => counters.send(message.body.message_type()),
-            Err(_) => return out.take_back(),
+            Err(_) => return out.discard_last(),
         }
         if let Some(peer) = peer {
             peer.pending_acknowledgements.drain(..taken);

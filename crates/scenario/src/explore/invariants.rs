@@ -1,4 +1,4 @@
-//! What must hold at a node, looked at from outside.
+//! Invariants of a node, checked from outside.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use earmark_node::Node;
 use earmark_sim::Reserved;
 use serde::Serialize;
 
-/// What must hold. See the module above.
+/// An invariant; see the parent module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Invariant {
     /// Ledger, engines and traffic control agree.
     BooksAgree,
-    /// No link promises more than may be reserved of it.
+    /// The reservations of a link never exceed its reservable rate.
     NothingPromisedTwice,
-    /// What is reserved gets through.
+    /// Reserved packets arrive.
     ReservedPacketsArrive,
-    /// Nothing stays behind.
+    /// No state is left after the end.
     EmptyInTheEnd,
 }
 
 impl Invariant {
-    /// In words.
+    /// Returns the violation in words.
     pub const fn name(self) -> &'static str {
         match self {
             Invariant::BooksAgree => "books disagree",
@@ -34,38 +34,39 @@ impl Invariant {
     }
 }
 
-/// One that did not hold.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Breach {
-    /// Which.
+    /// The invariant.
     pub invariant: Invariant,
-    /// When it was seen, seconds from the beginning.
+    /// Time of detection, seconds from the start.
     pub at: f64,
-    /// At which node.
+    /// The node.
     pub node: String,
-    /// What was found.
+    /// Details.
     pub what: String,
 }
 
-/// A claim that an engine shows as its own.
+/// A claim that an engine lists as its own.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct ListedClaim {
     protocol: Protocol,
     interface: InterfaceId,
-    /// Held, but not in force: its initiating node has yet to show that it got the key (Boomerang).
+    /// Whether it is held, but not in force: its initiating node has not returned the key yet (Boomerang).
     locked: bool,
 }
 
-/// Which claims the engines of a node show as theirs; one that several blocks share is there once.
-fn shown_claims(node: &Node) -> BTreeMap<ClaimId, Shown> {
-    let shown = |claim, protocol, interface| (claim, Shown { protocol, interface, locked: false });
+/// Returns the claims that the engines of a node list as theirs; a claim shared by several blocks is listed once.
+fn listed_claims(node: &Node) -> BTreeMap<ClaimId, ListedClaim> {
+    let shown =
+        |claim, protocol, interface| (claim, ListedClaim { protocol, interface, locked: false });
     let rsvp = node.rsvp_engine().reservations();
     let rsvp = rsvp.filter_map(|view| Some(shown(view.claim?, Protocol::Rsvp, view.outgoing?)));
     let boomerang = node.boomerang_engine().sessions().flat_map(|session| {
         let halves = [session.forward, session.reverse].into_iter().flatten();
         halves.map(move |half| {
             let (claim, own) = shown(half.claim, Protocol::Boomerang, half.interface);
-            (claim, Shown { locked: session.locked, ..own })
+            (claim, ListedClaim { locked: session.locked, ..own })
         })
     });
     let yessir = node.yessir_engine().sessions(0).flat_map(|(_, session)| session.legs);
@@ -76,15 +77,15 @@ fn shown_claims(node: &Node) -> BTreeMap<ClaimId, Shown> {
     rsvp.chain(boomerang).chain(yessir).chain(nsis).collect()
 }
 
-/// Where the ledger of a node, its engines and its traffic control do not agree.
+/// Returns the differences between the ledger of a node, its engines and its traffic control.
 pub(super) fn disagreements(
     node: &Node,
     traffic_control: &[(InterfaceId, Reserved)],
 ) -> Vec<String> {
     let ledger = node.ledger();
-    let shown = shown_claims(node);
+    let shown = listed_claims(node);
     let mut wrong = Vec::new();
-    for (&claim, &Shown { protocol, interface, .. }) in &shown {
+    for (&claim, &ListedClaim { protocol, interface, .. }) in &shown {
         let (owner, link) = (ledger.owner(claim), ledger.link_of(claim));
         if owner.map(|owner| owner.protocol) != Some(protocol) || link != Some(interface) {
             wrong.push(format!(
@@ -113,7 +114,7 @@ pub(super) fn disagreements(
             .fold((Rate::ZERO, 0), |(sum, count), (_, class)| {
                 (sum.saturating_add(class.demand.rate), count + 1)
             });
-        // What is locked has no class but one that a dead daemon may have left.
+        // A locked reservation has no class, except one left by a crashed daemon.
         let most = (status.held, status.claims + status.adopted);
         let least = (most.0.saturating_sub(locked.0), most.1.saturating_sub(locked.1));
         let fits =
@@ -128,13 +129,13 @@ pub(super) fn disagreements(
     wrong
 }
 
-/// For people.
+/// Formats a rate and a count for people.
 fn amount((rate, count): (Rate, u32)) -> String {
     format!("{} bit/s in {count}", rate.as_bps())
 }
 
-/// What a node has left, though nobody wants anything any more.
-pub(super) fn remains(node: &Node, traffic_control: usize) -> Vec<String> {
+/// Returns the state left on a node after all flows have ended.
+pub(super) fn remaining_state(node: &Node, traffic_control: usize) -> Vec<String> {
     let (sessions, senders, reservations) = node.rsvp_engine().population();
     let (passing, own) = node.boomerang_engine().population();
     let nsis = node.nsis_engine();
@@ -177,17 +178,17 @@ mod tests {
     use crate::scenario::Protocol;
     use crate::topology::{DEMO, Topology};
 
-    /// One reservation over the demo's network, by each protocol: what is seen at its first router, as it is and with a
-    /// traffic control that has lost a class, or has one too many.
+    /// One reservation across the demo's network, by each protocol: differences at its first router, with intact
+    /// traffic control, a lost class, and a class too many.
     #[test]
-    fn books_that_do_not_agree_are_seen() {
+    fn differing_traffic_control_is_detected() {
         for by in [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis] {
             let topology = Topology::parse(DEMO).expect("the demo's");
             let (mut network, nodes) = crate::network(&topology, 1, &NodeConfig::default());
             let ends = ["h1", "h2"].map(|name| topology.node(name).expect("it is there"));
             let address = |end: usize| topology.address(end).expect("it has a link").into();
             let rate = Rate::from_mbps(1);
-            let wish = ReservationRequest {
+            let request = ReservationRequest {
                 number: 1,
                 time: 0,
                 nodes: ends.map(|end| nodes[end]),
@@ -198,17 +199,17 @@ mod tests {
                 packet_octets: 500,
                 priority: None,
             };
-            wish.ask(&mut network, by);
+            request.request(&mut network, by);
             network.run_until(Time::from_secs(10));
             let router = nodes[topology.node("r1").expect("it is there")];
-            let engines = network.node(router).expect("it lives");
+            let engines = network.node(router).expect("the daemon runs");
             let classes: Vec<_> = network.traffic_control(router).collect();
             assert_eq!(classes.len(), 1, "{by:?}");
             assert_eq!(disagreements(engines, &classes), [""; 0], "{by:?}");
             assert_eq!(disagreements(engines, &[]).len(), 1, "{by:?}");
             let twice = [classes.clone(), classes].concat();
             assert_eq!(disagreements(engines, &twice).len(), 1, "{by:?}");
-            assert!(remains(engines, 1).len() > 2, "{by:?}");
+            assert!(remaining_state(engines, 1).len() > 2, "{by:?}");
         }
     }
 }

@@ -1,27 +1,30 @@
-//! Fault exploration: random networks, random flows over all protocols at once, random faults, and what must hold all the same.
+//! Fault exploration: random networks, random flows over all protocols at once, random faults, and the invariants
+//! that must hold.
 //!
-//! One seed is one network of 2 to 60 routers and one story: flows that come and go, each with a protocol of its own, while
-//! messages get lost, doubled, damaged and overtaken, links fail, daemons die and traffic control refuses. Of the settings
-//! that protocols have, some are drawn too. Whatever happens, this must hold ([`Invariant`]):
+//! One seed is one network of 2 to 60 routers and one run: flows that start and end, each with a protocol of its own,
+//! while messages are lost, duplicated, corrupted and reordered, links fail, daemons crash and traffic control
+//! refuses. Some settings of the protocols are drawn too. The invariants ([`Invariant`]):
 //!
-//! - At every node, the ledger holds the sum of what the engines of all protocols show as reserved, and traffic control has
-//!   exactly that. Looked at twice a second.
-//! - No link ever promised more than may be reserved of it: in the ledger, and, after each installation, in traffic control.
-//! - No packet of a flow that keeps to what it reserved is lost, if it left while the reservation stood on every link of its
-//!   way. The way that packets take is known from the routes, and what stands from traffic control; so what faults take
-//!   away is no exception, but part of the rule. Only packets of the last two seconds are passed over, which may have been
-//!   on their way when the end came.
-//! - When everybody has left and the lifetimes are over, every node is empty: engines, ledger, traffic control, timers.
+//! - At every node, the ledger holds the sum of the reservations that the engines of all protocols list, and traffic
+//!   control has exactly that. Checked twice a second.
+//! - The reservations of a link never exceed its reservable rate: in the ledger, and, after each installation, in
+//!   traffic control.
+//! - No packet of a flow that conforms to its reservation is lost, if it left while the reservation was in force on
+//!   every link of its path. The path is known from the routes, and the reservations from traffic control; so
+//!   reservations removed by faults are no exception, but covered by the rule. Only packets of the last two seconds
+//!   are ignored, which may have been in flight at the end.
+//! - When all flows have ended and the lifetimes are over, every node is empty: engines, ledger, traffic control,
+//!   timers.
 //!
-//! The story ends after 60 s. Then it is silent for so long that all that is soft is forgotten.
+//! The flows end after 60 s. Then nothing is sent for so long that all soft state expires.
 
-mod churn;
-mod drawn;
 mod invariants;
-mod network;
 mod random_faults;
+mod random_flows;
+mod random_network;
+mod reserved_paths;
 mod run;
-mod standing;
+mod sampling;
 
 pub use invariants::{Breach, Invariant};
 pub use run::{Exploration, explore};

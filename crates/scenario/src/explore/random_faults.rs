@@ -5,17 +5,17 @@ use std::time::Duration;
 use earmark_core::random::Stream;
 use earmark_sim::dice::{fraction, happens};
 
-use super::drawn::{below, milliseconds};
+use super::sampling::{below, milliseconds};
 use crate::faults::Fault;
 use crate::topology::Topology;
 
-/// When the last one is over, milliseconds: while there still are flows.
+/// Time at which the last fault ends, milliseconds: while there are still flows.
 const OVER: u64 = 55_000;
 
-/// What goes wrong in a network.
+/// Draws the faults of a network.
 pub(super) fn draw(topology: &Topology, dice: &mut Stream) -> Vec<Fault> {
     let mut faults = Vec::new();
-    // A fault that is found without any other is the easiest to understand.
+    // A fault without any other is the easiest to understand.
     let kinds = below(dice, 16);
     let several = |dice: &mut Stream, kind: usize, most: usize| {
         let number = below(dice, most + 1);
@@ -25,7 +25,7 @@ pub(super) fn draw(topology: &Topology, dice: &mut Stream) -> Vec<Fault> {
         let (from, until) = span(dice, 1_000, 30_000);
         let mut share = |most: f64| if happens(dice, 0.5) { most * fraction(dice) } else { 0.0 };
         let (loss, duplication, corruption) = (share(0.4), share(0.3), share(0.2));
-        let jitter = milliseconds(dice, 1, 50); // so that it is a fault at least
+        let jitter = milliseconds(dice, 1, 50); // ensures that the rule has an effect
         let link = link(topology, dice);
         let fault =
             Fault { link, from, until, loss, duplication, corruption, jitter, ..Fault::default() };
@@ -66,7 +66,7 @@ pub(super) fn draw(topology: &Topology, dice: &mut Stream) -> Vec<Fault> {
     faults
 }
 
-/// A time that takes from `shortest` to `longest` milliseconds.
+/// Draws a time span of `shortest` to `longest` milliseconds.
 fn span(dice: &mut Stream, shortest: u64, longest: u64) -> (Duration, Option<Duration>) {
     let from = milliseconds(dice, 0, OVER - 1_000);
     let until = from + milliseconds(dice, shortest, longest);

@@ -1,21 +1,22 @@
-//! Address ranges of routers, and the fewest routes that lead to all of them.
+//! Address ranges of routers, and the minimum set of routes to all of them.
 //!
-//! All ranges are of one size, a power of two of them in 10.0.0.0/8, so that they are the leaves of a binary tree of ranges.
-//! Which routes cover them is found as Draves, King, Venkatachary and Zill do ("Constructing optimal IP routing tables",
-//! INFOCOM 1999): from the leaves up, each range gets the ways that serve most of what is in it; from the root down, one of
-//! them is chosen where the way of the range around it is none of them. Ranges that nobody has may lead anywhere.
+//! All ranges are of one size, a power of two of them in 10.0.0.0/8, so that they are the leaves of a binary tree of
+//! ranges. The routes that cover them are computed by the algorithm of Draves, King, Venkatachary and Zill
+//! ("Constructing optimal IP routing tables", INFOCOM 1999): from the leaves up, each range gets the next hops that
+//! serve most of its contents; from the root down, one of them is chosen if the next hop of the enclosing range is
+//! not among them. Unassigned ranges may use any next hop.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use earmark_core::Prefix;
 
-/// All ranges lie in this one.
+/// Range that contains all others.
 const WHOLE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const WHOLE_LENGTH: u8 = 8;
-/// Addresses of a link.
+/// Number of addresses of a link.
 const LINK: u32 = 4;
 
-/// How 10.0.0.0/8 is divided.
+/// Division of 10.0.0.0/8.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Areas {
     /// Bits of a range's number.
@@ -23,17 +24,17 @@ pub(super) struct Areas {
 }
 
 impl Areas {
-    /// At least so many ranges, 65 536 at most.
+    /// Creates a division into at least so many ranges, 65 536 at most.
     pub(super) fn for_routers(routers: usize) -> Areas {
         Areas { bits: routers.next_power_of_two().ilog2() as u8 }
     }
 
-    /// Links that have room in a range.
+    /// Returns how many links fit in a range.
     pub(super) fn links(self) -> usize {
         1 << (32 - WHOLE_LENGTH - self.bits - LINK.ilog2() as u8)
     }
 
-    /// A range by its number.
+    /// Returns a range by its number.
     pub(super) fn area(self, number: usize) -> Prefix {
         let length = WHOLE_LENGTH + self.bits;
         Prefix::new(
@@ -42,7 +43,7 @@ impl Areas {
         )
     }
 
-    /// A link of a range: its own one, and the addresses of its ends.
+    /// Returns a link of a range: its prefix, and the addresses of its ends.
     pub(super) fn link(self, number: usize, link: usize) -> (Prefix, [Ipv4Addr; 2]) {
         let start = first_of(self.area(number)) + LINK * link as u32;
         let prefix = Prefix::new(Ipv4Addr::from(start).into(), 32 - LINK.ilog2() as u8);
@@ -53,27 +54,28 @@ impl Areas {
 fn first_of(range: Prefix) -> u32 {
     match range.address() {
         IpAddr::V4(address) => address.to_bits(),
-        IpAddr::V6(_) => 0, // ranges of routers are of IPv4
+        IpAddr::V6(_) => 0, // ranges of routers are IPv4
     }
 }
 
-/// A range, and the way that leads there.
+/// A range with its next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Covering {
-    /// For all that lies in it, but not in a smaller one that is covered, too.
+    /// Destinations, except those of a smaller covering within.
     pub(super) range: Prefix,
-    /// Number of the way.
+    /// Number of the next hop.
     pub(super) way: usize,
 }
 
-/// The fewest ranges that lead to all of these, each of which has the number of its way, below `ways`. Larger ones come first.
+/// Returns the minimum set of routes to all `wanted` ranges, each with the number of its next hop, below `ways`.
+/// Larger ranges come first.
 pub(super) fn cover(wanted: &[(Prefix, usize)], ways: usize) -> Vec<Covering> {
     let Some((first, _)) = wanted.first() else { return Vec::new() };
     let tree = Tree::new(first.length() - WHOLE_LENGTH, ways, wanted);
     let mut coverings = Vec::new();
     let mut chosen: Vec<usize> = vec![0; tree.nodes()];
     for node in 1..tree.nodes() {
-        // The root has nothing around it.
+        // The root has no enclosing range.
         let around = (node > 1).then(|| chosen[node / 2]);
         chosen[node] = match around {
             Some(way) if tree.serves(node, way) => way,
@@ -91,7 +93,7 @@ pub(super) fn cover(wanted: &[(Prefix, usize)], ways: usize) -> Vec<Covering> {
 struct Tree {
     bits: u8,
     words: usize,
-    /// A set of ways for each node, `words` long.
+    /// Set of next hops for each node, `words` long.
     sets: Vec<u64>,
 }
 
@@ -116,7 +118,7 @@ impl Tree {
         2 << self.bits
     }
 
-    /// What serves both halves, or else what serves one.
+    /// Sets the next hops that serve both halves, or else those that serve one.
     fn join(&mut self, node: usize) {
         let halves = [2 * node, 2 * node + 1].map(|half| half * self.words);
         let pair = |tree: &Tree, word: usize| halves.map(|half| tree.sets[half + word]);
@@ -160,16 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn one_way_is_one_route_and_exceptions_stand_beside_it() {
+    fn one_next_hop_is_one_route_with_exceptions() {
         assert_eq!(shown(&[3, 3, 3, 3], 4), ["10.0.0.0/8 3"]);
         assert_eq!(shown(&[70, 70, 2, 70], 80), ["10.0.0.0/8 70", "10.128.0.0/10 2"]);
-        // Numbers that nobody has do not matter.
+        // Unassigned numbers do not matter.
         assert_eq!(shown(&[1, 0, 0], 2), ["10.0.0.0/8 0", "10.0.0.0/10 1"]);
         assert!(cover(&[], 3).is_empty());
     }
 
     #[test]
-    fn links_lie_in_their_range_and_fill_it() {
+    fn links_are_in_their_range_and_fill_it() {
         let areas = Areas::for_routers(1_000);
         assert_eq!(areas.area(1).to_string(), "10.0.64.0/18");
         assert_eq!(areas.links(), 4_096);

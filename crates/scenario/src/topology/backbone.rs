@@ -1,11 +1,11 @@
-//! Routers and the links between them, as a model draws them or a published file lists them, and how they become a whole
-//! network: with hosts, addresses and ranges of addresses.
+//! Backbones: routers and the links between them, from a model or a published file, and their extension to a whole
+//! network with hosts, addresses and ranges of addresses.
 //!
-//! | what | rule |
+//! | item | rule |
 //! |---|---|
-//! | hosts | one link each, to a router; they are called after it: `Denver-h1`, `Denver-h2` |
-//! | ranges | each router has one of its own, all of the same size, in 10.0.0.0/8; neighbours lie close together, so that few routes lead to many |
-//! | links | have a /30 of the router that their first end is; those to hosts, of the router that it is |
+//! | hosts | one link each, to a router, named after it: `Denver-h1`, `Denver-h2` |
+//! | ranges | one per router, all of the same size, in 10.0.0.0/8; neighbouring routers have adjacent ranges, which saves routes |
+//! | links | a /30 from the range of the router at their first end; for hosts, of their router |
 //! | routes | least delay, or fewest links; a host has one, to its router |
 
 use std::time::Duration;
@@ -18,17 +18,17 @@ use super::areas::Areas;
 use super::choice::{Attach, ChoiceError, Settings};
 use super::{End, Link, Metric, Node, Place, Role, Topology};
 
-/// Most routers of a backbone.
+/// Maximum number of routers of a backbone.
 pub const MAX_ROUTERS: usize = 2_048;
-/// Most hosts that are attached to one.
+/// Maximum number of hosts attached to a backbone.
 pub const MAX_HOSTS: usize = 200_000;
-/// Most links between its routers.
+/// Maximum number of links between its routers.
 pub(super) const MAX_TRUNKS: usize = 65_536;
 
-/// See the module's text.
+/// A backbone; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Backbone {
-    /// Its name.
+    /// Name.
     pub(super) name: String,
     pub(super) routers: Vec<Site>,
     pub(super) trunks: Vec<Trunk>,
@@ -37,7 +37,7 @@ pub(super) struct Backbone {
 /// A router.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Site {
-    /// A name that a node can have, of 24 characters at most.
+    /// Valid node name, of at most 24 characters.
     pub(super) name: String,
     pub(super) place: Option<Place>,
 }
@@ -45,15 +45,15 @@ pub(super) struct Site {
 /// A link between two routers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trunk {
-    /// Two different ones, by number.
+    /// Numbers of two different routers.
     pub(super) ends: [usize; 2],
     pub(super) delay: Duration,
-    /// Where its source says something of it.
+    /// Bandwidth, if the source gives it.
     pub(super) bandwidth: Option<Rate>,
 }
 
 impl Backbone {
-    /// The whole network. Every router must be reached by every other.
+    /// Builds the whole network. Every router must be reachable from every other.
     pub(super) fn with_hosts(&self, settings: &Settings) -> Result<Topology, ChoiceError> {
         let hosts = match settings.hosts {
             Some(hosts) => hosts as usize,
@@ -62,7 +62,7 @@ impl Backbone {
         if hosts > MAX_HOSTS {
             return Err(ChoiceError::TooLarge { what: "hosts", most: MAX_HOSTS });
         }
-        let mut making = Making::new(self, settings.metric);
+        let mut making = TopologyBuilder::new(self, settings.metric);
         let mut fastest = Rate::ZERO;
         for (number, trunk) in self.trunks.iter().enumerate() {
             let bandwidth = settings.bandwidth.or(trunk.bandwidth);
@@ -94,8 +94,8 @@ impl Backbone {
         ChoiceError::NoSpeed { from, to }
     }
 
-    /// The routers in an order in which those stand together that are reached by the same way from afar: along a tree of paths
-    /// from the first one, each branch whole before the next.
+    /// Returns the routers in an order that keeps those together that distant routers reach by the same next hop:
+    /// along a tree of paths from the first one, each branch whole before the next.
     fn in_order_of_branches(&self) -> Vec<usize> {
         let mut neighbors = vec![Vec::new(); self.routers.len()];
         for trunk in &self.trunks {
@@ -103,7 +103,7 @@ impl Backbone {
             neighbors[a].push((trunk.delay, b));
             neighbors[b].push((trunk.delay, a));
         }
-        // Prim's tree would follow chains; that of shortest paths has branches where packets part.
+        // Prim's tree would follow chains; that of shortest paths branches where packets do.
         let mut parents = vec![None; self.routers.len()];
         let mut delays = vec![Duration::MAX; self.routers.len()];
         let mut heap = std::collections::BTreeSet::from([(Duration::ZERO, 0_usize)]);
@@ -130,20 +130,20 @@ impl Backbone {
     }
 }
 
-/// A topology in the making.
-struct Making {
+/// A topology under construction.
+struct TopologyBuilder {
     topology: Topology,
     areas: Areas,
-    /// By router, the number of its range,
+    /// Number of the range of each router.
     numbers: Vec<usize>,
-    /// and how many links have an address from it.
+    /// Number of links with an address from each range.
     links: Vec<usize>,
-    /// By node, how many interfaces it has.
+    /// Number of interfaces of each node.
     interfaces: Vec<usize>,
 }
 
-impl Making {
-    fn new(backbone: &Backbone, metric: Metric) -> Making {
+impl TopologyBuilder {
+    fn new(backbone: &Backbone, metric: Metric) -> TopologyBuilder {
         let areas = Areas::for_routers(backbone.routers.len());
         let mut numbers = vec![0; backbone.routers.len()];
         for (number, router) in backbone.in_order_of_branches().into_iter().enumerate() {
@@ -158,10 +158,10 @@ impl Making {
         let nodes: Vec<Node> = backbone.routers.iter().zip(&numbers).map(node).collect();
         let (links, interfaces) = (vec![0; nodes.len()], vec![0; nodes.len()]);
         let topology = Topology { name: backbone.name.clone(), nodes, links: Vec::new(), metric };
-        Making { topology, areas, numbers, links, interfaces }
+        TopologyBuilder { topology, areas, numbers, links, interfaces }
     }
 
-    /// The first of the ends must be a router.
+    /// Adds a link. The first of `nodes` must be a router.
     fn join(
         &mut self,
         nodes: [usize; 2],

@@ -1,8 +1,8 @@
-//! What a scenario says of its topology: a file, or what is to be made.
+//! Topology of a scenario: a file, or a network to be generated.
 //!
 //! ```toml
-//! topology = "../topologies/retry.toml"        # nodes and links in our own words, see the module above
-//! topology = "../topologies/abilene.graphml"   # published: one host is attached to each router
+//! topology = "../topologies/retry.toml"        # our own format, see the parent module
+//! topology = "../topologies/abilene.graphml"   # published: one host per router
 //! topology = { file = "../topologies/abilene.graphml", hosts = 110, bandwidth = "10Mbit" }
 //! topology = { waxman = { routers = 200, alpha = 0.3, beta = 0.1, seed = 7 }, hosts = 400, bandwidth = "10Mbit" }
 //! ```
@@ -18,66 +18,66 @@ use super::waxman::Waxman;
 use super::{GraphmlError, Metric, Topology, TopologyError, graphml};
 use crate::value_syntax;
 
-/// See the module's text.
+/// Choice of a topology; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice {
-    /// A file and nothing else.
+    /// A file.
     File(String),
-    /// A file or a model, and what is to be made of it.
+    /// A file or a model, with settings of the network.
     Made(Box<Made>),
 }
 
-/// A backbone, and how it becomes a network.
+/// A backbone, and its extension to a network.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
-    /// A random one,
+    /// Random backbone.
     pub waxman: Option<Waxman>,
-    /// or a published one in a file.
+    /// File with a published backbone.
     pub file: Option<String>,
-    /// Hosts in all; one for each router where nothing is said.
+    /// Total number of hosts; one per router by default.
     pub hosts: Option<u32>,
-    /// To which routers hosts are attached.
+    /// Distribution of hosts over routers.
     #[serde(default)]
     pub attach: Attach,
-    /// Of the dice for that.
+    /// Seed of the random distribution.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Of each link between routers, whatever a file says.
+    /// Bandwidth of links between routers; overrides that of a file.
     #[serde(default, deserialize_with = "value_syntax::some_rate")]
     pub bandwidth: Option<Rate>,
-    /// What may be reserved of each link.
+    /// Reservable part of each link.
     #[serde(default)]
     pub reservable: Reservable,
-    /// Of the best-effort queue at each end of a link, packets.
+    /// Limit of the best-effort queue at each end of a link, packets.
     #[serde(default = "fifty")]
     pub queue_packets: u32,
-    /// Bandwidth of links to hosts; ten times that of the fastest link between routers where nothing is said.
+    /// Bandwidth of links to hosts; by default ten times that of the fastest link between routers.
     #[serde(default, deserialize_with = "value_syntax::some_rate")]
     pub access: Option<Rate>,
-    /// Their delay.
+    /// Delay of links to hosts.
     #[serde(default = "millisecond", deserialize_with = "value_syntax::time")]
     pub access_delay: Duration,
-    /// What makes a path short.
+    /// Metric of paths.
     #[serde(default = "delay")]
     pub metric: Metric,
 }
 
-/// What a backbone needs to become a network, of [`Made`].
+/// Settings for the extension of a backbone, a part of [`Made`].
 pub(super) type Settings = Made;
 
-/// To which routers hosts are attached.
+/// Distribution of hosts over routers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attach {
-    /// One after the other, and again.
+    /// Round robin.
     #[default]
     Turns,
-    /// Each to any, with the same probability.
+    /// Random, uniform.
     Random,
 }
 
-/// What may be reserved of a link: a share such as `"50%"`, or a rate.
+/// Reservable part of a link: a share such as `"50%"`, or a rate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Reservable(pub String);
@@ -110,83 +110,83 @@ fn delay() -> Metric {
     Metric::Delay
 }
 
-/// Why a choice gives no topology.
+/// Reason why a choice gives no topology.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChoiceError {
-    /// Neither a model nor a file, or both.
+    /// Neither a model nor a file is given, or both.
     #[error("say either waxman = {{ routers = 100 }} or file = \"...\"")]
     NoBackbone,
-    /// A file that cannot be read.
+    /// The file cannot be read.
     #[error("cannot read `{file}`: {why}")]
     Unreadable {
-        /// Which.
+        /// The file.
         file: String,
-        /// In the words of the system.
+        /// Message of the system.
         why: String,
     },
-    /// A file in our own words that is wrong.
+    /// The topology file is invalid.
     #[error("{file}: {why}")]
     Topology {
-        /// Which.
+        /// The file.
         file: String,
-        /// Where and why.
+        /// Position and reason.
         why: TopologyError,
     },
-    /// A published one that is wrong.
+    /// The published file is invalid.
     #[error("{file}: {why}")]
     Graphml {
-        /// Which.
+        /// The file.
         file: String,
-        /// Where and why.
+        /// Position and reason.
         why: GraphmlError,
     },
-    /// A file that says everything itself.
+    /// A topology file that takes no settings.
     #[error("`{0}` says itself what its hosts and links are: name it alone, topology = \"{0}\"")]
     SaysItself(String),
-    /// A setting of a model that makes no sense.
+    /// A setting of a model is out of range.
     #[error("{setting} is to be {range}")]
     OutOfRange {
-        /// Its name,
+        /// Name of the setting.
         setting: &'static str,
-        /// and what it can be.
+        /// Valid range.
         range: &'static str,
     },
-    /// Too much of something.
+    /// A count exceeds its limit.
     #[error("at most {most} {what} are possible")]
     TooLarge {
-        /// Of what,
+        /// What is counted.
         what: &'static str,
-        /// and how many there may be.
+        /// The limit.
         most: usize,
     },
-    /// More links than a router has addresses for.
+    /// A router has more links than addresses for them.
     #[error("`{router}` would have more links than the {most} it has addresses for")]
     RouterIsFull {
-        /// Which.
+        /// The router.
         router: String,
-        /// How many it can have.
+        /// The limit.
         most: usize,
     },
-    /// No bandwidth.
+    /// A link without bandwidth.
     #[error(
         "nothing is said of the speed of the link from `{from}` to `{to}`: say bandwidth = \"10Mbit\""
     )]
     NoSpeed {
-        /// From here
+        /// One end.
         from: String,
-        /// to there.
+        /// The other end.
         to: String,
     },
-    /// No share, or more than there is.
+    /// The reservable share is invalid, or above 100 %.
     #[error("reservable: {0}")]
     Reservable(Problem),
 }
 
 impl Choice {
-    /// The topology. `read` gives the text of a file by the name that stands here.
+    /// Builds the topology. `read` returns the text of a file by the name in the scenario.
     ///
     /// # Errors
-    /// [`ChoiceError`]: the file is not to be read or wrong, or what is to be made makes no sense.
+    /// [`ChoiceError`]: the file is unreadable or invalid, or the settings are.
     pub fn build(
         &self,
         read: impl FnOnce(&str) -> std::io::Result<String>,
@@ -208,13 +208,13 @@ impl Choice {
     }
 }
 
-/// Whether a file is one of those that others publish, by its name.
+/// Returns whether a file has a published format, by its name.
 fn is_published(file: &str) -> bool {
     file.ends_with(".graphml")
 }
 
 impl Default for Made {
-    /// As it is where nothing is said.
+    /// Returns the default settings.
     fn default() -> Made {
         Made {
             waxman: None,
@@ -233,7 +233,7 @@ impl Default for Made {
 }
 
 impl Made {
-    /// A random backbone, else as it is where nothing is said.
+    /// Returns the settings of a random backbone, with defaults for the rest.
     pub fn by(waxman: Waxman, bandwidth: Rate) -> Made {
         Made { waxman: Some(waxman), bandwidth: Some(bandwidth), ..Made::default() }
     }

@@ -1,14 +1,14 @@
-//! The reader of published topologies in GraphML, as the Internet Topology Zoo has them (S. Knight et al., "The Internet
+//! Parser of published topologies in GraphML, as in the Internet Topology Zoo (S. Knight et al., "The Internet
 //! Topology Zoo", IEEE JSAC 29(9), 2011; <http://www.topology-zoo.org>).
 //!
 //! | attribute (`attr.name` of a `<key>`) | of | becomes |
 //! |---|---|---|
-//! | `label` | node | the router's name, in characters that a name can have; the second of a name is called `Denver-2` |
-//! | `Latitude`, `Longitude` | node | degrees: delay of its links by great-circle distance, at two thirds of the speed of light |
+//! | `label` | node | name of the router, in valid characters; the second of a name is `Denver-2` |
+//! | `Latitude`, `Longitude` | node | degrees: great-circle distance at two thirds of the speed of light is the delay of its links |
 //! | `LinkSpeedRaw` | edge | bandwidth, bits per second |
 //! | `Network` | graph | name of the topology |
 //!
-//! All others are passed over. Edges are links of both directions; there may be several between two nodes.
+//! Other attributes are ignored. Edges are links of both directions; two nodes may have several.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,24 +22,24 @@ use super::backbone::{Backbone, MAX_ROUTERS, MAX_TRUNKS, Site, Trunk};
 use super::parse::is_name;
 
 /// Mean radius of the Earth, metres (IUGG).
-const RADIUS: f64 = 6_371_008.8;
-/// Two thirds of the speed of light: what fibre has, metres per second.
-const SPEED: f64 = 299_792_458.0 * 2.0 / 3.0;
-/// The least delay of a link: within one city.
-const LEAST: Duration = Duration::from_micros(10);
-/// Characters of a router's name, so that there is room for those of its hosts.
-const NAME: usize = 24;
-/// Elements and pieces of text of a file: what the largest backbone has, with all attributes of the Zoo.
-const XML_NODES: u32 = 4_000_000;
+const EARTH_RADIUS: f64 = 6_371_008.8;
+/// Speed of light in fibre, two thirds of that in vacuum, metres per second.
+const FIBRE_SPEED: f64 = 299_792_458.0 * 2.0 / 3.0;
+/// Minimum delay of a link: within one city.
+const MIN_DELAY: Duration = Duration::from_micros(10);
+/// Maximum length of a router's name, which leaves room for those of its hosts.
+const MAX_NAME_LEN: usize = 24;
+/// Maximum number of elements and texts in a file: enough for the largest backbone, with all attributes of the Zoo.
+const MAX_XML_NODES: u32 = 4_000_000;
 
-/// Where and why a GraphML file is wrong.
+/// Error in a GraphML file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphmlError {
     /// Line, from 1.
     pub line: u32,
     /// Column, from 1, in characters.
     pub column: u32,
-    /// Why.
+    /// The problem.
     pub problem: GraphmlProblem,
 }
 
@@ -49,68 +49,71 @@ impl fmt::Display for GraphmlError {
     }
 }
 
-// The problem is part of the text above, so it is not named as a source once more.
+// The problem is part of the text above, so it is not repeated as a source.
 impl std::error::Error for GraphmlError {}
 
-/// What is wrong with it.
+/// Problem of a GraphML file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphmlProblem {
-    /// No XML, in the words of its reader.
+    /// Invalid XML, in the words of the parser.
     #[error("{0}")]
     Xml(String),
-    /// XML of another kind.
+    /// A required element is missing.
     #[error("this is no GraphML: there is no <{0}>")]
     Missing(&'static str),
-    /// An element without what it needs.
+    /// An element lacks an attribute.
     #[error("<{element}> has no attribute `{attribute}`")]
     NoAttribute {
-        /// Its name,
+        /// Name of the element.
         element: &'static str,
-        /// and what it lacks.
+        /// Missing attribute.
         attribute: &'static str,
     },
-    /// Two nodes of one `id`.
+    /// Two nodes have the same `id`.
     #[error("there are two nodes with the id `{0}`")]
     DuplicateNode(String),
-    /// A link to nowhere.
+    /// A link to an unknown node.
     #[error("there is no node with the id `{0}`")]
     NoSuchNode(String),
     /// A link from a node to itself.
     #[error("node `{0}` is linked with itself")]
     SelfLink(String),
-    /// A node that is nowhere, so that nothing is known of delays.
+    /// A node without coordinates, so that delays are unknown.
     #[error("node `{node}` has no {attribute}, so the delay of its links is not known")]
     NoPlace {
-        /// Its `id`,
+        /// `id` of the node.
         node: String,
-        /// and what it lacks.
+        /// Missing attribute.
         attribute: &'static str,
     },
-    /// No number, or none that can be.
+    /// An attribute is not a valid number.
     #[error("`{text}` is no {attribute}: {range}")]
     BadNumber {
-        /// What stands there,
+        /// Text of the attribute.
         text: String,
-        /// what it should be,
+        /// The attribute.
         attribute: &'static str,
-        /// and which ones there are.
+        /// Valid range.
         range: &'static str,
     },
-    /// More than can be numbered.
+    /// The limits of a backbone are exceeded.
     #[error("at most {MAX_ROUTERS} nodes and {MAX_TRUNKS} edges are possible")]
     TooLarge,
-    /// Less than a network.
+    /// The network has no nodes or no links.
     #[error("a network needs at least two nodes and one edge")]
     Empty,
-    /// Two parts of a network without a link between.
+    /// The network is not connected.
     #[error("node `{0}` is not linked with the first one, not over others either")]
     Disconnected(String),
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn parse(text: &str) -> Result<Backbone, GraphmlError> {
-    let options =
-        ParsingOptions { allow_dtd: false, nodes_limit: XML_NODES, ..ParsingOptions::default() };
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: MAX_XML_NODES,
+        ..ParsingOptions::default()
+    };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let at = error.pos();
         let problem = GraphmlProblem::Xml(error.to_string());
@@ -129,22 +132,22 @@ pub(super) fn parse(text: &str) -> Result<Backbone, GraphmlError> {
     Reader { keys, ..reader }.graph(graph)
 }
 
-/// Elements right below another one, whatever their namespace.
+/// Returns the direct children with this name, in any namespace.
 fn children<'a, 'i>(node: Node<'a, 'i>, name: &'static str) -> impl Iterator<Item = Node<'a, 'i>> {
     node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
 }
 
 struct Reader<'a, 'i> {
     document: &'a Document<'i>,
-    /// Names of attributes by the ids of their keys.
+    /// Attribute names by the ids of their keys.
     keys: BTreeMap<&'a str, &'a str>,
 }
 
-/// A node of the file.
+/// A node of the file with its coordinates.
 struct Located<'a, 'i> {
     element: Node<'a, 'i>,
     id: &'a str,
-    /// Degrees north and east.
+    /// Latitude and longitude, degrees.
     degrees: [f64; 2],
 }
 
@@ -176,12 +179,16 @@ impl<'a, 'i> Reader<'a, 'i> {
         if nodes.len() < 2 || trunks.is_empty() {
             return Err(self.error(graph, GraphmlProblem::Empty));
         }
-        if let Some(alone) = apart(nodes.len(), &trunks) {
+        if let Some(alone) = first_unreachable(nodes.len(), &trunks) {
             let problem = GraphmlProblem::Disconnected(nodes[alone].id.to_owned());
             return Err(self.error(nodes[alone].element, problem));
         }
         let name = self.data(graph, "Network").map_or("backbone", |data| text(data));
-        Ok(Backbone { name: as_name(name, NAME, "backbone"), routers: self.sites(&nodes), trunks })
+        Ok(Backbone {
+            name: to_name(name, MAX_NAME_LEN, "backbone"),
+            routers: self.sites(&nodes),
+            trunks,
+        })
     }
 
     fn trunk(
@@ -206,19 +213,20 @@ impl<'a, 'i> Reader<'a, 'i> {
             Ok(Rate::from_bps(bps as u64))
         });
         let [from, to] = ends.map(|end| nodes[end].degrees);
-        let nanos = great_circle(from, to) / SPEED * 1e9;
-        let delay = Duration::from_nanos(nanos as u64).max(LEAST);
+        let nanos = great_circle(from, to) / FIBRE_SPEED * 1e9;
+        let delay = Duration::from_nanos(nanos as u64).max(MIN_DELAY);
         Ok(Trunk { ends, delay, bandwidth: bandwidth.transpose()? })
     }
 
-    /// Names, each of them once, and places on a map on which degrees are as long to the right as upwards in its middle.
+    /// Returns unique names, and positions on a map on which degrees are equally long in both directions in its
+    /// middle.
     fn sites(&self, nodes: &[Located<'a, 'i>]) -> Vec<Site> {
         let north: f64 = nodes.iter().map(|node| node.degrees[0]).sum();
         let shrink = libm::cos((north / nodes.len() as f64).to_radians());
         let mut taken: BTreeMap<String, u32> = BTreeMap::new();
         let mut site = |node: &Located<'a, 'i>| {
             let label = self.data(node.element, "label").map_or("", |data| text(data));
-            let wanted = as_name(label, NAME - 5, "router");
+            let wanted = to_name(label, MAX_NAME_LEN - 5, "router");
             let mut name = wanted.clone();
             while taken.contains_key(&name) {
                 let count = taken.entry(wanted.clone()).or_default();
@@ -263,7 +271,7 @@ impl<'a, 'i> Reader<'a, 'i> {
         })
     }
 
-    /// What stands in an element for an attribute of this name.
+    /// Returns the data element of an attribute.
     fn data(&self, element: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
         let is_wanted = |key: &str| self.keys.get(key).is_some_and(|known| *known == name);
         children(element, "data").find(|data| data.attribute("key").is_some_and(is_wanted))
@@ -289,8 +297,8 @@ fn text<'a>(data: Node<'a, '_>) -> &'a str {
     data.text().unwrap_or_default().trim()
 }
 
-/// A name made of another one: other characters become `-`, and none stands at the ends.
-fn as_name(text: &str, length: usize, otherwise: &str) -> String {
+/// Converts a text to a name: other characters become `-`, and none is at the ends.
+fn to_name(text: &str, length: usize, otherwise: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = text.trim().chars().map(fit).collect();
     let mut name: String = name.trim_matches('-').chars().take(length).collect();
@@ -298,7 +306,8 @@ fn as_name(text: &str, length: usize, otherwise: &str) -> String {
     if is_name(&name) { name } else { otherwise.to_owned() }
 }
 
-/// Metres between two places, degrees north and east, on a sphere (the haversine formula, exact for short ways, too).
+/// Returns the distance of two positions, degrees, in metres on a sphere (the haversine formula, exact for short
+/// distances, too).
 fn great_circle(from: [f64; 2], to: [f64; 2]) -> f64 {
     let [from_north, from_east] = from.map(f64::to_radians);
     let [to_north, to_east] = to.map(f64::to_radians);
@@ -308,11 +317,11 @@ fn great_circle(from: [f64; 2], to: [f64; 2]) -> f64 {
     };
     let across = libm::cos(from_north) * libm::cos(to_north) * half(to_east - from_east);
     let chord = (half(to_north - from_north) + across).clamp(0.0, 1.0);
-    2.0 * RADIUS * libm::asin(libm::sqrt(chord))
+    2.0 * EARTH_RADIUS * libm::asin(libm::sqrt(chord))
 }
 
-/// The first node that is not reached from node 0.
-fn apart(nodes: usize, trunks: &[Trunk]) -> Option<usize> {
+/// Returns the first node that is not reachable from node 0.
+fn first_unreachable(nodes: usize, trunks: &[Trunk]) -> Option<usize> {
     let mut neighbors = vec![Vec::new(); nodes];
     for [a, b] in trunks.iter().map(|trunk| trunk.ends) {
         neighbors[a].push(b);

@@ -1,20 +1,21 @@
-//! A network: nodes, links, addresses and routes. Where one TOML file says it, it is for the simulator and for namespaces alike;
-//! larger ones, published or random, are made of what a scenario says ([`Choice`]), for the simulator alone.
+//! A network: nodes, links, addresses and routes. A network in one TOML file is for the simulator and for namespaces
+//! alike; larger ones, published or random, are generated from the settings of a scenario ([`Choice`]), for the
+//! simulator alone.
 //!
-//! The file names nodes and the links between them; everything else has a rule, so that the same file always gives
-//! the same network:
+//! The file names nodes and the links between them; everything else follows from rules, so that the same file always
+//! gives the same network:
 //!
-//! | what | rule | setting |
+//! | item | rule | setting |
 //! |---|---|---|
 //! | role | a node with two links or more is a router, the others are hosts | `role = "host"` or `"router"` |
 //! | address range | link number n (from 0, in file order) is 10.x.y.0/30 with x = n / 256, y = n mod 256 | `prefix` |
 //! | IPv6 | if the file says `ipv6 = true`, each link has a range of its own too, 2001:db8:0:n::/64, for namespaces only | |
 //! | addresses | the first end of `ends` has the first address of the range, the second the next one | |
 //! | interfaces | `eth0`, `eth1` ... at each node, in the order of its links in the file | |
-//! | routes | fewest links; among equals the one whose first link stands first in the file; never through a host | |
+//! | routes | fewest links; among equals the one whose first link comes first in the file; never through a host | |
 //!
 //! ```toml
-//! name = "earmark"              # names the network; its namespaces are called earmark-h1 ...
+//! name = "earmark"              # name of the network; its namespaces are earmark-h1 ...
 //! ipv6 = true                   # default false
 //!
 //! [[node]]
@@ -26,7 +27,7 @@
 //! [[link]]
 //! ends = ["h1", "h2"]
 //! bandwidth = "10Mbit"
-//! delay = "5ms"                 # default 0; only the simulator can do it
+//! delay = "5ms"                 # default 0; simulator only
 //! reservable = "75%"            # a share or a rate; default 75%
 //! queue_packets = 50            # best-effort queue of each end; default 50
 //! prefix = "192.0.2.0/30"       # default: the rule above
@@ -54,15 +55,15 @@ pub use paths::{Paths, StaticRoute};
 pub use summary::{Spread, Summary};
 pub use waxman::Waxman;
 
-/// The topology of the demo, as it is shipped.
+/// The demo's topology, as shipped.
 pub const DEMO: &str = include_str!("../../../../topologies/demo.toml");
 
-/// Most nodes of a topology.
+/// Maximum number of nodes of a topology.
 pub const MAX_NODES: usize = 1_024;
-/// Most links of a topology.
+/// Maximum number of links of a topology.
 pub const MAX_LINKS: usize = 4_096;
 
-/// A network that makes sense: every link has two different, known ends, and every node reaches every other.
+/// A valid network: every link has two different, known ends, and every node reaches every other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// Name of the whole network.
@@ -71,41 +72,41 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Links, in file order.
     pub links: Vec<Link>,
-    /// What makes a path short.
+    /// Metric of paths.
     pub metric: Metric,
 }
 
-/// What makes a path short. Among equals the one of fewer links is shorter.
+/// Metric of paths. Among equals the one of fewer links is shorter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
-    /// Few links.
+    /// Number of links.
     #[default]
     Links,
-    /// Little propagation delay.
+    /// Propagation delay.
     Delay,
 }
 
 /// One host or router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name: 1 to 32 of `a-z A-Z 0-9 _ -`, not starting with `-`.
+    /// Name: 1 to 32 of `a-z A-Z 0-9 _ -`, not starting with `-`.
     pub name: String,
-    /// Whether it forwards.
+    /// Whether it forwards packets.
     pub role: Role,
-    /// Of a router, the range of its hosts' links and of others, where it has one of its own; then others need one route
-    /// for all of them.
+    /// Address range of a router for the links of its hosts and others, if it has its own; other nodes then need one
+    /// route for all of them.
     pub area: Option<Prefix>,
-    /// Where it is drawn, if anywhere.
+    /// Position on a map, if any.
     pub place: Option<Place>,
 }
 
-/// A place on a plane, in millionths of what its maker measures in.
+/// A position on a plane, in millionths of the source's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// To the right.
+    /// Distance to the right.
     pub east: i32,
-    /// Upwards.
+    /// Distance upwards.
     pub north: i32,
 }
 
@@ -113,9 +114,9 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It does not.
+    /// Does not forward.
     Host,
-    /// It does.
+    /// Forwards.
     Router,
 }
 
@@ -126,13 +127,13 @@ pub struct Link {
     pub ends: [End; 2],
     /// Address range.
     pub prefix: Prefix,
-    /// IPv6 address range, where the network has one.
+    /// IPv6 address range, if the network has one.
     pub prefix6: Option<Prefix>,
     /// Bandwidth of each direction.
     pub bandwidth: Rate,
     /// Propagation delay of each direction.
     pub delay: Duration,
-    /// What may be reserved of each direction.
+    /// Reservable rate of each direction.
     pub reservable: Rate,
     /// Limit of the best-effort queue at each end, packets.
     pub queue_packets: u32,
@@ -145,25 +146,25 @@ pub struct End {
     pub node: usize,
     /// Name of the interface there.
     pub interface: String,
-    /// Its address.
+    /// Address.
     pub address: Ipv4Addr,
-    /// Its IPv6 address, where the network has them.
+    /// IPv6 address, if the network has one.
     pub address6: Option<Ipv6Addr>,
 }
 
 impl Topology {
-    /// Reads a topology.
+    /// Parses a topology.
     ///
     /// # Errors
-    /// [`TopologyError`] with the line, the key and the reason, at the first thing that is wrong.
+    /// [`TopologyError`] with the line, the key and the reason, at the first error.
     pub fn parse(text: &str) -> Result<Topology, TopologyError> {
         parse::parse(text)
     }
 
-    /// Gives the network another name.
+    /// Renames the network.
     ///
     /// # Errors
-    /// It is no name for a namespace.
+    /// The name is not valid for a namespace.
     pub fn rename(&mut self, name: &str) -> Result<(), Problem> {
         if !parse::is_name(name) {
             return Err(Problem::BadName(name.to_owned()));
@@ -172,24 +173,24 @@ impl Topology {
         Ok(())
     }
 
-    /// The index of the node with this name.
+    /// Returns the index of the node with this name.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|n| n.name == name)
     }
 
-    /// The interfaces of a node, in order: `eth0` first, each with its link.
+    /// Returns the interfaces of a node, in order: `eth0` first, each with its link.
     pub fn interfaces(&self, node: usize) -> impl Iterator<Item = (&End, &Link)> {
         self.links.iter().flat_map(move |link| {
             link.ends.iter().filter(move |end| end.node == node).map(move |end| (end, link))
         })
     }
 
-    /// The address to reach a node by, see [`Paths::addresses`].
+    /// Returns the address of a node, see [`Paths::addresses`].
     pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
         self.reached_by(node, self.interfaces(node).map(|(end, _)| end))
     }
 
-    /// That of its first interface, and of a router that has a range of its own, the first from that.
+    /// Returns the address of the first interface, or of the first one in the range of a router that has its own.
     fn reached_by<'a>(
         &self,
         node: usize,
@@ -202,7 +203,7 @@ impl Topology {
         if own(&first) { Some(first) } else { addresses.find(own).or(Some(first)) }
     }
 
-    /// The name of the node that has this address.
+    /// Returns the name of the node that has this address.
     pub fn owner_of(&self, address: IpAddr) -> Option<&str> {
         self.links
             .iter()
@@ -211,17 +212,17 @@ impl Topology {
             .map(|end| self.nodes[end.node].name.as_str())
     }
 
-    /// The paths through it.
+    /// Returns the paths through the topology.
     pub fn paths(&self) -> Paths<'_> {
         Paths::new(self)
     }
 
-    /// See [`Paths::distance`], which is better for many.
+    /// Returns [`Paths::distance`], which is more efficient for several calls.
     pub fn distance(&self, from: usize, to: usize) -> Option<usize> {
         self.paths().distance(from, to)
     }
 
-    /// See [`Paths::routes`], which is better for many.
+    /// Returns [`Paths::routes`], which is more efficient for several calls.
     pub fn routes(&self, node: usize) -> Vec<StaticRoute> {
         self.paths().routes(node)
     }

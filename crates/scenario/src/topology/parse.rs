@@ -1,4 +1,4 @@
-//! The reader of topology files: from text to a network that makes sense, or to the line that does not.
+//! Parser of topology files: from text to a valid network, or to the line with the error.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use toml::Spanned;
 
 use super::{End, Link, MAX_LINKS, MAX_NODES, Metric, Node, Role, Topology};
 
-/// Where and why a topology file is wrong.
+/// Error in a topology file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyError {
     /// Line, from 1.
     pub line: usize,
-    /// The key that is wrong, `link.bandwidth`; empty where the text is no TOML at all.
+    /// The invalid key, `link.bandwidth`; empty if the text is not TOML.
     pub key: &'static str,
-    /// Why.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -34,89 +34,89 @@ impl fmt::Display for TopologyError {
     }
 }
 
-// The problem is part of the text above, so it is not named as a source once more.
+// The problem is part of the text above, so it is not repeated as a source.
 impl std::error::Error for TopologyError {}
 
-/// What is wrong with a topology.
+/// Problem of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// No TOML, or a key that is missing, unknown or of the wrong type; in the words of the TOML reader.
+    /// Invalid TOML, or a key that is missing, unknown or of the wrong type; in the words of the TOML parser.
     #[error("{0}")]
     Toml(String),
-    /// No node or no link.
+    /// The network has no nodes or no links.
     #[error("a network needs at least two nodes and one link")]
     Empty,
-    /// More than the lab can number.
+    /// More nodes or links than the lab can number.
     #[error("at most {MAX_NODES} nodes and {MAX_LINKS} links are possible")]
     TooLarge,
-    /// A name that a namespace or interface could not have.
+    /// A name that is not valid for a namespace or interface.
     #[error("`{0}` is no name: use 1 to 32 letters, digits, `_` or `-`, not starting with `-`")]
     BadName(String),
-    /// Two nodes of one name.
+    /// Two nodes have the same name.
     #[error("node `{0}` is defined twice")]
     DuplicateNode(String),
-    /// A link to nowhere.
+    /// A link to an unknown node.
     #[error("there is no node `{0}`; add [[node]] name = \"{0}\" or correct the name")]
     NoSuchNode(String),
     /// A link from a node to itself.
     #[error("`{0}` is linked with itself; a link joins two different nodes")]
     SelfLink(String),
-    /// No rate.
+    /// Not a rate.
     #[error("`{text}` is no rate: {why}")]
     BadRate {
-        /// What stands there.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: RateError,
     },
-    /// A link that carries nothing.
+    /// A link without bandwidth.
     #[error("the bandwidth must be more than zero")]
     ZeroBandwidth,
-    /// No share.
+    /// Not a share.
     #[error("`{0}` is neither a share such as 75% (0 to 100) nor a rate such as 7.5Mbit")]
     BadShare(String),
-    /// More reservable than there is.
+    /// The reservable rate exceeds the bandwidth.
     #[error("{reservable} is more than the bandwidth of the link, {bandwidth}")]
     ReservableAboveBandwidth {
-        /// What may be reserved.
+        /// Reservable rate.
         reservable: Rate,
-        /// What there is.
+        /// Bandwidth.
         bandwidth: Rate,
     },
-    /// No duration.
+    /// Not a duration.
     #[error("`{0}` is no duration; write 5ms, 100us or 1s, at most 10s")]
     BadDuration(String),
-    /// A queue that holds nothing.
+    /// A queue without room.
     #[error("a queue holds at least one packet")]
     ZeroQueue,
-    /// No address range.
+    /// Not an address range.
     #[error("`{text}`: {why}")]
     BadPrefix {
-        /// What stands there.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: PrefixError,
     },
     /// An address range without room for two hosts, or of IPv6.
     #[error("{0} has no room for two addresses; use an IPv4 range of /30 or larger")]
     PrefixTooSmall(Prefix),
-    /// Two links whose addresses could not be told apart.
+    /// Two links with overlapping address ranges.
     #[error("{0} overlaps {1}, the range of an earlier link")]
     PrefixOverlap(Prefix, Prefix),
-    /// Two parts of a network without a link between.
+    /// The network is not connected.
     #[error(
         "node `{from}` cannot reach node `{to}`: add a link, or give the nodes between them role = \
          \"router\" (hosts do not forward)"
     )]
     Disconnected {
-        /// The first node of the file.
+        /// First node of the file.
         from: String,
-        /// A node without a way to it.
+        /// A node without a path to it.
         to: String,
     },
 }
 
-/// The file as it is written.
+/// The file as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -147,7 +147,7 @@ struct LinkEntry {
     prefix: Option<Spanned<String>>,
 }
 
-/// Reads a whole file.
+/// Parses a whole file.
 pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
     let reader = Reader { text };
     let file: File = toml::from_str(text).map_err(|error| {
@@ -196,7 +196,7 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
     Ok(topology)
 }
 
-/// The text, to find lines in.
+/// The text, to find line numbers.
 struct Reader<'a> {
     text: &'a str,
 }
@@ -220,8 +220,8 @@ impl Reader<'_> {
         Ok(text.clone())
     }
 
-    /// One link. `ranges` holds the address ranges so far, by last address: where one of them overlaps a new one it
-    /// is the first that ends at or after the new one's start.
+    /// Parses one link. `ranges` holds the address ranges so far, by last address: if one of them overlaps a new one
+    /// it is the first that ends at or after the new one's start.
     fn link(
         &self,
         topology: &Topology,
@@ -336,7 +336,7 @@ impl Reader<'_> {
     }
 }
 
-/// What may be reserved of a link: a share of its bandwidth or a rate.
+/// Returns the reservable rate of a link: a share of its bandwidth or a rate.
 pub(super) fn reservable(text: &str, bandwidth: Rate) -> Result<Rate, Problem> {
     let bad = || Problem::BadShare(text.to_owned());
     let reservable = match text.trim().strip_suffix('%') {
@@ -355,13 +355,13 @@ pub(super) fn reservable(text: &str, bandwidth: Rate) -> Result<Rate, Problem> {
     Ok(reservable)
 }
 
-/// Whether a namespace, a file and a line of a configuration can have this name.
+/// Returns whether a name is valid for a namespace, a file and a line of a configuration.
 pub(super) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=32).contains(&text.len()) && !text.starts_with('-') && text.chars().all(fits)
 }
 
-/// The range of link `number` where the file names none: 10.x.y.0/30.
+/// Returns the default range of link `number`: 10.x.y.0/30.
 fn automatic_prefix(number: usize) -> Prefix {
     // MAX_LINKS is far below 65 536, so both octets fit.
     let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();

@@ -1,9 +1,9 @@
-//! Ways through a topology: shortest paths from a node, the routes that follow from them, and how long they are.
+//! Paths through a topology: shortest paths from a node, the resulting routes, and their lengths.
 //!
-//! One Dijkstra from each node that asks, over the routers alone: a host on a single link is reached by its router. Costs are
-//! compared first by what the topology counts ([`Metric`]), then by links, so that all shortest paths between two nodes are of
-//! equally many links, and a packet that each router sends on along a shortest path of its own comes nearer with every
-//! hop. Among equals the one wins whose first links stand first in the topology.
+//! One Dijkstra per requested node, over the routers alone: a host on a single link is reached by its router. Costs
+//! are compared first by the topology's [`Metric`], then by links, so that all shortest paths between two nodes have
+//! equally many links, and a packet that each router forwards along a shortest path of its own comes nearer with
+//! every hop. Among equals the one whose first links come first in the topology wins.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,48 +15,48 @@ use earmark_core::Prefix;
 use super::areas::{self, Covering};
 use super::{Metric, Role, Topology};
 
-/// One route of a node to a range that is not one of its own links.
+/// Route of a node to a range other than those of its own links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticRoute {
-    /// For these destinations.
+    /// Destinations.
     pub prefix: Prefix,
     /// Next router.
     pub gateway: IpAddr,
-    /// Interface that leads there.
+    /// Outgoing interface.
     pub interface: String,
 }
 
-/// The paths of one topology, for those who ask for many.
+/// Paths of one topology, cached for several calls.
 #[derive(Debug)]
 pub struct Paths<'a> {
     topology: &'a Topology,
-    /// By node, its links, and which end of them it has.
+    /// Links of each node, with the end that it has.
     ends: Vec<Vec<Side>>,
-    /// By node, the one that it is reached by: itself, or for a host on a single link its router.
+    /// Anchor of each node: itself, or for a host on a single link its router.
     anchors: Vec<usize>,
-    /// By node, how many links it is to any other, of those that reach themselves; where somebody asked.
+    /// Number of links from a node to any other anchor, by node; `None` if not requested yet.
     lengths: Vec<Option<Vec<Option<u16>>>>,
     /// Whether routers have ranges for all that is attached to them.
     has_areas: bool,
 }
 
-/// A link, and which end of it (0 or 1).
+/// A link, and its end (0 or 1).
 type Side = (usize, usize);
 
-/// What it takes to get somewhere: what the metric counts, and links.
+/// Cost of a path: the metric, and links.
 type Cost = (u64, u32);
 
-/// How a node is reached.
+/// Best path to a node.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     links: u32,
     delay: Duration,
-    /// First link, by the end that the node has which asked.
+    /// First link, by the end of the requesting node.
     first: Side,
 }
 
 impl<'a> Paths<'a> {
-    /// Of a topology.
+    /// Creates the paths of a topology.
     pub fn new(topology: &'a Topology) -> Paths<'a> {
         let mut ends = vec![Vec::new(); topology.nodes.len()];
         for (number, link) in topology.links.iter().enumerate() {
@@ -80,8 +80,8 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// By node, the address to reach it by: that of its first interface, and of a router that has a range of its own, the first
-    /// from that. Each has a link, or it would be reached by none.
+    /// Returns the address of each node: that of its first interface, or the first one in the range of a router that
+    /// has its own. Each node has a link, or it would not be reachable.
     pub fn addresses(&self) -> Vec<IpAddr> {
         let of = |(node, sides): (usize, &Vec<Side>)| {
             let ends = sides.iter().map(|&(link, ours)| &self.topology.links[link].ends[ours]);
@@ -90,7 +90,7 @@ impl<'a> Paths<'a> {
         self.ends.iter().enumerate().map(of).collect()
     }
 
-    /// How many links it takes from one node to another; `None` where hosts that do not forward are in the way.
+    /// Returns the number of links from one node to another; `None` if hosts that do not forward are in between.
     pub fn distance(&mut self, from: usize, to: usize) -> Option<usize> {
         if from == to {
             return Some(0);
@@ -108,15 +108,16 @@ impl<'a> Paths<'a> {
         Some(usize::from(between) + beside)
     }
 
-    /// How far each router is from another one: links, and delay. That one itself is not among them, nor is who cannot be reached.
+    /// Returns the distance of each router from another one: links, and delay. That one itself and unreachable ones
+    /// are left out.
     pub fn to_routers(&self, from: usize) -> Vec<(u32, Duration)> {
         let reached = self.reach(from).into_iter().zip(&self.topology.nodes);
         let routers = reached.filter(|(_, node)| node.role == Role::Router);
         routers.filter_map(|(reached, _)| reached.map(|r| (r.links, r.delay))).collect()
     }
 
-    /// The routes that a node needs beside those of its own links. Where routers have ranges of their own, these are as few as
-    /// lead everybody there; else one for each link, in their order.
+    /// Returns the routes that a node needs besides those of its own links. If routers have ranges of their own, the
+    /// number of routes is minimal; otherwise there is one for each link, in their order.
     pub fn routes(&self, node: usize) -> Vec<StaticRoute> {
         if !self.has_areas {
             return self.routes_to_links(node);
@@ -129,7 +130,7 @@ impl<'a> Paths<'a> {
         self.routes_to_areas(node)
     }
 
-    /// The first pair of nodes without a way between.
+    /// Returns the first pair of nodes without a path.
     pub(super) fn unreachable(&self) -> Option<(usize, usize)> {
         (0..self.ends.len()).find_map(|node| {
             let reached = self.reach(node);
@@ -168,7 +169,7 @@ impl<'a> Paths<'a> {
         let areas: Vec<(Prefix, Option<Side>)> = others
             .filter_map(|(other, about)| Some((about.area?, reached[other].map(|r| r.first))))
             .collect();
-        // Who leads to what is not there, leads in circles: then nothing is put together.
+        // Routes to unreachable destinations would loop: then nothing is aggregated.
         if areas.iter().any(|(_, first)| first.is_none()) {
             let there = areas.into_iter().filter_map(|(area, first)| Some((area, first?)));
             return there.map(|(area, first)| self.route(area, first)).collect();
@@ -187,7 +188,7 @@ impl<'a> Paths<'a> {
         StaticRoute { prefix, gateway, interface: ends[ours].interface.clone() }
     }
 
-    /// How the nodes that reach themselves are reached from this one; it stands there itself without a way.
+    /// Returns the best paths from this node to the anchors; its own entry has no first link.
     fn reach(&self, from: usize) -> Vec<Option<Reached>> {
         let mut reached: Vec<Option<Reached>> = vec![None; self.ends.len()];
         let mut costs: Vec<Cost> = vec![(u64::MAX, u32::MAX); self.ends.len()];
@@ -198,7 +199,7 @@ impl<'a> Paths<'a> {
         while let Some(Reverse((cost, _, at))) = heap.pop() {
             let is_end = at != from && self.topology.nodes[at].role == Role::Host;
             if cost > costs[at] || is_end {
-                continue; // a host is an end, not a way
+                continue; // hosts do not forward
             }
             for &(link, ours) in &self.ends[at] {
                 let next = self.topology.links[link].ends[1 - ours].node;
@@ -231,7 +232,7 @@ impl<'a> Paths<'a> {
 mod tests {
     use super::*;
 
-    /// Every node of the demo reaches every link, and always through the neighbour that lies on the way.
+    /// Every node of the demo reaches every link, always through the neighbour on the path.
     #[test]
     fn demo_routes_follow_the_chain() {
         let topology = Topology::parse(super::super::DEMO).unwrap();
@@ -246,9 +247,9 @@ mod tests {
         assert_eq!(shown("h2"), ["10.0.0.0/30 via 10.0.2.1 eth0", "10.0.1.0/30 via 10.0.2.1 eth0"]);
     }
 
-    /// With IPv6 each route has a counterpart, through the same neighbour.
+    /// With IPv6 each route has a counterpart through the same neighbour.
     #[test]
-    fn ipv6_takes_the_same_ways() {
+    fn ipv6_routes_match_ipv4_routes() {
         let text = format!("ipv6 = true\n{}", super::super::DEMO);
         let topology = Topology::parse(&text).unwrap();
         let shown: Vec<String> = topology
@@ -260,9 +261,9 @@ mod tests {
         assert_eq!(shown, ["10.0.2.0/30 via 10.0.1.2 eth1", six]);
     }
 
-    /// A ring of three routers: the way with fewer links wins.
+    /// A ring of three routers: the path with fewer links wins.
     #[test]
-    fn shorter_ways_win() {
+    fn shorter_path_wins() {
         let text = r#"
             node = [{ name = "a" }, { name = "b" }, { name = "c" }, { name = "d" }]
             link = [

@@ -1,45 +1,45 @@
-//! A topology in numbers: how large it is, how its routers are linked, and how far they are from one another.
+//! Summary of a topology: its size, the degrees of its routers, and their distances.
 
 use serde::Serialize;
 
 use super::{Role, Topology};
 
-/// See the module's text. Of paths and degrees only routers count, and links between them.
+/// Summary of a topology. Paths and degrees count only routers and links between them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Routers.
+    /// Number of routers.
     pub routers: usize,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Links between routers.
+    /// Number of links between routers.
     pub links: usize,
-    /// Links of a router to others.
+    /// Number of links of a router to others.
     pub degree: Spread,
-    /// Links of the shortest path between two routers; the most is the diameter.
+    /// Number of links of the shortest path between two routers; the maximum is the diameter.
     pub path_links: Spread,
     /// Propagation delay of such a path, milliseconds.
     pub path_delay_ms: Spread,
     /// Ordered pairs of routers by the links of the shortest path between them; the first number is of one link.
     pub pairs_by_links: Vec<u64>,
-    /// Routes that a router needs beside those of its own links.
+    /// Number of routes that a router needs besides those of its own links.
     pub routes: Spread,
 }
 
-/// The least, the mean, and the most of some numbers; 0 where there are none.
+/// Minimum, mean, and maximum of some numbers; 0 if there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least.
+    /// Minimum.
     pub least: f64,
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// The most.
+    /// Maximum.
     pub most: f64,
 }
 
 impl Summary {
-    /// Of a topology.
+    /// Creates the summary of a topology.
     pub fn of(topology: &Topology) -> Summary {
         let is_router = |node: usize| topology.nodes[node].role == Role::Router;
         let routers: Vec<usize> =
@@ -108,7 +108,7 @@ mod tests {
 
     /// Two routers in a row.
     #[test]
-    fn the_demo_in_numbers() {
+    fn demo_summary_has_expected_values() {
         let topology = Topology::parse(super::super::DEMO).expect("a topology");
         let summary = Summary::of(&topology);
         assert_eq!((summary.routers, summary.hosts, summary.links), (2, 2, 1));

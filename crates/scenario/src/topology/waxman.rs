@@ -1,8 +1,8 @@
 //! Random backbones by Waxman's model ("Routing of multipoint connections", IEEE JSAC 6(9), 1988).
 //!
-//! Routers lie at random places of a square. Two of them at distance d are linked with the probability
-//! `alpha * exp(-d / (beta * L))`, where L is the largest distance there can be, the diagonal. What is left without a way between is
-//! joined by the shortest links that do it. Delay is distance.
+//! Routers are at random positions of a square. Two of them at distance d are linked with the probability `alpha *
+//! exp(-d / (beta * L))`, where L is the maximum distance, the diagonal. Parts that are not connected are joined by
+//! the shortest links. Delay is proportional to distance.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::value_syntax;
 
 /// Length of the diagonal of a square.
 const DIAGONAL: f64 = std::f64::consts::SQRT_2;
-/// The least delay of a link.
-const LEAST: Duration = Duration::from_micros(10);
+/// Minimum delay of a link.
+const MIN_DELAY: Duration = Duration::from_micros(10);
 
-/// What is to be drawn.
+/// Parameters of a random backbone.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Waxman {
-    /// How many routers.
+    /// Number of routers.
     pub routers: usize,
-    /// Above 0, up to 1: how likely links are. Where nothing is said, so that routers have `degree` links on average.
+    /// Density of links, above 0 and up to 1. The default gives routers `degree` links on average.
     pub alpha: Option<f64>,
-    /// Above 0: how likely long links are beside short ones.
+    /// Share of long links, above 0.
     #[serde(default = "beta")]
     pub beta: f64,
-    /// Links of a router on average, where `alpha` is not said; without those that join what was apart.
+    /// Mean number of links of a router, if `alpha` is not given; without those that join parts.
     #[serde(default = "degree")]
     pub degree: f64,
     /// Delay from one side of the square to the other.
     #[serde(default = "width", deserialize_with = "value_syntax::time")]
     pub width: Duration,
-    /// Of the dice: one seed is one backbone, whatever seed a run has.
+    /// Random seed: one seed gives one backbone, whatever the seed of the run.
     #[serde(default = "one")]
     pub seed: u64,
 }
@@ -59,13 +59,13 @@ fn one() -> u64 {
 }
 
 impl Waxman {
-    /// So many routers, else as it is where nothing is said.
+    /// Returns the parameters for so many routers, with defaults for the rest.
     pub fn of(routers: usize) -> Waxman {
         let (beta, degree, width) = (beta(), degree(), width());
         Waxman { routers, alpha: None, beta, degree, width, seed: one() }
     }
 
-    /// Draws it.
+    /// Draws the backbone.
     pub(super) fn draw(&self) -> Result<Backbone, ChoiceError> {
         self.check()?;
         let random = RandomStreams::new(self.seed);
@@ -89,7 +89,7 @@ impl Waxman {
         let trunk = |ends: [usize; 2]| {
             let [from, to] = ends.map(|end| places[end]);
             let nanos = self.width.as_nanos() as f64 * distance(from, to);
-            let delay = Duration::from_nanos(nanos as u64).max(LEAST);
+            let delay = Duration::from_nanos(nanos as u64).max(MIN_DELAY);
             Trunk { ends, delay, bandwidth: None }
         };
         let micro = |part: f64| (part * 1e6) as i32;
@@ -124,19 +124,20 @@ impl Waxman {
         Ok(())
     }
 
-    /// Of two places, 0 to 1; 1 at the same place.
+    /// Returns the nearness of two positions, 0 to 1; 1 at the same position.
     fn nearness(&self, from: Point, to: Point) -> f64 {
         libm::exp(-distance(from, to) / (self.beta * DIAGONAL))
     }
 
-    /// As many links are expected as the degree wants, as long as no two routers are linked for certain.
+    /// Returns the alpha for which the expected number of links matches the degree, as long as no two routers are
+    /// linked for certain.
     fn alpha_for_degree(&self, places: &[Point]) -> f64 {
         let all: f64 = pairs(places.len()).map(|(a, b)| self.nearness(places[a], places[b])).sum();
         (self.degree * places.len() as f64 / 2.0 / all).min(1.0)
     }
 }
 
-/// In a square of side 1.
+/// Position in a square of side 1.
 type Point = [f64; 2];
 
 fn distance(from: Point, to: Point) -> f64 {
@@ -152,8 +153,8 @@ fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..count).flat_map(move |first| (first + 1..count).map(move |second| (first, second)))
 }
 
-/// The links of the shortest tree that joins all (Prim), the shortest one first. What is shortest between any two parts of the
-/// whole is among them.
+/// Returns the links of the minimum spanning tree (Prim), the shortest one first. The shortest link between any two
+/// parts of the whole is among them.
 fn shortest_tree(places: &[Point]) -> Vec<[usize; 2]> {
     let mut outside: Vec<(f64, usize)> =
         places.iter().map(|place| (squared(places[0], *place), 0)).collect();
@@ -176,7 +177,7 @@ fn shortest_tree(places: &[Point]) -> Vec<[usize; 2]> {
     links.into_iter().map(|(_, link)| link).collect()
 }
 
-/// Who is joined with whom, over however many links.
+/// Connected parts (union-find).
 struct Parts {
     parents: Vec<usize>,
 }
@@ -194,7 +195,7 @@ impl Parts {
         of
     }
 
-    /// Whether they were apart.
+    /// Joins two parts. Returns whether they were separate.
     fn join(&mut self, first: usize, second: usize) -> bool {
         let [first, second] = [first, second].map(|place| self.root(place));
         self.parents[second] = first;
@@ -206,9 +207,10 @@ impl Parts {
 mod tests {
     use super::*;
 
-    /// Of 200 routers with 4 links on average 400 are expected, with a standard deviation below 20; some more join parts.
+    /// 200 routers with 4 links on average have 400 links in expectation, with a standard deviation below 20; some
+    /// more join parts.
     #[test]
-    fn links_are_as_many_as_the_degree_wants_and_short_ones_are_many() {
+    fn link_count_matches_degree_and_short_links_prevail() {
         let backbone = Waxman::of(200).draw().expect("a backbone");
         assert!((340..500).contains(&backbone.trunks.len()), "{}", backbone.trunks.len());
         let short = Duration::from_millis(5); // a quarter of the side: of a sixth of all pairs
@@ -219,9 +221,9 @@ mod tests {
         assert_ne!(backbone.trunks, other.draw().expect("another").trunks);
     }
 
-    /// Where next to no link is drawn, there is a tree.
+    /// With almost no links drawn, the result is a tree.
     #[test]
-    fn what_is_apart_is_joined_by_the_shortest_links() {
+    fn separate_parts_are_joined_by_shortest_links() {
         let sparse = Waxman { alpha: Some(1e-12), ..Waxman::of(50) };
         let backbone = sparse.draw().expect("a backbone");
         assert_eq!(backbone.trunks.len(), 49);
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_out_of_range_are_named() {
+    fn setting_out_of_range_is_named() {
         let well = Waxman::of(10);
         for (wrong, named) in [
             (Waxman { routers: 1, ..well }, "waxman.routers"),

@@ -1,4 +1,4 @@
-//! A node with one YESSIR engine, driven as its driver would, and messages to give it.
+//! A node with one YESSIR engine and its driver, and messages for it.
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
@@ -22,17 +22,17 @@ use earmark_wire::yessir::{
 use earmark_yessir::auth::Key;
 use earmark_yessir::{Command, Config, Event, SessionView, Stream, Yessir};
 
-/// Where messages come in, and where they leave.
+/// Upstream interface.
 pub const UP: InterfaceId = InterfaceId(1);
 pub const DOWN: InterfaceId = InterfaceId(2);
-/// Another way down.
+/// Alternative downstream interface.
 pub const SIDE: InterfaceId = InterfaceId(3);
 
 pub fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// What left, with its octets.
+/// A sent message with its octets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sent {
     pub how: Outgoing,
@@ -40,7 +40,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The report in it; its checksum must be right.
+    /// Returns its report; checks the checksum.
     pub fn report(&self) -> Report<'_> {
         let packet = udp::Packet::parse(&self.octets).expect("UDP");
         let checksum = packet.verify(self.how.source, self.how.destination);
@@ -56,7 +56,7 @@ impl Sent {
         self.message().failures.iter().collect()
     }
 
-    /// As it arrives at a node further on.
+    /// Returns it as it arrives at the next node.
     pub fn arrival(&self, interface: InterfaceId) -> Arrival {
         Arrival {
             interface,
@@ -80,7 +80,8 @@ pub struct Arrival {
     pub octets: Vec<u8>,
 }
 
-/// A node. `UP` leads to 10.0.0.0/8, `DOWN` to 10.9.0.0/16 (and fd09::/16), 10 Mbit/s each, of which 5 may be reserved.
+/// A node. `UP` leads to 10.0.0.0/8, `DOWN` to 10.9.0.0/16 (and fd09::/16), 10 Mbit/s each, of which 5 may be
+/// reserved.
 pub struct Node {
     pub engine: Yessir,
     pub interfaces: Interfaces,
@@ -89,9 +90,9 @@ pub struct Node {
     pub now: Time,
     pub events: Vec<Event>,
     pub sent: Vec<Sent>,
-    /// What traffic control has.
+    /// Installations in traffic control.
     pub installed: BTreeMap<ClaimId, Installation>,
-    /// Flows beside those that classes were installed for.
+    /// Flows added to installed classes.
     pub added: BTreeMap<Flow, ClaimId>,
 }
 
@@ -152,7 +153,7 @@ impl Node {
         self.ledger.set_retry_policy(RetryPolicy { threshold, ..RetryPolicy::default() });
     }
 
-    /// One input and all its consequences, as a driver carries them out: what was given back goes to whose turn it is.
+    /// Handles one input and its effects, as a driver does: released bandwidth goes to the next in the queue.
     pub fn handle(&mut self, input: Input<'_, Command>) {
         let mut out = Effects::<Event>::new();
         self.give(input, &mut out);
@@ -211,7 +212,7 @@ impl Node {
         }));
     }
 
-    /// A message arrives, and one goes on: that.
+    /// Handles a message and returns the one that is forwarded.
     pub fn pass(&mut self, arrival: &Arrival) -> Sent {
         let before = self.sent.len();
         self.arrive(arrival);
@@ -227,7 +228,7 @@ impl Node {
         self.handle(Input::Host(event));
     }
 
-    /// Time passes, and timers fire when they are due.
+    /// Advances time; timers fire when they are due.
     pub fn advance(&mut self, seconds: f64) {
         let end = Time::from_nanos(self.now.as_nanos() + (seconds * 1e9) as u64);
         while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
@@ -237,12 +238,12 @@ impl Node {
         self.now = end;
     }
 
-    /// The events so far, which are forgotten.
-    pub fn told(&mut self) -> Vec<Event> {
+    /// Takes the events so far.
+    pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Held on a link, bits per second.
+    /// Returns the bandwidth held on a link, bits per second.
     pub fn held(&self, link: InterfaceId) -> u64 {
         self.ledger.link(link).expect("a link").held.as_bps()
     }
@@ -251,14 +252,14 @@ impl Node {
         self.engine.session(&ask.stream())
     }
 
-    /// What traffic control has for a stream on one link.
+    /// Returns the installed rate of a stream on one link.
     pub fn rate_of_on(&self, flow: &Flow, link: InterfaceId) -> Option<u64> {
         let mut all = self.installed.values();
         all.find(|installation| installation.flow == *flow && installation.interface == link)
             .map(|installation| installation.demand.rate.as_bps())
     }
 
-    /// What traffic control has for a stream.
+    /// Returns the installed rate of a stream.
     pub fn rate_of(&self, flow: &Flow) -> Option<u64> {
         let mut all = self.installed.values().filter(|installation| installation.flow == *flow);
         let first = all.next().map(|installation| installation.demand.rate.as_bps());
@@ -267,7 +268,7 @@ impl Node {
     }
 }
 
-/// Controlled load at so many Mbit/s, in packets of at most 1000 octets.
+/// Returns controlled load of so many Mbit/s, in packets of at most 1000 octets.
 pub fn mbps(rate: f32) -> Flowspec {
     Flowspec::Intserv(FlowSpec::ControlledLoad(TokenBucket {
         rate: rate * 125_000.0,
@@ -278,12 +279,12 @@ pub fn mbps(rate: f32) -> Flowspec {
     }))
 }
 
-/// A request as it comes in; change what is to be otherwise.
+/// A request as it arrives; tests change its fields.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// Of the data.
+    /// Ports of the data.
     pub ports: (u16, u16),
     pub ssrc: u32,
     pub generic: Generic,
@@ -294,12 +295,12 @@ pub struct Ask {
     pub ttl: u8,
     /// Key and sequence number.
     pub sign: Option<(Key, u64)>,
-    /// What a profile adds to the report; with it, a message is not as usual.
+    /// Profile-specific extension of the report; with one, a message is not recognised as a refresh.
     pub extension: Vec<u8>,
 }
 
 impl Ask {
-    /// Sender `number` asks for 1 Mbit/s to a destination of its own.
+    /// Creates a request of sender `number` for 1 Mbit/s to a destination of its own.
     pub fn new(number: u16) -> Ask {
         let [high, low] = number.to_be_bytes();
         Ask {
@@ -324,7 +325,7 @@ impl Ask {
         }
     }
 
-    /// Likewise, so many Mbit/s.
+    /// Creates a request of sender `number` for so many Mbit/s.
     pub fn rate(number: u16, rate: f32) -> Ask {
         Ask { flowspec: Some(mbps(rate)), ..Ask::new(number) }
     }
@@ -340,7 +341,7 @@ impl Ask {
         Stream { source, destination, source_port, destination_port }
     }
 
-    /// The APP packet.
+    /// Returns the APP packet.
     pub fn app(&self) -> Vec<u8> {
         let auth = self.sign.as_ref().map(|(key, sequence)| Auth {
             key: key.id,
@@ -365,7 +366,7 @@ impl Ask {
         app
     }
 
-    /// The UDP packet; without `app` the report of somebody who knows nothing of YESSIR.
+    /// Returns the UDP packet; without `app` it is a report without YESSIR.
     pub fn packet(&self, app: Option<&[u8]>) -> Vec<u8> {
         let ssrc = self.ssrc;
         let extension = &self.extension[..];
@@ -394,12 +395,12 @@ impl Ask {
         octets
     }
 
-    /// It arrives from above.
+    /// Returns the request as it arrives from upstream.
     pub fn arrival(&self) -> Arrival {
         self.with_octets(self.packet(Some(&self.app())))
     }
 
-    /// Its report arrives, with nothing of YESSIR in it.
+    /// Returns its report as it arrives, without YESSIR.
     pub fn plain(&self) -> Arrival {
         Arrival { router_alert: false, ..self.with_octets(self.packet(None)) }
     }

@@ -1,4 +1,4 @@
-//! A router with many reserved streams, for measuring: each 64 kbit/s by controlled load, LINK_INFO asked for.
+//! A router with many reserved streams for measurements: each 64 kbit/s by controlled load, with LINK_INFO.
 #![allow(dead_code, unreachable_pub)]
 
 use std::net::IpAddr;
@@ -19,10 +19,10 @@ use earmark_wire::yessir::{
 };
 use earmark_yessir::{Config, Event, Yessir};
 
-/// Streams of one source.
+/// Number of streams of one source.
 const OF_ONE_SOURCE: u32 = 256;
 
-/// The router, and room for what it does.
+/// The router, and a buffer for its effects.
 pub struct Population {
     engine: Yessir,
     interfaces: Interfaces,
@@ -40,7 +40,7 @@ pub struct Arrival {
 }
 
 impl Population {
-    /// A router with `sessions` reserved streams, numbered from 0.
+    /// Creates a router with `sessions` reserved streams, numbered from 0.
     pub fn new(sessions: u32) -> Population {
         let mut population = Population::empty();
         for number in 0..sessions {
@@ -53,7 +53,7 @@ impl Population {
         population
     }
 
-    /// The router before anybody came.
+    /// Creates a router without streams.
     pub fn empty() -> Population {
         let mut config = Config::default();
         config.limits.changes_per_second = u32::MAX;
@@ -88,7 +88,7 @@ impl Population {
         population
     }
 
-    /// Gives the engine a message: how many effects there are.
+    /// Handles a message; returns the number of effects.
     pub fn handle(&mut self, arrival: &Arrival) -> usize {
         let context = &mut Context {
             routes: &self.routes,
@@ -108,7 +108,7 @@ impl Population {
         self.out.len()
     }
 
-    /// Lets all timers fire that are due.
+    /// Fires all timers that are due.
     pub fn expire(&mut self) {
         while self.engine.next_deadline().is_some_and(|(at, _)| at <= self.now) {
             let context = &mut Context {
@@ -121,7 +121,7 @@ impl Population {
         }
     }
 
-    /// How many streams there are.
+    /// Returns the number of streams.
     pub fn sessions(&self) -> usize {
         self.engine.session_count()
     }
@@ -131,17 +131,17 @@ impl Population {
     }
 }
 
-/// The message that asks for stream `number`, or refreshes it.
+/// Returns the message that requests stream `number`, or refreshes it.
 pub fn request(number: u32) -> Arrival {
     message(number, Command::Active, false)
 }
 
-/// The message that gives it back.
+/// Returns the message that releases stream `number`.
 pub fn release(number: u32) -> Arrival {
     message(number, Command::Release, false)
 }
 
-/// The last report of its sender, which leaves.
+/// Returns the last report of a sender, with its BYE.
 pub fn goodbye(number: u32) -> Arrival {
     message(number, Command::Active, true)
 }

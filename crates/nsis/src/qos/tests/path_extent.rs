@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use earmark_core::outcome::{Kind, Message, Outcome, Speaker, Translation, Word};
+use earmark_core::outcome::{Kind, Message, NodeName, Outcome, OutcomeSource, Translation};
 
 use super::*;
 use crate::qos::Source;
@@ -24,8 +24,8 @@ fn right_of(node: usize) -> IpAddr {
     address(&format!("10.1.0.{}", node + 1))
 }
 
-fn response(of: IpAddr) -> Option<Word> {
-    Some(Word { node: Some(Speaker::Address(of)), message: Message::Response })
+fn response(of: IpAddr) -> Option<OutcomeSource> {
+    Some(OutcomeSource { node: Some(NodeName::Address(of)), message: Message::Response })
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn node_without_response_is_the_only_one() {
     net.reserve(0, request(0, of_node(3), mbps(2)));
     let outcome = extent(&mut net, 0);
     assert_eq!((outcome.kind, outcome.nodes), (Kind::OnlyHere, Some(0)));
-    assert_eq!(outcome.by, Some(Word { node: None, message: Message::ThisNode }));
+    assert_eq!(outcome.by, Some(OutcomeSource { node: None, message: Message::ThisNode }));
 
     // The link of a node is the whole path to a neighbor.
     let mut net = Net::of(2);
@@ -141,7 +141,7 @@ fn receiver_initiated_reservation_has_extent_from_the_sender() {
     assert_eq!((outcome.kind, outcome.by), (Kind::Whole, response(right_of(0))));
     assert_eq!((outcome.from, outcome.to), (Some(right_of(0)), Some(of_node(3))));
     let at_sender = extent(&mut net, 0);
-    assert_eq!(at_sender.by, Some(Word { node: None, message: Message::Reserve }));
+    assert_eq!(at_sender.by, Some(OutcomeSource { node: None, message: Message::Reserve }));
 }
 
 /// GIST creates no routing state behind a translator, and reports why to the requesting or the listening application.

@@ -1,4 +1,4 @@
-//! What the reader makes of good and of wrong files.
+//! Parsing of valid and invalid files.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn file(graph: &str) -> String {
 
 /// London to New York: 5 570 km, 27.9 ms.
 #[test]
-fn delay_is_distance() {
+fn delay_follows_distance() {
     let (london, york) =
         (node("0", "London", "51.5074", "-0.1278"), node("1", "New York", "40.7128", "-74.0060"));
     let link = "<edge source=\"0\" target=\"1\"><data key=\"d4\">1e10</data></edge>";
@@ -32,14 +32,14 @@ fn delay_is_distance() {
     assert_eq!(trunk.bandwidth, Some(Rate::from_mbps(10_000)));
     let names: Vec<&str> = backbone.routers.iter().map(|site| site.name.as_str()).collect();
     assert_eq!((backbone.name.as_str(), &names[..]), ("Two", &["London", "New-York"][..]));
-    // Half around the Earth, which is as far as anything is.
+    // Half around the Earth, the maximum distance.
     let far = great_circle([90.0, 0.0], [-90.0, 77.0]);
     assert!((20_015_000.0..20_016_000.0).contains(&far), "{far}");
     assert_eq!(great_circle([10.0, 20.0], [10.0, 20.0]), 0.0);
 }
 
 #[test]
-fn names_are_made_to_fit_and_told_apart() {
+fn names_are_made_valid_and_unique() {
     let labels =
         ["Z&#252;rich", "A", "A", "A-2", "A", "", "?", "A very long name that is cut somewhere"];
     let nodes: String =
@@ -53,9 +53,9 @@ fn names_are_made_to_fit_and_told_apart() {
     assert_eq!(names, expected);
 }
 
-/// Every way to get a file wrong names its place and the reason.
+/// Every error names its position and reason.
 #[test]
-fn mistakes_are_named_with_their_place() {
+fn errors_name_position_and_reason() {
     let two = node("0", "a", "1", "1") + &node("1", "b", "2", "2");
     let cases: &[(String, (u32, u32), &str)] = &[
         ("<graphml>".into(), (1, 1), "root"),

@@ -1,11 +1,11 @@
-//! What the reader makes of good and of wrong topologies.
+//! Parsing of valid and invalid topologies.
 
 use super::*;
 
-/// The text of a topology, the line and the key that are named, and a part of the reason.
+/// Text of a topology, the line and key of the error, and a part of the reason.
 type Mistake = (String, usize, &'static str, &'static str);
 
-/// Nodes `a` and `b`, and the head of a link.
+/// Nodes `a` and `b`, and the beginning of a link.
 const TWO: &str = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\n";
 
 fn assert_named(mistakes: &[Mistake]) {
@@ -16,9 +16,9 @@ fn assert_named(mistakes: &[Mistake]) {
     }
 }
 
-/// Every way to get nodes wrong, and who is linked with whom, names its line, its key and the reason.
+/// Every error in nodes and link ends names its line, key and reason.
 #[test]
-fn mistakes_about_nodes_are_named_with_line_and_key() {
+fn node_errors_name_line_and_key() {
     let two = TWO;
     let link = format!("{two}ends = [\"a\", \"b\"]\n");
     assert_named(&[
@@ -60,9 +60,9 @@ fn mistakes_about_nodes_are_named_with_line_and_key() {
     ]);
 }
 
-/// Likewise what is said of a link.
+/// Every error in the settings of a link names its line, key and reason.
 #[test]
-fn mistakes_about_links_are_named_with_line_and_key() {
+fn link_errors_name_line_and_key() {
     let link = format!("{TWO}ends = [\"a\", \"b\"]\n");
     assert_named(&[
         (format!("{link}bandwidth = \"fast\""), 7, "link.bandwidth", "starts with a number"),
@@ -124,7 +124,7 @@ fn mistakes_about_links_are_named_with_line_and_key() {
     ]);
 }
 
-/// A host between two others does not join them.
+/// A host between two others does not connect them.
 #[test]
 fn hosts_do_not_forward() {
     let text = r#"
@@ -138,7 +138,7 @@ fn hosts_do_not_forward() {
     assert!(Topology::parse(&text.replace("host", "router")).is_ok());
 }
 
-/// The shipped topology says what the module text promises.
+/// The shipped topology matches the module documentation.
 #[test]
 fn demo_is_the_documented_chain() {
     let demo = Topology::parse(crate::topology::DEMO).unwrap();

@@ -1,4 +1,4 @@
-//! Random flows: who wants what from when until when, and by which protocol.
+//! Random flows: endpoints, times, request and protocol of each.
 
 use std::time::Duration;
 
@@ -7,42 +7,42 @@ use earmark_core::{Rate, Time};
 use earmark_sim::dice::{exponential, happens};
 use earmark_sim::{NodeId, Shape};
 
-use super::drawn::{below, between, milliseconds, one_of};
+use super::sampling::{below, between, milliseconds, one_of};
 use crate::reservation::ReservationRequest;
 use crate::scenario::Protocol;
 use crate::topology::{Role, Topology};
 
-/// When the last one leaves.
+/// Time at which the last one ends.
 pub(super) const END: Duration = Duration::from_secs(60);
-/// How long one stays, on average.
+/// Mean lifetime of a flow.
 const STAY: Duration = Duration::from_secs(15);
-/// Most flows that want a reservation.
+/// Maximum number of flows with a reservation.
 const FLOWS: usize = 60;
-/// Octets of a token bucket.
+/// Depth of the token bucket, octets.
 const BUCKET: u32 = 5_000;
-/// The first port.
+/// First port.
 const PORT: u16 = 10_000;
 
 /// A flow.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// From which node of the topology to which.
+    /// Source and destination node, as indices in the topology.
     pub(super) ends: [usize; 2],
-    /// What it wants, and for which packets.
-    pub(super) wish: ReservationRequest,
-    /// By what it asks for that; by nothing, if it is there to fill queues.
+    /// Requested reservation, and its packets.
+    pub(super) request: ReservationRequest,
+    /// Protocol of the request; `None` for a flow that only fills queues.
     pub(super) by: Option<Protocol>,
-    /// When it begins,
-    pub(super) starts: Time,
-    /// asks,
-    pub(super) asks: Time,
-    /// and leaves.
-    pub(super) leaves: Time,
-    /// How it sends, if it does; if it has a wish, as that says.
+    /// Start time.
+    pub(super) starts_at: Time,
+    /// Time of the request.
+    pub(super) requests_at: Time,
+    /// End time.
+    pub(super) ends_at: Time,
+    /// Shape of the data; `None` for no data. With a request, the data conforms to it.
     pub(super) shape: Option<Shape>,
 }
 
-/// The flows of a network.
+/// Draws the flows of a network.
 pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> Vec<Flow> {
     let is_host = |place: &usize| topology.nodes[*place].role == Role::Host;
     let hosts: Vec<usize> = (0..topology.nodes.len()).filter(is_host).collect();
@@ -54,44 +54,44 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
             let to = (from + 1 + below(dice, hosts.len() - 1)) % hosts.len();
             let ends = [hosts[from], hosts[to]];
             let address = |end: usize| topology.address(end).unwrap_or([0; 4].into()).into();
-            let wish = ReservationRequest {
+            let request = ReservationRequest {
                 number: number as u64 + 1,
                 time: 0,
                 nodes: ends.map(|end| nodes[end]),
                 addresses: ends.map(address),
-                port: PORT + 2 * number as u16, // of few
+                port: PORT + 2 * number as u16, // few flows
                 rate: Rate::from_bps(8_000 * between(dice, 2, 32) as u64),
                 bucket_octets: BUCKET,
                 packet_octets: 100 * between(dice, 3, 12) as u32,
                 priority: None,
             };
             match number < reserving {
-                true => one_that_reserves(ends, wish, dice),
-                false => one_that_floods(ends, wish, dice),
+                true => one_that_reserves(ends, request, dice),
+                false => one_that_floods(ends, request, dice),
             }
         })
         .collect()
 }
 
-fn one_that_reserves(ends: [usize; 2], wish: ReservationRequest, dice: &mut Stream) -> Flow {
+fn one_that_reserves(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
     const PROTOCOLS: [Protocol; 4] =
         [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
     let by = Some(one_of(dice, &PROTOCOLS));
     let starts = Time::ZERO + milliseconds(dice, 0, 45_000);
-    let asks = starts + milliseconds(dice, 0, 2_000);
-    let leaves = (asks + exponential(dice, STAY)).min(Time::ZERO + END);
+    let requests_at = starts + milliseconds(dice, 0, 2_000);
+    let ends_at = (requests_at + exponential(dice, STAY)).min(Time::ZERO + END);
     let shape = happens(dice, 0.5).then(|| match happens(dice, 0.5) {
-        true => Shape::Constant(wish.rate),
-        false => Shape::Bucket { rate: wish.rate, depth: wish.bucket_octets },
+        true => Shape::Constant(request.rate),
+        false => Shape::Bucket { rate: request.rate, depth: request.bucket_octets },
     });
-    Flow { ends, wish, by, starts, asks, leaves, shape }
+    Flow { ends, request, by, starts_at: starts, requests_at, ends_at, shape }
 }
 
-fn one_that_floods(ends: [usize; 2], wish: ReservationRequest, dice: &mut Stream) -> Flow {
+fn one_that_floods(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
     let rate = Rate::from_bps(one_of(dice, &[1_000_000, 2_000_000]));
-    let wish = ReservationRequest { rate, packet_octets: 1_500, ..wish };
+    let request = ReservationRequest { rate, packet_octets: 1_500, ..request };
     let starts = Time::ZERO + milliseconds(dice, 0, 50_000);
-    let leaves = starts + milliseconds(dice, 1_000, 8_000);
+    let ends_at = starts + milliseconds(dice, 1_000, 8_000);
     let shape = Some(Shape::Constant(rate));
-    Flow { ends, wish, by: None, starts, asks: starts, leaves, shape }
+    Flow { ends, request, by: None, starts_at: starts, requests_at: starts, ends_at, shape }
 }

@@ -1,7 +1,7 @@
-//! The shortcut for messages that say nothing new, beside the long way.
+//! The refresh path compared with full processing.
 //!
-//! Two routers get the same messages, but those of the second have a word more in their sender reports, so that none of them is
-//! as usual. Whatever happens, both must hold, send and tell the same.
+//! Two routers get the same messages, but those of the second have one more word in their sender reports, so that
+//! none is recognised as a refresh. Whatever happens, both must hold, send and report the same.
 
 mod common;
 
@@ -21,7 +21,7 @@ enum Step {
         asks_way: bool,
         ttl: u8,
     },
-    /// The same as before.
+    /// The last message again.
     Again(u16),
     Command(u16, bool),
     Goodbye(u16),
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A router, and what its sources said last.
+/// A router, and the last messages of its sources.
 struct Side {
     node: Node,
     asks: Vec<Ask>,
@@ -126,8 +126,8 @@ impl Side {
     }
 }
 
-/// What a message says, without what makes it unusual.
-fn said(sent: &Sent) -> String {
+/// Returns what a message contains, without the additional word.
+fn contents(sent: &Sent) -> String {
     let packet = earmark_wire::udp::Packet::parse(&sent.octets).expect("UDP");
     let checksum = packet.verify(sent.how.source, sent.how.destination);
     let report = earmark_wire::yessir::Report::parse(packet.payload).expect("a report");
@@ -137,7 +137,7 @@ fn said(sent: &Sent) -> String {
 
 proptest! {
     #[test]
-    fn the_shortcut_comes_to_the_same(steps in prop::collection::vec(step(), 1..80)) {
+    fn refresh_path_equals_full_processing(steps in prop::collection::vec(step(), 1..80)) {
         let mut usual = Side::new(&[]);
         let mut long = Side::new(&[0; 4]);
         for step in &steps {
@@ -148,9 +148,9 @@ proptest! {
                 prop_assert_eq!(usual.node.held(link), long.node.held(link));
             }
             prop_assert_eq!(&usual.node.installed, &long.node.installed);
-            prop_assert_eq!(usual.node.told(), long.node.told());
+            prop_assert_eq!(usual.node.take_events(), long.node.take_events());
             let (one, other) = (std::mem::take(&mut usual.node.sent), std::mem::take(&mut long.node.sent));
-            prop_assert_eq!(one.iter().map(said).collect::<Vec<_>>(), other.iter().map(said).collect::<Vec<_>>());
+            prop_assert_eq!(one.iter().map(contents).collect::<Vec<_>>(), other.iter().map(contents).collect::<Vec<_>>());
             let counted = |node: &Node| Counters { malformed: Default::default(), ..node.engine.counters().clone() };
             prop_assert_eq!(counted(&usual.node), counted(&long.node));
         }

@@ -1,4 +1,4 @@
-//! Random networks: a tree of routers with some more links, and hosts on some of them.
+//! Random networks: a tree of routers with some additional links, and hosts on some of them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use earmark_core::random::Stream;
 use earmark_core::{Prefix, Rate};
 use earmark_sim::dice::{fraction, happens};
 
-use super::drawn::{below, milliseconds, one_of};
+use super::sampling::{below, milliseconds, one_of};
 use crate::topology::{End, Link, Metric, Node, Role, Topology};
 
-/// Fewest and most routers.
+/// Minimum and maximum number of routers.
 const ROUTERS: [usize; 2] = [2, 60];
-/// Bandwidths between routers, bits per second: so little that some packets fill it.
+/// Bandwidths between routers, bits per second: so low that some packets fill the link.
 const BETWEEN_ROUTERS: [u64; 4] = [512_000, 1_000_000, 1_500_000, 2_000_000];
-/// Bandwidth of hosts.
+/// Bandwidths of links to hosts.
 const OF_HOSTS: [u64; 2] = [2_000_000, 4_000_000];
 
-/// One network.
+/// Draws a network.
 pub(super) fn draw(dice: &mut Stream) -> Topology {
     let (name, metric) = ("explored".to_owned(), one_of(dice, &[Metric::Links, Metric::Delay]));
     let mut topology = Topology { name, nodes: Vec::new(), links: Vec::new(), metric };
-    // Most are small: trouble is found by few nodes already, and each run of a large one takes long.
+    // Most are small: few nodes already find errors, and each run of a large one takes long.
     let drawn = fraction(dice);
     let routers =
         ROUTERS[0] + (drawn * drawn * drawn * (ROUTERS[1] - ROUTERS[0] + 1) as f64) as usize;
@@ -44,7 +44,7 @@ pub(super) fn draw(dice: &mut Stream) -> Topology {
     }
     let mut hosts = 0;
     for router in 0..routers {
-        // Two at least, and those at the ends of the numbers.
+        // At least two routers have hosts, the first and the last one.
         if router == 0 || router == routers - 1 || happens(dice, 0.5) {
             let host = add(&mut topology, format!("h{hosts}"), Role::Host);
             hosts += 1;
@@ -69,7 +69,7 @@ fn join(topology: &mut Topology, nodes: [usize; 2], bandwidths: &[u64], dice: &m
         prefix: Prefix::new(Ipv4Addr::new(10, high, low, 0).into(), 30),
         prefix6: None,
         bandwidth,
-        // The framing of packets has to fit beside what is reserved.
+        // The framing of packets must fit beside the reservations.
         reservable: bandwidth.share(0.5 + 0.35 * fraction(dice)),
         delay: if happens(dice, 0.3) { Duration::ZERO } else { milliseconds(dice, 1, 20) },
         queue_packets: 10 + below(dice, 40) as u32,

@@ -1,5 +1,5 @@
-//! Reports of any octets, and good ones with damage and a right checksum: a router sends them on and holds no more than it may, a
-//! receiver reads its answers.
+//! Malformed input: arbitrary octets, and damaged reports with a valid checksum. A router forwards them and holds no
+//! more than its limits; a receiver reads its answers.
 
 mod common;
 
@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Writes lengths and checksum of UDP anew.
+/// Writes the UDP lengths and checksum again.
 fn sealed(mut arrival: Arrival) -> Arrival {
     let Arrival { source, destination, .. } = arrival;
     let header = udp::Repr { source, destination, source_port: 4_001, destination_port: 5_001 };
@@ -23,7 +23,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn rubbish_does_no_harm(
+    fn malformed_input_does_no_harm(
         rubbish in vec(any::<u8>(), 0..200),
         damage in vec((any::<Index>(), any::<u8>()), 0..5),
         end in proptest::option::of(any::<Index>()),
@@ -50,7 +50,7 @@ proptest! {
             }
             node.sent.clear();
             node.arrive(&arrival);
-            // What carries nothing of YESSIR is not for its engine.
+            // A packet without YESSIR is not for its engine.
             let carried = |packet: udp::Packet<'_>| has_message(packet.payload);
             let goes_on = !local && udp::Packet::parse(&arrival.octets).is_ok_and(carried);
             prop_assert!(node.sent.len() <= 1 && (!goes_on || node.sent.len() == 1));
@@ -61,7 +61,7 @@ proptest! {
                 prop_assert!(error.offset <= payload.len(), "{}", error);
             }
         }
-        // An interval is at most so many seconds, and a few of them end what nobody repeats.
+        // An interval has a maximum, and a few of them end what is not refreshed.
         node.advance(10.0 * f64::from(u16::MAX));
         prop_assert_eq!((node.engine.session_count(), node.held(DOWN)), (0, 0));
     }

@@ -1,4 +1,4 @@
-//! What strangers may send a Boomerang node: too much, what makes no sense, and what is not for it.
+//! Untrusted peers: too many requests, invalid ones, and messages for others.
 
 mod common;
 
@@ -11,7 +11,7 @@ use earmark_wire::boomerang::Rates;
 use earmark_wire::icmp::HEADER;
 
 #[test]
-fn limits_refuse_what_is_new_and_leave_what_is_there() {
+fn limits_refuse_new_and_keep_existing_sessions() {
     let limits = Limits { sessions: 3, sessions_per_source: 2, ..Limits::default() };
     let mut router = with_config(Config { limits, ..Config::default() });
     assert!(!one(&router.passes(&message(1, kbit(100, 0)))).is_nack());
@@ -32,7 +32,7 @@ fn limits_refuse_what_is_new_and_leave_what_is_there() {
 }
 
 #[test]
-fn who_floods_set_ups_is_slowed_down_alone() {
+fn set_up_flood_throttles_only_its_source() {
     let limits = Limits { changes_per_second: 10, ..Limits::default() };
     let mut router = with_config(Config { limits, ..Config::default() });
     let granted = |router: &mut Bench, range: std::ops::Range<u16>| {
@@ -48,7 +48,7 @@ fn who_floods_set_ups_is_slowed_down_alone() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_or_makes_no_sense_is_refused_in_the_message() {
+fn invalid_mask_is_refused_in_message() {
     let mut router = router();
     let mut by_tos = message(1, kbit(100, 0));
     by_tos.mask.tos = true;
@@ -59,7 +59,7 @@ fn what_cannot_be_told_apart_or_makes_no_sense_is_refused_in_the_message() {
         assert!(refused.is_nack());
         assert_eq!(refused.rates, [kbit(0, 0)]);
     }
-    // A mask with a hole, and the same in a message that says so, checksum and all.
+    // A mask with a hole, also in a message with a valid checksum.
     let mut holed = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
     let mask = HEADER + 40;
     let old = [holed[mask], holed[mask + 1]];
@@ -73,9 +73,9 @@ fn what_cannot_be_told_apart_or_makes_no_sense_is_refused_in_the_message() {
     assert_eq!(router.engine.population(), (0, 0));
 }
 
-/// Pings of others, and what looks like Boomerang but cannot be read, go on untouched.
+/// Pings of others, and messages that look like Boomerang but are malformed, are forwarded unchanged.
 #[test]
-fn what_is_none_of_ours_goes_on_as_it_came() {
+fn message_of_others_is_forwarded_unchanged() {
     let mut router = router();
     let good = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
     let mut wrong_sum = good.clone();
@@ -94,7 +94,7 @@ fn what_is_none_of_ours_goes_on_as_it_came() {
 }
 
 #[test]
-fn a_message_whose_ttl_is_used_up_reserves_nothing_and_ends_here() {
+fn message_with_expired_ttl_is_dropped() {
     let mut router = router();
     let payload = message(1, kbit(100, 0)).octets(ip(NEAR), ip(FAR));
     let datagram = earmark_core::Datagram {

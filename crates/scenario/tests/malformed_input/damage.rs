@@ -1,9 +1,9 @@
-//! What becomes of texts that people write.
+//! Damage to texts that people write.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// What can stand where something else belongs: ends of all ranges, other types, text that is none.
+/// Odd values: extremes of all ranges, other types, text that is no value.
 pub(crate) const ODD: [&str; 26] = [
     "",
     "0",
@@ -33,7 +33,8 @@ pub(crate) const ODD: [&str; 26] = [
     "\n=\n",
 ];
 
-/// What happens to a text: an octet is changed, a value or a line becomes something odd, a line comes twice, the end is lost.
+/// A change of a text: an octet is changed, a value or a line is replaced by something odd, a line is duplicated, the
+/// end is lost.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     Octet(Index, u8),
@@ -53,7 +54,7 @@ pub(crate) fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// The text, with all that has happened to it.
+/// Returns the text with all damage applied.
 pub(crate) fn damaged(text: &str, damage: &[Damage]) -> String {
     let mut text = text.to_owned();
     for damage in damage {

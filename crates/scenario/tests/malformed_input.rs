@@ -1,7 +1,7 @@
-//! Files with rubbish in them: scenarios, topologies and values from outside are read or refused with the place, and nothing
-//! panics.
+//! Malformed input: scenarios, topologies and values from outside are parsed or rejected with the position, and
+//! nothing panics.
 
-#[path = "rubbish/damage.rs"]
+#[path = "malformed_input/damage.rs"]
 mod damage;
 
 use std::io;
@@ -24,7 +24,7 @@ fn nowhere(_: &str) -> io::Result<String> {
     Err(io::Error::other("no file is needed"))
 }
 
-/// An error is in a line of the text, and says something.
+/// Checks that an error has a line of the text and a message.
 fn topology_is_handled(text: &str) {
     if let Err(error) = Topology::parse(text) {
         assert!((1..=text.lines().count().max(1) + 1).contains(&error.line), "{error}\n{text}");
@@ -47,7 +47,7 @@ fn scenario_is_handled(text: &str, overrides: &[Override], topology: &Topology) 
     }
 }
 
-/// The file as the scenario's topology, read by the name it has there.
+/// Uses the file as the scenario's topology, by its name there.
 fn graphml_is_handled(text: &str) {
     let scenario = "name = \"n\"\nprotocol = \"rsvp\"\nduration = \"1s\"\n\
                     topology = { file = \"some.graphml\", bandwidth = \"10Mbit\" }\n";
@@ -64,7 +64,7 @@ fn graphml_is_handled(text: &str) {
 }
 
 #[test]
-fn topologies_may_end_anywhere() {
+fn truncated_topology_is_handled() {
     for text in [DEMO, RETRY] {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             topology_is_handled(&text[..end]);
@@ -73,7 +73,7 @@ fn topologies_may_end_anywhere() {
 }
 
 #[test]
-fn scenarios_may_end_anywhere() {
+fn truncated_scenario_is_handled() {
     let topology = Topology::parse(RETRY).expect("a topology");
     for text in SCENARIOS {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
@@ -82,9 +82,9 @@ fn scenarios_may_end_anywhere() {
     }
 }
 
-/// A mean that no clock has is no reason to stop.
+/// A mean longer than any clock does not stop the run.
 #[test]
-fn lives_may_be_longer_than_time() {
+fn lifetime_longer_than_time_is_handled() {
     let ages = "18000000000000000000s";
     let topology = Topology::parse(RETRY).expect("a topology");
     for lifetime in [
@@ -93,10 +93,10 @@ fn lives_may_be_longer_than_time() {
         format!("uniform {ages} {ages}"),
     ] {
         for text in SCENARIOS {
-            let lives = format!("lifetime = \"{lifetime}\"");
+            let schedule = format!("lifetime = \"{lifetime}\"");
             let text: Vec<&str> = text
                 .lines()
-                .map(|line| if line.starts_with("lifetime") { &lives[..] } else { line })
+                .map(|line| if line.starts_with("lifetime") { &schedule[..] } else { line })
                 .collect();
             let text = text.join("\n");
             assert!(text.contains(ages));
@@ -106,9 +106,9 @@ fn lives_may_be_longer_than_time() {
     }
 }
 
-/// However deep a key goes, and whatever is set there.
+/// Keys of any depth, with any value.
 #[test]
-fn keys_may_have_many_dots() {
+fn deep_override_key_is_handled() {
     for dots in [1, 10, 100, 200_000] {
         let key = vec!["a"; dots + 1].join(".");
         for value in ["1".to_owned(), "[".repeat(dots)] {
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn any_text_is_handled(text: String, octets in vec(any::<u8>(), 0..200)) {
+    fn arbitrary_text_is_handled(text: String, octets in vec(any::<u8>(), 0..200)) {
         let topology = Topology::parse(DEMO).expect("a topology");
         for text in [&text[..], &String::from_utf8_lossy(&octets)] {
             topology_is_handled(text);
@@ -135,23 +135,23 @@ proptest! {
     }
 
     #[test]
-    fn damaged_topologies_are_handled(damage in vec(damage(), 1..4), retry: bool) {
+    fn damaged_topology_is_handled(damage in vec(damage(), 1..4), retry: bool) {
         topology_is_handled(&damaged(if retry { RETRY } else { DEMO }, &damage));
     }
 
     #[test]
-    fn damaged_scenarios_are_handled(damage in vec(damage(), 1..4), which in 0..SCENARIOS.len()) {
+    fn damaged_scenario_is_handled(damage in vec(damage(), 1..4), which in 0..SCENARIOS.len()) {
         let topology = Topology::parse(RETRY).expect("a topology");
         scenario_is_handled(&damaged(SCENARIOS[which], &damage), &[], &topology);
     }
 
     #[test]
-    fn damaged_graphs_are_handled(damage in vec(damage(), 1..4)) {
+    fn damaged_graphml_is_handled(damage in vec(damage(), 1..4)) {
         graphml_is_handled(&damaged(ABILENE, &damage));
     }
 
     #[test]
-    fn odd_values_are_handled(
+    fn odd_override_value_is_handled(
         key in prop_oneof![
             select(&["duration", "refresh", "discard", "flows.0.rate", "flows.0.lifetime", "flows.0.count",
                 "flows.0.packet_octets", "retry.threshold", "seed", "topology", "flows", "protocol", "faults"][..])

@@ -1,4 +1,4 @@
-//! What stands reserved where, as the log of the simulator tells it, entry by entry.
+//! Reservations in force on the paths of flows, from the log of the simulator, entry by entry.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use earmark_sim::{Entry, NodeId, What};
 /// One end of a link.
 type Place = (NodeId, InterfaceId);
 
-/// What traffic control has for a flow.
+/// Reservation of a flow in traffic control.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     rate: Rate,
-    /// What the living daemon calls it; nothing, if a dead one made it.
+    /// Claim of the running daemon; `None` if a crashed one made it.
     claim: Option<ClaimId>,
 }
 
-/// A flow whose packets are to get through.
+/// A flow whose packets have to arrive.
 #[derive(Debug, Default)]
-struct Watched {
+struct TrackedFlow {
     rate: Rate,
-    /// The links of its way; none, while it has no way.
+    /// Links of its path; empty while it has none.
     path: Vec<Place>,
-    /// Since when its reservation stands on all of them.
+    /// Start of the current period with a reservation on all of them.
     since: Option<Time>,
-    /// From when until when it stood before.
+    /// Earlier periods with a reservation on all of them.
     spans: Vec<(Time, Time)>,
 }
 
-impl Watched {
-    fn set(&mut self, stands: bool, at: Time) {
-        match (self.since, stands) {
+impl TrackedFlow {
+    fn set_reserved(&mut self, is_reserved: bool, at: Time) {
+        match (self.since, is_reserved) {
             (None, true) => self.since = Some(at),
             (Some(since), false) => {
                 self.spans.push((since, at));
@@ -43,55 +43,56 @@ impl Watched {
     }
 }
 
-/// See the module's text.
+/// State of all reservations; see the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
-    /// What may be reserved.
+pub(super) struct ReservedPaths {
+    /// Reservable rate by link end.
     reservable: BTreeMap<Place, Rate>,
     held: BTreeMap<Place, BTreeMap<Flow, Held>>,
     claims: BTreeMap<(NodeId, ClaimId), (InterfaceId, Flow)>,
-    watched: BTreeMap<Flow, Watched>,
-    /// Links that promised more: where, when, and how much.
-    pub(super) overdrawn: Vec<(Time, Place, Rate)>,
+    tracked: BTreeMap<Flow, TrackedFlow>,
+    /// Links whose reservations exceeded the reservable rate: time, link end and sum.
+    pub(super) exceeded: Vec<(Time, Place, Rate)>,
 }
 
-impl Standing {
-    /// With the links of a network, and what may be reserved of each.
-    pub(super) fn new(reservable: BTreeMap<Place, Rate>) -> Standing {
-        Standing { reservable, ..Standing::default() }
+impl ReservedPaths {
+    /// Creates the state for the links of a network with their reservable rates.
+    pub(super) fn new(reservable: BTreeMap<Place, Rate>) -> ReservedPaths {
+        ReservedPaths { reservable, ..ReservedPaths::default() }
     }
 
-    /// What may be reserved of a link.
+    /// Returns the reservable rate of a link.
     pub(super) fn reservable(&self, node: NodeId, interface: InterfaceId) -> Option<Rate> {
         self.reservable.get(&(node, interface)).copied()
     }
 
-    /// As if half as much might be reserved.
+    /// Halves all reservable rates.
     #[cfg(test)]
-    pub(super) fn halve(&mut self) {
+    pub(super) fn halve_reservable(&mut self) {
         self.reservable.values_mut().for_each(|rate| *rate = rate.share(0.5));
     }
 
-    /// From now on a flow takes this way, or none, and shall get through where at least `rate` stands for it.
-    pub(super) fn lead(&mut self, flow: Flow, rate: Rate, path: Vec<Place>, at: Time) {
-        let watched = self.watched.entry(flow).or_default();
-        watched.rate = rate;
-        if watched.path != path {
-            watched.set(false, at);
-            watched.path = path;
+    /// Sets the path of a flow, or none. From now on the packets of the flow must arrive while at least `rate` is
+    /// reserved on the whole path.
+    pub(super) fn set_path(&mut self, flow: Flow, rate: Rate, path: Vec<Place>, at: Time) {
+        let tracked = self.tracked.entry(flow).or_default();
+        tracked.rate = rate;
+        if tracked.path != path {
+            tracked.set_reserved(false, at);
+            tracked.path = path;
         }
-        self.review(&flow, at);
+        self.update(&flow, at);
     }
 
-    /// A flow is watched no more: the spans of time in which it stood.
-    pub(super) fn leave(&mut self, flow: &Flow, at: Time) -> Vec<(Time, Time)> {
-        let Some(mut watched) = self.watched.remove(flow) else { return Vec::new() };
-        watched.set(false, at);
-        watched.spans
+    /// Stops tracking a flow. Returns the periods with a reservation on its whole path.
+    pub(super) fn untrack(&mut self, flow: &Flow, at: Time) -> Vec<(Time, Time)> {
+        let Some(mut tracked) = self.tracked.remove(flow) else { return Vec::new() };
+        tracked.set_reserved(false, at);
+        tracked.spans
     }
 
-    /// Takes note of what has happened.
-    pub(super) fn follow(&mut self, log: &[Entry]) {
+    /// Processes entries of the log.
+    pub(super) fn process(&mut self, log: &[Entry]) {
         for Entry { at, node, what } in log {
             match what {
                 What::Installed(new) => {
@@ -102,9 +103,9 @@ impl Standing {
                     flows.insert(new.flow, held);
                     let all: Rate = flows.values().map(|held| held.rate).sum();
                     if self.reservable.get(&place).is_some_and(|most| all > *most) {
-                        self.overdrawn.push((*at, place, all));
+                        self.exceeded.push((*at, place, all));
                     }
-                    self.review(&new.flow, *at);
+                    self.update(&new.flow, *at);
                 }
                 What::Removed(claim) => {
                     if let Some((interface, flow)) = self.claims.remove(&(*node, *claim)) {
@@ -126,23 +127,23 @@ impl Standing {
         }
     }
 
-    /// Something has gone, if it is still called so.
+    /// Removes a reservation, if it still has this claim.
     fn remove(&mut self, place: Place, flow: &Flow, claim: Option<ClaimId>, at: Time) {
         let Some(flows) = self.held.get_mut(&place) else { return };
         if flows.get(flow).is_some_and(|held| held.claim == claim) {
             flows.remove(flow);
-            self.review(flow, at);
+            self.update(flow, at);
         }
     }
 
-    /// Whether a flow has all it needs now.
-    fn review(&mut self, flow: &Flow, at: Time) {
-        let Some(watched) = self.watched.get_mut(flow) else { return };
+    /// Updates whether a flow is reserved on its whole path.
+    fn update(&mut self, flow: &Flow, at: Time) {
+        let Some(tracked) = self.tracked.get_mut(flow) else { return };
         let has = |place: &Place| {
             let held = self.held.get(place).and_then(|flows| flows.get(flow));
-            held.is_some_and(|held| held.rate >= watched.rate)
+            held.is_some_and(|held| held.rate >= tracked.rate)
         };
-        let stands = !watched.path.is_empty() && watched.path.iter().all(has);
-        watched.set(stands, at);
+        let is_reserved = !tracked.path.is_empty() && tracked.path.iter().all(has);
+        tracked.set_reserved(is_reserved, at);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes on untouched, what does not go on, and how checksums fare.
+//! Forwarding: messages that are forwarded unchanged, messages that are not forwarded, and checksums.
 
 mod common;
 
@@ -7,9 +7,9 @@ use earmark_core::Rate;
 use earmark_wire::yessir::Style;
 use earmark_yessir::{DropReason, Event};
 
-/// What it is not, or says wrongly, goes on as it came and has no effect.
+/// An invalid message is forwarded unchanged and has no effect.
 #[test]
-fn what_cannot_be_acted_on_goes_on_untouched() {
+fn invalid_message_is_forwarded_unchanged() {
     let ask = Ask::new(1);
     let good = ask.arrival();
     let mut broken = good.clone();
@@ -28,17 +28,17 @@ fn what_cannot_be_acted_on_goes_on_untouched() {
         let mut node = Node::new();
         let sent = node.pass(&arrival);
         assert_eq!((sent.octets, sent.how.ttl), (arrival.octets, 63), "{reason:?}");
-        let told = node.told();
+        let reported = node.take_events();
         assert!(
-            matches!(told[..], [Event::Ignored { reason: why, .. }] if why == reason),
-            "{told:?}"
+            matches!(reported[..], [Event::Ignored { reason: why, .. }] if why == reason),
+            "{reported:?}"
         );
         assert_eq!((node.held(DOWN), node.engine.session_count()), (0, 0));
     }
 }
 
 #[test]
-fn what_does_not_go_on() {
+fn undeliverable_message_is_dropped() {
     let mut node = Node::new();
     let last = common::Arrival { ttl: 1, ..Ask::new(1).arrival() };
     node.arrive(&last);
@@ -49,7 +49,7 @@ fn what_does_not_go_on() {
     node.arrive(&Ask::new(4).with_octets(vec![0; 7]));
     node.arrive(&Ask::new(5).plain());
     let reasons: Vec<DropReason> = node
-        .told()
+        .take_events()
         .iter()
         .map(|event| match event {
             Event::Ignored { reason, .. } => *reason,
@@ -62,9 +62,9 @@ fn what_does_not_go_on() {
     assert_eq!((node.sent.len(), node.engine.session_count()), (0, 0));
 }
 
-/// A sender's network card was to compute the checksum; what leaves must have one.
+/// The sender left the checksum to its network card; the forwarded message must have one.
 #[test]
-fn a_checksum_that_was_left_to_hardware_is_computed() {
+fn hardware_checksum_is_computed() {
     let mut node = Node::new();
     let ask = Ask::rate(1, 6.0);
     let mut arrival = ask.arrival();
@@ -92,7 +92,7 @@ impl IpSum {
 }
 
 #[test]
-fn without_a_checksum_there_is_none() {
+fn absent_checksum_stays_absent() {
     let mut node = Node::new();
     let mut arrival = Ask::rate(1, 6.0).arrival();
     arrival.octets[6..8].fill(0);
@@ -101,9 +101,9 @@ fn without_a_checksum_there_is_none() {
     assert_eq!(sent.notes().len(), 1);
 }
 
-/// An interface that takes no part is crossed by relaying messages as a router without YESSIR would.
+/// On an interface where the node takes no part, messages are relayed as by a router without YESSIR.
 #[test]
-fn links_without_bandwidth_are_crossed() {
+fn interface_without_bandwidth_relays() {
     let mut node = Node::new();
     node.set_route("10.9.0.1/32", SIDE, 0);
     let mut side = node.interfaces.by_id(SIDE).expect("known").clone();
@@ -120,12 +120,12 @@ fn links_without_bandwidth_are_crossed() {
     assert_eq!((node.held(DOWN), node.held(SIDE)), (0, 0));
 }
 
-/// Answers of receivers pass as they are; only their TTL is less.
+/// Answers of receivers are forwarded unchanged, except for the TTL.
 #[test]
-fn answers_pass_untouched() {
+fn answer_is_forwarded_unchanged() {
     let mut node = Node::new();
     let mut arrival = Ask::rate(1, 6.0).arrival();
-    // The same as a receiver report: 20 octets less in front.
+    // The request as a receiver report: 20 octets less in front.
     let app = Ask::rate(1, 6.0).app();
     let mut octets = vec![0; 8];
     octets.extend([0x80, 201, 0, 1, 1, 0, 0, 1]);
