@@ -1,5 +1,5 @@
-//! How much signalling one router takes: the largest burst, and the largest rate, without a loss, by the methodology of RFC 4883's
-//! authors, for each protocol, on one processor and on two.
+//! Signalling capacity of one router: the largest burst, and the largest rate, without a loss, by the methodology of
+//! RFC 4883's authors, for each protocol, on one processor and on two.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::bench::rates::speaker::Protocol;
 use crate::bench::rates::{self, Held, Plan, Rates};
 use crate::bench::search::Search;
 
-/// Bursts that are tried, set-ups.
+/// Largest burst that is tried, set-ups.
 const LARGEST_BURST: u32 = 128_000;
-/// Standing sessions that are tried.
+/// Largest number of resident sessions that is tried.
 const MOST_SESSIONS: u32 = 256_000;
 
-/// Measures what this machine has room for.
+/// Measures within the capacity of this machine.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     if let Some(obstacle) = &order.obstacle {
