@@ -114,7 +114,7 @@ fn tell(chapter: &mut Chapter, order: &Order) {
     );
 }
 
-/// What was published of a pair, thousand cycles, from interface to interface; `None` where that was not measured.
+/// Returns the published cost of a pair from interface to interface, thousand cycles; `None` if it was not measured.
 fn published_cycles(protocol: Protocol) -> Option<f64> {
     let parts: &[&str] = match protocol {
         Protocol::Rsvp => {
@@ -130,7 +130,7 @@ fn published_cycles(protocol: Protocol) -> Option<f64> {
     Some(sum? * published::number("budapest.cpu_mhz")? / 1e3)
 }
 
-/// Messages in what was published of a pair: of Boomerang, one pass of two.
+/// Returns the number of messages in the published cost of a pair: for Boomerang, one of two transits.
 fn published_messages(protocol: Protocol) -> f64 {
     match protocol {
         Protocol::Rsvp => 3.0,
@@ -138,7 +138,7 @@ fn published_messages(protocol: Protocol) -> f64 {
     }
 }
 
-/// Set-ups a second that were published.
+/// Returns the published set-ups a second.
 fn published_rate(protocol: Protocol) -> Option<f64> {
     match protocol {
         Protocol::Yessir => published::number("pan.table3_yessir.flow_setups_per_s"),
@@ -146,7 +146,7 @@ fn published_rate(protocol: Protocol) -> Option<f64> {
     }
 }
 
-/// Of each repetition.
+/// Summarizes a value of each repetition.
 fn each(rates: &Rates, value: impl Fn(&Held) -> f64) -> Option<Estimate> {
     Estimate::of(&rates.held.iter().map(value).collect::<Vec<_>>())
 }
@@ -182,7 +182,7 @@ fn rates_table(all: &[Rates]) -> Table {
     table
 }
 
-/// What a pair costs the daemon.
+/// Returns the table of a pair's cost for the daemon.
 fn costs_table(all: &[Rates]) -> Table {
     let columns = [
         "protocol",
@@ -233,7 +233,7 @@ fn bursts_table(all: &[Rates]) -> Table {
     table
 }
 
-/// How many sessions stand.
+/// Measures the number of resident sessions.
 fn standing(supervision: &Supervision<'_>) -> Result<Table> {
     let search = Search { first: 16_000, last: MOST_SESSIONS, step: 1_000, halvings: 1 };
     let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
