@@ -1,9 +1,9 @@
-//! What networks do for their streams: groups with branches, routes that change, neighbours that die, IPv6, ten
-//! thousand sessions; loops of Boomerang, streams that YESSIR reserves for, and reservations by NSIS. Real daemons, real traffic control, real
-//! packets, each node in a network namespace of its own.
+//! Streams through networks: groups with branches, changing routes, dying neighbors, IPv6, ten thousand sessions;
+//! loops of Boomerang, reservations by YESSIR and by NSIS. Real daemons, real traffic control, real packets, each
+//! node in a network namespace of its own.
 //!
-//! Without the privileges for namespaces every test is shown as ignored, with the reason. They run one after the other,
-//! since they measure losses; each cleans up what it made, also when it fails, and waits for nothing longer than a bound.
+//! Without the privileges for namespaces every test is shown as ignored, with the reason. Tests run one after the
+//! other, because they measure losses; each cleans up after itself, also when it fails, and every wait has a timeout.
 
 #[path = "networks/boomerang.rs"]
 mod boomerang;
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
-        // The runner shows no reason but what is in the name.
+        // The runner shows a reason only as part of the name.
         Some(reason) => Trial::test(format!("{name} ({reason})"), test).with_ignored_flag(true),
     };
     let mut trials: Vec<Trial> =

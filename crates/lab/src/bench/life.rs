@@ -146,7 +146,7 @@ fn wait(router: &mut Router, supervision: &Supervision<'_>) -> Result<Duration> 
     while passed < PATIENCE && router.advance(SILENCE) {
         passed += SILENCE;
         supervision.go_on()?;
-        // A session has a claim in each direction, so claims are a sufficient count for the progress bar.
+        // The bar counts claims rather than sessions; a session of Boomerang has one in each direction.
         supervision.watcher.reached((all - router.claims()).into());
     }
     Ok(start.elapsed())

@@ -97,7 +97,7 @@ pub struct Figure {
     pub up: Axis,
     /// Kind of the drawing.
     pub kind: Kind,
-    /// Its values, series by series.
+    /// Values, series by series.
     pub series: Vec<Series>,
 }
 

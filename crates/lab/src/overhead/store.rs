@@ -1,4 +1,4 @@
-//! Stored chapters of completed parts, so that an interrupted report continues where it ended.
+//! Stored chapters of completed parts, with which an interrupted report continues.
 
 use std::fs;
 use std::io::ErrorKind;

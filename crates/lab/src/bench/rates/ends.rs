@@ -256,7 +256,7 @@ impl<'s> Sender<'s> {
         Ok(f64::from(said) * LATE >= due)
     }
 
-    /// Releases the sessions of `stand`.
+    /// Releases the sessions of [`Sender::stand`].
     ///
     /// # Errors
     /// A socket fails; the measurement was interrupted.

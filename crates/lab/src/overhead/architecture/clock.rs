@@ -1,4 +1,4 @@
-//! The same benchmark on the real processor: its time, and its performance counters, if available.
+//! Benchmark on the real processor: time, and performance counters if available.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
