@@ -130,7 +130,7 @@ mod tests {
 
     /// Every example in the help of any command parses as a command line.
     #[test]
-    fn examples_are_understood() {
+    fn examples_parse() {
         let mut examples = Vec::new();
         collect(&Arguments::command(), &mut examples);
         for example in &examples {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_told() {
+    fn wrong_usage_is_refused_with_the_reason() {
         for (line, reason) in [
             ("earmark-lab", "Usage"),
             ("earmark-lab up", "TOPOLOGY"),

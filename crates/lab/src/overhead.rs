@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_have_names_of_their_own_and_keys_that_are_published() {
+    fn part_names_are_unique_and_keys_are_published() {
         for (place, part) in PARTS.iter().enumerate() {
             assert!(PARTS[..place].iter().all(|other| other.name != part.name));
             for key in part.keys {
@@ -358,7 +358,7 @@ mod tests {
 
     /// A malformed or foreign file is rejected with its name, or has nothing to compare with.
     #[test]
-    fn rubbish_is_no_earlier_report() {
+    fn malformed_earlier_report_is_refused() {
         let file =
             std::env::temp_dir().join(format!("earmark-earlier-{}.json", std::process::id()));
         let read = |text: &str| {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_held_against_each_other() {
+    fn reports_are_compared() {
         let value = |median: f64| Estimate {
             median,
             low: median - 1.0,

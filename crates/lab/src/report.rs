@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_shown_as_they_are_meant() {
+    fn numbers_are_formatted_and_text_is_escaped() {
         assert_eq!([percent(0.0), percent(0.0004), percent(0.5432)], ["0 %", "< 0.1 %", "54.3 %"]);
         assert_eq!([millis(None), millis(Some(1.26)), millis(Some(0.024))], ["-", "1.3", "0.02"]);
         assert_eq!(mbps(1_999_000), "2.00");

@@ -59,7 +59,7 @@ mod tests {
 
     /// The first jobs take longest, so that they are done last.
     #[test]
-    fn results_stand_in_the_order_of_the_jobs() {
+    fn results_are_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..40).collect();
         let progress = ProgressBar::hidden();
         let results = over_all_cores(&jobs, &progress, |&job| {

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_happens_is_later_than_all() {
+    fn infinite_values_rank_last() {
         let never = f64::INFINITY;
         let half = Median::of([never, 1.0, never, 2.0]).unwrap();
         assert_eq!(half, Median { median: never, low: 1.0, high: never });
@@ -125,7 +125,7 @@ mod tests {
     /// With 2 000 samples of 30 exponential times the intervals contain the true median, ln 2, in 95.7 %; the
     /// standard deviation is 0.45 %.
     #[test]
-    fn intervals_hold_the_true_median_as_often_as_they_say() {
+    fn intervals_contain_the_true_median_with_their_confidence() {
         let mut dice = RandomStreams::new(1).stream("medians");
         let mean = std::time::Duration::from_secs(1);
         let holds = |_: &i32| {

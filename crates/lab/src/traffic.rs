@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_alone_tells_loss_from_the_gaps() {
+    fn sink_alone_counts_gaps_as_loss() {
         let at = Time::from_millis;
         let arrival = |sequence, sent| Arrival {
             stream: 1,

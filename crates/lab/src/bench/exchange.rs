@@ -17,9 +17,9 @@ use super::session::write;
 
 /// Epoch of this host.
 const EPOCH: u32 = 1;
-/// Largest number of identifiers in a summary, and of acknowledgements in an Ack; both messages are then shorter than
-/// 1 500 octets.
+/// Largest number of identifiers in a summary, which is then shorter than 1 500 octets.
 const NUMBERS: usize = 300;
+/// Largest number of acknowledgements in an Ack, which is then shorter than 1 500 octets.
 const ACKNOWLEDGEMENTS: usize = 100;
 
 /// Refresh-reduction objects of a received message.
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_acknowledged_is_summarized_within_a_round() {
+    fn acknowledged_sessions_are_summarized_within_a_round() {
         let router = IpAddr::from([10, 0, 0, 2]);
         let neighbor = Neighbor { interface: InterfaceId(2), address: router };
         let refresh = Duration::from_secs(30);

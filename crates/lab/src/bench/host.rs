@@ -341,7 +341,7 @@ impl Host {
         count > 0
     }
 
-    /// Sends acknowledgements and summary refreshes.
+    /// Sends acknowledgements and summary refreshes; returns whether any were due.
     fn exchange(&mut self) -> bool {
         let now = now();
         let mut said = false;

@@ -138,7 +138,7 @@ fn visit(
     Ok(took)
 }
 
-/// Advances time without messages until no timer is due any more.
+/// Advances time without messages until no timer is due any more; returns the router's time.
 fn wait(router: &mut Router, supervision: &Supervision<'_>) -> Result<Duration> {
     let all = router.claims();
     let start = Instant::now();
@@ -183,7 +183,7 @@ mod tests {
     use crate::bench::Unwatched;
 
     #[test]
-    fn sessions_of_every_protocol_live_and_end() {
+    fn sessions_of_every_protocol_are_refreshed_and_expire() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         for protocol in Protocol::ALL {

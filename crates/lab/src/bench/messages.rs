@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_far_apart_are_others_each_time() {
+    fn sessions_far_apart_differ_in_each_round() {
         let mut seen: Vec<u32> = (0..4).flat_map(|round| far_apart(1_000, 250, round)).collect();
         assert!(seen.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 10), "far from each other");
         seen.sort_unstable();

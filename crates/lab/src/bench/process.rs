@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_tables_are_read() {
+    fn kernel_tables_are_parsed() {
         assert_eq!(resident("Name:\tx\nVmRSS:\t    1234 kB\n"), Some(1_263_616));
         assert_eq!(resident("Name:\tx\n"), None);
         let devices = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    \
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn this_very_process_can_be_looked_at() {
+    fn own_process_is_sampled() {
         let before = Sample::of(std::process::id()).expect("it runs");
         assert!(before.memory > 100_000 && before.at > Time::ZERO);
     }

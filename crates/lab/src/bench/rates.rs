@@ -102,8 +102,9 @@ pub fn measure(
 
 /// Factor by which a rate that does not hold is lowered.
 const FALL: f64 = 0.8;
-/// Largest number of reductions: a rate far below the first is not a result, and an attempt may take a minute.
+/// Largest number of attempts: a rate far below the first is not a result.
 const ATTEMPTS: i32 = 8;
+/// Largest number of attempts that take a minute each.
 const LONG_ATTEMPTS: i32 = 3;
 /// Refresh period of sessions in [`standing`].
 const REFRESH: Duration = Duration::from_secs(1);
@@ -176,7 +177,7 @@ fn lowest(held: &[Held]) -> Option<u32> {
     held.iter().map(|held| held.rate as u32).min()
 }
 
-/// Searches downwards from a rate for one that holds; returns `None` if none of [`ATTEMPTS`] does.
+/// Searches downwards from a rate for one that holds; returns `None` if none of `attempts` does.
 fn hold(
     offer: &mut impl FnMut(Load) -> Result<Option<f64>>,
     largest: u32,

@@ -386,7 +386,7 @@ mod tests {
 
     /// Every message does what its step says, in every protocol, and a router is empty after the last release.
     #[test]
-    fn sessions_come_stay_and_go() {
+    fn sessions_are_set_up_refreshed_and_released() {
         for protocol in Protocol::ALL {
             let mut router = Router::with_sessions(protocol, 100, |_| {});
             assert_eq!(router.sessions(protocol), 100, "{protocol:?}");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn only_signed_requests_count_where_signatures_are_wanted() {
+    fn unsigned_request_reserves_nothing_if_signatures_are_required() {
         let mut router = Router::that_wants_signatures();
         let unsigned = &Protocol::Yessir.messages()[0];
         router.deliver_all(&[unsigned.of(&router, 0, 0)]);

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_load_is_looked_for() {
+    fn largest_load_is_found() {
         let search = Search { first: 1_000, last: 100_000, step: 20, halvings: 3 };
         let tried = |limit: u32| {
             let mut loads = Vec::new();

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_what_they_should() {
+    fn messages_have_the_fields_of_their_session() {
         let mut octets = Vec::new();
         let (session, filter) = SESSIONS.names(70_000);
         SESSIONS.path(70_000, &mut octets);

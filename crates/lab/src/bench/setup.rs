@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_course_of_sessions_is_read_from_their_moments() {
+    fn course_is_computed_from_session_times() {
         let second = 1_000_000_000;
         // The third session was never completed; the fourth needed a refresh.
         let begun = [second, 2 * second, 3 * second, 4 * second];

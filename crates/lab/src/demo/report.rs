@@ -360,7 +360,7 @@ mod tests {
 
     /// Each promise can fail alone, and is then named.
     #[test]
-    fn every_promise_is_watched() {
+    fn each_broken_promise_is_named() {
         assert_eq!(good().broken_promises(), [""; 0]);
         assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
         type Spoil = fn(&mut Report);

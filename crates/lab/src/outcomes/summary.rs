@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_in_short() {
+    fn two_runs_are_summarized() {
         let mut outcomes = outcomes();
         // Another flow that ends before its request.
         outcomes[0].watched.push(FlowOutcome { flows: "test".into(), ..FlowOutcome::default() });

@@ -115,9 +115,11 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
 const LEFT: f64 = 96.0;
 /// Right end of the plot.
 const RIGHT: f64 = 930.0;
-/// Height of a node's line, and of the text above and below a flow's plot.
+/// Height of a node's line.
 const LINE: f64 = 22.0;
+/// Height of the text above a flow's plot.
 const ABOVE: f64 = 44.0;
+/// Height of the text below a flow's plot.
 const BELOW: f64 = 42.0;
 
 const STYLE: Style = Style {

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chapter_can_be_put_aside() {
+    fn chapter_is_restored_from_json() {
         let mut chapter = Chapter::default();
         chapter.heading("Steps");
         chapter.text("Some <words>.");

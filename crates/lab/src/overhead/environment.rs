@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_what_takes_longer_than_usual() {
+    fn noise_is_time_above_the_median() {
         let quiet = Noise::of(vec![10.0; 100]);
         assert_eq!(quiet, Noise { median_us: 10.0, one_in_20: 0.0, longest: 0.0 });
         let mut times = vec![10.0; 90];

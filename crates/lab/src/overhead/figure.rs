@@ -11,9 +11,11 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 380.0;
-/// Geometry of the legend: height of a line, width of a letter, and room beside a name.
+/// Height of a line of the legend.
 const LINE: f64 = 20.0;
+/// Width of a letter in the legend.
 const LETTER: f64 = 7.2;
+/// Room beside a name in the legend.
 const BESIDE: f64 = 60.0;
 /// Suffix of the names of published series.
 const PUBLISHED: &str = " (published)";

@@ -88,7 +88,7 @@ mod tests {
 
     /// Every published figure is counted, or is left out without namespaces.
     #[test]
-    fn every_published_figure_has_its_place() {
+    fn every_published_figure_is_covered_or_left_out() {
         let is_of_networks =
             |key: &str| OF_NETWORKS.iter().any(|above| published::is_under(key, above));
         let counted = octets::measure();

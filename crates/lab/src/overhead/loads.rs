@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_namespaces_there_is_a_word_about_it() {
+    fn missing_namespaces_are_noted() {
         use std::sync::atomic::AtomicBool;
         let interrupted = AtomicBool::new(false);
         let supervision =

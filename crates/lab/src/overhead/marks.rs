@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_stamped_in_their_order_and_only_where_they_are_wanted() {
+    fn marks_are_recorded_in_order_and_only_if_enabled() {
         let marks = Marks::begin();
         mark(Checkpoint::Parse);
         let mut stamps = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_costs_less_than_a_message_and_is_taken_off() {
+    fn mark_cost_is_small_and_subtracted() {
         let marks = Marks::begin();
         let clock = Clock::calibrate(&marks).unwrap();
         assert!(clock.mark_ns() > 0.0 && clock.mark_ns() < 100_000.0, "{clock:?}");

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_whole_and_alone() {
+    fn page_is_complete_and_self_contained() {
         let mut chapter = Chapter::default();
         chapter.heading("Steps");
         chapter.text("1 < 2");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tables_have_a_window() {
+    fn long_tables_scroll() {
         let page = |rows: usize| {
             let mut table = table();
             table.rows = vec![table.rows[0].clone(); rows];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_can_be_read_by_others() {
+    fn tables_are_written_as_csv() {
         let text = csv(&table()).unwrap();
         assert_eq!(
             text,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.0, 0.001_234, 0.5, 1.234, 12.34, 123.4, 1_234.0, 12_345.6, -1e6].map(number);
         let expected = ["0", "0.00123", "0.500", "1.23", "12.3", "123", "1234"];
         assert_eq!(shown[..7], expected);

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_daemon_understands_its_configuration() {
+    fn daemon_configuration_is_valid() {
         for settings in ["", "[boomerang]\nkernel = true\n", "[boomerang]\nkernel = false\n"] {
             let text = configuration(settings);
             let config = earmark::config::Config::parse(&text, Path::new("router.toml")).unwrap();

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_under_the_keys_of_the_published_ones() {
+    fn values_have_the_keys_of_the_published_ones() {
         let all = results([&chapter()], &Environment::default());
         let path = &all["budapest"]["table1_isi_rsvp"]["path"];
         assert_eq!(path["cp1_median"]["value"], 2.0);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_has_a_reason() {
+    fn missing_values_have_a_reason() {
         let all = results([&chapter()], &Environment::default());
         let left_out = all["left_out"].as_object().unwrap();
         assert_eq!(left_out["delft.scenario1.ipc"], "there is no valgrind");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_can_be_read() {
+    fn results_are_read_back() {
         let all = results([&chapter()], &Environment::default());
         let values = values(&serde_json::from_str(&all.to_string()).unwrap());
         assert_eq!(values.len(), 8);

@@ -101,7 +101,7 @@ mod tests {
     use crate::bench::Unwatched;
 
     #[test]
-    fn rounds_lie_apart_and_end_when_one_fails() {
+    fn rounds_are_spaced_and_stop_at_a_failure() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         let apart = Duration::from_millis(10);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_elsewhere_gives_what_it_gave() {
+    fn result_of_another_thread_is_returned() {
         let here = std::thread::current().id();
         assert!(elsewhere(|| Ok(std::thread::current().id() != here)).unwrap());
         assert!(elsewhere(|| -> Result<()> { anyhow::bail!("no") }).is_err());

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn without_namespaces_it_is_left_out_with_a_line() {
+    fn missing_namespaces_are_noted() {
         let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
         let interrupted = std::sync::atomic::AtomicBool::new(false);
         let watcher = &crate::bench::Unwatched;

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_found_again_where_they_fit() {
+    fn stored_parts_are_loaded_under_equal_conditions() {
         let report = std::env::temp_dir().join(format!("earmark-store-{}", std::process::id()));
         let here = Environment { processor: "this".to_owned(), ..Environment::default() };
         let there = Environment { processor: "that".to_owned(), ..Environment::default() };

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawing_stands_alone_and_passes_nothing_on_as_it_is() {
+    fn drawing_is_self_contained_and_escapes_text() {
         let drawing = begin_titled(100.0, "a <b> & \"c\"", &SERIES);
         assert!(drawing.contains("aria-label=\"a &lt;b&gt; &amp; &quot;c&quot;\""), "{drawing}");
         assert!(drawing.contains(">a &lt;b&gt; &amp; &quot;c&quot;</text>"), "{drawing}");

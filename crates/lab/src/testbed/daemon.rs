@@ -20,7 +20,7 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Lines of a daemon's log that are shown when it does not start.
 const LAST_LINES: usize = 10;
 
-/// Writes the configuration file of a node's daemon.
+/// Returns the contents of the configuration file of a node's daemon.
 pub(super) fn configuration(
     topology: &Topology,
     node: usize,
@@ -111,7 +111,7 @@ mod tests {
 
     /// The daemon's own parser reads the written configuration.
     #[test]
-    fn daemons_understand_their_configuration() {
+    fn daemon_configuration_is_valid() {
         let topology = Topology::parse(earmark_scenario::topology::DEMO).unwrap();
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
         let settings = Settings {

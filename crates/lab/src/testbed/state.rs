@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_start() {
+    fn process_is_identified_by_its_start_time() {
         let stat = |name: &str, state: &str| {
             format!(
                 "42 ({name}) {state} 1 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 7777 1000 10"

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn overshooting_sleeps_do_not_slow_it_down() {
+    fn late_sleeps_do_not_lower_the_rate() {
         // 1 000 octets at 8 Mbit/s: one a millisecond.
         let mut pacer = Pacer::new(Rate::from_mbps(8), 1_000, 2_000, Time::ZERO);
         let times = run(&mut pacer, 10_001, |_| Duration::from_micros(80));
@@ -73,7 +73,7 @@ mod tests {
 
     /// The sleep lasts for ten packets; the bucket holds four, so the other six are never sent.
     #[test]
-    fn what_does_not_fit_the_bucket_is_lost() {
+    fn delay_beyond_the_bucket_is_lost() {
         let mut pacer = Pacer::new(Rate::from_mbps(8), 1_000, 4_000, Time::ZERO);
         let late = |n| Duration::from_millis(if n == 5 { 10 } else { 0 });
         let times = run(&mut pacer, 12, late);

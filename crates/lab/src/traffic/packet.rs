@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_read_as_written_and_nothing_else_is() {
+    fn label_is_read_back_and_other_payload_is_refused() {
         let label = Label { stream: 7, sequence: 1 << 40, sent: Time::from_millis(123) };
         let mut payload = [0xff; 30];
         label.write(&mut payload);

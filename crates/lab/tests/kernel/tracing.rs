@@ -49,6 +49,7 @@ const H2: usize = 4;
 
 /// Refresh period so long that no refresh reveals r1's death to r2 during a trace.
 const REFRESH: Duration = Duration::from_secs(60);
+/// Timeout of a step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The answer is the same from any node: x is skipped and counted. A program on x, which has no daemon, gets the

@@ -107,7 +107,7 @@ pub(crate) fn each_way_has_its_own_route() -> Outcome {
 
 /// A request above the narrow link's bandwidth is refused with the available rate, and nothing stays reserved. A
 /// request for that rate is granted, and then nothing is left for a third one.
-pub(crate) fn a_refusal_tells_what_could_be_had() -> Outcome {
+pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
     let net = up(DEMO, "offer")?;
     let to = |port| SocketAddr::new(net.address("h2", true), port);
     let narrow = Rates { forward: 7_500_000, reverse: 1_000_000 };

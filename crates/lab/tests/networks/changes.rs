@@ -31,9 +31,11 @@ pub(crate) const DIAMOND: &str = r#"
         { ends = ["r3", "r4"], bandwidth = "100Mbit" },
         { ends = ["r4", "h2"], bandwidth = "100Mbit" },
     ]"#;
-/// Link of h2, and the paths to it from r1.
+/// Link of h2.
 const TOWARDS_H2: &str = "10.0.5.0/30";
+/// Next hop of r1 on the path by r2.
 const BY_R2: &str = "10.0.1.2";
+/// Next hop of r1 on the path by r3.
 const BY_R3: &str = "10.0.2.2";
 /// W of RFC 2205 section 3.6: delay of local repair, in which routes settle.
 const REPAIR_DELAY: Duration = Duration::from_secs(2);
@@ -121,7 +123,7 @@ pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
 /// Only r2's daemon dies. Its kernel continues to forward, signalling too, and keeps its reservations: so h2's next
 /// Resv goes directly to r1, which finds a new next hop behind a router without RSVP, and the stream always has a
 /// reservation.
-pub(crate) fn a_daemon_that_dies_is_passed_over() -> Outcome {
+pub(crate) fn a_router_without_its_daemon_is_skipped() -> Outcome {
     let mut net = Net::up(DEMO, "passed", REFRESH)?;
     let h2 = net.address("h2", true);
     net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;

@@ -22,8 +22,9 @@ use crate::stream::{Stream, loss, watch};
 const PACKETS_PER_SECOND: f64 = 48_000.0 / 594.0;
 /// Length of a packet with its IP and UDP headers, bits.
 const PACKET_BITS: f64 = 8.0 * (20.0 + 8.0 + 1_200.0);
-/// Margin: the routers' addition to the measured rate, and the most that rounding to five binary digits adds.
+/// Factor by which routers raise the measured rate.
 const HEADROOM: f64 = 1.2;
+/// Largest factor of rounding up to five binary digits.
 const ROUNDING: f64 = 17.0 / 16.0;
 /// Least interval of ffmpeg's reports after the first, which comes with the first packet.
 const BETWEEN_REPORTS: Duration = Duration::from_secs(5);

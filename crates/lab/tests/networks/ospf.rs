@@ -37,8 +37,9 @@ const CS6: u32 = 48;
 /// Rate of a flood: two in each direction fill the links of the hosts, and five times the core link.
 const RATE: Rate = Rate::from_mbps(25);
 const HOST_LINK: &str = "40Mbit";
-/// Limit of forwarded control traffic: 1 % of the core link, with a burst of a quarter of a second.
+/// Rate of forwarded control traffic, 1 % of the core link, bits per second.
 const CONTROL_RATE: u64 = 100_000;
+/// Burst of forwarded control traffic, as a time at this rate.
 const CONTROL_BURST: Duration = Duration::from_millis(250);
 
 /// Returns the reason why BIRD cannot be used, if so.

@@ -30,7 +30,7 @@ pub(crate) fn messages_pass_both_checkpoints() -> Outcome {
 
 /// Once the daemon has handled a message of an initiating node, the kernel's offload sets up its further sessions of
 /// Boomerang.
-pub(crate) fn the_kernel_treats_loops_by_itself() -> Outcome {
+pub(crate) fn the_offload_sets_up_loops() -> Outcome {
     let protocol = Protocol::Boomerang;
     let mut passage = Passage::up(protocol, "[boomerang]\nkernel = true\n")?;
     passage.expect_daemon(false);

@@ -16,9 +16,11 @@ use crate::changes::DIAMOND;
 use crate::net::{Net, REFRESH, SLACK, wait_for};
 use crate::stream::{STREAM, STREAM_PORT, Stream, loss, watch};
 
-/// Link of h2, and the paths to it from r1.
+/// Link of h2.
 const TOWARDS_H2: &str = "10.0.5.0/30";
+/// Next hop of r1 on the path by r2.
 const BY_R2: &str = "10.0.1.2";
+/// Next hop of r1 on the path by r3.
 const BY_R3: &str = "10.0.2.2";
 
 /// The route to the receiver moves from r2 to r3, and back when the link to r3 goes down. Each time routers find the

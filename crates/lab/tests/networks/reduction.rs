@@ -19,8 +19,9 @@ const SESSIONS: u32 = 10_000;
 const EACH_BPS: u64 = 8_000;
 /// Refresh period R of hosts and daemons.
 const REFRESH: Duration = Duration::from_secs(5);
-/// K of RFC 2205 section 3.7; the lifetime of state is (K + 0.5) * 1.5 * R.
+/// K of RFC 2205 section 3.7.
 const LIFETIME_FACTOR: u32 = 1;
+/// Lifetime of state, (K + 0.5) * 1.5 * R.
 const LIFETIME: Duration = Duration::from_millis(11_250);
 /// Longest time between two ordinary refreshes of a state, 1.5 R; with this many sessions one of them nearly reaches
 /// it.

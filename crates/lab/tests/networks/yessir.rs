@@ -72,7 +72,7 @@ fn a_stream(ipv4: bool) -> Outcome {
 /// There are two streams of 2 Mbit/s, and the last link fits one: the second is reserved on the first two links, and
 /// both its ends learn which node refused, and the available rate there. When the first one ends, r2 grants the freed
 /// bandwidth to the second, and the next report is answered without a failure note.
-pub(crate) fn a_stream_may_have_a_part_of_its_way() -> Outcome {
+pub(crate) fn a_stream_may_be_reserved_on_part_of_its_path() -> Outcome {
     let net = up(NARROW_END, "part")?;
     let h2 = net.address("h2", true);
     let (first, second) = (SocketAddr::new(h2, DATA_PORT), SocketAddr::new(h2, DATA_PORT + 2));

@@ -39,12 +39,13 @@ pub const RESERVED: Rate = Rate::from_mbps(4);
 /// milliseconds.
 pub const LONGEST_MS: f64 = 1.0;
 
-/// Name of the router without a daemon that gives the flow priority by the type of service `IPTOS_LOWDELAY`.
+/// Name of the router without a daemon that gives the flow strict priority.
 const STRICT: &str = "strict";
+/// Type of service `IPTOS_LOWDELAY`, which has the highest priority in `pfifo_fast`.
 const LOW_DELAY: u8 = 0x10;
-/// Number of the flow among the reserved ones; one in so many packets of the flood is its own. Of a million packets a
-/// second it would have 1.2 Mbit/s.
+/// Number of the flow among the reserved ones.
 const FLOW: u32 = 0;
+/// Number of packets of the flood for each one of the flow, which has 1.2 Mbit/s of a million packets a second.
 const EVERY: u32 = 512;
 /// Pause after each packet if there is no flood.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_apart_and_losses_counted() {
+    fn queue_and_ring_waits_are_separated_and_losses_counted() {
         let passing = |n: u64| Passing {
             came: at(n * 1_000),
             left_queue: at(n * 1_000 + n),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libraries_take_is_their_callers() {
+    fn library_cost_belongs_to_callers() {
         let fsm = Place { function: "earmark_nsis::gist::step::f", file: "?" };
         let timers = Place { function: "earmark_core::timer::g", file: "?" };
         let copy = Place { function: "memcpy", file: "?" };

@@ -173,7 +173,7 @@ impl Sender {
         Ok(lost)
     }
 
-    /// Runs the node until `end`, without progress reports.
+    /// Runs the node until `end`, without progress reports. Returns the number of reservations lost meanwhile.
     pub(super) fn go_on_until(&mut self, end: Time, each: &mut dyn FnMut(Pinged)) -> Result<u32> {
         let mut lost = 0;
         while self.now() < end {

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_processor_and_nobody_gets_two_of_one() {
+    fn processors_are_available_and_distinct() {
         let available = Processors::available();
         assert!(available.contains(&Processors::One));
         let [daemon, ends] = Processors::One.places().unwrap();

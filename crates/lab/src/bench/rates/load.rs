@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_goes_on_as_long_as_a_processor_suffices() {
+    fn rate_can_go_on_up_to_a_full_processor() {
         let rate = Load::Rate { rate: 50_000, window: Duration::from_millis(200) };
         assert!(rate.can_go_on(20.0) && !rate.can_go_on(20.1));
         assert!(Load::Burst(50_000).can_go_on(1_000.0));

@@ -213,7 +213,7 @@ impl Host {
         spoken::data(mri, session, self.nli(mri.direction()), nslp_data)
     }
 
-    /// Writes a message and the header of its datagram into `octets`.
+    /// Writes a message and the header of its datagram into `octets`; returns its envelope.
     fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
         spoken::write((self.address, to), TTL, true, body, octets);
         Outgoing {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_have_names_of_their_own() {
+    fn session_ids_are_unique() {
         let speaker = speaker(Protocol::Nsis);
         let [one, other] = [7, 25_007].map(|number| (session(number), mri(&speaker, number)));
         assert_ne!(one.0, other.0);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_not_answered() {
+    fn malformed_message_is_not_answered() {
         let speaker = speaker(Protocol::Nsis);
         let mut outbox = Effects::new();
         let mut octets = Vec::new();

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_what_its_speaker_writes_and_is_written_once() {
+    fn prepared_message_equals_the_written_one_and_is_written_once() {
         for protocol in Protocol::ALL {
             let speaker = speaker(protocol);
             let (first, last) = (70_000, SESSIONS - 1);

@@ -22,7 +22,9 @@ use super::nsis;
 pub(super) const SESSIONS: u32 = 262_144;
 /// Sessions to one destination port, which differ in the source port: a port of RTP and one of RTCP each.
 const OF_ONE_PORT: u32 = 25_000;
+/// First source port.
 const FIRST_SOURCE_PORT: u16 = 10_000;
+/// First destination port.
 const FIRST_PORT: u16 = 5_000;
 /// Octets of an APP packet before its data.
 const APP_HEADER: usize = 12;
@@ -292,7 +294,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_message_is_one() {
+    fn every_message_parses() {
         let mut octets = Vec::new();
         for number in [0, 24_999, 25_000, SESSIONS - 1] {
             let rsvp = speaker(Protocol::Rsvp);

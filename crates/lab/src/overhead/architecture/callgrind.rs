@@ -176,7 +176,7 @@ totals: 170 30 20
     }
 
     #[test]
-    fn what_is_no_file_is_told() {
+    fn malformed_file_is_refused() {
         assert!(Profile::parse("").is_err());
         let nothing = FILE.replace("summary: 170", "summary: 0");
         assert!(Profile::parse(&nothing).unwrap_err().to_string().contains("symbols"));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_read_where_there_are_some() {
+    fn counters_are_parsed_if_supported() {
         let some =
             "1000,,cycles:u,52,100.00,,\n2500,,instructions:u,52,100.00,2.50,insn per cycle\n";
         assert_eq!(read(some), Some([1_000.0, 2_500.0]));

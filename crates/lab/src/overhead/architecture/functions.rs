@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_function_that_stands_for_one_counts() {
+    fn innermost_known_function_counts() {
         const RSVP: &str = "<impl earmark_rsvp::instance::Rsvp>";
         const HANDLE: &str = "earmark_node::node::Node::handle";
         let of = |inner: &str, phase: &str| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_missing_are_told() {
+    fn missing_functions_are_named() {
         let all_in_one = profile(&[("handle'lab::earmark_counted_delivery", 100)]);
         assert!(Functions::of_rsvp(&all_in_one).is_err());
         assert_eq!(Functions::of(&all_in_one).state, 100);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_is_shown() {
+    fn published_shares_are_shown() {
         assert_eq!(Then::Process.cell(), "more than 73".into());
         assert_eq!(Then::Generate.cell(), "45.2 in scenario 2, 27.8 in scenario 3".into());
     }

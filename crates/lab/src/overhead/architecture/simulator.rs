@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caches_are_told() {
+    fn caches_are_described() {
         assert_eq!(OF_THE_PAPER.il1.to_string(), "16 KB, direct-mapped, blocks of 32 B");
         assert_eq!(OF_TODAY.ul2.to_string(), "1024 KB, 16-way, blocks of 64 B");
         assert_eq!(OF_THE_PAPER.dl1.argument(), "16384,4,32");

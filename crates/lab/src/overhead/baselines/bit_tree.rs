@@ -84,8 +84,8 @@ impl Index for BitTree {
         number
     }
 
-    /// Removes a key; a leaf below replaces its block, since all keys below a block agree with it in the bits of its
-    /// path.
+    /// Removes a key, and returns whether it was present; a leaf below replaces its block, since all keys below a block
+    /// agree with it in the bits of its path.
     fn remove(&mut self, key: &Key) -> bool {
         let (place, here) = self.search(key);
         if here == NIL {

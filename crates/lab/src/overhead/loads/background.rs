@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_shown() {
+    fn results_are_shown() {
         let inside = Some(Inside { all_us: 2.0, traffic_control_us: 1.0 });
         let at =
             |rate| At { rate, passed: vec![Passed { interfaces_us: 9.0, inside }; 24], lost: 1 };

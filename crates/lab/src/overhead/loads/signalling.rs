@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_their_destinations() {
+    fn messages_are_matched_by_destination() {
         let mut watch = Watch::default();
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
         let us = Duration::from_micros;

@@ -68,7 +68,7 @@ mod tests {
 
     /// Slope and standard error of five points, computed by hand: 0.6 and sqrt(0.08); t is 3.182.
     #[test]
-    fn the_interval_is_that_of_the_books() {
+    fn interval_matches_the_one_by_hand() {
         let points = [(1.0, 2.0), (2.0, 4.0), (3.0, 5.0), (4.0, 4.0), (5.0, 5.0)];
         let slope = slope(&points).unwrap();
         let reach = 3.182_446 * 0.08_f64.sqrt();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_slope_has_none() {
+    fn too_few_different_points_have_no_slope() {
         assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0)]), None);
         assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
     }

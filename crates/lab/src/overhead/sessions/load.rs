@@ -203,7 +203,7 @@ mod tests {
     use crate::overhead::steps::Steps;
 
     #[test]
-    fn sessions_stand_while_messages_of_all_kinds_are_timed() {
+    fn sessions_remain_while_messages_of_all_kinds_are_timed() {
         for protocol in Protocol::ALL {
             let mut told = Vec::new();
             let go_on = |count| {

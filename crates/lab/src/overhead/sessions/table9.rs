@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_feels_sessions_takes_surely_and_noticeably_longer() {
+    fn slower_steps_differ_clearly_and_by_a_tenth() {
         let between = |low, median, high| Estimate { median, low, high, repetitions: 8 };
         let few = between(9.0, 10.0, 11.0);
         assert!(feels(few, between(11.5, 12.0, 13.0)));

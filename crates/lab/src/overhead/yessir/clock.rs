@@ -145,7 +145,7 @@ mod tests {
 
     /// An operation with an interrupt changes neither; one slow operation in ten contributes to the deviation.
     #[test]
-    fn a_few_that_were_disturbed_do_not_count() {
+    fn disturbed_operations_are_left_out() {
         let quiet: Vec<f64> = (0..200).map(|n| f64::from(n % 2)).collect();
         let mut disturbed = quiet.clone();
         (disturbed[7], disturbed[150]) = (9_000.0, 400.0);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_time_takes_it_without_the_clock() {
+    fn operation_time_excludes_the_clock() {
         let clock = Clock::calibrated();
         assert!(clock.cost_us() > 0.0);
         let mut tally = Tally::default();

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_built_among_those_that_stand() {
+    fn flows_are_built_beside_resident_ones() {
         let looks = Cell::new(0);
         let go_on = || {
             looks.set(looks.get() + 1);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_structure_goes_again() {
+    fn inserted_flows_are_removed_again() {
         let mut index = filled(Box::new(Keyed::new()), 40);
         let mut tally = Tally::default();
         build(&mut *index, &Clock::calibrated(), &mut tally, 40, 5);

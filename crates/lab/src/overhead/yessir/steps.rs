@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_good_for_its_own_message() {
+    fn digest_matches_only_its_own_message() {
         let router = Router::that_wants_signatures();
         let arrival = SIGNED[0].of(&router, 7, 0);
         let mut signed = Signed::read(&arrival).unwrap();
