@@ -104,14 +104,14 @@ impl Sample {
     }
 }
 
-/// VmRSS of `/proc/PID/status`, octets.
+/// Returns VmRSS of `/proc/PID/status`, octets.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
-/// The sums over all interfaces but the loopback, of `/proc/PID/net/dev`: received, sent.
+/// Returns the sums over all interfaces but the loopback in `/proc/PID/net/dev`: received, sent.
 fn loads(devices: &str) -> (Load, Load) {
     let (mut incoming, mut outgoing) = (Load::default(), Load::default());
     for line in devices.lines() {

@@ -35,7 +35,7 @@ impl Store {
     ///
     /// # Errors
     /// The directory cannot be created.
-    /// The directory cannot be made.
+    /// The directory cannot be created.
     pub fn open(
         report: &Path,
         quick: bool,

@@ -7,7 +7,7 @@ use super::drawing::{self, Style, level, tick};
 use super::escape;
 use crate::demo::{Mark, Series, Span, Timeline};
 
-/// Height of the drawing, and the plot in it.
+/// Height of the drawing; the constants after it bound the plot.
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 940.0;

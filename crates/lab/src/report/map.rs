@@ -8,8 +8,9 @@ use earmark_scenario::topology::{Role, Topology};
 use super::drawing::{self, Style, WIDTH};
 use super::escape;
 
-/// Height of the drawing, and the margin around the routers.
+/// Height of the drawing.
 const HEIGHT: f64 = 640.0;
+/// Margin around the routers.
 const MARGIN: f64 = 70.0;
 /// Distance from a router to its hosts.
 const ARM: f64 = 16.0;

@@ -246,12 +246,12 @@ pub(super) const SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// IP header with the router-alert option, IPv4 and IPv6.
+/// Octets of an IP header with the router-alert option, IPv4 and IPv6.
 const ALERTED: [u32; 2] = [24, 48];
 const PLAIN: [u32; 2] = [20, 40];
 const UDP: u32 = 8;
 const TCP: u32 = 20;
-/// TCP header with the option of the maximum segment size.
+/// Octets of a TCP header with the option of the maximum segment size.
 const TCP_SYN: u32 = 24;
 const COOKIE: u32 = 36;
 /// Length of Network-Layer-Information; Data in IPv4 has another one.

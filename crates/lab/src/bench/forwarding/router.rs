@@ -21,8 +21,9 @@ use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TrafficControl, link};
 use super::processor::{self, Processor};
 use super::{End, FRAME, PACKET};
 
-/// The router's interfaces.
+/// Router's interface towards the sender.
 const INWARD: &str = "in";
+/// Router's interface towards the sink.
 const OUTWARD: &str = "out";
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);

@@ -22,9 +22,9 @@ use crate::bench::router::lift_limits;
 
 /// The first link, at both of its ends.
 const NEAR: InterfaceId = InterfaceId(1);
-/// The second one.
+/// The second link, at both of its ends.
 const FAR: InterfaceId = InterfaceId(2);
-/// Addresses: the first node, the router's two, the last node.
+/// Addresses of the first node, of the router (two), and of the last node.
 const ADDRESSES: [&str; 4] = ["192.0.2.1", "192.0.2.2", "198.51.100.1", "198.51.100.2"];
 const PREFIXES: [&str; 2] = ["192.0.2.0/24", "198.51.100.0/24"];
 /// Indexes of the nodes.
@@ -32,8 +32,9 @@ const FIRST: usize = 0;
 const ROUTER: usize = 1;
 const LAST: usize = 2;
 
-/// Ping interval of a session, and mean interval of GIST refreshes, as in the published measurement.
+/// Ping interval of a session, as in the published measurement.
 const PING_EVERY: Duration = Duration::from_secs(30);
+/// Mean interval of GIST refreshes, as in the published measurement.
 const REFRESH: Duration = Duration::from_secs(180);
 /// Validity of routing state; refreshes come between 0.5 and 0.75 of it (RFC 5971 section 4.4.4).
 const VALIDITY: Duration = Duration::from_secs(288);

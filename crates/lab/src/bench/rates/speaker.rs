@@ -31,15 +31,15 @@ const APP_HEADER: usize = 12;
 /// Rate of a session, bit/s; in each direction with Boomerang.
 pub(super) const RATE: u32 = 8_000;
 
-/// A protocol of which rates are measured.
+/// A protocol of the rate measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// Path, answered by Resv; PathTear.
     Rsvp,
-    /// One loop of one message, and another that releases.
+    /// A loop of one message to set up, and another to release.
     Boomerang,
-    /// A sender report, and a BYE; nobody answers.
+    /// A sender report, and a BYE; neither has an answer.
     Yessir,
     /// Handshakes of GIST in datagrams, a RESERVE, answered by RESPONSE; a RESERVE that tears down.
     Nsis,
