@@ -68,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends for two seconds over the loopback; returns the rates of departures and arrivals relative to the
-    /// requested one.
+    /// Sends for two seconds over the loopback; returns the rates of departures and of arrivals relative to the requested
+    /// one, and the loss.
     fn accuracy(rate: Rate, packet_octets: u32) -> (f64, f64, f64) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = receiver.local_addr().unwrap();

@@ -121,7 +121,8 @@ impl Environment {
         }
     }
 
-    /// Returns whether results of another machine are comparable with this one's.
+    /// Returns whether both have the same processors, kernel and version of this program, so that a stored result of one
+    /// can stand in for a measurement on the other.
     pub fn is_same_machine(&self, other: &Environment) -> bool {
         let machine = |it: &Environment| {
             (it.processor.clone(), it.processors, it.kernel.clone(), it.version.clone())

@@ -75,7 +75,7 @@ impl Sender {
         Ok(Sender { node, from, to, next_ping: FIRST_PING })
     }
 
-    /// Makes the node serve timers on time rather than in groups, as a daemon does.
+    /// Makes the node serve each timer on time; a daemon serves timers in groups.
     pub(super) fn be_exact(&mut self) {
         self.node.set_exact_timers();
     }

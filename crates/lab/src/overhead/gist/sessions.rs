@@ -53,7 +53,7 @@ impl Sessions {
     pub(super) fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
         let Sessions { quick, scaled, .. } = *self;
         for transport in Transport::ALL {
-            // There are no published figures of TLS, and no time for slow set-ups in each round.
+            // There are no published figures of TLS, and its slow measurement does not fit every quick round.
             if transport == Transport::Tls && quick && round > 0 {
                 continue;
             }
@@ -364,8 +364,9 @@ fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     }
 }
 
-/// Returns the paper's effective number of sessions, beyond which round-trip times grow steadily, from one part of
-/// the window at each level. `None` if there are fewer parts.
+/// Returns the paper's effective number of sessions, beyond which round-trip times grow steadily: the largest with less
+/// than twice the round-trip time of the first level, by one part of the window at each level. `None` if there are
+/// fewer parts.
 fn effective(run: &Run, part: usize) -> Option<u32> {
     let time = |level: &Level| level.round_trips.get(part).map(|times| times.p50_ms);
     let first = run.levels.first().and_then(time)?;

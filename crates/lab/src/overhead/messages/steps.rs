@@ -25,8 +25,8 @@ const ROUNDS: u32 = 8;
 const BATCH: u32 = 38;
 /// Number of resident sessions of the router.
 const RESIDENT: u32 = 10;
-/// Largest number of repetitions of a round in which the thread lost its processor. If they do not help, the report
-/// says so, and each mean relies on the tenth that is left out.
+/// Largest number of tries of a round, which is repeated if the thread lost its processor. If that does not help, the
+/// report says so, and each mean relies on the tenth that is left out.
 pub(super) const TRIES: u32 = 10;
 
 /// Results of the rounds.
