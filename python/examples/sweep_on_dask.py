@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     seeds = range(options.seed, options.seed + options.seeds)
     runs = list(itertools.product(*(values for _, values in options.set), seeds))
     with cluster(options.scheduler) as client:
-        # The files go to every worker once, not along with each run.
+        # Every worker gets the files once, rather than with each run.
         shared = client.scatter(files, broadcast=True)
         futures = [
             client.submit(play, shared, moved | dict(zip(keys, run)), run[-1]) for run in runs
@@ -70,7 +70,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def values(text: str) -> tuple[str, list[Any]]:
-    """Reads KEY=VALUE,VALUE: numbers are numbers, all else is text."""
+    """Parses KEY=VALUE,VALUE: values that are no numbers are strings."""
     key, equals, listed = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: write KEY=VALUE,VALUE")
@@ -87,7 +87,7 @@ def number(text: str) -> int | float | str:
 
 
 def read(scenario: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The scenario, its topology where that is a file, and the key that says where it lies from now on."""
+    """Returns the files of scenario and topology, and an override with the topology's new path, if it is a file."""
     text = scenario.read_text()
     topology, key = tomllib.loads(text)["topology"], "topology"
     if isinstance(topology, dict):
@@ -102,12 +102,12 @@ def read(scenario: Path) -> tuple[dict[str, str], dict[str, str]]:
 def cluster(scheduler: str | None) -> Client:
     if scheduler:
         return Client(scheduler)
-    # Threads do: a run needs nothing of the interpreter.
+    # Threads suffice: a run releases the interpreter lock.
     return Client(LocalCluster(n_workers=1, processes=False, dashboard_address=":0"))
 
 
 def play(files: dict[str, str], overrides: dict[str, Any], seed: int) -> list[Any]:
-    """One run, on a worker: what of its outcome goes into the table."""
+    """Runs one seed on a worker; returns its cells of the table."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             Path(folder, name).write_text(text)

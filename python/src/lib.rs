@@ -1,7 +1,8 @@
-//! Earmark's simulator for Python: the native half of the package `earmark`, which hands scenarios over and text back.
+//! Native half of the Python package `earmark`: runs scenarios of Earmark's simulator, and returns their outcomes as
+//! text.
 //!
-//! What Python gets is the text that `earmark-lab simulate --json` prints for the same scenario and seed; the other half of the
-//! package makes plain data of it. Python's other threads go on while a scenario is played.
+//! The text is that of `earmark-lab simulate --json` for the same scenario and seed; the Python half of the package
+//! converts it to plain data. A run releases Python's interpreter lock, so that other threads continue.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +20,13 @@ create_exception!(
     "A scenario or topology that makes no sense; says in which file, and at which line or key."
 );
 
-/// What a scenario that is given as text is called in errors; its topology is sought in the working directory.
+/// Name in errors of a scenario given as text; its topology is relative to the working directory.
 const TEXT: &str = "<scenario>";
 
-/// Lists and dicts in each other, at most. A list may be in itself.
+/// Largest nesting depth of lists and dicts. A list may contain itself.
 const DEEPEST: u32 = 64;
 
-/// Plays a scenario: the outcome as JSON, the very line that `earmark-lab simulate --json` prints.
+/// Runs a scenario; returns the outcome as JSON, the line that `earmark-lab simulate --json` prints.
 #[pyfunction]
 #[pyo3(signature = (scenario, seed, overrides))]
 fn simulate_json(
@@ -48,14 +49,14 @@ fn simulate_json(
     })
 }
 
-/// How a scenario was given.
+/// Source of a scenario.
 enum Given {
     File(PathBuf),
     Text(String),
 }
 
 impl Given {
-    /// A text has more lines than one; no path that anybody means has.
+    /// Classifies a string with a line break as text, because no meaningful path has one.
     fn from_python(scenario: &Bound<'_, PyAny>) -> PyResult<Given> {
         if let Ok(text) = scenario.cast::<PyString>()
             && let text = text.to_str()?
@@ -74,7 +75,7 @@ impl Given {
     }
 }
 
-/// Files that cannot be read are errors of the system, as `open` has them.
+/// Converts an error: a file that cannot be read is an `OSError`, like that of `open`.
 fn exception(error: LoadError) -> PyErr {
     match error {
         LoadError::Unreadable { file, why } => match why.raw_os_error() {
@@ -94,7 +95,7 @@ fn read_overrides(overrides: &Bound<'_, PyDict>) -> PyResult<Vec<Override>> {
     overrides.iter().map(read).collect()
 }
 
-/// Plain data, as TOML has it. A truth is an integer in Python, too, so that it is looked for first.
+/// Converts a Python value to TOML. A bool is an integer in Python, too, so it is checked first.
 fn read_value(key: &str, value: &Bound<'_, PyAny>, depth: u32) -> PyResult<Value> {
     if depth > DEEPEST {
         return Err(PyValueError::new_err(format!("`{key}`: nothing in a scenario is that deep")));
@@ -125,7 +126,7 @@ fn read_value(key: &str, value: &Bound<'_, PyAny>, depth: u32) -> PyResult<Value
     }
 }
 
-/// See the package `earmark`.
+/// Native module of the package `earmark`.
 #[pymodule]
 fn _earmark(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-"""What the tests share: the repository, and a scenario that takes no time."""
+"""Common fixtures: the repository, and a scenario that runs in no time."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ watch = true
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Three flows for two that fit."""
+    """A scenario with three flows, of which two fit."""
     (tmp_path / "small-topology.toml").write_text(TOPOLOGY)
     scenario = tmp_path / "small.toml"
     scenario.write_text(SCENARIO)
@@ -50,7 +50,7 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def command() -> Path:
-    """The program `earmark-lab`."""
+    """Path of the program `earmark-lab`."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     programs = [target / profile / "earmark-lab" for profile in ("release", "debug")]
     built = [program for program in programs if program.exists()]

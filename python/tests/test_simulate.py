@@ -1,4 +1,4 @@
-"""What the package gives is what the command gives, and what goes wrong is told where it is wrong."""
+"""The package returns the same as the command, and errors name their place."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from conftest import REPOSITORY, SCENARIO
         ),
     ],
 )
-def test_the_command_prints_the_same(command, small, overrides, arguments):
+def test_outcome_equals_that_of_the_command(command, small, overrides, arguments):
     for seed in (1, 2**64 - 1):
         line = [command, "simulate", small, "--json", "--seed", str(seed)]
         for argument in arguments:
@@ -37,7 +37,7 @@ def test_the_command_prints_the_same(command, small, overrides, arguments):
         assert earmark.simulate(str(small), seed, overrides) == json.loads(printed)
 
 
-def test_the_scenarios_of_the_repository_are_played():
+def test_repository_scenarios_run():
     scenario = REPOSITORY / "scenarios" / "retry-high.toml"
     outcome = earmark.simulate(scenario, duration="20s", discard="0s", flows__test__reserves="5s")
     assert outcome["scenario"] == "high load"
@@ -47,7 +47,7 @@ def test_the_scenarios_of_the_repository_are_played():
     assert outcome["wanted"] > 50
 
 
-def test_keys_are_set_by_either_way(small):
+def test_overrides_and_keywords_are_equivalent(small):
     by_keys = earmark.simulate(small, seed=3, retry__threshold=3, flows__test__count=5)
     assert by_keys == earmark.simulate(
         small, 3, {"retry.threshold": 3, "flows.test.count": 5}
@@ -69,12 +69,12 @@ def test_a_scenario_can_be_text(small, monkeypatch):
         ({"flows.test.between": [["a", "x"]]}, "there is no node `x`"),
     ],
 )
-def test_what_cannot_be_set_is_named(small, overrides, told):
+def test_invalid_override_is_named(small, overrides, told):
     with pytest.raises(earmark.ScenarioError, match="small.toml: ") as raised:
         earmark.simulate(small, 1, overrides)
     assert told in str(raised.value)
     assert isinstance(raised.value, ValueError)
-    # Workers on other machines send their errors home.
+    # Errors of workers on other machines are pickled.
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
@@ -96,7 +96,7 @@ def test_errors_name_file_and_line(small):
     assert Path(os.fsdecode(raised.value.filename)) == small
 
 
-def test_what_no_scenario_can_have_is_refused(small):
+def test_unsupported_value_is_refused(small):
     for value in (None, {1, 2}, object()):
         with pytest.raises(TypeError, match="`flows.test.count`: a scenario has no"):
             earmark.simulate(small, flows__test__count=value)
@@ -113,8 +113,8 @@ def test_what_no_scenario_can_have_is_refused(small):
         earmark.simulate(small, refresh=math.nan)
 
 
-def test_other_threads_go_on(small):
-    """A thread that sleeps a millisecond at a time wakes up many times while a scenario is played."""
+def test_other_threads_continue(small):
+    """A thread that sleeps a millisecond at a time wakes up many times during a run."""
     played = threading.Event()
     naps = 0
 

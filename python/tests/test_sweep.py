@@ -1,4 +1,4 @@
-"""The example of a sweep on Dask, on a cluster of its own and on one that is there already."""
+"""Example of a sweep on Dask, on a cluster of its own and on an existing one."""
 
 import csv
 
@@ -35,8 +35,8 @@ def test_rows_are_those_of_single_runs(small, tmp_path):
         assert row["completed_after"] == ("" if completed_after is None else str(completed_after))
 
 
-def test_any_scheduler_will_do(small, tmp_path):
-    """Workers that are processes of their own, reached by the address of their scheduler: the same file comes of it."""
+def test_existing_scheduler_gives_the_same_file(small, tmp_path):
+    """Worker processes, reached by the address of their scheduler, produce the same file."""
     alone, together = tmp_path / "alone.csv", tmp_path / "together.csv"
     sweep_on_dask.main([str(small), *SWEEP, "--out", str(alone)])
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
@@ -46,6 +46,6 @@ def test_any_scheduler_will_do(small, tmp_path):
     assert together.read_bytes() == alone.read_bytes()
 
 
-def test_mistakes_come_home_from_workers(small, tmp_path):
+def test_errors_of_workers_are_raised(small, tmp_path):
     with pytest.raises(earmark.ScenarioError, match="unknown field `treshold`"):
         sweep_on_dask.main([str(small), "--set", "retry.treshold=1", "--out", str(tmp_path / "x")])

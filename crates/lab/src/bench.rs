@@ -1,24 +1,26 @@
-//! Measurements: of real daemons, what many sessions cost, and how fast they can be set up; and of one router without I/O,
-//! what each message costs.
+//! Measurements of real daemons (cost of many sessions, rate of set-ups) and of one router without I/O (cost of each
+//! message).
 //!
-//! The daemons are those of `earmark daemon`, one process in each namespace, joined by veth pairs. What is measured is
-//! theirs: processor time and memory as the kernel accounts for them ([`process`]), messages as the interfaces count them.
-//! Both ends of all sessions are light hosts ([`host`]) rather than daemons with many applications, because an
-//! application costs a daemon more than a session does, and the machine is shared.
+//! The daemons are those of `earmark daemon`, one process in each namespace, joined by veth pairs. Measured are the
+//! processor time and memory of each daemon as the kernel accounts for them ([`process`]), and messages as the
+//! interfaces count them. Both ends of all sessions are light hosts ([`host`]) rather than daemons with many
+//! applications, because an application costs a daemon more than a session does, and all of them share one machine.
 //!
-//! - [`resident`]: two neighbours that hold many sessions and do nothing but refresh them.
+//! - [`resident`]: two neighbors that hold many sessions and only refresh them.
 //! - [`setup`]: sessions offered to a chain of three daemons, from the first Path to the ResvConf.
 //! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
-//! - [`rates`]: the largest burst, and the largest rate, of messages that change something which one router takes without a loss.
-//! - [`messages`]: what each kind of message of a protocol costs one router ([`router`]), and what a session takes.
-//! - [`bytes`]: of how many octets the messages of GIST are, layer by layer.
+//! - [`rates`]: the largest burst, and the largest rate, of state-changing messages that one router handles without a
+//!   loss.
+//! - [`messages`]: the cost of each kind of message of a protocol for one router ([`router`]), and the memory of a
+//!   session.
+//! - [`bytes`]: octets of the messages of GIST, layer by layer.
 //! - [`calls`]: a benchmark of many telephone calls, for simulators of processors.
 //! - [`life`]: sessions of one router from set-up to expiry.
-//! - [`published`]: what others have measured of their engines, to be shown beside.
-//! - [`search`]: how the largest load is looked for.
-//! - [`table`]: the results for people.
+//! - [`published`]: published figures of other engines, for comparison.
+//! - [`search`]: search for the largest sustained load.
+//! - [`table`]: the results as text tables.
 //!
-//! RFC 4883 names what such figures are called; a figure holds for one machine, and for the load of the day on it.
+//! The figures have the names of RFC 4883. A figure holds for one machine, and for the load of the day on it.
 
 pub mod bytes;
 pub mod calls;
@@ -46,18 +48,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How often a measurement looks how far it is.
+/// Interval between two checks of a measurement's progress.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Somebody who wants to know how far a measurement is, and may end it.
+/// Receives the progress of a measurement, and may end it.
 pub trait Watcher: Sync {
-    /// A step begins, in words, that ends when `total` is reached.
+    /// Begins a step, described in words, that ends when `total` is reached.
     fn begin(&self, what: &str, total: u64);
-    /// It has come so far.
+    /// Reports the count reached so far.
     fn reached(&self, count: u64);
 }
 
-/// Nobody looks on.
+/// A watcher that ignores all progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwatched;
 
@@ -66,16 +68,16 @@ impl Watcher for Unwatched {
     fn reached(&self, _: u64) {}
 }
 
-/// What every measurement needs of who runs it.
+/// Progress and interruption of a measurement.
 pub struct Supervision<'a> {
-    /// Is told how far it is.
+    /// Receives the progress.
     pub watcher: &'a dyn Watcher,
-    /// Set from outside to end it.
+    /// Set from outside to end the measurement.
     pub interrupted: &'a AtomicBool,
 }
 
 impl Supervision<'_> {
-    /// Waits until `reached` says that `total` has been reached; gives whether that was before `patience` was over.
+    /// Waits until `reached` returns `total`; returns whether that was before `patience` was over.
     fn await_all(
         &self,
         what: &str,
@@ -96,10 +98,10 @@ impl Supervision<'_> {
         }
     }
 
-    /// Whether it may go on.
+    /// Checks that the measurement may continue.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The measurement was interrupted.
     pub fn go_on(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -107,7 +109,7 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Lets time pass.
+    /// Waits for `how_long`, and reports the progress.
     fn wait(&self, what: &str, how_long: Duration) -> Result<()> {
         let start = Instant::now();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

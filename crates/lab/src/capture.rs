@@ -1,8 +1,9 @@
 //! Captures of signalling: the messages of all protocols that pass a node, written to a pcap file for any tool to read.
 //!
-//! In a namespace a packet socket sees every frame on every interface, arriving and leaving, so that a message which a
-//! router passes on is there twice. A filter in the kernel lets nothing but signalling through, and reports of RTP,
-//! however much data goes by; each fragment of an RSVP message is a frame of its own. Times are those at which this program was told, some microseconds late.
+//! A packet socket in the node's namespace sees every frame on every interface, arriving and leaving, so a message
+//! that a router forwards is captured twice. A filter in the kernel passes only signalling and reports of RTP,
+//! however much data goes by; each fragment of an RSVP message is a frame of its own. Timestamps are taken when this
+//! program receives a frame, some microseconds late.
 //!
 //! The simulator's packets have no link layer, and its time starts at zero: [`write_tapped`] writes those.
 
@@ -27,19 +28,20 @@ pub use pcap::{LinkType, PcapWriter};
 
 /// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
 const ALL_PROTOCOLS: u16 = 3;
-/// Octets of the longest frame that is kept whole.
+/// Octets of the longest frame that is captured in full.
 const LONGEST_FRAME: usize = 1 << 16;
-/// Frames may wait in so many octets of kernel memory.
+/// Receive buffer of the packet socket, octets.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// How long a read waits, and so how soon a capture ends when it is told to.
+/// Timeout of a read, and so the largest delay of the end of a capture.
 const NAP: Duration = Duration::from_millis(50);
-/// Frames that are still taken once the capture was told to end: what was waiting then, however much follows.
+/// Limit of frames that are still written after the end of a capture: those that were waiting then, however many
+/// follow.
 const MOST_LATE: usize = 10_000;
 
-/// Signalling over IP in Ethernet, as classic BPF: RSVP (protocol 46, all fragments); echoes of ICMP (1) and ICMPv6 (58) whose
-/// data begin with Boomerang's MAGIC; and UDP packets (17) that begin as a report of RTCP does, version 2 and type 200 or 201,
-/// in which YESSIR may ride. The register X holds the length of the IP header, hop-by-hop options of IPv6 included, so that
-/// what the packet carries begins at octet 14 + X of the frame.
+/// Filter for signalling over IP in Ethernet, as classic BPF: RSVP (protocol 46, all fragments); echoes of ICMP (1)
+/// and ICMPv6 (58) whose data begin with Boomerang's MAGIC; and UDP packets (17) that begin like an RTCP report,
+/// version 2 and type 200 or 201, which may carry YESSIR. The register X holds the length of the IP header, IPv6
+/// hop-by-hop options included, so that the packet's payload begins at octet 14 + X of the frame.
 const SIGNALLING: [SockFilter; 28] = [
     SockFilter::new(0x28, 0, 0, 12), //  0 load the half-word at 12, the EtherType
     SockFilter::new(0x15, 0, 3, 0x0800), //  1 not IPv4: to 5
@@ -50,43 +52,43 @@ const SIGNALLING: [SockFilter; 28] = [
     SockFilter::new(0x01, 0, 0, 40), //  6 X = 40
     SockFilter::new(0x30, 0, 0, 20), //  7 load the next header
     SockFilter::new(0x15, 0, 5, 0),  //  8 no hop-by-hop options: to 14
-    SockFilter::new(0x30, 0, 0, 55), //  9 load their length, in eights behind the first eight octets
+    SockFilter::new(0x30, 0, 0, 55), //  9 load their length, in units of 8 octets after the first 8
     SockFilter::new(0x64, 0, 0, 3),  // 10 times eight
-    SockFilter::new(0x04, 0, 0, 48), // 11 with the first eight, and the IPv6 header
+    SockFilter::new(0x04, 0, 0, 48), // 11 plus the first 8 octets, and the IPv6 header
     SockFilter::new(0x07, 0, 0, 0),  // 12 X = that
-    SockFilter::new(0x30, 0, 0, 54), // 13 load the header behind them
+    SockFilter::new(0x30, 0, 0, 54), // 13 load the next header after them
     SockFilter::new(0x15, 11, 0, 46), // 14 RSVP: to 26
     SockFilter::new(0x15, 2, 0, 1),  // 15 ICMP: to 18
     SockFilter::new(0x15, 1, 0, 58), // 16 ICMPv6: to 18
     SockFilter::new(0x15, 2, 9, 17), // 17 UDP: to 20; else to 27
     SockFilter::new(0x40, 0, 0, 14 + 8), // 18 load the first word of the echo's data
     SockFilter::new(0x15, 6, 7, MAGIC), // 19 MAGIC: to 26; else to 27
-    SockFilter::new(0x50, 0, 0, 14 + 8), // 20 load the first octet of what UDP carries
+    SockFilter::new(0x50, 0, 0, 14 + 8), // 20 load the first octet of the UDP payload
     SockFilter::new(0x54, 0, 0, 0xc0), // 21 its version
     SockFilter::new(0x15, 0, 4, 0x80), // 22 not 2: to 27
     SockFilter::new(0x50, 0, 0, 14 + 9), // 23 load the second octet
-    SockFilter::new(0x15, 1, 0, 200), // 24 a sender's report: to 26
-    SockFilter::new(0x15, 0, 1, 201), // 25 no receiver's report: to 27
-    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 26 take all of it
-    SockFilter::new(0x06, 0, 0, 0),  // 27 take nothing
+    SockFilter::new(0x15, 1, 0, 200), // 24 a sender report: to 26
+    SockFilter::new(0x15, 0, 1, 201), // 25 not a receiver report: to 27
+    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 26 accept all of it
+    SockFilter::new(0x06, 0, 0, 0),  // 27 drop
 ];
 
-/// A capture at work, on a thread of its own. Dropped, it ends as well; its file is whole in either case.
+/// A running capture, on a thread of its own. Dropping the value ends it; its file is complete in either case.
 #[derive(Debug)]
 pub struct Capture {
     stop: Arc<AtomicBool>,
-    /// How many frames were written; `None` once the thread was joined.
+    /// Thread that returns the number of written frames; `None` once it was joined.
     thread: Option<JoinHandle<io::Result<u64>>>,
 }
 
 impl Capture {
-    /// Begins to write the signalling on all interfaces of a namespace to `file`, in place of what it held.
+    /// Starts to write the signalling on all interfaces of a namespace to `file`, which is replaced.
     ///
     /// # Errors
-    /// The file cannot be written; no packet socket is to be had (it takes CAP_NET_RAW).
+    /// The file cannot be written; a packet socket is unavailable (it needs CAP_NET_RAW).
     pub fn start(namespace: &Namespace, file: &Path) -> Result<Capture> {
         let refused = || format!("cannot capture in {}", namespace.name().unwrap_or("a namespace"));
-        // A socket stays in the namespace that it was opened in, whatever thread uses it.
+        // A socket stays in the namespace where it was opened, whatever thread uses it.
         let socket = namespace.run_in(open).and_then(|opened| opened).with_context(refused)?;
         let cannot_write = || format!("cannot write {}", file.display());
         let out = BufWriter::new(File::create(file).with_context(cannot_write)?);
@@ -98,10 +100,10 @@ impl Capture {
         Ok(Capture { stop, thread: Some(thread) })
     }
 
-    /// Ends it: how many frames are in the file.
+    /// Ends the capture; returns the number of frames in the file.
     ///
     /// # Errors
-    /// What ended it earlier, or kept the file from being written.
+    /// The error that ended the capture earlier, or a failed write.
     pub fn stop(mut self) -> Result<u64> {
         self.end().context("the capture failed")
     }
@@ -118,19 +120,19 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // Whoever drops a capture has failed already, and says why.
+            // A drop without `stop` follows another failure, which is reported.
             let _ = self.end();
         }
     }
 }
 
-/// A socket that gets the frames wanted.
+/// Opens a packet socket with the filter.
 fn open() -> io::Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
     let mut socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.attach_filter(&SIGNALLING)?;
-    // What came before the filter stood is anything; after it nothing else can come.
+    // Frames received before the filter was attached are dropped; later ones match it.
     socket.set_nonblocking(true)?;
     let mut nowhere = [0; 1];
     while socket.read(&mut nowhere).is_ok() {}
@@ -139,7 +141,7 @@ fn open() -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Writes frames until it is told to stop, then what is still waiting.
+/// Writes frames until the end of the capture, then those that are still waiting.
 fn record(
     mut socket: &Socket,
     mut pcap: PcapWriter<BufWriter<File>>,
@@ -155,14 +157,14 @@ fn record(
         }
         match socket.read(&mut frame) {
             Ok(length) => {
-                // A clock that stands before 1970 is shown as 1970.
+                // A time before 1970 is written as 1970.
                 let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 pcap.packet(at, &frame[..length])?;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_nothing(&error) && !stopping => {}
             Err(error) if is_nothing(&error) => break,
-            // The interface went down: others may be up.
+            // One interface went down: others may be up.
             Err(error) if error.kind() == ErrorKind::NetworkDown => {}
             Err(error) => return Err(error),
         }
@@ -177,7 +179,8 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Writes what a node of the simulator sent and received; times are those of its clock. Returns how many packets.
+/// Writes the packets that a node of the simulator sent and received, with the times of its clock. Returns their
+/// number.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -203,7 +206,7 @@ mod tests {
     use crate::demo::{OnSimulator, Plan, ROUTER, Stage, Stream};
     use earmark_scenario::topology::{DEMO, Topology};
 
-    /// The same decoder reads what the simulator's router saw, and what it saw was fit to be sent.
+    /// The decoder also reads the packets of the simulator's router, which shows that they are well-formed.
     #[test]
     fn the_simulators_signalling_can_be_read() {
         let plan = Plan::default();
@@ -229,7 +232,7 @@ mod tests {
         for (kind, count) in [("Path", 2), ("Resv", 2), ("ResvConf", 2), ("PathTear", 2)] {
             assert_eq!(text.matches(&format!("\"message\":\"{kind}\"")).count(), count, "{kind}");
         }
-        // There, and back; once to reserve and once to release.
+        // Forwards and back; once for the reservation and once for the release.
         for (kind, count) in [("echo", 4), ("echo reply", 4), ("active", 2), ("release", 2)] {
             assert_eq!(text.matches(&format!("\"message\":\"{kind}\"")).count(), count, "{kind}");
         }

@@ -1,8 +1,7 @@
-//! The command line: what can be asked for, and who does it.
+//! Command line: arguments and dispatch of all commands.
 //!
-//! Results go to standard output, progress and errors to standard error. Exit status: 0 all is well, 1 an error, 2 wrong
-//! usage, 3 the demo or a measurement ran but
-//! a promise did not hold.
+//! Results go to standard output, progress and errors to standard error. Exit status: 0 success, 1 an error, 2 wrong
+//! usage, 3 the demo or a measurement ran but a promise did not hold.
 
 mod bench;
 mod demo;
@@ -21,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Exit status when the demo or a measurement ran but a promise did not hold.
+/// Exit status if the demo or a measurement ran but a promise did not hold.
 const BROKEN_PROMISE: u8 = 3;
 
 const EXAMPLES: &str = "\
@@ -113,7 +112,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
-/// Reads a time span, for clap.
+/// Parses a time span, for clap.
 fn duration(text: &str) -> Result<std::time::Duration, earmark_core::amounts::UnitError> {
     earmark_core::amounts::parse_duration(text)
 }
@@ -129,9 +128,9 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// Every example in the help of any command is a command line that is understood.
+    /// Every example in the help of any command parses as a command line.
     #[test]
-    fn examples_are_understood() {
+    fn examples_parse() {
         let mut examples = Vec::new();
         collect(&Arguments::command(), &mut examples);
         for example in &examples {
@@ -141,7 +140,8 @@ mod tests {
         assert!(examples.len() > 40, "{examples:?}");
     }
 
-    /// Examples stand in lines of their own, with words on them behind some blanks, and may be piped on.
+    /// Collects the examples of a command: indented lines of their own, with a description after some blanks,
+    /// possibly with a pipe.
     fn collect(command: &clap::Command, examples: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_told() {
+    fn wrong_usage_is_refused_with_the_reason() {
         for (line, reason) in [
             ("earmark-lab", "Usage"),
             ("earmark-lab up", "TOPOLOGY"),

@@ -1,21 +1,22 @@
-//! The demo: a stream beside a flood, without and with a reservation, played on any network that can do what the
-//! [`Stage`] trait asks for.
+//! The demo: a stream beside a flood, without and with a reservation, on any network that implements the [`Stage`]
+//! trait.
 //!
 //! Four nodes in a row, h1 - r1 - r2 - h2, with 10 Mbit/s between the routers. A stream of 2 Mbit/s and a flood of
 //! 20 Mbit/s go from h1 to h2 all the time. The script, the same for namespaces and for the simulator:
 //!
-//! 1. *none*: nothing is reserved; the stream shares the fate of the flood.
-//! 2. *rsvp*: the stream's 2 Mbit/s are reserved. In the middle of it somebody asks for 8 Mbit/s more, which do not fit
-//!    and are refused; if asked for, the daemon of r1 is killed and started again. The stream must not notice either,
-//!    and the new daemon must know of the reservation again with the first Path, within one refresh interval.
-//! 3. *none*: the reservation is released, and the stream suffers again.
+//! 1. *none*: nothing is reserved; the stream loses packets like the flood.
+//! 2. *rsvp*: the stream's 2 Mbit/s are reserved. In the middle of it a second request for 8 Mbit/s does not fit and
+//!    is refused; optionally, the daemon of r1 is killed and restarted. Neither may affect the stream, and the new
+//!    daemon must restore the reservation with the first Path, within one refresh interval.
+//! 3. *none*: the reservation is released, and the stream loses packets again.
 //! 4. *boomerang*: a loop reserves the same. The daemon of h2 is stopped meanwhile: its kernel answers the ping.
 //! 5. *yessir*: reports of the stream reserve the same.
-//! 6. *nsis*: h1 finds the nodes on the path by GIST, and reserves the same at each by QoS NSLP.
-//! 7. *shared*: the stream by RSVP, and a stream of 1 Mbit/s each by Boomerang, YESSIR and NSIS. Then each of the four asks for
-//!    5 Mbit/s more; no more than 2.5 are left, so all four must be refused, and no stream may notice.
+//! 6. *nsis*: h1 discovers the nodes on the path by GIST, and reserves the same at each by QoS NSLP.
+//! 7. *shared*: the stream by RSVP, and a stream of 1 Mbit/s each by Boomerang, YESSIR and NSIS. Then each of the
+//!    four requests 5 Mbit/s more; no more than 2.5 are left, so all four must be refused, and no stream may be
+//!    affected.
 //!
-//! Between stages the network gets a moment to settle, which belongs to none of them: queues fill or empty.
+//! Between stages the network gets a moment to settle, which belongs to no stage: queues fill or empty.
 
 mod namespaces;
 mod report;
@@ -37,45 +38,45 @@ use story::Story;
 
 use crate::traffic::Shape;
 
-/// Bins of the rate over time.
+/// Width of a bin of the rate over time.
 pub const BIN: Duration = Duration::from_millis(100);
-/// How long a reservation may take to be in place or refused.
+/// Timeout until a reservation is in place or refused.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// More than a packet of a reserved stream takes.
+/// Time in which a packet of a reserved stream arrives.
 const ARRIVAL: Duration = Duration::from_millis(50);
 /// The node whose daemon is killed, and whose signalling is captured: the router before the bottleneck.
 pub const ROUTER: &str = "r1";
-/// How many streams are sent.
+/// Number of streams that are sent.
 const SENT: usize = 5;
-/// Who shares the bottleneck with the measured stream in the last stage, and what each reserves for.
+/// Protocol and stream of each reservation beside the measured stream in the last stage.
 const SHARERS: [(Protocol, Stream); 3] = [
     (Protocol::Boomerang, Stream::ByBoomerang),
     (Protocol::Yessir, Stream::ByYessir),
     (Protocol::Nsis, Stream::ByNsis),
 ];
-/// The node that needs no daemon of its own for Boomerang.
+/// Node that needs no daemon of its own for Boomerang.
 const FAR_END: &str = "h2";
 
-/// What the demo does, and for how long.
+/// Parameters of the demo.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Length of each stage.
     pub stage: Duration,
-    /// Time between stages that is not counted.
+    /// Uncounted time between stages.
     pub settle: Duration,
-    /// The stream that is measured.
+    /// Traffic of the measured stream.
     pub stream: Shape,
-    /// The traffic beside it.
+    /// Traffic of the flood.
     pub flood: Shape,
-    /// Each of the streams that share with it in the last stage.
+    /// Traffic of each further stream of the last stage.
     pub sharer: Shape,
-    /// What each protocol asks for in vain in the last stage.
+    /// Rate that each protocol requests in the last stage and must be refused.
     pub too_much: Rate,
-    /// Rate of the second reservation, which must not fit.
+    /// Rate of the second reservation, which must be refused.
     pub second: Rate,
     /// Refresh period R of all nodes.
     pub refresh: Duration,
-    /// Whether the daemon of r1 is killed while the reservation stands.
+    /// Whether the daemon of r1 is killed while the reservation exists.
     pub kill: bool,
 }
 
@@ -96,35 +97,35 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The longest time between two refreshes, 1.5 R (RFC 2205 section 3.7).
+    /// Longest time between two refreshes, 1.5 R (RFC 2205 section 3.7).
     pub fn longest_refresh(&self) -> Duration {
         self.refresh * 3 / 2
     }
 }
 
-/// Which traffic of the demo something belongs to; each has a port of its own at h2.
+/// A traffic stream of the demo; each has a port of its own at h2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// The stream that is measured.
     Measured,
-    /// The traffic beside it.
+    /// The flood.
     Flood,
-    /// What nobody sends, but somebody wants to reserve for.
+    /// A stream that is not sent, but for which a reservation is requested.
     Second,
-    /// What Boomerang reserves for while others share the link.
+    /// The stream that Boomerang reserves for in the last stage.
     ByBoomerang,
-    /// What YESSIR does.
+    /// The stream that YESSIR reserves for in the last stage.
     ByYessir,
-    /// What NSIS does.
+    /// The stream that NSIS reserves for in the last stage.
     ByNsis,
 }
 
 impl Stream {
-    /// Those that are sent, in the order of [`Stage::stop_traffic`].
+    /// Streams that are sent, in the order of [`Stage::stop_traffic`].
     pub const SENT: [Stream; SENT] =
         [Stream::Measured, Stream::Flood, Stream::ByBoomerang, Stream::ByYessir, Stream::ByNsis];
 
-    /// What it looks like.
+    /// Returns the traffic of the stream.
     fn shape(self, plan: &Plan) -> Shape {
         match self {
             Stream::Measured | Stream::Second => plan.stream,
@@ -133,7 +134,7 @@ impl Stream {
         }
     }
 
-    /// Destination port, and source port alike.
+    /// Returns the port, destination and source alike.
     pub const fn port(self) -> u16 {
         match self {
             Stream::Measured => 5_001,
@@ -146,39 +147,39 @@ impl Stream {
     }
 }
 
-/// What came of asking for a reservation.
+/// Answer to a reservation request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It stands on the whole path; so long did it take from the sender's call.
+    /// The reservation is in place on the whole path, this long after the sender's call.
     InPlace(Duration),
-    /// It was refused, by RSVP.
+    /// RSVP refused it.
     Refused(Refusal),
-    /// It was refused by another protocol; so much could be had.
+    /// Another protocol refused it, and offers this rate.
     Offered(Rate),
 }
 
-/// When a daemon died, when the next one was ready, and when the reservation stood in it again.
+/// Times of a daemon's restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revival {
-    /// End of the first daemon.
+    /// The first daemon ended.
     pub killed: Time,
-    /// The second one serves its control socket.
+    /// The second daemon serves its control socket.
     pub ready: Time,
-    /// The reservation is in its state again.
+    /// The second daemon holds the reservation.
     pub reformed: Time,
 }
 
-/// A network that can play the demo; see [`OnNamespaces`] and [`OnSimulator`].
+/// A network that can run the demo; see [`OnNamespaces`] and [`OnSimulator`].
 pub trait Stage {
-    /// Which kind of network it is.
+    /// Returns the kind of network.
     fn kind(&self) -> NetworkKind;
-    /// The present, by its own clock.
+    /// Returns the current time of the network's clock.
     fn now(&self) -> Time;
     /// Lets time pass.
     fn wait(&mut self, how_long: Duration) -> Result<()>;
     /// Starts stream and flood.
     fn start_traffic(&mut self) -> Result<()>;
-    /// Octets of the measured stream that have arrived so far.
+    /// Returns the octets of the measured stream that have arrived so far.
     fn received_octets(&self) -> u64;
     /// Reserves from h1 to h2, by one of the protocols.
     fn reserve(
@@ -188,32 +189,32 @@ pub trait Stage {
         rate: Rate,
         within: Duration,
     ) -> Result<Answer>;
-    /// Releases what was reserved for a stream, at both ends.
+    /// Releases the reservation of a stream, at both ends.
     fn release(&mut self, stream: Stream) -> Result<()>;
-    /// Kills the daemon of a node, starts another after `pause`, and waits until the reservation stands there again.
+    /// Kills the daemon of a node, starts another after `pause`, and waits until it holds the reservation.
     fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival>;
     /// Stops the daemon of a node.
     fn stop_daemon(&mut self, node: &str) -> Result<()>;
-    /// Starts it again, and waits until it serves.
+    /// Starts the daemon of a node again, and waits until it serves requests.
     fn start_daemon(&mut self, node: &str) -> Result<()>;
-    /// Ends all traffic: what became of it, in the order of [`Stream::SENT`].
+    /// Ends all traffic; returns the traces in the order of [`Stream::SENT`].
     fn stop_traffic(&mut self) -> Result<[Trace; SENT]>;
 }
 
-/// Somebody who wants to know how far the demo is.
+/// Receives the progress of the demo.
 pub trait Progress {
-    /// A new part begins, in words, and takes about so many steps.
+    /// Begins a part, described in words, of about `steps` steps.
     fn begin(&mut self, what: &str, steps: u64);
-    /// A step was done; the stream's present rate, bits per second.
+    /// Reports a step, with the stream's current rate, bits per second.
     fn step(&mut self, stream_bps: u64);
-    /// Something worth a line happened.
+    /// Reports an event.
     fn note(&mut self, what: &str);
 }
 
-/// Plays the demo.
+/// Runs the demo.
 ///
 /// # Errors
-/// The network could not do what the script asked for. A promise that did not hold is no error but in the report.
+/// The network could not carry out the script. A promise that did not hold is not an error but part of the report.
 pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> Result<Report> {
     let network = stage.kind();
     let start = stage.now();
@@ -258,10 +259,10 @@ pub fn play(stage: &mut dyn Stage, plan: &Plan, progress: &mut dyn Progress) -> 
     Ok(story.report(network, plan))
 }
 
-/// From when until when, and how long the set-up took.
+/// Begin and end of a stage, and the set-up time of its reservation.
 type Stay = ((Time, Time), Duration);
 
-/// The stages of Boomerang, of YESSIR and of NSIS.
+/// Runs the stages of Boomerang, of YESSIR and of NSIS.
 fn other_stages(player: &mut Player<'_>, plan: &Plan) -> Result<[Stay; 3]> {
     player.stage.stop_daemon(FAR_END)?;
     player.progress.note(&format!("{FAR_END} has no daemon now: its kernel answers pings"));
@@ -287,7 +288,7 @@ fn other_stage(
     Ok((span, setup))
 }
 
-/// The stage in which all share: its span, the set-up of the measured stream, and what each was refused.
+/// Runs the stage with all protocols: returns its span, the set-up time of the measured stream, and each refusal.
 fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
     let setup = reserve(player, Protocol::Rsvp, Stream::Measured, plan.stream.rate)?;
     for (by, stream) in SHARERS {
@@ -321,7 +322,7 @@ fn share(player: &mut Player<'_>, plan: &Plan) -> Result<(Stay, Vec<Denial>)> {
     Ok(((span, setup), denials))
 }
 
-/// What a YESSIR receiver's answer comes to: where hops have refused, the least that one of them could have given.
+/// Converts the answer of a YESSIR receiver: if hops have refused, the offer is the least of their available rates.
 fn answered(answer: &earmark_yessir::Answer, setup: Duration) -> Answer {
     let available = answer.failures.iter().map(|note| note.available.0);
     match available.reduce(f32::min) {
@@ -330,7 +331,7 @@ fn answered(answer: &earmark_yessir::Answer, setup: Duration) -> Answer {
     }
 }
 
-/// Asks for what fits: how long it took until it stood.
+/// Requests a rate that fits; returns the time until the reservation was in place.
 fn reserve(player: &mut Player<'_>, by: Protocol, stream: Stream, rate: Rate) -> Result<Duration> {
     match player.stage.reserve(by, stream, rate, ANSWER_WITHIN)? {
         Answer::InPlace(setup) => {
@@ -344,7 +345,7 @@ fn reserve(player: &mut Player<'_>, by: Protocol, stream: Stream, rate: Rate) ->
     }
 }
 
-/// Asks for what does not fit; `None` where it was granted after all.
+/// Requests a rate that does not fit; returns `None` if it was granted.
 fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
     let refusal =
         match player.stage.reserve(Protocol::Rsvp, Stream::Second, plan.second, ANSWER_WITHIN)? {
@@ -360,7 +361,7 @@ fn refuse(player: &mut Player<'_>, plan: &Plan) -> Result<Option<Refusal>> {
 
 fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<Revival> {
     player.progress.note(&format!("kill -9 of the daemon on {ROUTER}"));
-    // Twice what is promised, so that a promise that is broken can be told from a state that never comes.
+    // Twice the promised time distinguishes a late restoration from none.
     let within = plan.longest_refresh() * 2;
     let revival = player.stage.revive(ROUTER, Duration::from_secs(1), within)?;
     player.progress.note(&format!(
@@ -370,7 +371,7 @@ fn revive(player: &mut Player<'_>, plan: &Plan) -> Result<Revival> {
     Ok(revival)
 }
 
-/// The script's hands: lets time pass step by step and tells how it goes.
+/// Runs the steps of the script with time and progress.
 struct Player<'a> {
     stage: &'a mut dyn Stage,
     progress: &'a mut dyn Progress,
@@ -378,17 +379,17 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Time that belongs to no stage.
+    /// Lets time pass that belongs to no stage.
     fn pass(&mut self, how_long: Duration, what: &str) -> Result<()> {
         self.span(how_long, what).map(|_| ())
     }
 
-    /// What left in the span that is over is on its way yet; it is to arrive by what was reserved for it.
+    /// Waits for packets in flight: those sent in the previous span must arrive under its reservation.
     fn arrive(&mut self) -> Result<()> {
         self.pass(ARRIVAL, "the last packets arrive")
     }
 
-    /// Time that is measured: from when until when.
+    /// Measures a span; returns its begin and end.
     fn span(&mut self, how_long: Duration, what: &str) -> Result<(Time, Time)> {
         let from = self.stage.now();
         let steps = how_long.as_nanos().div_ceil(BIN.as_nanos());
@@ -411,7 +412,7 @@ mod tests {
     use super::*;
     use earmark_scenario::topology::{DEMO, Topology};
 
-    /// Nobody watches.
+    /// Ignores all progress.
     struct Silent;
 
     impl Progress for Silent {
@@ -426,7 +427,7 @@ mod tests {
         play(&mut stage, plan, &mut Silent).unwrap()
     }
 
-    /// What the demo promises holds in the simulator, whatever the dice say.
+    /// The promises of the demo hold in the simulator with several seeds.
     #[test]
     fn promises_hold_in_the_simulator() {
         for seed in 1..=3 {
@@ -444,7 +445,7 @@ mod tests {
         let report = simulated(&plan, 1);
         assert_eq!(report.broken_promises(), [""; 0], "{report:?}");
         let kill = report.kill.unwrap();
-        // With the first Path; in virtual time the machine takes none of its own.
+        // The first Path restores the reservation; in virtual time the machine itself takes none.
         assert!(kill.reformed_ms <= plan.longest_refresh().as_secs_f64() * 1e3 + 20.0, "{kill:?}");
     }
 
@@ -455,7 +456,7 @@ mod tests {
         assert_ne!(simulated(&plan, 5), simulated(&plan, 6));
     }
 
-    /// A stream that wants more than there is has no first reservation, and the demo says so.
+    /// A stream that requests more than the bandwidth gets no first reservation, and the demo reports that.
     #[test]
     fn a_refused_first_reservation_is_an_error() {
         let mut plan = Plan { stage: Duration::from_secs(1), ..Plan::default() };

@@ -1,9 +1,10 @@
-//! `earmark-lab`: networks to try Earmark on.
+//! Command `earmark-lab`: networks for trials of Earmark.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-/// Counted for `bench messages` and `bench life`; it costs other commands a few instructions for each block of memory.
+/// Allocator that counts the heap for `bench messages` and `bench life`; it costs other commands a few instructions
+/// for each allocation.
 #[global_allocator]
 static HEAP: earmark_linux::heap::Counting = earmark_linux::heap::Counting;
 

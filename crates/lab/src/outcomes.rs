@@ -1,7 +1,7 @@
-//! What came of runs of a scenario, made for people and for other tools.
+//! Results of runs of a scenario, as text, drawings and tables.
 //!
 //! - [`write_tables`]: CSV files, for any tool that reads tables.
-//! - [`timeline`]: each attempt to reserve of the flows that are watched, as text; [`timeline_svg`]: as a drawing.
+//! - [`timeline`]: each reservation attempt of the watched flows, as text; [`timeline_svg`]: as a drawing.
 //! - [`Summary`]: medians over many seeds, with intervals.
 
 mod summary;
@@ -16,7 +16,7 @@ pub use timeline::{timeline, timeline_svg};
 mod tests {
     use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received};
 
-    /// A flow that r1 refuses at first; with the second seed, for ever.
+    /// Outcomes with a flow that r1 refuses at first; with the second seed, always.
     pub(super) fn outcomes() -> Vec<Outcome> {
         let run = |seed: u64| {
             let attempt = |at, node: &str, granted| Attempted { at, node: node.into(), granted };

@@ -1,22 +1,24 @@
-//! The published studies of signalling overhead, done again on this machine with the engines and the daemon of this project, in one
-//! report that lays both side by side.
+//! The published studies of signalling overhead, measured again on this machine with the engines and the daemon of
+//! this project, in one report that compares both.
 //!
-//! Each part is a module, and gives a [`Chapter`]: words, tables, figures, and values under the keys of the published ones. Parts that are
-//! done are put aside ([`store`]), so that a report that was interrupted goes on where it ended.
+//! Each part is a module, and produces a [`Chapter`]: text, tables, figures, and values under the keys of the
+//! published ones. Completed parts are stored ([`store`]), so that an interrupted report continues where it ended.
 //!
-//! - [`messages`](mod@messages): what messages cost a router, step by step and from interface to interface (Budapest).
-//! - [`loads`](mod@loads): the same while other packets, or many messages, pass (Budapest).
-//! - [`architecture`]: what reservations ask of a processor and its caches (the paper of Delft).
+//! - [`messages`](mod@messages): cost of messages for a router, step by step and from interface to interface
+//!   (Budapest).
+//! - [`loads`](mod@loads): the same with background traffic, or with many messages (Budapest).
+//! - [`architecture`]: demands of reservations on a processor and its caches (the paper of Delft).
 //! - [`passage`]: one router with a daemon between two hosts, for parts that need one.
-//! - [`retry`](mod@retry): how refused reservations are retried (the papers of Pan and Schulzrinne); in full it is a study of its own.
-//! - [`sessions`](mod@sessions): what each resident session adds to messages, look-ups and timers (Budapest paper, section 6.3), beside
-//!   the structures of earlier implementations ([`baselines`](mod@baselines)).
+//! - [`retry`](mod@retry): retries of refused reservations (the papers of Pan and Schulzrinne); the full study is a
+//!   command of its own.
+//! - [`sessions`](mod@sessions): cost of each resident session for messages, look-ups and timers (Budapest paper,
+//!   section 6.3), compared with the structures of earlier implementations ([`baselines`](mod@baselines)).
 //! - [`yessir`](mod@yessir): a new flow of YESSIR, step by step (Tables 2 and 3 of Pan and Schulzrinne).
 //! - [`gist`](mod@gist): octets, processor, memory and time of GIST (the paper of Fu and others).
-//! - [`rounds`](mod@rounds): how parts measure again and again, as another report would.
+//! - [`rounds`](mod@rounds): repeated measurements whose spread equals that between reports.
 //! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
-//! - [`environment`]: the machine, and how quiet it was.
-//! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: what a part gives, and how it is shown.
+//! - [`environment`]: the machine, and its noise.
+//! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: results of a part, and their presentation.
 
 mod architecture;
 mod baselines;
@@ -52,36 +54,37 @@ use environment::{Environment, Noise};
 use rounds::{InRounds, Spread};
 use store::Store;
 
-/// What a part is told.
+/// Parameters of a part.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Whether all parts together shall take no more than five minutes.
+    /// Whether all parts together are to take no more than five minutes.
     pub quick: bool,
-    /// Why there can be no network namespaces here, where that is so: then a part leaves out what needs them, and says so.
+    /// Reason why network namespaces are unavailable here, if so: a part then leaves out what needs them, and says
+    /// so.
     pub obstacle: Option<String>,
 }
 
 /// A part of the report.
 pub struct Part {
-    /// Its name, for `--only` and for files.
+    /// Name of the part, for `--only` and for files.
     pub name: &'static str,
-    /// What stands above it.
+    /// Title of the chapter.
     pub title: &'static str,
-    /// The first words of the keys of its published figures.
+    /// Prefixes of the keys of the part's published figures.
     pub keys: &'static [&'static str],
     measure: Measure,
 }
 
-/// How a part is measured.
+/// Way to measure a part.
 #[derive(Clone, Copy)]
 enum Measure {
-    /// All of it when its turn comes.
+    /// The whole part at once.
     AtOnce(fn(&Order, &Supervision<'_>) -> Result<Chapter>),
-    /// In rounds that lie between the other parts.
+    /// Rounds between the other parts.
     InRounds(fn(&Order) -> Box<dyn InRounds>),
 }
 
-/// All of them, in the order of the page.
+/// All parts, in the order of the page.
 pub const PARTS: &[Part] = &[
     Part {
         name: "messages",
@@ -101,7 +104,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "loads",
         title: "Messages under load",
-        // What was published of it are drawings without numbers.
+        // The published results are drawings without numbers.
         keys: &[],
         measure: Measure::AtOnce(loads::measure),
     },
@@ -138,34 +141,34 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// What to do.
+/// Parameters of a report.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Less of everything.
+    /// Whether to measure less of everything.
     pub quick: bool,
-    /// Only these parts; all where there are none.
+    /// Parts to measure; empty for all.
     pub only: Vec<String>,
-    /// Whether parts that are done are done again.
+    /// Whether completed parts are measured again.
     pub fresh: bool,
-    /// `results.json` of an earlier report that this one is held against.
+    /// `results.json` of an earlier report to compare with.
     pub against: Option<PathBuf>,
-    /// Where it goes.
+    /// Directory of the report.
     pub out: PathBuf,
 }
 
-/// What came of it.
+/// Result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The page.
     pub page: PathBuf,
-    /// Parts that broke off, and why.
+    /// Parts that failed, each with its error.
     pub broken: Vec<(&'static str, String)>,
 }
 
-/// Measures what is not done yet, and writes the report.
+/// Measures the missing parts, and writes the report.
 ///
 /// # Errors
-/// It was interrupted, or a file cannot be written; all parts that were done until then are put aside.
+/// The measurement was interrupted, or a file cannot be written; parts completed before are stored.
 pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
     let against = plan.against.as_deref().map(read_results).transpose()?;
     let mut environment = Environment::of_this_machine();
@@ -199,7 +202,7 @@ pub fn report(plan: &Plan, supervision: &Supervision<'_>) -> Result<Outcome> {
     Ok(Outcome { page, broken })
 }
 
-/// Measures the parts that have no chapter, and puts them aside; gives them in their order, or what they broke off for.
+/// Measures the parts without a chapter, and stores them; returns them in their order, or their errors.
 fn measure(
     parts: &[(&Part, Option<Chapter>)],
     order: &Order,
@@ -244,7 +247,7 @@ fn measure(
     Ok(all)
 }
 
-/// Of a part that was not measured.
+/// Returns the chapter of a part that was not measured.
 fn lacking(part: &Part, reason: &str) -> Chapter {
     let mut chapter = Chapter::default();
     for key in part.keys {
@@ -310,7 +313,7 @@ fn write(
     put("index.html", &text)
 }
 
-/// How many medians lie within the intervals of an earlier report.
+/// Returns how many medians lie within the intervals of an earlier report.
 fn agreement(earlier: &[(String, Estimate)], now: &[(String, Estimate)]) -> String {
     let pairs = now.iter().filter_map(|(key, now)| {
         let (_, before) = earlier.iter().find(|(other, _)| other == key)?;
@@ -343,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_have_names_of_their_own_and_keys_that_are_published() {
+    fn part_names_are_unique_and_keys_are_published() {
         for (place, part) in PARTS.iter().enumerate() {
             assert!(PARTS[..place].iter().all(|other| other.name != part.name));
             for key in part.keys {
@@ -353,9 +356,9 @@ mod tests {
         }
     }
 
-    /// What is no report, or none of ours, is told by the name of its file, or has nothing to be held against.
+    /// A malformed or foreign file is rejected with its name, or has nothing to compare with.
     #[test]
-    fn rubbish_is_no_earlier_report() {
+    fn malformed_earlier_report_is_refused() {
         let file =
             std::env::temp_dir().join(format!("earmark-earlier-{}.json", std::process::id()));
         let read = |text: &str| {
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_held_against_each_other() {
+    fn reports_are_compared() {
         let value = |median: f64| Estimate {
             median,
             low: median - 1.0,

@@ -1,4 +1,4 @@
-//! What was found, made for people: of the demo a table on the terminal, a chart, and a page that holds both; of a network its
+//! Presentation of results: of the demo a table on the terminal, a chart, and a page with both; of a network its
 //! drawing.
 
 mod chart;
@@ -12,7 +12,7 @@ pub use html::page;
 pub use map::map;
 pub use table::stages;
 
-/// Escapes what is special in HTML and SVG.
+/// Escapes the special characters of HTML and SVG.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,12 +27,12 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A rate in Mbit/s with two decimals.
+/// Formats a rate in Mbit/s with two decimals.
 fn mbps(bps: u64) -> String {
     format!("{:.2}", bps as f64 / 1e6)
 }
 
-/// Milliseconds with a tenth, small ones with a hundredth; a dash where there is nothing.
+/// Formats milliseconds with one decimal, small ones with two; a dash stands for a missing value.
 fn millis(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -41,7 +41,7 @@ fn millis(value: Option<f64>) -> String {
     }
 }
 
-/// A loss in percent. What is not nothing is not shown as 0.
+/// Formats a loss in percent. A loss above zero is not shown as 0.
 fn percent(loss: f64) -> String {
     match loss * 100.0 {
         0.0 => "0 %".to_owned(),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_shown_as_they_are_meant() {
+    fn numbers_are_formatted_and_text_is_escaped() {
         assert_eq!([percent(0.0), percent(0.0004), percent(0.5432)], ["0 %", "< 0.1 %", "54.3 %"]);
         assert_eq!([millis(None), millis(Some(1.26)), millis(Some(0.024))], ["-", "1.3", "0.02"]);
         assert_eq!(mbps(1_999_000), "2.00");

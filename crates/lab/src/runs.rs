@@ -1,7 +1,7 @@
-//! Many runs at once: as many at a time as there are processors, with a bar that shows how far they are.
+//! Parallel runs: one for each processor at a time, with a progress bar.
 //!
-//! What comes of the runs stands in the order of the jobs, whichever was done first, so that it depends on the number of
-//! processors no more than the runs themselves do.
+//! The results are in the order of the jobs, whichever was done first, so that they are independent of the number of
+//! processors.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar for so many runs of something on standard error; nothing is drawn where that is no terminal.
+/// Returns a bar for `runs` runs on standard error; nothing is drawn unless that is a terminal.
 pub fn bar(what: &str, runs: usize) -> ProgressBar {
     let bar = ProgressBar::new(runs as u64).with_prefix(what.to_owned());
     if let Ok(style) =
@@ -23,8 +23,8 @@ pub fn bar(what: &str, runs: usize) -> ProgressBar {
     bar
 }
 
-/// Does every job, on all processors, and gives what came of each, in the order of the jobs. The bar is moved on by one for each,
-/// and taken away in the end. A panic of a run becomes one of the caller.
+/// Runs every job, on all processors, and returns the results in the order of the jobs. The bar advances by one for
+/// each, and is removed at the end. A panic of a run is passed on to the caller.
 pub fn over_all_cores<T: Sync, R: Send>(
     jobs: &[T],
     progress: &ProgressBar,
@@ -59,7 +59,7 @@ mod tests {
 
     /// The first jobs take longest, so that they are done last.
     #[test]
-    fn results_stand_in_the_order_of_the_jobs() {
+    fn results_are_in_the_order_of_the_jobs() {
         let jobs: Vec<u64> = (0..40).collect();
         let progress = ProgressBar::hidden();
         let results = over_all_cores(&jobs, &progress, |&job| {

@@ -1,24 +1,24 @@
-//! Medians of what many runs gave, each with an interval that tells how sure it is.
+//! Medians of repeated runs, each with a confidence interval.
 //!
-//! The interval is the one of order statistics (David and Nagaraja, *Order Statistics*, 7.1): whatever the distribution is, the
-//! number of values below the true median is binomial with one half, so that the k-th least and the k-th greatest value have it
-//! between them with a probability that is known. Nothing is supposed of the values but that they are independent; what
-//! never happened may be infinite.
+//! The interval is the one of order statistics (David and Nagaraja, *Order Statistics*, 7.1): for any distribution,
+//! the number of values below the true median is binomial with one half, so that the k-th least and the k-th greatest
+//! value enclose it with a known probability. The values must only be independent; a value that never occurred may be
+//! infinite.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// The probability with which an interval holds the true median is at least this,
+/// Least probability with which an interval contains the true median.
 pub const CONFIDENCE: f64 = 0.95;
-/// from so many values on; of fewer it is all of them, from the least to the greatest.
+/// Number of values from which on intervals reach [`CONFIDENCE`]; with fewer the interval is the whole range.
 pub const ENOUGH: usize = 6;
 
-/// The median of some values, and the interval about it. What is infinite is null in JSON.
+/// Median of some values, and its confidence interval. An infinite value is null in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Median {
-    /// Half of the values are below; the mean of two, where these are in the middle.
+    /// Half of the values are below; with an even number, the mean of the two in the middle.
     #[serde(serialize_with = "finite")]
     pub median: f64,
     /// Lower end of the interval.
@@ -30,7 +30,7 @@ pub struct Median {
 }
 
 impl Median {
-    /// The median of values, none of which may be no number at all; `None` where there are no values.
+    /// Computes the median of values, none of which may be NaN; `None` if there are no values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Median> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -38,26 +38,26 @@ impl Median {
         let rank = rank(count);
         let (&low, &high) = (values.get(rank - 1)?, values.get(count - rank)?);
         let (left, right) = (values[(count - 1) / 2], values[count / 2]);
-        // The mean of what is infinite on both sides, or of one value with itself, is that.
+        // Two infinite values have no arithmetic mean; two equal values are their own.
         let median = if left == right { left } else { left / 2.0 + right / 2.0 };
         Some(Median { median, low, high })
     }
 
-    /// The median of the values times a positive factor.
+    /// Returns the median of the values times a positive factor.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Median {
         let Median { median, low, high } = *self;
         Median { median: median * factor, low: low * factor, high: high * factor }
     }
 
-    /// Whether its interval is wholly below that of another.
+    /// Returns whether this interval is wholly below that of another.
     pub fn is_below(&self, other: &Median) -> bool {
         self.high < other.low
     }
 }
 
-/// Which of so many values the interval begins with, counted from the least, and ends with, from the greatest: from 1 on, and as
-/// much as can be.
+/// Returns the rank of the interval's ends among `count` values, counted from 1 from both sides: as large as
+/// possible.
 fn rank(count: usize) -> usize {
     let Ok(below_median) = Binomial::new(0.5, count as u64) else { return 1 };
     let tail = (1.0 - CONFIDENCE) / 2.0;
@@ -65,13 +65,13 @@ fn rank(count: usize) -> usize {
     (1..=count / 2).take_while(is_sure).last().unwrap_or(1)
 }
 
-/// JSON has no infinity.
+/// Serializes infinity as null, because JSON has none.
 fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     Some(*value).filter(|value| value.is_finite()).serialize(serializer)
 }
 
 impl fmt::Display for Median {
-    /// `12 (9 to 15)`, with so many decimals as asked for; what is infinite is a dash.
+    /// Formats as `12 (9 to 15)`, with the requested number of decimals; an infinite value is a dash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = f.precision().unwrap_or(0);
         let show = |value: f64| match value.is_finite() {
@@ -89,7 +89,8 @@ mod tests {
 
     use super::*;
 
-    /// The ranks that tables of the sign test give for 95 % (Conover, *Practical Nonparametric Statistics*, table A3).
+    /// The expected ranks are those of sign-test tables for 95 % (Conover, *Practical Nonparametric Statistics*,
+    /// table A3).
     #[test]
     fn intervals_have_the_ranks_of_the_tables() {
         let ranks = [1, 5, ENOUGH, 8, 9, 10, 12, 15, 20, 25, 30, 50, 100].map(rank);
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_happens_is_later_than_all() {
+    fn infinite_values_rank_last() {
         let never = f64::INFINITY;
         let half = Median::of([never, 1.0, never, 2.0]).unwrap();
         assert_eq!(half, Median { median: never, low: 1.0, high: never });
@@ -121,10 +122,10 @@ mod tests {
         assert_eq!(half.to_string(), "- (1 to -)");
     }
 
-    /// Of 2 000 samples of 30 exponential times the intervals hold the true median, ln 2, in 95.7 %; the standard deviation is
-    /// 0.45 %.
+    /// With 2 000 samples of 30 exponential times the intervals contain the true median, ln 2, in 95.7 %; the
+    /// standard deviation is 0.45 %.
     #[test]
-    fn intervals_hold_the_true_median_as_often_as_they_say() {
+    fn intervals_contain_the_true_median_with_their_confidence() {
         let mut dice = RandomStreams::new(1).stream("medians");
         let mean = std::time::Duration::from_secs(1);
         let holds = |_: &i32| {

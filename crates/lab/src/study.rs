@@ -1,4 +1,4 @@
-//! Studies: published simulations done again with the very engines of the daemon, and what comes of them beyond.
+//! Studies: published simulations, run again with the engines of the daemon, and further cases.
 
 mod plot;
 pub mod retry;

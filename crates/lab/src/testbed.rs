@@ -1,22 +1,22 @@
-//! A topology built from network namespaces of this machine, with a daemon in each.
+//! Testbed: a topology of network namespaces on this machine, with a daemon in each.
 //!
 //! Node `h1` of the network `earmark` is the namespace `earmark-h1`; links are veth pairs; each daemon is a child
-//! process, this very program under its hidden subcommand `node`. What belongs to a network is written to a state
-//! directory *before* it is made, so that [`down`] finds everything even after a crash:
+//! process, this very program under its hidden subcommand `node`. Every part of a network is recorded in a state
+//! directory *before* it is created, so that [`down`] finds everything even after a crash:
 //!
 //! | file in `/run/earmark-lab/NAME/` | what |
 //! |---|---|
 //! | `nodes` | the names of the nodes, one a line |
-//! | `NODE.toml` | configuration of its daemon |
+//! | `NODE.toml` | configuration of the node's daemon |
 //! | `NODE.sock` | control socket |
 //! | `NODE.pid` | process id and start time, so that a reused number is never killed |
-//! | `NODE.log` | what the daemon says |
-//! | `owner` | locked by the program that takes it down, where that is not left to [`down`] |
+//! | `NODE.log` | log of the daemon |
+//! | `owner` | locked by the owning program, which removes the network; absent if that is left to [`down`] |
 //!
-//! A program that is killed leaves its network behind. The next one that builds a network of its own takes that away
-//! first: it finds the lock free.
+//! If the owning program is killed, its network remains. The next program that builds a network of its own removes it
+//! first, because the lock is free.
 //!
-//! The kernel here cannot delay packets, so `delay` of a link is only told to the daemon, as its latency.
+//! The kernel here cannot delay packets, so `delay` of a link is only given to the daemon, as its latency.
 
 mod daemon;
 mod state;
@@ -35,61 +35,61 @@ pub use state::{NodeStatus, STATE_ROOT, State, names};
 
 use earmark_scenario::topology::{Role, Topology};
 
-/// How a network is to be run.
+/// Options of a network.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The `earmark-lab` program, for the daemons.
     pub program: PathBuf,
     /// Refresh period R of all nodes.
     pub refresh: Duration,
-    /// Whether this program owns the network: the daemons end when the thread that starts them does, and what is left
-    /// by a program that was killed, the next owner takes away.
+    /// Whether this program owns the network: the daemons end with the thread that starts them, and the next owner
+    /// removes a network whose program was killed.
     pub bound: bool,
-    /// Whether hosts do without a daemon, so that something else can speak for them.
+    /// Whether hosts have no daemon, so that other programs can send and receive signalling there.
     pub bare_hosts: bool,
-    /// What else the configuration of each daemon says.
+    /// Further settings of each daemon's configuration.
     pub settings: Settings,
 }
 
 /// Lines for the configuration file of every daemon, TOML, below the tables that they are named after.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Of the table `[rsvp]`.
+    /// Lines of the table `[rsvp]`.
     pub rsvp: String,
-    /// Of the table `[boomerang]`.
+    /// Lines of the table `[boomerang]`.
     pub boomerang: String,
-    /// Of the table `[yessir]`.
+    /// Lines of the table `[yessir]`.
     pub yessir: String,
-    /// Of the table `[nsis]`.
+    /// Lines of the table `[nsis]`.
     pub nsis: String,
-    /// Likewise, of the node of this name; tables below it, such as `[nsis.tls]`, may follow.
+    /// Lines of the table `[nsis]` of the node of this name; tables below it, such as `[nsis.tls]`, may follow.
     pub own_nsis: BTreeMap<String, String>,
-    /// Of every `[[interface]]`.
+    /// Lines of every `[[interface]]` table.
     pub interface: String,
-    /// Of the `[[interface]]` of this node and name.
+    /// Lines of the `[[interface]]` table of this node and name.
     pub own: BTreeMap<(String, String), String>,
 }
 
 impl Options {
-    /// Daemons everywhere, with the usual settings, until [`down`].
+    /// Daemons on all nodes, with default settings, until [`down`].
     pub fn new(program: PathBuf, refresh: Duration) -> Options {
         let settings = Settings::default();
         Options { program, refresh, bound: false, bare_hosts: false, settings }
     }
 }
 
-/// A network that is up. Dropped, it goes down, unless it was told to [stay](Testbed::stay).
+/// A running network. Dropping the value removes it, except after [`stay`](Testbed::stay).
 pub struct Testbed {
     topology: Topology,
     options: Options,
     state: State,
     namespaces: Vec<Namespace>,
-    /// By node; `None` while it has no daemon.
+    /// Daemon of each node; `None` while it has none.
     daemons: Vec<Option<Child>>,
     stays: bool,
 }
 
-/// Why namespaces cannot be used here, if so: asked by making one.
+/// Returns the reason why namespaces are unavailable here, if so; tries to create one.
 pub fn obstacle() -> Option<String> {
     let probe = format!("earmark-probe-{}", std::process::id());
     match Namespace::create(&probe).and_then(Namespace::delete) {
@@ -99,11 +99,11 @@ pub fn obstacle() -> Option<String> {
 }
 
 impl Testbed {
-    /// Builds a network and waits until all its daemons serve.
+    /// Builds a network and waits until all its daemons serve requests.
     ///
     /// # Errors
-    /// A network of that name is up already; namespaces are not to be had; a daemon does not start. What was built
-    /// until then is taken down again.
+    /// A network of that name exists already; namespaces are unavailable; a daemon does not start. The parts built so
+    /// far are removed.
     pub fn up(topology: Topology, options: Options) -> Result<Testbed> {
         if options.bound {
             take_down_orphans()?;
@@ -127,38 +127,38 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Lets the network outlive this value; [`down`] ends it.
+    /// Keeps the network beyond this value; [`down`] removes it.
     pub fn stay(mut self) {
         self.stays = true;
         self.namespaces.iter_mut().for_each(Namespace::keep);
     }
 
-    /// What it was built from.
+    /// Returns the topology of the network.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The namespace of a node, by its index in the topology.
+    /// Returns the namespace of a node, by its index in the topology.
     pub fn namespace(&self, node: usize) -> &Namespace {
         &self.namespaces[node]
     }
 
-    /// The control socket of a node's daemon.
+    /// Returns the path of a node's control socket.
     pub fn control(&self, node: usize) -> PathBuf {
         self.state.control(&self.topology.nodes[node].name)
     }
 
-    /// The configuration file of a node, whether it has a daemon or not.
+    /// Returns the path of a node's configuration file, with or without a daemon.
     pub fn configuration(&self, node: usize) -> PathBuf {
         self.state.configuration(&self.topology.nodes[node].name)
     }
 
-    /// The process of a node's daemon, while there is one.
+    /// Returns the process id of a node's daemon, if it has one.
     pub fn process(&self, node: usize) -> Option<u32> {
         self.daemons[node].as_ref().map(Child::id)
     }
 
-    /// Kills the daemon of a node at once (SIGKILL).
+    /// Kills the daemon of a node (SIGKILL).
     pub fn kill_daemon(&mut self, node: usize) -> Result<()> {
         let Some(mut child) = self.daemons[node].take() else {
             bail!("there is no daemon to kill")
@@ -168,7 +168,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Starts the daemon of a node; [`await_daemon`](Testbed::await_daemon) tells when it serves.
+    /// Starts the daemon of a node; [`await_daemon`](Testbed::await_daemon) waits until it serves requests.
     pub fn start_daemon(&mut self, node: usize) -> Result<()> {
         let name = &self.topology.nodes[node].name;
         let starting = || format!("cannot start the daemon of {name}");
@@ -196,10 +196,10 @@ impl Testbed {
             link::sysctl(&namespace, "net.ipv4.ip_forward", forward)?;
             if self.topology.links.iter().any(|link| link.prefix6.is_some()) {
                 link::sysctl(&namespace, "net.ipv6.conf.all.forwarding", forward)?;
-                // There are no duplicates of link-local addresses to wait for.
+                // Duplicate link-local addresses cannot occur, so there is no need to wait for their detection.
                 link::sysctl(&namespace, "net.ipv6.conf.default.accept_dad", "0")?;
             }
-            // Signalling keeps its sender's address on ways that data need not take back.
+            // Signalling keeps its sender's address on paths that the reverse data route may not use.
             link::sysctl(&namespace, "net.ipv4.conf.all.rp_filter", "0")?;
             link::sysctl(&namespace, "net.ipv4.conf.default.rp_filter", "0")?;
             self.namespaces.push(namespace);
@@ -240,7 +240,7 @@ impl Drop for Testbed {
             return;
         }
         for child in self.daemons.iter_mut().flatten() {
-            // Both fail only where it has ended by itself.
+            // Both fail only if the process has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -254,18 +254,18 @@ impl Drop for Testbed {
     }
 }
 
-/// Takes a network down, also one whose program crashed: daemons, namespaces, state. Returns what nodes it had.
+/// Removes a network, also one whose program crashed: daemons, namespaces, state. Returns the names of its nodes.
 ///
 /// # Errors
-/// There is no such network; something of it cannot be removed.
+/// There is no such network; a part of it cannot be removed.
 pub fn down(name: &str) -> Result<Vec<String>> {
     take_down(&State::open(name)?)
 }
 
-/// Takes down what killed programs have left behind.
+/// Removes networks whose owners were killed.
 fn take_down_orphans() -> Result<()> {
     for name in state::names()? {
-        // One that is gone by now was somebody else's to take down.
+        // A network that is gone by now was removed by another program.
         let Ok(Some(state)) = State::orphan(&name) else { continue };
         take_down(&state).with_context(|| format!("cannot take down `{name}`, left behind"))?;
         eprintln!("note: took down the network `{name}`, whose program was killed");

@@ -1,12 +1,12 @@
-//! Measured traffic over real sockets: a constant-rate UDP source, a sink, and what became of each packet.
+//! Measured traffic over real sockets: a constant-rate UDP source, a sink, and the trace of each packet.
 //!
-//! Every packet carries its number and the time it left by the machine's monotonic clock, which all namespaces of a
-//! machine share; so the sink knows one-way delays without synchronised clocks. Rates count **IP packet octets** (IP
-//! and UDP header and payload, no link framing), as token buckets of RFC 2210 do.
+//! Every packet carries its number and its departure time by the machine's monotonic clock, which all namespaces of a
+//! machine share; so the sink knows one-way delays without clock synchronization. Rates count **IP packet octets**
+//! (IP and UDP header and payload, no link framing), as token buckets of RFC 2210 do.
 //!
-//! The source paces by the clock, not by counting sleeps: packet n is due at n / rate, and one that is due late goes at
-//! once, as long as no more than a bucket of them has piled up. What it sends is thus bounded by rate * t + bucket, the
-//! very Tspec that it can announce, and its mean is exact although a sleep overshoots by 80 us.
+//! The source paces by the clock, not by counting sleeps: packet n is due at n / rate, and a late one leaves at once,
+//! as long as no more than a bucket of them has accumulated. The departures are thus bounded by rate * t + bucket,
+//! the Tspec that it can announce, and the mean rate is exact although a sleep overshoots by 80 us.
 
 mod pace;
 mod packet;
@@ -23,7 +23,7 @@ pub use packet::{HEADER_V4, HEADER_V6, MIN_PAYLOAD};
 pub use sink::{Arrival, MAX_ARRIVALS, Sink};
 pub use source::{Shape, Source, TrafficError};
 
-/// The present by the machine's monotonic clock.
+/// Returns the current time of the machine's monotonic clock.
 pub fn now() -> Time {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // Neither part of a monotonic time is negative.
@@ -31,7 +31,7 @@ pub fn now() -> Time {
     Time::ZERO + seconds + Duration::from_nanos(now.tv_nsec.unsigned_abs())
 }
 
-/// What became of a stream, from both of its ends: `sent` by number, and what a sink heard of it.
+/// Returns the trace of a stream from both ends: `sent` by number, and the arrivals at a sink.
 pub fn trace(packet_octets: u32, sent: &[Time], arrivals: &[Arrival]) -> Trace {
     let mut trace = Trace::new(packet_octets);
     sent.iter().for_each(|&at| trace.leave(at));
@@ -39,8 +39,8 @@ pub fn trace(packet_octets: u32, sent: &[Time], arrivals: &[Arrival]) -> Trace {
     trace
 }
 
-/// What became of a stream, as far as its sink alone can tell: a gap in the numbers is a loss, which counts as sent when
-/// the packet before it was. Losses before the first and after the last arrival stay unknown.
+/// Returns the trace of a stream from its sink alone: a gap in the numbers is a loss, which counts as sent together
+/// with the packet before it. Losses before the first and after the last arrival remain unknown.
 pub fn heard(packet_octets: u32, arrivals: &[Arrival]) -> Trace {
     let mut by_number: Vec<&Arrival> = arrivals.iter().collect();
     by_number.sort_by_key(|arrival| (arrival.sequence, arrival.at));
@@ -52,7 +52,7 @@ pub fn heard(packet_octets: u32, arrivals: &[Arrival]) -> Trace {
             break;
         }
         while trace.sent() <= number {
-            // For a missing packet the next one's time serves: it left no later than that.
+            // The time of the next packet is an upper bound for a missing one's departure.
             trace.leave(arrival.sent);
         }
         trace.arrive(number, arrival.at);
@@ -68,7 +68,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends for two seconds over the loopback and compares what left and what arrived with what was asked for.
+    /// Sends for two seconds over the loopback; returns the rates of departures and of arrivals relative to the requested
+    /// one, and the loss.
     fn accuracy(rate: Rate, packet_octets: u32) -> (f64, f64, f64) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = receiver.local_addr().unwrap();
@@ -87,11 +88,11 @@ mod tests {
         (share(figures.offered_bps), share(figures.received_bps), figures.loss)
     }
 
-    /// The promise of the module text at the demo's rates: within 2 %.
+    /// The source keeps the demo's rates within 2 %, as the module's documentation promises.
     #[test]
     fn the_source_keeps_its_rate() {
         for (mbps, packet_octets) in [(2, 1_000), (20, 1_400)] {
-            // On a machine that others load too, one run may be starved; the source is at fault if none succeeds.
+            // A run may be starved on a machine with other load; the source is at fault if none succeeds.
             let runs = (0..3).map(|_| accuracy(Rate::from_mbps(mbps), packet_octets));
             let tolerable = |&(offered, received, loss): &(f64, f64, f64)| {
                 (offered - 1.0).abs() < 0.02 && (received - 1.0).abs() < 0.02 && loss == 0.0
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_alone_tells_loss_from_the_gaps() {
+    fn sink_alone_counts_gaps_as_loss() {
         let at = Time::from_millis;
         let arrival = |sequence, sent| Arrival {
             stream: 1,
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!((trace.sent(), trace.received()), (5, 3));
         assert_eq!(trace.figures(at(0), at(50)).delay_p99_ms, Some(5.0));
         assert_eq!(heard(100, &[]).sent(), 0);
-        // A number far away costs no more than the bound.
+        // A number far away is limited by the bound.
         let far = heard(100, &[arrival(0, 0), arrival(u64::MAX, 1)]);
         assert_eq!(far.sent(), 1);
     }

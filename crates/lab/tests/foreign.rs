@@ -1,9 +1,8 @@
-//! What others make of the messages of real daemons: a scenario in network namespaces, captured at r1, in which all
-//! kinds of message occur, over IPv4, over IPv6, and signed; then tshark, tcpdump, scapy and our own decoder read the
-//! captures.
+//! Messages of real daemons, read by other programs: a scenario in network namespaces, captured at r1, with all kinds
+//! of messages, over IPv4, over IPv6, and signed; tshark, tcpdump, scapy and our own decoder read the captures.
 //!
-//! Each variant is played once, by the first test that needs it. Without the privileges for namespaces, or without the
-//! tool in question, a test is shown as ignored, with the reason.
+//! The first test that needs a variant runs it, once. Without the privileges for namespaces, or without the tool in
+//! question, a test is shown as ignored, with the reason.
 
 #[path = "foreign/scenario.rs"]
 mod scenario;
@@ -23,10 +22,10 @@ use scenario::{BUNDLE, Recorded, Variant};
 
 type Outcome = Result<(), Failed>;
 type Test = fn(&Recorded) -> Outcome;
-/// What is recorded of a variant, once somebody needed it.
+/// Recording of a variant, once a test needed it.
 type Once = OnceLock<Result<Recorded, String>>;
 
-/// The interpreter that Debian's packages belong to, not one that stands before it in the search path.
+/// Interpreter of Debian's packages, regardless of another one earlier in the search path.
 const PYTHON: &str = "/usr/bin/python3";
 
 fn main() {
@@ -59,7 +58,7 @@ fn main() {
             one,
             tcpdump_finds_nothing_wrong,
         ));
-        // It knows RSVP over IPv4 only.
+        // The tool decodes RSVP over IPv4 only.
         if one.0 != Variant::Six {
             let missing = (!scapy).then_some("python3-scapy is not installed");
             trials.push(trial(
@@ -71,26 +70,27 @@ fn main() {
         }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // The capture goes with the last holder; `exit` would leave it behind.
+    // The capture file is removed with its last owner; `exit` would leave it behind.
     drop(recorded);
     conclusion.exit();
 }
 
-/// What our decoder says of each frame.
+/// Returns our decoder's output for each frame.
 fn decoded(recorded: &Recorded) -> Result<Vec<Value>, Failed> {
     let mut lines = Vec::new();
     decode(File::open(&recorded.file)?, &mut lines, Format::Json)?;
     Ok(String::from_utf8(lines)?.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-/// How many Bundles there are, and how many messages in them, as our decoder sees it.
+/// Returns the number of Bundles, and of messages in them, from our decoder.
 fn bundles(recorded: &Recorded) -> Result<(u64, u64), Failed> {
     let frames = decoded(recorded)?;
     let bundled: Vec<_> = frames.iter().filter_map(|frame| frame["messages"].as_array()).collect();
     Ok((bundled.len() as u64, bundled.iter().map(|messages| messages.len() as u64).sum()))
 }
 
-/// One line a message, numbered like the frames, and each kind with the counterpart that it has on the other side of r1.
+/// The decoder prints one line a message, numbered like the frames, and each kind with its counterpart on the other
+/// side of r1.
 fn our_decoder_finds_all_kinds(recorded: &Recorded) -> Outcome {
     let mut lines = Vec::new();
     let summary = decode(File::open(&recorded.file)?, &mut lines, Format::Json)?;
@@ -100,7 +100,7 @@ fn our_decoder_finds_all_kinds(recorded: &Recorded) -> Outcome {
     for (line, number) in String::from_utf8(lines)?.lines().zip(1_u64..) {
         let message: Value = serde_json::from_str(line)?;
         assert_eq!(message["frame"], number);
-        // Which messages travel together is a matter of time.
+        // The grouping of messages in Bundles depends on timing.
         let within = message["messages"].as_array().into_iter().flatten();
         for message in iter::once(&message).chain(within) {
             let kind = message["message"].as_str().unwrap_or_default();
@@ -111,7 +111,7 @@ fn our_decoder_finds_all_kinds(recorded: &Recorded) -> Outcome {
     assert_eq!(frames, recorded.frames);
     let expected = recorded.variant.kinds();
     for &(number, kind) in &expected {
-        // What r1 passes on is there twice; its errors it makes itself, and talks with its neighbours.
+        // A message that r1 forwards is captured twice; its own errors and its exchanges with neighbors once.
         let least = if number > 7 || kind.ends_with("Err") { 1 } else { 2 };
         assert!(kinds.get(kind).is_some_and(|&count| count >= least), "{kind}: {kinds:?}");
     }
@@ -119,13 +119,13 @@ fn our_decoder_finds_all_kinds(recorded: &Recorded) -> Outcome {
     Ok(())
 }
 
-/// Every frame is RSVP, none is malformed, nothing has an expert's remark, and all checksums are right.
+/// Every frame is RSVP, none is malformed, none has an expert remark, and all checksums are right.
 fn tshark_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     let check = ["-o", "ip.check_checksum:TRUE"];
     let tshark = |more: &[&str]| run(recorded, "tshark", &[&check[..], more].concat());
-    // It has no name for the handshake of RFC 2747, 25 and 26; the checksums of these are looked at below. And it notes
-    // that the TTL of a Hello, 20, is 1, which is what RFC 3209 section 5 asks for; and that a Bundle, 12, says nothing of
-    // a session, where only messages are in it that need none.
+    // tshark has no names for the handshake of RFC 2747, 25 and 26, whose checksums are checked below. It also
+    // remarks that the TTL of a Hello, 20, is 1, as RFC 3209 section 5 requires; and that a Bundle, 12, has no
+    // session, if all its messages need none.
     let remarked = "_ws.expert and not (rsvp.msg == 20 and ip.ttl.too_small) \
                     and not (rsvp.msg == 12 and rsvp.session_type.unknown and not rsvp.session)";
     let complaints = &format!(
@@ -135,11 +135,11 @@ fn tshark_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     if !complained.is_empty() {
         return Err(complained.into());
     }
-    // It has no field for the outcome of RSVP's checksum, but words.
+    // tshark has no field for the result of RSVP's checksum, only text.
     let shown = tshark(&["-V"])?;
     let ipv4 = recorded.variant != Variant::Six;
     let (bundles, within) = bundles(recorded)?;
-    // Of a Bundle it looks at the checksums of the messages only.
+    // In a Bundle tshark checks the checksums of the messages only.
     let messages = ("Message Checksum: ", recorded.frames + within, bundles);
     let headers = ("Header Checksum: ", recorded.frames, 0);
     for (name, count, unjudged) in [messages].into_iter().chain(ipv4.then_some(headers)) {
@@ -156,7 +156,7 @@ fn tshark_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
 
 fn tcpdump_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     let text = run(recorded, "tcpdump", &["-n", "-vvv"])?;
-    // With their blanks: octets that it dumps may spell "bad" too.
+    // The blanks are part of the patterns: octets in a dump may spell "bad" too.
     for bad in
         ["invalid", " bad ", "(bad ", "incorrect", "[|", "truncated", "Unknown object", "rsvp-rfc"]
     {
@@ -166,7 +166,7 @@ fn tcpdump_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     }
     let (_, within) = bundles(recorded)?;
     assert_eq!(text.matches("RSVPv1").count() as u64, recorded.frames + within);
-    // It knows the kinds of RFC 2205, and prints others by their number.
+    // tcpdump decodes the kinds of RFC 2205, and prints others by their number.
     let known = recorded.variant.kinds().into_iter().filter(|&(number, _)| number <= 7);
     for (number, kind) in known {
         assert!(text.contains(&format!("{kind} Message ({number})")), "{kind}");
@@ -174,8 +174,8 @@ fn tcpdump_finds_nothing_wrong(recorded: &Recorded) -> Outcome {
     Ok(())
 }
 
-/// Reads the capture; prints for each packet: kind, length in the header, octets that were read as objects, and the
-/// checksum as it is and as scapy would write it.
+/// Script that reads the capture and prints for each packet: kind, length in the header, octets that were parsed as
+/// objects, and the checksum as received and as computed by scapy.
 const SCRIPT: &str = "
 import sys
 from scapy.utils import rdpcap
@@ -203,12 +203,12 @@ fn scapy_reads_every_message(recorded: &Recorded) -> Outcome {
         let words: Vec<&str> = line.split(' ').collect();
         let [kind, length, read, found, expected] = words[..] else { return Err(line.into()) };
         let kind = kind.parse::<u8>()?;
-        // It takes the messages of a Bundle for objects.
+        // scapy takes the messages of a Bundle for objects.
         let read = if kind == BUNDLE.0 { length } else { read };
         assert_eq!((length, found), (read, expected), "{line}");
         seen.insert(kind);
     }
-    // It looks into no Bundle, and which messages travel in one is a matter of time.
+    // scapy does not decode messages in a Bundle, and their grouping depends on timing.
     let mut sent = BTreeSet::new();
     for frame in decoded(recorded)? {
         let name = frame["message"].as_str().unwrap_or_default();
@@ -219,7 +219,7 @@ fn scapy_reads_every_message(recorded: &Recorded) -> Outcome {
     Ok(())
 }
 
-/// What a tool prints of the capture.
+/// Returns a tool's output for the capture.
 fn run(recorded: &Recorded, tool: &str, arguments: &[&str]) -> Result<String, Failed> {
     let output = Command::new(tool).arg("-r").arg(&recorded.file).args(arguments).output()?;
     if !output.status.success() {

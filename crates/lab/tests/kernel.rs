@@ -1,7 +1,7 @@
 //! The lab against the real kernel: networks in namespaces of their own, real daemons, real traffic.
 //!
-//! Without the privileges for namespaces every test is shown as ignored, with the reason. They run one after the other,
-//! since they measure delays; each cleans up what it made, also when it fails.
+//! Without the privileges for namespaces every test is shown as ignored, with the reason. Tests run one after the
+//! other, because they measure delays; each cleans up after itself, also when it fails.
 
 #[path = "kernel/adoption.rs"]
 mod adoption;
@@ -21,7 +21,7 @@ use serde_json::Value;
 type Outcome = Result<(), Failed>;
 type Test = fn() -> Outcome;
 
-/// The program under test.
+/// Program under test.
 const LAB: &str = env!("CARGO_BIN_EXE_earmark-lab");
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topologies/demo.toml");
 
@@ -47,18 +47,18 @@ fn main() {
     ];
     let trials = tests.into_iter().map(|(name, test)| match &obstacle {
         None => Trial::test(name, test),
-        // The runner shows no reason but what is in the name.
+        // The runner shows a reason only as part of the name.
         Some(reason) => Trial::test(format!("{name} ({reason})"), test).with_ignored_flag(true),
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-/// The whole demo: what this program promises, read from its JSON.
+/// The whole demo keeps its promises, by its JSON.
 fn the_demo_keeps_its_promises() -> Outcome {
     let began = Instant::now();
     let pcap = std::env::temp_dir().join(format!("earmark-demo-test-{}.pcap", std::process::id()));
     let (report, process) = run(&["demo", "--json", "--pcap", &pcap.to_string_lossy()])?;
-    // It takes less than a minute by itself; a machine that does other things as well may take longer.
+    // The demo alone takes less than a minute; with other load it may take longer.
     assert!(began.elapsed() < Duration::from_secs(150), "{:?}", began.elapsed());
     assert_eq!(report["network"], "netns");
     let stages = report["stages"].as_array().ok_or("no stages")?;
@@ -91,14 +91,14 @@ fn the_demo_keeps_its_promises() -> Outcome {
     std::fs::remove_file(&pcap)?;
     let format = earmark::decode::Format::Json;
     let summary = earmark::decode::decode(&capture[..], &mut std::io::sink(), format)?;
-    // Two sessions that come and go, and their refreshes; none of 40 000 data packets.
+    // Two sessions are set up, refreshed and released; the 40 000 data packets are not captured.
     assert!((20..200).contains(&summary.messages), "{summary:?}");
     assert_eq!((summary.frames, summary.malformed), (summary.messages, 0));
     nothing_is_left(&format!("earmark-demo-{process}"))
 }
 
-/// `kill -9` of the daemon on r1 while the stream runs: it keeps its rate, and the state forms again with the first
-/// Path, which comes within 1.5 R = 3 s (RFC 2205 section 3.7) of the new daemon's first moment. The rest is for the
+/// After `kill -9` of the daemon on r1 the stream keeps its rate, and the first Path restores the state. That Path
+/// comes within 1.5 R = 3 s (RFC 2205 section 3.7) of the new daemon's start; the rest of the time is for the
 /// machine.
 fn a_killed_daemon_costs_nothing() -> Outcome {
     let (report, process) = run(&["demo", "--json", "--kill", "--stage", "4s"])?;
@@ -112,7 +112,7 @@ fn a_killed_daemon_costs_nothing() -> Outcome {
     nothing_is_left(&format!("earmark-demo-{process}"))
 }
 
-/// A network can be built, looked at, not built twice, taken down, and built again.
+/// A network can be built, listed, not built twice, removed, and built again.
 fn up_down_up() -> Outcome {
     let name = format!("earmark-test-{}", std::process::id());
     let _guard = Guard(name.clone());
@@ -142,7 +142,7 @@ fn up_down_up() -> Outcome {
     nothing_is_left(&name)
 }
 
-/// Ctrl-C in the middle: the demo ends soon and leaves nothing behind.
+/// After Ctrl-C in the middle, the demo ends soon and leaves nothing behind.
 fn an_interrupted_demo_cleans_up() -> Outcome {
     let mut demo = started_demo()?;
     signal(&demo, rustix::process::Signal::INT)?;
@@ -161,8 +161,8 @@ fn an_interrupted_demo_cleans_up() -> Outcome {
     nothing_is_left(&format!("earmark-demo-{}", demo.id()))
 }
 
-/// The demo itself is killed: its daemons end by themselves, and the next demo removes the rest, or `down` does. None
-/// takes away what belongs to one that runs.
+/// If the demo itself is killed, its daemons end by themselves, and the next demo or `down` removes the rest. Neither
+/// removes the network of a running demo.
 fn a_killed_demo_is_cleaned_up_after() -> Outcome {
     let killed = || -> Result<Guard, Failed> {
         let mut demo = started_demo()?;
@@ -183,7 +183,7 @@ fn a_killed_demo_is_cleaned_up_after() -> Outcome {
     nothing_is_left(&second.0)
 }
 
-/// Runs the program to its end: its JSON, and what process it was, which the names of its networks end in.
+/// Runs the program to its end; returns its JSON, and its process id, the suffix of its networks' names.
 fn run(arguments: &[&str]) -> Result<(Value, u32), Failed> {
     let mut command = Command::new(LAB);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -192,7 +192,7 @@ fn run(arguments: &[&str]) -> Result<(Value, u32), Failed> {
     Ok((serde_json::from_str(&success(&child.wait_with_output()?)?)?, process))
 }
 
-/// A demo whose nodes are up.
+/// Starts a demo, and waits until its nodes are up.
 fn started_demo() -> Result<Child, Failed> {
     let mut demo =
         Command::new(LAB).arg("demo").stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -205,7 +205,7 @@ fn started_demo() -> Result<Child, Failed> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Well into its first stage.
+    // The demo is then well into its first stage.
     std::thread::sleep(Duration::from_secs(1));
     Ok(demo)
 }
@@ -231,7 +231,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// No namespace and no state of this network. Other programs may have theirs meanwhile.
+/// Checks that no namespace and no state of this network exist. Networks of other programs may exist meanwhile.
 fn nothing_is_left(network: &str) -> Outcome {
     let of_its_nodes = format!("{network}-");
     for directory in ["/run/netns", testbed::STATE_ROOT] {
@@ -246,20 +246,20 @@ fn nothing_is_left(network: &str) -> Outcome {
     Ok(())
 }
 
-/// Takes a network down whatever became of its test.
+/// Removes a network when dropped, whatever the result of its test.
 struct Guard(String);
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if Path::new(testbed::STATE_ROOT).join(&self.0).exists() {
-            // The test has failed already, and says why.
+            // The test has failed already, with its own error.
             let _ = testbed::down(&self.0);
         }
     }
 }
 
-/// A measurement of a few hundred sessions: all are installed, and as many refreshes pass as 2N/R says, in and out of
-/// each router; with refresh reduction a few summaries say it all.
+/// In a measurement of a few hundred sessions all are installed, and about 2N/R refreshes a second pass each router
+/// in and out; with refresh reduction a few summaries cover all of them.
 fn a_small_bench() -> Outcome {
     let sizes = ["--sessions", "300", "--set-ups", "300", "--offers", "2000,all"];
     let times = ["--refresh", "1s", "--window", "4s"];
@@ -285,12 +285,12 @@ fn a_small_bench() -> Outcome {
     let daemons = report["resident"][1]["daemons"].as_array().ok_or("no daemons")?;
     assert_eq!(daemons.len(), 2);
     for daemon in daemons {
-        // One for each of two neighbours and interval, which is a little less than R.
+        // Each neighbor sends one summary per interval, which is a little less than R.
         for direction in ["packets_in", "packets_out"] {
             let packets = number(&daemon[direction]);
             assert!((1.0..10.0).contains(&packets), "{direction}: {daemon}");
         }
-        // Each names 300 sessions by 4 octets.
+        // Each summary has 300 identifiers of 4 octets.
         assert!(number(&daemon["octets_in"]) > 2.0 * 300.0 * 4.0 * 0.8, "{daemon}");
     }
     nothing_is_left(&format!("earmark-bench-{process}"))

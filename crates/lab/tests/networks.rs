@@ -1,9 +1,9 @@
-//! What networks do for their streams: groups with branches, routes that change, neighbours that die, IPv6, ten
-//! thousand sessions; loops of Boomerang, streams that YESSIR reserves for, and reservations by NSIS. Real daemons, real traffic control, real
-//! packets, each node in a network namespace of its own.
+//! Streams through networks: groups with branches, changing routes, dying neighbors, IPv6, ten thousand sessions;
+//! loops of Boomerang, reservations by YESSIR and by NSIS. Real daemons, real traffic control, real packets, each
+//! node in a network namespace of its own.
 //!
-//! Without the privileges for namespaces every test is shown as ignored, with the reason. They run one after the other,
-//! since they measure losses; each cleans up what it made, also when it fails, and waits for nothing longer than a bound.
+//! Without the privileges for namespaces every test is shown as ignored, with the reason. Tests run one after the
+//! other, because they measure losses; each cleans up after itself, also when it fails, and every wait has a timeout.
 
 #[path = "networks/boomerang.rs"]
 mod boomerang;
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         ("senders_share_a_wildcard_reservation", multicast::senders_share),
         ("a_reservation_follows_the_route", changes::a_reservation_follows_the_route),
         ("a_neighbor_that_dies_is_forgotten", changes::a_neighbor_that_dies_is_forgotten),
-        ("a_daemon_that_dies_is_passed_over", changes::a_daemon_that_dies_is_passed_over),
+        ("a_router_without_its_daemon_is_skipped", changes::a_router_without_its_daemon_is_skipped),
         (
             "a_stream_keeps_the_best_of_its_reservations",
             claims::a_stream_keeps_the_best_of_its_reservations,
@@ -78,12 +78,18 @@ fn main() -> ExitCode {
         ("a_loop_reserves_both_ways", boomerang::both_ways_over_ipv4),
         ("a_loop_reserves_both_ways_over_ipv6", boomerang::both_ways_over_ipv6),
         ("each_way_of_a_loop_has_its_own_route", boomerang::each_way_has_its_own_route),
-        ("a_refused_loop_tells_what_could_be_had", boomerang::a_refusal_tells_what_could_be_had),
+        (
+            "a_refused_loop_is_offered_the_available_rate",
+            boomerang::a_refusal_offers_the_available_rate,
+        ),
         ("silence_ends_a_loop", boomerang::silence_ends_a_loop),
         ("a_loop_to_a_group_is_not_answered", boomerang::a_group_is_reserved_for_without_an_answer),
         ("reports_reserve_for_a_stream", yessir::a_stream_over_ipv4),
         ("reports_reserve_for_a_stream_over_ipv6", yessir::a_stream_over_ipv6),
-        ("a_stream_may_have_a_part_of_its_way", yessir::a_stream_may_have_a_part_of_its_way),
+        (
+            "a_stream_may_be_reserved_on_part_of_its_path",
+            yessir::a_stream_may_be_reserved_on_part_of_its_path,
+        ),
         ("silence_ends_a_stream", yessir::silence_ends_a_stream),
         ("a_reservation_by_nsis_follows_the_route", qos::a_reservation_by_nsis_follows_the_route),
         ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
@@ -91,7 +97,7 @@ fn main() -> ExitCode {
         ("nsis_sessions_are_refreshed", nsis::resident_sessions_are_refreshed),
         ("nsis_pings_come_back", nsis::pings_come_back),
         ("messages_pass_both_checkpoints", passage::messages_pass_both_checkpoints),
-        ("the_kernel_treats_loops_by_itself", passage::the_kernel_treats_loops_by_itself),
+        ("the_offload_sets_up_loops", passage::the_offload_sets_up_loops),
         ("nsis_sessions_stand_and_are_pinged", nsis::sessions_stand_and_are_pinged),
         ("nsis_sessions_are_held", nsis::sessions_are_held),
         ("nsis_messages_are_timed_in_a_router", nsis::messages_are_timed_in_a_router),
@@ -106,7 +112,7 @@ fn main() -> ExitCode {
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {
         None => Trial::test(name, test),
-        // The runner shows no reason but what is in the name.
+        // The runner shows a reason only as part of the name.
         Some(reason) => Trial::test(format!("{name} ({reason})"), test).with_ignored_flag(true),
     };
     let mut trials: Vec<Trial> =

@@ -254,7 +254,8 @@ impl Yessir {
             return;
         };
         let interfaces = cx.context.interfaces;
-        if received.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination) {
+        if received.checksum == udp::Checksum::Invalid || interfaces.is_local(datagram.destination)
+        {
             return;
         }
         let Ok(stream) = received.stream(false) else { return };

@@ -4,8 +4,8 @@
     >>> outcome = earmark.simulate("scenarios/retry-high.toml", seed=7, retry__threshold=3)
     >>> outcome["watched"][0]["completed_after"]
 
-One scenario and one seed give one outcome, on every machine, byte for byte the one of ``earmark-lab simulate --json``. Other
-threads go on while a scenario is played. How scenarios are written, and what an outcome holds, is told in docs/simulator.md.
+One scenario and one seed give one outcome on every machine, byte for byte the one of ``earmark-lab simulate --json``. Other
+threads continue during a run. docs/simulator.md describes scenarios and outcomes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def simulate(
     overrides: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> dict[str, Any]:
-    """Plays a scenario once, and gives what came of it as plain data: dicts, lists, numbers, texts and ``None``.
+    """Runs a scenario once, and returns its outcome as plain data: dicts, lists, numbers, strings and ``None``.
 
-    ``scenario`` is the path of a file, whose topology lies beside it; or the text of a scenario (a ``str`` with more lines
-    than one), whose topology is sought in the working directory.
+    ``scenario`` is the path of a file, with the path of its topology relative to it; or the text of a scenario (a ``str``
+    with a line break), with the path of its topology relative to the working directory.
 
-    Keys of the scenario have other values where ``overrides`` or ``keys`` say so: ``{"retry.threshold": 3}``, or
-    ``retry__threshold=3``, where two underscores stand for the dot. Of a list an element is picked by its name or its
-    number: ``{"flows.best effort.count": 30}``, ``flows__reserved__count=120``. Values are those of the file: times and rates
-    are texts such as ``"30s"`` and ``"100kbit"``.
+    ``overrides`` and ``keys`` set keys of the scenario to other values: ``{"retry.threshold": 3}``, or
+    ``retry__threshold=3``, where two underscores stand for the dot. The name or the number of an element selects it in a
+    list: ``{"flows.best effort.count": 30}``, ``flows__reserved__count=120``. Values are those of the file: times and rates
+    are strings such as ``"30s"`` and ``"100kbit"``.
 
-    Raises ``ScenarioError``, which names file and line, or the key; ``OSError`` where a file cannot be read; ``TypeError``
-    where a value is none that a scenario can have; and ``OverflowError`` where the seed is not from 0 to 2**64 - 1.
+    Raises ``ScenarioError``, which names file and line, or the key; ``OSError`` if a file cannot be read; ``TypeError``
+    if a value has a type that scenarios do not support; and ``OverflowError`` if the seed is not from 0 to 2**64 - 1.
     """
     return json.loads(simulate_json(scenario, seed, overrides, **keys))
 
@@ -51,7 +51,7 @@ def simulate_json(
     overrides: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> str:
-    """What ``simulate`` gives, as JSON: the line that ``earmark-lab simulate --json`` prints, without its end."""
+    """Runs a scenario like ``simulate``, and returns JSON: the line of ``earmark-lab simulate --json``, without line break."""
     values = dict(overrides or {})
     values.update((key.replace("__", "."), value) for key, value in keys.items())
     return _earmark.simulate_json(scenario, seed, values)

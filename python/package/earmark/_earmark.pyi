@@ -1,4 +1,4 @@
-"""The native half of the package."""
+"""Native half of the package ``earmark``."""
 
 from os import PathLike
 from typing import Any

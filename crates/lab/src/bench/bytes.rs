@@ -1,10 +1,11 @@
 //! Octets of every message of GIST, layer by layer, beside those that *Overhead and Performance Study of GIST* counts in
 //! its Table I and Figure 5.
 //!
-//! Ours are those of messages that are really written ([`ours`]), with the choices of the paper: 32 octets of cookie, the
-//! node's address as its Peer-Identity, a flow by its destination port in IPv4 and by its flow label in IPv6, TCP offered
-//! as the only protocol of associations. The paper's come with the parts that its appendix adds up ([`paper`]). So each
-//! difference has its reasons, part by part; where a figure is not the sum of its own parts, that is one of them.
+//! Ours are measured on messages that Earmark writes ([`ours`]), with the choices of the paper: 32 octets of cookie,
+//! the node's address as its Peer-Identity, a flow by its destination port in IPv4 and by its flow label in IPv6, TCP
+//! offered as the only protocol of associations. The paper's come with the parts that its appendix adds up
+//! ([`paper`]). So each difference is explained part by part; if a figure is not the sum of its own parts, that is
+//! one of the reasons.
 
 mod ours;
 mod paper;
@@ -16,11 +17,11 @@ use serde::Serialize;
 pub use paper::{Message, Version};
 use paper::{SCENARIOS, TABLE};
 
-/// What a message consists of.
+/// A part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// The IP header, with the router-alert option where there is one.
+    /// The IP header, with the router-alert option if there is one.
     Ip,
     /// The header of UDP or TCP.
     Transport,
@@ -42,7 +43,7 @@ pub enum Part {
     StackProposal,
     /// Stack-Configuration-Data.
     StackConfiguration,
-    /// The header of NSLP-Data; what is in it is payload.
+    /// The header of NSLP-Data; its content is payload.
     NslpData,
     /// RSVP_HOP.
     Hop,
@@ -59,38 +60,38 @@ pub enum Part {
 /// Octets, part by part.
 pub type Parts = BTreeMap<Part, u32>;
 
-/// A message, or what a whole procedure takes, here and in the paper.
+/// A message or a whole procedure, here and in the paper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Which.
+    /// Name of the message or procedure.
     pub what: String,
-    /// Its key among the published figures; `None` where they have none.
+    /// Key of the published figure; `None` if there is none.
     pub key: Option<&'static str>,
-    /// Of which IP.
+    /// IP version.
     pub version: Version,
     /// Octets here.
     pub octets: u32,
-    /// What they consist of.
+    /// Octets by part.
     pub parts: Parts,
-    /// What the paper prints; `None` where it has none.
+    /// Octets that the paper prints; `None` if it prints none.
     pub printed: Option<u32>,
-    /// How much more there are here.
+    /// Octets here less octets printed.
     pub difference: Option<i64>,
-    /// Why; these add up to the difference.
+    /// Reasons for the difference; their octets add up to it.
     pub reasons: Vec<Reason>,
 }
 
-/// Why there are more octets here than in the paper, or fewer.
+/// A reason why there are more octets here than in the paper, or fewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// How many more.
+    /// Octets added, negative if there are fewer here.
     pub octets: i64,
-    /// Why.
+    /// Explanation.
     pub why: &'static str,
 }
 
 impl Comparison {
-    /// IP header; UDP, TCP and magic number; all above.
+    /// Octets of the IP header; of UDP, TCP and magic number; and of everything above.
     pub fn layers(&self) -> [u32; 3] {
         let mut layers = [0; 3];
         for (part, octets) in &self.parts {
@@ -138,7 +139,8 @@ fn message(row: &paper::Row, version: Version) -> Comparison {
     }
 }
 
-/// Figure 5: what it takes to set a reservation up, and to refresh it, in IPv4; and, of a refresh, what it takes really.
+/// Figure 5: octets to set up a reservation and to refresh it, in IPv4; and the octets of a refresh as it is really
+/// sent.
 pub fn scenarios() -> Vec<Comparison> {
     SCENARIOS.iter().map(scenario).collect()
 }
@@ -163,7 +165,7 @@ fn scenario(scenario: &paper::Scenario) -> Comparison {
         let octets = i64::from(ours::qos_nslp(nslp)) - i64::from(paper::QOS_NSLP);
         add(&mut reasons, Reason { octets, why: "headers of QoS NSLP" });
     }
-    // In Data it is there already.
+    // Data carries it already.
     let riding = scenario.messages.iter().filter(|message| message.is_handshake()).count();
     let headers = scenario.nslp.len().min(riding) as u32 * ours::OBJECT_HEADER;
     if headers > 0 {
@@ -204,7 +206,7 @@ fn sum(parts: &Parts) -> i64 {
     parts.values().copied().map(i64::from).sum()
 }
 
-/// What is to be known beside the figures.
+/// Notes to be shown with the figures.
 pub const NOTES: [&str; 3] = [
     "TCP is counted with the least header, as in the paper; Linux adds 16 octets of options to a SYN that has 4, and 12 (a \
      timestamp) to every other segment",
@@ -217,7 +219,7 @@ pub const NOTES: [&str; 3] = [
 const NOT_THE_SUM: &str =
     "the printed figure is not the sum of the parts that the paper's appendix gives";
 
-/// Why a part has another length `here` than in the paper; 0 where it is not there at all.
+/// Explains why a part has another length `here` than in the paper; 0 if it is absent there.
 fn why(part: Part, [here, there]: [i64; 2], version: Version) -> &'static str {
     match (part, version) {
         (Part::Ip, Version::V6) => "the paper adds up the header of IPv4",
@@ -250,7 +252,7 @@ fn why(part: Part, [here, there]: [i64; 2], version: Version) -> &'static str {
     }
 }
 
-/// What no test lets through.
+/// Placeholder of an unexplained difference; a test rejects it.
 const UNEXPLAINED: &str = "another length";
 
 #[cfg(test)]
@@ -269,7 +271,7 @@ mod tests {
         }
     }
 
-    /// The paper's figures are here part by part, and in one list of all papers: both must say the same.
+    /// The paper's figures are listed here part by part and in one list of all papers: both must agree.
     #[test]
     fn printed_figures_are_the_published_ones() {
         for comparison in messages().into_iter().chain(scenarios()) {
@@ -281,7 +283,7 @@ mod tests {
         }
     }
 
-    /// Whoever changes what a message looks like should see it here.
+    /// Pins the octets of each message, so that a change of a message's format shows here.
     #[test]
     fn the_octets_of_each_message() {
         let octets: Vec<u32> = messages().iter().map(|comparison| comparison.octets).collect();

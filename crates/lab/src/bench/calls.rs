@@ -1,13 +1,15 @@
-//! The benchmark of Delft: a router without I/O treats the messages of many telephone calls, in the order of time.
+//! Benchmark of Delft: a router without I/O handles the messages of many telephone calls in order of time.
 //!
-//! A call sets its session up, says every 30 s that it goes on, and gives it back; as most calls last up to three minutes, the
-//! number of refreshes is from 0 to 6, each as frequent as the other, and a call over RSVP has on average 4 Path, 4 Resv, 1
-//! ResvConf, 1 ResvTear and 1 PathTear. Calls begin at random, [`CALLS_A_SECOND`] a second, so that some hundred stand at any
-//! time. As many whole calls are made as the messages asked for allow. The paper's second and third scenario count one half of
-//! RSVP's messages; the Path messages without which no Resv makes sense come all the same in the third, and are not counted.
+//! A call sets up its session, refreshes it every 30 s, and releases it. Most calls last up to three minutes, so a
+//! call has 0 to 6 refreshes, each number equally often; a call over RSVP has on average 4 Path, 4 Resv, 1 ResvConf,
+//! 1 ResvTear and 1 PathTear. Calls begin at random, [`CALLS_A_SECOND`] a second, so that some hundred exist at any
+//! time. The number of calls is the number of whole calls in the requested number of messages. The paper's second and
+//! third scenario count one half of RSVP's messages. The third still needs the Path messages that precede each Resv,
+//! and does not count them.
 //!
-//! What is counted is what those functions do that valgrind is told of ([`super::router::COUNTED`]): taking a message from a
-//! queue, all that it brings about, and time-outs; writing the messages is not in it. A clock takes the time of the same.
+//! Valgrind counts the functions that it is given ([`super::router::COUNTED`]): taking a message from a queue,
+//! everything that it causes, and timeouts; writing the messages is not counted. A clock measures the time of the
+//! same functions.
 
 use std::time::{Duration, Instant};
 
@@ -19,17 +21,17 @@ use serde::{Deserialize, Serialize};
 
 use super::router::{Arrival, Message, Protocol, Router, Step, earmark_counted_input};
 
-/// How many calls begin in a second, on average.
+/// Mean number of calls that begin in a second.
 pub const CALLS_A_SECOND: u32 = 3;
-/// Most refreshes of a call.
+/// Largest number of refreshes of a call.
 const MOST_REFRESHES: u32 = 6;
-/// How many there are on average.
+/// Mean number of refreshes of a call.
 const REFRESHES: u32 = MOST_REFRESHES / 2;
-/// From one refresh to the next.
+/// Interval between refreshes.
 const REFRESH: Duration = Duration::from_secs(30);
-/// From one message of a set-up, a refresh or a release to the next of it.
+/// Interval between consecutive messages of a set-up, a refresh or a release.
 const ON_THE_WAY: Duration = Duration::from_millis(100);
-/// How long time goes on after the last release.
+/// Virtual time that passes after the last release.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// Which messages are counted.
@@ -45,7 +47,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All of them, in the paper's order.
+    /// All scenarios, in the paper's order.
     pub const ALL: [Scenario; 3] = [Scenario::All, Scenario::Path, Scenario::Resv];
 
     fn counts(self, message: &Message) -> bool {
@@ -57,68 +59,68 @@ impl Scenario {
         }
     }
 
-    /// Whether a message comes at all.
+    /// Returns whether the scenario contains a message.
     fn has(self, message: &Message) -> bool {
         self != Scenario::Path || self.counts(message)
     }
 }
 
-/// What to play.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Whose calls.
+    /// Protocol of the calls.
     pub protocol: Protocol,
-    /// Which of their messages count.
+    /// Scenario: which messages count.
     pub scenario: Scenario,
-    /// How many messages are counted, at most.
+    /// Largest number of counted messages.
     pub messages: u32,
-    /// Of when calls begin, and which are long.
+    /// Seed of call arrivals and lengths.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Played {
-    /// How many calls there were,
+    /// Number of calls.
     pub calls: u32,
-    /// and how many at a time, at most.
+    /// Largest number of calls at one time.
     pub calls_at_once: usize,
     /// Messages that were counted.
     pub messages: u32,
-    /// How many the router sent about them, and when it was time to.
+    /// Messages that the router sent in reply and by its timers.
     pub sent: u64,
-    /// Those that the router received and sent, by their kinds, whether they were counted or not (RSVP only).
+    /// Messages received and sent by kind, counted or not (RSVP only).
     pub kinds: Vec<Kind>,
-    /// How long what was counted took, microseconds.
+    /// Time of the counted functions, microseconds.
     pub us: f64,
 }
 
-/// A kind of message, and how many there were.
+/// Numbers of messages of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind.
     pub name: String,
-    /// How many came,
+    /// Messages received.
     pub received: u64,
-    /// and went.
+    /// Messages sent.
     pub sent: u64,
 }
 
-/// Something that is said in a call.
+/// A message of a call, at its time.
 #[derive(Clone, Copy)]
 struct Saying {
     at: Time,
     call: u32,
     message: &'static Message,
-    /// Which refresh, from 1 on; 0 of what sets up and releases.
+    /// Number of the refresh, from 1; 0 for set-up and release.
     round: u32,
 }
 
-/// Writes all messages, and does nothing with them: what is not of the router, for those who count more than its part. Gives
-/// how many octets they have.
+/// Writes all messages without delivering them, so that this part can be subtracted from a whole-program count.
+/// Returns the number of octets.
 ///
 /// # Errors
-/// They repeat what the router has sent, and so cannot be written without it.
+/// The protocol's messages repeat what the router has sent, so they cannot be written without it.
 pub fn only_write(plan: &Plan) -> Result<usize> {
     let name = plan.protocol.name();
     ensure!(plan.protocol.is_spread(), "messages of {name} cannot be written before they are sent");
@@ -128,17 +130,17 @@ pub fn only_write(plan: &Plan) -> Result<usize> {
     Ok(queue.iter().map(|arrival| arrival.octets().len()).sum())
 }
 
-/// Plays it once.
+/// Plays the benchmark once.
 ///
 /// # Errors
-/// The messages asked for are too few for one call; or the router did not do what it should have: it threw a message away, or
-/// something is left when all calls are over.
+/// Fewer messages were requested than one call has; the router dropped a message; or state is left when all calls are
+/// over.
 pub fn play(plan: &Plan) -> Result<Played> {
     let Plan { protocol, scenario, .. } = *plan;
     let calls = calls(plan);
     let sayings = sayings(plan, calls);
     let mut router = Router::new(protocol);
-    // Written before it begins where that can be, as writing would spoil the caches.
+    // Messages are written in advance if possible, because writing would disturb the caches.
     let queue: Vec<_> = match protocol.is_spread() {
         true => sayings.iter().map(|saying| saying.write(&router)).collect(),
         false => Vec::new(),
@@ -186,7 +188,7 @@ impl Saying {
     }
 }
 
-/// How many whole calls there are in the messages asked for.
+/// Returns the number of whole calls in the requested number of messages.
 fn calls(plan: &Plan) -> u32 {
     let counted = plan.protocol.call().iter().filter(|message| plan.scenario.counts(message));
     let of_one: u32 =
@@ -194,7 +196,7 @@ fn calls(plan: &Plan) -> u32 {
     plan.messages / of_one.max(1)
 }
 
-/// All that is said in so many calls, in the order of time.
+/// Returns all messages of `calls` calls, in order of time.
 fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
     let streams = RandomStreams::new(plan.seed);
     let (mut begin, mut long) = (streams.stream("calls/begin"), streams.stream("calls/long"));
@@ -216,12 +218,12 @@ fn sayings(plan: &Plan, calls: u32) -> Vec<Saying> {
         (1..=refreshes).for_each(|round| say(begins + REFRESH * round, Step::Refresh, round));
         say(ends, Step::Release, 0);
     }
-    // What is said at one time stays in its order.
+    // The sort is stable: messages of one moment keep their order.
     sayings.sort_by_key(|saying| saying.at);
     sayings
 }
 
-/// How many refreshes each call has: every number as often as the other, the rest the average, in any order.
+/// Returns the number of refreshes of each call: every number equally often, the rest the average, in random order.
 fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
     let whole = calls - calls % (MOST_REFRESHES + 1);
     let number = |call| if call < whole { call % (MOST_REFRESHES + 1) } else { REFRESHES };
@@ -232,14 +234,14 @@ fn refreshes(dice: &mut earmark_core::random::Stream, calls: u32) -> Vec<u32> {
     all
 }
 
-/// What two looks at the clock see of each other, microseconds.
+/// Measured time between two consecutive readings of the clock, microseconds.
 fn looking_at_the_clock_us() -> f64 {
     const LOOKS: u32 = 1_000;
     let looks: Duration = (0..LOOKS).map(|_| Instant::now().elapsed()).sum();
     looks.as_secs_f64() * 1e6 / f64::from(LOOKS)
 }
 
-/// What the engine of RSVP received and sent.
+/// Returns the messages that the RSVP engine received and sent, by kind.
 fn kinds(router: &Router) -> Vec<Kind> {
     let counters = router.rsvp().counters();
     let counts = counters.received.iter().zip(&counters.sent);
@@ -251,7 +253,7 @@ fn kinds(router: &Router) -> Vec<Kind> {
     kinds.filter(|kind| kind.received + kind.sent > 0).collect()
 }
 
-/// Checks the benchmark as the paper does: messages out against messages in, and the state that is left.
+/// Checks the benchmark as the paper does: messages out against messages in, and the remaining state.
 fn check(router: &Router, plan: &Plan, played: &Played) -> Result<()> {
     let name = plan.protocol.name();
     let (sessions, claims) = (router.sessions(plan.protocol), router.claims());
@@ -262,7 +264,7 @@ fn check(router: &Router, plan: &Plan, played: &Played) -> Result<()> {
     let dropped: u64 = router.rsvp().counters().dropped.iter().sum();
     ensure!(dropped == 0, "{name}: the router threw {dropped} messages away");
     for Kind { name, received, sent } in &played.kinds {
-        // What brings news goes on once; what refreshes is sent when it is time to.
+        // A state change is forwarded once; refreshes are sent by the refresh timer.
         let goes_on = !matches!(name.as_str(), "path" | "resv");
         ensure!(!goes_on || sent == received, "{name}: {received} came and {sent} went on");
         ensure!(

@@ -1,8 +1,8 @@
-//! A light host's part in refresh reduction (RFC 2961): it numbers its messages, acknowledges those of its neighbour, and
-//! refreshes in summaries what has been acknowledged.
+//! Refresh reduction (RFC 2961) of a light host: numbers its messages, acknowledges those of its neighbor, and sends
+//! summary refreshes for acknowledged messages.
 //!
-//! It has one neighbour and one message a session, so the number of the session is that of the message. What is not
-//! acknowledged is left to its plain refreshes.
+//! The host has one neighbor and one message a session, so the number of the session is the Message_Identifier. An
+//! unacknowledged message is covered by its ordinary refreshes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,22 +15,23 @@ use earmark_wire::rsvp::{
 
 use super::session::write;
 
-/// The life of this host.
+/// Epoch of this host.
 const EPOCH: u32 = 1;
-/// Numbers in a summary, and acknowledgements in an Ack, at most; both are shorter than 1 500 octets then.
+/// Largest number of identifiers in a summary, which is then shorter than 1 500 octets.
 const NUMBERS: usize = 300;
+/// Largest number of acknowledgements in an Ack, which is then shorter than 1 500 octets.
 const ACKNOWLEDGEMENTS: usize = 100;
 
-/// What a message says to this end beside its body.
+/// Refresh-reduction objects of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Said {
-    /// The neighbour wants to know that it has arrived.
+    /// The neighbor requests an acknowledgement.
     AcknowledgeTo(Neighbor, Acknowledgement),
-    /// The neighbour has got what was said of a session, or does not know it.
+    /// The neighbor acknowledges the message of a session, or NACKs it as unknown.
     Session(AcknowledgementKind, u32),
 }
 
-/// What a message whose maker is `hop` says beside its body.
+/// Returns the refresh-reduction objects of a message that `hop` sent.
 pub(super) fn said<'m>(message: &'m Message<'_>, hop: Neighbor) -> impl Iterator<Item = Said> + 'm {
     let wanted = message.message_id.filter(|id| id.flags & MessageId::ACK_DESIRED != 0);
     let acknowledgement = wanted.map(|MessageId { epoch, id, .. }| {
@@ -41,48 +42,48 @@ pub(super) fn said<'m>(message: &'m Message<'_>, hop: Neighbor) -> impl Iterator
     acknowledgement.into_iter().chain(told.map(|told| Said::Session(told.kind, told.id)))
 }
 
-/// The number of a session's message, as the message has it.
+/// Returns the MESSAGE_ID of a session's message.
 pub(super) fn number(session: u32) -> MessageId {
     MessageId { flags: MessageId::ACK_DESIRED, epoch: EPOCH, id: session }
 }
 
-/// What is to be said to the neighbour.
+/// State of refresh reduction with the one neighbor.
 #[derive(Debug)]
 pub(super) struct Exchange {
     neighbor: Option<Neighbor>,
     pending: Vec<Acknowledgement>,
-    /// By session, whether it is refreshed in summaries.
+    /// By session, whether summaries refresh it.
     listed: Vec<bool>,
-    /// The session from which the next summary begins.
+    /// First session of the next summary.
     next: usize,
     due: Time,
     refresh: Duration,
 }
 
 impl Exchange {
-    /// For so many sessions, which are refreshed each R.
+    /// Creates the state for `sessions` sessions, each refreshed every R.
     pub(super) fn new(sessions: u32, refresh: Duration) -> Exchange {
         let listed = vec![false; sessions as usize];
         let (neighbor, pending, due) = (None, Vec::new(), Time::ZERO);
         Exchange { neighbor, pending, listed, next: 0, due, refresh }
     }
 
-    /// Who takes part at the other end of the link, once it has been heard.
+    /// Returns the neighbor, once a message of it has been received.
     pub(super) fn neighbor(&self) -> Option<Neighbor> {
         self.neighbor
     }
 
-    /// Whether a session needs no refresh of its own.
+    /// Returns whether summaries refresh a session, so that it needs no refresh of its own.
     pub(super) fn is_listed(&self, session: u32) -> bool {
         self.listed[session as usize]
     }
 
-    /// A session is no longer refreshed in summaries, until the neighbour has got its next message.
+    /// Removes a session from summaries until the neighbor acknowledges its next message.
     pub(super) fn forget(&mut self, session: u32) {
         self.listed[session as usize] = false;
     }
 
-    /// Takes note; gives the session that has to be told again.
+    /// Handles an object; returns the session whose message has to be sent again.
     pub(super) fn follow(&mut self, said: Said) -> Option<u32> {
         match said {
             Said::AcknowledgeTo(neighbor, acknowledgement) => {
@@ -98,7 +99,7 @@ impl Exchange {
         None
     }
 
-    /// Writes the next message to the neighbour; gives to whom it goes, or `None` where nothing is due.
+    /// Writes the next message to the neighbor; returns its destination, or `None` if nothing is due.
     pub(super) fn write_next(&mut self, now: Time, octets: &mut Vec<u8>) -> Option<IpAddr> {
         let neighbor = self.neighbor?.address;
         if !self.pending.is_empty() {
@@ -111,7 +112,7 @@ impl Exchange {
         if now < self.due {
             return None;
         }
-        // One message after the other, so that a round takes a little less than R.
+        // Summaries are spread over the period, so that a round takes a little less than R.
         let rounds = self.listed.len().div_ceil(NUMBERS).max(1) as u32;
         self.due = now + self.refresh * 9 / 10 / rounds;
         let end = self.listed.len().min(self.next + NUMBERS);
@@ -128,7 +129,7 @@ impl Exchange {
     }
 }
 
-/// A message of a node that takes part.
+/// A message of a node that supports refresh reduction.
 pub(super) fn message(body: Body<'_>) -> Message<'_> {
     Message { flags: Message::REFRESH_REDUCTION, ..Message::new(super::session::TTL, body) }
 }
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_acknowledged_is_summarized_within_a_round() {
+    fn acknowledged_sessions_are_summarized_within_a_round() {
         let router = IpAddr::from([10, 0, 0, 2]);
         let neighbor = Neighbor { interface: InterfaceId(2), address: router };
         let refresh = Duration::from_secs(30);

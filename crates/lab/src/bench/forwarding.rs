@@ -1,28 +1,29 @@
-//! The price of the queues: what a router forwards with and without Earmark's traffic control.
+//! Cost of the queues: forwarding rate of a router with and without Earmark's traffic control.
 //!
 //! **How it is measured.** A [`router`] stands between a sender and a sink, in namespaces joined by veth pairs. Packets are of
-//! [`PACKET`] octets of IP, [`FRAME`] with the Ethernet header, UDP, each of a flow drawn at random. They are written by an XDP
-//! program that the kernel runs on live frames, leave by the sender's interface, are received by the router's NAPI and GRO like
-//! those of a network card, forwarded, classified and queued, and are dropped by an XDP program where they arrive. All of that
-//! happens in the time of one thread on one processor. So what a packet costs is that thread's processor time, divided by the
-//! packets that have left the router; and a second holds so many packets as that goes into it. Wall time shows every other
-//! program on the machine; processor time does not, and of two virtual processors none has to keep up with the other.
+//! [`PACKET`] octets of IP, [`FRAME`] with the Ethernet header, UDP, each of a flow drawn at random. An XDP program
+//! that the kernel runs on live frames writes them. They leave by the sender's interface, are received by the
+//! router's NAPI and GRO like those of a network card, forwarded, classified and queued, and dropped by an XDP
+//! program at the sink. All of that happens in the time of one thread on one processor. So the cost of a packet is
+//! that thread's processor time, divided by the packets that have left the router; the packet rate is the reciprocal
+//! of that. Wall time includes every other program on the machine; processor time does not, and the two virtual
+//! processors do not have to keep up with each other.
 //!
-//! The source and the veth interface in front of the router are in every figure, as the driver of a network card would be: what
-//! they take is measured too (the part `source`). The same costs look smaller beside a router that takes longer for each packet,
-//! such as one that hands packets to a host of the same machine ([`End::Host`]): what a treatment adds, in nanoseconds, is what can
-//! be compared.
+//! Every figure includes the source and the veth interface in front of the router, as it would include the driver of
+//! a network card; their cost is measured too (the part `source`). The same added cost is a smaller share at a router
+//! that takes longer for each packet, such as one that hands packets to a host of the same machine ([`End::Host`]);
+//! the comparable figure is the nanoseconds that a traffic control adds.
 //!
-//! **With and without.** Every kind of router stands through the whole run. In each round they take turns, and the router
-//! without a daemon comes before and after each of the others; what a router keeps is the ratio to the mean of these two. The
-//! median over the rounds is given, with the interval of [`crate::statistics`]. Without a daemon an interface has what the
-//! kernel gives to one of Ethernet, `pfifo_fast`. Links are fast enough for no packet to wait: what is measured is the work, and not
-//! the shaping.
+//! **With and without.** All routers exist during the whole run. In each round they take turns, and the router
+//! without a daemon is measured before and after each of the others; the figure of a router is its ratio to the mean
+//! of these two. The result is the median over the rounds, with the interval of [`crate::statistics`]. Without a
+//! daemon an interface has `pfifo_fast`, the kernel's default for Ethernet. Links are fast enough for no packet to
+//! wait: the measurement is of work, not of shaping.
 //!
-//! **The parts** are routers with one thing less ([`parts`]), and the kernel's own count of the classifier's time.
+//! **The parts** are routers with one step less ([`parts`]), and the kernel's own count of the classifier's time.
 //!
-//! **The promise** ([`promise`]): beside a flood that fills the link a flow within its rate loses nothing, and waits, beyond what lies
-//! in the device's own ring, less than a millisecond.
+//! **The promise** ([`promise`]): beside a flood that fills the link, a flow within its rate loses nothing, and waits
+//! less than a millisecond beyond the wait in the device's own ring.
 
 pub mod parts;
 mod processor;
@@ -45,34 +46,34 @@ use crate::statistics::Median;
 
 /// Octets of a packet from the IP header on.
 pub const PACKET: u16 = 78;
-/// With the Ethernet header.
+/// Octets of a frame: the packet with its Ethernet header.
 pub const FRAME: u16 = PACKET + 14;
-/// The most flows that can be reserved, which is what the classifier holds.
+/// Largest number of reserved flows: the capacity of the classifier.
 pub const MOST_FLOWS: u32 = 1 << 20;
-/// The first flow that nobody has reserved for.
+/// First flow without a reservation.
 const UNRESERVED: u32 = MOST_FLOWS;
-/// Flows of best effort.
+/// Number of best-effort flows.
 const OTHERS: u32 = 10_000;
-/// Packets of which a router may lose some in a round without being left out: one in a thousand. What another program sends at the
-/// same moment may take the room of the interface's ring.
+/// Share of packets that a router may lose in a round without an error: one in a thousand. A packet that another
+/// program sends at the same moment may take the room in the interface's ring.
 const LOSS: f64 = 0.001;
 
-/// A way out that is faster than the router, so that nothing waits.
+/// An outgoing link that is faster than the router, so that nothing waits.
 fn fast(end: End) -> Line {
     let bandwidth = Rate::from_mbps(40_000);
     Line { bandwidth, rate: None, device: None, watched: None, end }
 }
 
-/// A kind of traffic control, and how many flows are reserved.
+/// A kind of traffic control, and its number of reserved flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservations {
-    /// How reservations are kept apart.
+    /// Queue mode.
     pub queues: Queues,
-    /// How many.
+    /// Number of reserved flows.
     pub flows: u32,
 }
 
-/// What is measured where nothing else is asked for.
+/// Reservations that are measured by default.
 pub const USUAL: [Reservations; 8] = [
     Reservations { queues: Queues::PerFlow, flows: 1 },
     Reservations { queues: Queues::PerFlow, flows: 1_000 },
@@ -84,10 +85,10 @@ pub const USUAL: [Reservations; 8] = [
     Reservations { queues: Queues::Priority, flows: 1_000_000 },
 ];
 
-/// Every kind of queues. Whoever adds one adds its goals and what is [usual](USUAL).
+/// Every kind of queues. A new kind also needs goals and an entry in the [defaults](USUAL).
 pub const KINDS: [Queues; 3] = [Queues::PerFlow, Queues::Aggregate, Queues::Priority];
 
-/// What is to be kept of the packets a second.
+/// Goals: share of the packet rate that is to be kept.
 pub const GOALS: [(Reservations, f64); 4] = [
     (Reservations { queues: Queues::Priority, flows: 10_000 }, 0.90),
     (Reservations { queues: Queues::Priority, flows: 1_000_000 }, 0.85),
@@ -95,10 +96,10 @@ pub const GOALS: [(Reservations, f64); 4] = [
     (Reservations { queues: Queues::PerFlow, flows: 1_000 }, 0.75),
 ];
 
-/// Without a daemon.
+/// Name of the router without a daemon.
 const NONE: &str = "none";
 
-/// The name of a kind of queues, as in the settings.
+/// Returns the name of a queue mode, as in the configuration.
 pub fn name(queues: Queues) -> &'static str {
     match queues {
         Queues::PerFlow => "per-flow",
@@ -118,57 +119,57 @@ pub enum End {
     Host,
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who takes the packets.
+    /// Receiver of the packets behind the router.
     pub end: End,
     /// The routers that are compared with the one without a daemon.
     pub reservations: Vec<Reservations>,
-    /// How often each of them has its turn.
+    /// Number of rounds; each router has one turn in each.
     pub rounds: u32,
     /// Packets of a turn.
     pub packets: u32,
 }
 
-/// Whose packets are sent.
+/// Flows of the packets that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// Of the reserved flows.
+    /// Reserved flows.
     Reserved,
-    /// Of flows that nobody has reserved for.
+    /// Flows without a reservation.
     BestEffort,
 }
 
-/// What a router forwards.
+/// Forwarding cost of a router.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forwarding {
-    /// `none`: without a daemon. Of a part: what it is.
+    /// Queue mode; `none` without a daemon; the name of a part.
     pub queues: &'static str,
     /// Reserved flows.
     pub flows: u32,
-    /// Whose packets were sent.
+    /// Flows whose packets were sent.
     pub traffic: Traffic,
-    /// Nanoseconds of the processor for a packet.
+    /// Processor time of a packet, nanoseconds.
     pub nanoseconds: Median,
     /// Packets a second of one processor.
     pub rate: Median,
-    /// Nanoseconds more than without a daemon; `None` for that router.
+    /// Additional nanoseconds over the router without a daemon; `None` for that router.
     pub added: Option<Median>,
-    /// Of the packets a second of the router without a daemon; `None` for that.
+    /// Packet rate relative to the router without a daemon; `None` for that router.
     pub kept: Option<Median>,
-    /// What shall be kept.
+    /// Goal for `kept`.
     pub goal: Option<f64>,
-    /// Whether it is, in the median; `None` without a goal.
+    /// Whether the median meets the goal; `None` without a goal.
     pub met: Option<bool>,
-    /// Of the packets sent, that did not leave the router.
+    /// Share of the packets sent that did not leave the router.
     pub lost: f64,
-    /// Nanoseconds that the kernel counts for the classifier, its counting included; `None` without one.
+    /// Time of the classifier by the kernel's count, counting included, nanoseconds; `None` without a classifier.
     pub program_ns: Option<f64>,
 }
 
-/// A router, packets for it, and its turns.
+/// A router, its packets, and the results of its turns.
 struct Contender {
     router: Rc<Router>,
     mix: Mix,
@@ -176,16 +177,16 @@ struct Contender {
     flows: u32,
     traffic: Traffic,
     nanoseconds: Vec<f64>,
-    /// Times of the router without a daemon, about the same moments.
+    /// Times of the router without a daemon, before and after each turn.
     without: Vec<f64>,
     sent: u64,
     passed: u64,
 }
 
-/// Measures all routers of a plan beside the one without a daemon, which comes first.
+/// Measures all routers of a plan and the one without a daemon, which comes first.
 ///
 /// # Errors
-/// The measurement takes root and live frames; a router lost packets; somebody interrupted it.
+/// The process lacks root or the kernel lacks live frames; a router lost packets; the measurement was interrupted.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
     let count = plan.reservations.len() as u64;
     supervision.watcher.begin("routers are set up", count);
@@ -202,7 +203,7 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forward
     contest(contenders, plan, supervision)
 }
 
-/// Lets all have their turns, and gives what came of it.
+/// Runs all turns, and returns the results.
 fn contest(
     mut contenders: Vec<Contender>,
     plan: &Plan,
@@ -213,7 +214,7 @@ fn contest(
     contenders.into_iter().map(|contender| contender.finish(processor, plan.packets)).collect()
 }
 
-/// Lets each have its turns, the first between all others.
+/// Gives each router its turns; the first router runs between all others.
 fn take_turns(
     contenders: &mut [Contender],
     processor: Processor,
@@ -260,9 +261,9 @@ impl Contender {
         Ok(Contender { router, mix, queues, flows, traffic, nanoseconds, without, sent, passed })
     }
 
-    /// Nanoseconds a packet.
+    /// Measures one turn; returns nanoseconds a packet.
     fn turn(&mut self, processor: Processor, packets: u32) -> Result<f64> {
-        // What another router has put into the processor's caches meanwhile goes first.
+        // The first packets refill the processor's caches after the turn of another router.
         self.router.sample(processor, packets / 10, &self.mix)?;
         let sample = self.router.sample(processor, packets, &self.mix)?;
         self.sent += sample.sent;
@@ -300,7 +301,7 @@ impl Contender {
 }
 
 impl Sample {
-    /// Nanoseconds of the processor for a packet that passed.
+    /// Processor time of a packet that passed, nanoseconds.
     fn nanoseconds(&self) -> f64 {
         self.spent.as_nanos() as f64 / self.passed.max(1) as f64
     }

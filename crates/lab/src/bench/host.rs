@@ -1,17 +1,17 @@
 //! A light host: the end of many sessions at once, without a daemon.
 //!
 //! A measurement needs two ends that cost little beside the daemons between them. Each is a process of its own in the
-//! namespace of its host. It speaks through the same formats and sockets as a daemon, and holds two moments of each
-//! session: when it began here, and when it was done.
+//! namespace of its host. Each uses the same formats and sockets as a daemon, and records two times of each session:
+//! its begin here, and its completion.
 //!
-//! | | begins with | is done with | refreshes | answers |
+//! | | begins with | completes with | refreshes | answers |
 //! |---|---|---|---|---|
-//! | sender | its first Path | the first Resv | its Path | a Resv that wants to be confirmed, with a ResvConf |
+//! | sender | its first Path | the first Resv | its Path | a Resv that requests a confirmation, with a ResvConf |
 //! | receiver | the first Path | the ResvConf | its Resv | the first Path, with a Resv |
 //!
-//! It refreshes as RFC 2205 section 3.7 has it, each session at random moments 0.5 R to 1.5 R apart, and by nothing else
-//! makes up for what gets lost. Every 50 ms it writes a line of JSON about its progress to standard output; when its
-//! standard input ends, a last one with all moments.
+//! Hosts refresh as in RFC 2205 section 3.7, each session at random intervals of 0.5 R to 1.5 R, and have no other
+//! means against loss. Every 50 ms a host writes a line of JSON about its progress to standard output; when its
+//! standard input ends, it writes a last line with all times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,51 +38,51 @@ use crate::traffic::now;
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
-/// Batches of messages that are read before sending has its turn.
+/// Batches of messages that are read before sending.
 const BATCHES: usize = 8;
-/// Messages that are sent before reading has its turn.
+/// Messages that are sent before reading.
 const MESSAGES: usize = 64;
-/// How often progress is told.
+/// Interval of progress lines.
 const TELL_EVERY: Duration = Duration::from_millis(50);
-/// Largest IP packet of its link, octets.
+/// Largest IP packet of the link, octets.
 const MTU: u32 = 1_500;
-/// The longest wait for a message, so that the end of the standard input is noticed.
+/// Longest wait for a message, so that the end of the standard input is noticed.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// What a host shall do.
+/// Parameters of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// Which end it is.
+    /// Role of the host.
     pub end: End,
-    /// Of which sessions.
+    /// Sessions of the host.
     pub sessions: Sessions,
-    /// The host's address.
+    /// Address of the host.
     pub here: Ipv4Addr,
 }
 
-/// Which end of its sessions a host is.
+/// Role of a host in its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum End {
-    /// It sends, and offers its sessions like this.
+    /// A sender, which offers its sessions in this way.
     Sender(Offer),
-    /// It receives, and answers.
+    /// A receiver, which answers.
     Receiver,
 }
 
-/// How fast sessions are offered.
+/// Rate at which sessions are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
-    /// So many a second.
+    /// Sessions per second.
     Rate(u32),
-    /// As fast as they go: with at most so many unanswered.
+    /// As fast as possible with at most this number unanswered.
     Unanswered(u32),
     /// All at once.
     Flood,
 }
 
 impl Offer {
-    /// For people.
+    /// Returns a description for tables.
     pub fn describe(self) -> String {
         match self {
             Offer::Rate(rate) => format!("{rate}/s"),
@@ -92,47 +92,46 @@ impl Offer {
     }
 }
 
-/// How far a host is.
+/// Progress of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Sessions that have begun.
+    /// Sessions begun.
     pub begun: u32,
-    /// Sessions that are done.
+    /// Sessions completed.
     pub done: u32,
-    /// Messages that the socket would not take.
+    /// Messages that the socket rejected.
     pub unsent: u64,
-    /// Messages that were lost because the socket's receive buffer was full.
+    /// Messages lost because the socket's receive buffer was full.
     pub overflowed: u64,
-    /// Error messages, which nobody should send.
+    /// Error messages received; none are expected.
     pub errors: u64,
 }
 
-/// Everything a host can tell at the end. Moments are nanoseconds of the machine's monotonic clock, by session, 0 for
-/// never.
+/// Final result of a host. Times are nanoseconds of the machine's monotonic clock, by session, 0 for never.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// How far it came.
+    /// Final progress.
     pub progress: Progress,
-    /// When each session began.
+    /// Begin of each session.
     pub begun: Vec<u64>,
-    /// When each was done.
+    /// Completion of each session.
     pub done: Vec<u64>,
 }
 
-/// One line of a host.
+/// A line of a host's output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// While it runs.
+    /// Progress while the host runs.
     Progress(Progress),
-    /// The last one.
+    /// The last line.
     Account(Account),
 }
 
-/// Carries an order out in this network namespace, until the standard input ends.
+/// Runs a host in this network namespace until its standard input ends.
 ///
 /// # Errors
-/// The sockets cannot be opened, or fail; nobody reads what it says.
+/// The sockets cannot be opened, or fail; or the standard output is closed.
 pub fn run(order: Order) -> Result<()> {
     let mut host = Host::new(order)?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -165,16 +164,16 @@ fn say(line: &Line) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// What is known of a session here.
+/// State of a session at this host.
 #[derive(Clone, Copy, Debug)]
 struct Moments {
     begun: Time,
     done: Time,
-    /// The previous hop, at a receiver.
+    /// Previous hop, at a receiver.
     hop: Option<RsvpHop>,
 }
 
-/// What came in and has to be looked after, once the socket is free again.
+/// A received message to be handled once the socket is free again.
 #[derive(Clone, Copy, Debug)]
 enum Heard {
     Path(u32, RsvpHop),
@@ -188,18 +187,18 @@ struct Host {
     order: Order,
     socket: SignallingSocket,
     sessions: Vec<Moments>,
-    /// When each session is refreshed next, the next one first.
+    /// Next refresh of each session, earliest first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Refresh reduction, if it takes part.
+    /// State of refresh reduction, if the host supports it.
     exchange: Option<Exchange>,
     random: Stream,
     start: Time,
     heard: Vec<Heard>,
-    /// What is to be sent at the end of a turn.
+    /// Messages to be sent at the end of a turn.
     outbox: Effects<Infallible>,
-    /// As a daemon does, it sends what goes to the same neighbour in one packet, if that takes part in refresh reduction.
+    /// Bundles messages to the neighbor as a daemon does, if the neighbor supports refresh reduction.
     bundler: Bundler,
-    /// A message before it has its place in the outbox.
+    /// Buffer of a message before it enters the outbox.
     message: Vec<u8>,
     progress: Progress,
 }
@@ -226,7 +225,7 @@ impl Host {
         })
     }
 
-    /// One turn of everything; gives whether there was something to do.
+    /// Runs one turn of all tasks; returns whether there was something to do.
     fn turn(&mut self) -> Result<bool> {
         let mut busy = false;
         for _ in 0..BATCHES {
@@ -265,7 +264,8 @@ impl Host {
                     self.progress.begun += 1;
                     self.begin(number, now);
                 }
-                // It has restarted, or is another one: it is asked at once (RFC 2209, PATH MESSAGE ARRIVES).
+                // The previous hop has restarted or changed: a Resv goes there at once (RFC 2209, PATH MESSAGE
+                // ARRIVES).
                 Some(before) if before != hop => {
                     if let Some(exchange) = &mut self.exchange {
                         exchange.forget(number);
@@ -300,7 +300,7 @@ impl Host {
         }
     }
 
-    /// Offers the sessions whose turn has come.
+    /// Offers the sessions that are due.
     fn offer(&mut self, offer: Offer) -> bool {
         let now = now();
         let count = self.order.sessions.count;
@@ -322,7 +322,7 @@ impl Host {
         is_any
     }
 
-    /// Refreshes the sessions whose turn has come.
+    /// Refreshes the sessions that are due.
     fn refresh(&mut self) -> bool {
         let now = now();
         let mut count = 0;
@@ -341,7 +341,7 @@ impl Host {
         count > 0
     }
 
-    /// Says what refresh reduction has to say.
+    /// Sends acknowledgements and summary refreshes; returns whether any were due.
     fn exchange(&mut self) -> bool {
         let now = now();
         let mut said = false;
@@ -354,7 +354,7 @@ impl Host {
         said
     }
 
-    /// Sends this end's message about a session for the first time.
+    /// Sends this end's first message about a session.
     fn begin(&mut self, number: u32, now: Time) {
         self.send_own(number);
         self.schedule(number, now);
@@ -378,7 +378,8 @@ impl Host {
         }
     }
 
-    /// Says when a session is refreshed next. Each has one such moment at any time, however often it is sent meanwhile.
+    /// Schedules the next refresh of a session. Each session has one scheduled refresh at any time, however often it
+    /// is sent meanwhile.
     fn schedule(&mut self, number: u32, now: Time) {
         let period = self.order.sessions.refresh;
         let pause = self.random.uniform(period / 2, period * 3 / 2);
@@ -394,14 +395,14 @@ impl Host {
             ttl: TTL,
             router_alert,
             encapsulated: false,
-            // Whatever leaves passes the only neighbour.
+            // All messages go to the only neighbor.
             neighbor: self.exchange.as_ref().and_then(Exchange::neighbor),
             next_hop: None,
         };
         self.outbox.send(out, self.message.len()).copy_from_slice(&self.message);
     }
 
-    /// Hands the kernel what is to be sent.
+    /// Hands the outbox to the kernel.
     fn flush(&mut self) {
         let Host { socket, outbox, bundler, progress, order, .. } = self;
         let (source, flags) = (order.here.into(), Message::REFRESH_REDUCTION);
@@ -427,7 +428,7 @@ impl Host {
     }
 }
 
-/// What a message means to this end; nothing where it is none of its business.
+/// Parses a message into the actions of this end; messages for others have none.
 fn understand(order: &Order, datagram: &Datagram<'_>, heard: &mut Vec<Heard>) {
     let Ok(message) = Message::parse(datagram.payload) else { return heard.push(Heard::Error) };
     let address = match &message.body {

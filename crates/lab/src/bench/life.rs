@@ -1,8 +1,8 @@
-//! The whole life of many sessions in one router without I/O: set up, refreshed, and left to expire.
+//! Life cycle of many sessions in one router without I/O: set up, refreshed, and left to expire.
 //!
-//! Every message is written in octets and handed to the router, whose clock is virtual and goes on by so much for each session;
-//! timers that come due meanwhile are served, and count. Only the router's time is taken, not that of writing the messages.
-//! In the end the router and its ledger must be empty.
+//! Every message is encoded and handed to the router, whose virtual clock advances by a fixed step for each session;
+//! timers that come due meanwhile are served, and count. The measured time is the router's alone, without that of
+//! encoding the messages. At the end the router and its ledger must be empty.
 
 use std::time::{Duration, Instant};
 
@@ -16,57 +16,57 @@ use super::router::{Protocol, Router, Step};
 
 /// Virtual time between two sessions.
 const PACE: Duration = Duration::from_micros(10);
-/// When sessions are refreshed, after the last set-up, virtual time.
+/// Virtual time from the last set-up to the refresh.
 const REFRESH_AFTER: Duration = Duration::from_secs(20);
-/// When silence must have ended them all, virtual time.
+/// Virtual time after which all unrefreshed sessions must have expired.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How far virtual time goes at once while nothing comes.
+/// Step of virtual time while nothing arrives.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Sessions whose messages are written at once.
+/// Number of sessions whose messages are encoded at once.
 const BATCH: u32 = 1_000;
 
-/// A life.
+/// Result of a life cycle.
 #[derive(Clone, Debug, Serialize)]
 pub struct Life {
-    /// Of which protocol.
+    /// Protocol of the sessions.
     pub protocol: Protocol,
-    /// How many sessions were offered.
+    /// Number of sessions offered.
     pub sessions: u32,
-    /// Set-up, refresh, expiry.
+    /// Phases: set-up, refresh, expiry.
     pub phases: Vec<Phase>,
-    /// Sessions that are left in the end, with NSIS routing states as well.
+    /// Sessions left at the end; with NSIS, routing states as well.
     pub left: usize,
-    /// Claims that are left.
+    /// Claims left at the end.
     pub claims_left: u32,
-    /// What is left reserved, bits per second.
+    /// Reserved bandwidth left at the end, bits per second.
     pub held_left_bps: u64,
-    /// Heap of the empty router, octets; `None` where nobody counts.
+    /// Heap of the empty router, octets; `None` if the heap is not counted.
     pub heap_before: Option<usize>,
 }
 
-/// A part of it.
+/// Result of a phase.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phase {
-    /// Which.
+    /// Name of the phase.
     pub name: &'static str,
     /// Wall time, seconds.
     pub seconds: f64,
-    /// Sessions a second of wall time.
+    /// Sessions per second of wall time.
     pub rate: f64,
-    /// Sessions at its end.
+    /// Sessions at the end of the phase.
     pub sessions: usize,
-    /// Claims in the ledger at its end.
+    /// Claims in the ledger at the end of the phase.
     pub claims: u32,
-    /// Most heap in use meanwhile, octets.
+    /// Peak heap of the phase, octets.
     pub heap_peak: Option<usize>,
-    /// Heap in use at its end.
+    /// Heap at the end of the phase, octets.
     pub heap_after: Option<usize>,
-    /// Resident memory of the process at its end, octets.
+    /// Resident memory of the process at the end of the phase, octets.
     pub resident: Option<u64>,
 }
 
 impl Life {
-    /// Whether all sessions stood, were kept by the refresh, and nothing is left of them.
+    /// Returns whether all sessions were set up and refreshed, and nothing is left of them.
     pub fn is_whole(&self) -> bool {
         let all = self.sessions as usize;
         let [set_up, refresh, _] = &self.phases[..] else { return false };
@@ -76,10 +76,10 @@ impl Life {
     }
 }
 
-/// Lives through it.
+/// Runs the life cycle.
 ///
 /// # Errors
-/// It was interrupted.
+/// The measurement was interrupted.
 pub fn live(protocol: Protocol, sessions: u32, supervision: &Supervision<'_>) -> Result<Life> {
     let mut router = Router::new(protocol);
     let heap_before = heap::in_use();
@@ -107,7 +107,7 @@ pub fn live(protocol: Protocol, sessions: u32, supervision: &Supervision<'_>) ->
     })
 }
 
-/// Every session has its messages that do this; gives how long the router took.
+/// Delivers the messages of this step for every session; returns the router's time.
 fn visit(
     router: &mut Router,
     protocol: Protocol,
@@ -138,7 +138,7 @@ fn visit(
     Ok(took)
 }
 
-/// Silence, until nothing is due any more.
+/// Advances time without messages until no timer is due any more; returns the router's time.
 fn wait(router: &mut Router, supervision: &Supervision<'_>) -> Result<Duration> {
     let all = router.claims();
     let start = Instant::now();
@@ -146,7 +146,7 @@ fn wait(router: &mut Router, supervision: &Supervision<'_>) -> Result<Duration> 
     while passed < PATIENCE && router.advance(SILENCE) {
         passed += SILENCE;
         supervision.go_on()?;
-        // Both directions of a session count, and that is all the bar needs to know.
+        // The bar counts claims rather than sessions; a session of Boomerang has one in each direction.
         supervision.watcher.reached((all - router.claims()).into());
     }
     Ok(start.elapsed())
@@ -183,7 +183,7 @@ mod tests {
     use crate::bench::Unwatched;
 
     #[test]
-    fn sessions_of_every_protocol_live_and_end() {
+    fn sessions_of_every_protocol_are_refreshed_and_expire() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         for protocol in Protocol::ALL {

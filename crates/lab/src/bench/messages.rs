@@ -1,9 +1,9 @@
-//! What each kind of message costs one router without I/O that holds so many sessions: instructions, nanoseconds, and the
-//! octets that a session takes.
+//! Cost of each kind of message for one router without I/O that holds many sessions: instructions, nanoseconds, and
+//! the octets of a session.
 //!
-//! Nanoseconds are taken of messages that are about sessions far from each other, so that caches are as cold as that many
-//! sessions make them; new sessions come on top of those that stand, and go again. Instructions are counted by valgrind
-//! ([`instructions`]), and the kernel's own part of Boomerang is timed by the kernel ([`fast_path`]).
+//! Nanoseconds are measured with messages about sessions far from each other in memory, so that caches are as cold as
+//! that many sessions make them; new sessions are added to the existing ones and released again. Valgrind counts
+//! instructions ([`instructions`]), and the kernel times its own part of Boomerang ([`fast_path`]).
 
 pub mod fast_path;
 pub mod instructions;
@@ -19,85 +19,85 @@ use serde::Serialize;
 use super::Supervision;
 use super::router::{MemoryGoal, Message, Protocol, Router, Step};
 
-/// Messages of a kind that are timed in one go, at most.
+/// Largest number of messages of a kind that are timed in one batch.
 const BATCH: u32 = 20_000;
-/// Sessions that come after each other are this far apart in the tables: a prime, so that none comes twice.
+/// Distance in the tables between consecutive sessions of a batch: a prime, so that none repeats.
 pub(crate) const STRIDE: u64 = 611_953;
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whose messages.
+    /// Protocol of the messages.
     pub protocol: Protocol,
-    /// How many sessions the router holds.
+    /// Sessions that the router holds.
     pub sessions: u32,
-    /// How often nanoseconds are taken; at least once.
+    /// Number of time measurements, at least 1.
     pub repetitions: u32,
 }
 
-/// What a kind of message costs.
+/// Cost of a kind of message.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageCost {
-    /// Whose message.
+    /// Protocol of the message.
     pub protocol: Protocol,
-    /// Its name.
+    /// Name of the kind.
     pub message: &'static str,
-    /// Sessions that the router holds meanwhile.
+    /// Sessions that the router holds during the measurement.
     pub sessions: u32,
-    /// Instructions; `None` where they were not counted.
+    /// Instructions; `None` if they were not counted.
     pub instructions: Option<u64>,
-    /// How many it shall take at most, where a goal was set.
+    /// Goal: largest number of instructions; `None` without a goal.
     pub goal_instructions: Option<u32>,
-    /// Nanoseconds: the median of the repetitions, the least and the most.
+    /// Nanoseconds over the repetitions.
     pub nanoseconds: Spread,
 }
 
-/// A figure that was taken several times.
+/// A figure that was measured several times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// As many were above it as below.
+    /// Median.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub least: f64,
-    /// The most.
+    /// Maximum.
     pub most: f64,
 }
 
-/// What a session takes of memory.
+/// Memory of a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionCost {
-    /// Whose session.
+    /// Protocol of the session.
     pub protocol: Protocol,
-    /// How many there are.
+    /// Number of sessions.
     pub sessions: u32,
-    /// Octets on the heap, slack of growing tables and the claims in the ledger included.
+    /// Octets of heap, slack of growing tables and the claims in the ledger included.
     pub octets: f64,
-    /// What of it the claims take.
+    /// Octets of the claims.
     pub octets_of_claims: f64,
-    /// What it shall take at most.
+    /// Goal for the octets.
     pub goal: MemoryGoal,
 }
 
 impl SessionCost {
-    /// What the goal is about.
+    /// Octets that the goal limits.
     pub fn octets_of_goal(&self) -> f64 {
         if self.goal.with_claims { self.octets } else { self.octets - self.octets_of_claims }
     }
 }
 
-/// What one measurement found.
+/// Result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// Kind by kind.
+    /// Cost by kind of message.
     pub messages: Vec<MessageCost>,
-    /// `None` where nobody counts the heap.
+    /// Memory of a session; `None` if the heap is not counted.
     pub session: Option<SessionCost>,
 }
 
 /// Measures nanoseconds and octets.
 ///
 /// # Errors
-/// A session was not set up or not released; it was interrupted.
+/// A session was not set up or not released; the measurement was interrupted.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Costs> {
     let Plan { protocol, sessions, .. } = *plan;
     let name = protocol.name();
@@ -152,7 +152,7 @@ fn expect(router: &Router, protocol: Protocol, sessions: u32) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of one message of a kind, the mean of a batch of messages, which are about these sessions.
+/// Mean time of a message of a kind in a batch about these sessions, nanoseconds.
 pub(crate) fn time(
     router: &mut Router,
     kind: &Message,
@@ -165,14 +165,14 @@ pub(crate) fn time(
     start.elapsed().as_secs_f64() * 1e9 / arrivals.len().max(1) as f64
 }
 
-/// So many of these sessions, far from each other, and others in each round.
+/// Returns `batch` of the sessions, far from each other, and different ones in each round.
 pub(crate) fn far_apart(sessions: u32, batch: u32, round: u32) -> impl Iterator<Item = u32> {
     let first = u64::from(round) * u64::from(batch);
     let place = move |number| (first + u64::from(number)) * STRIDE % u64::from(sessions);
     (0..batch).map(move |number| place(number) as u32)
 }
 
-/// Octets that so many claims take in a ledger.
+/// Octets that `claims` claims take in a ledger.
 fn claims_take(claims: u32) -> usize {
     let link = InterfaceId(1);
     let bandwidth = Rate::from_bps(u64::MAX);
@@ -204,7 +204,7 @@ fn claims_take(claims: u32) -> usize {
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// Summarizes at least one figure.
     fn of(mut figures: Vec<f64>) -> Spread {
         figures.sort_unstable_by(f64::total_cmp);
         let median = figures[figures.len() / 2];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_far_apart_are_others_each_time() {
+    fn sessions_far_apart_differ_in_each_round() {
         let mut seen: Vec<u32> = (0..4).flat_map(|round| far_apart(1_000, 250, round)).collect();
         assert!(seen.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 10), "far from each other");
         seen.sort_unstable();

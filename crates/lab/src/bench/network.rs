@@ -1,4 +1,4 @@
-//! The network of a measurement: a chain of routers with real daemons, and a light host at either end.
+//! Network of a measurement: a chain of routers with real daemons, and a light host at either end.
 //!
 //! ```text
 //!   s --- r1 --- r2 --- .. --- d        namespaces, veth pairs of 100 Gbit/s
@@ -25,26 +25,26 @@ use super::session::{DESTINATIONS, Sessions};
 use crate::testbed::{Options, Settings, Testbed};
 use earmark_scenario::topology::Topology;
 
-/// How long a host may take to write its last line.
+/// Timeout until a host writes its last line.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// How the daemons of a measurement are set.
+/// Settings of the daemons of a measurement.
 #[derive(Clone, Debug)]
 pub struct Set {
     /// Routers in the chain.
     pub routers: usize,
-    /// Their refresh period R.
+    /// Refresh period R of the daemons.
     pub refresh: Duration,
-    /// Whether daemons and hosts take part in refresh reduction (RFC 2961).
+    /// Whether daemons and hosts support refresh reduction (RFC 2961).
     pub reduction: bool,
-    /// What else their configurations say.
+    /// Further settings of the configurations.
     pub settings: Settings,
 }
 
-/// A network that is up. It goes down when it is dropped.
+/// A running network. Dropping the value removes it.
 pub struct Network {
     testbed: Testbed,
-    /// `earmark-lab`, for daemons and hosts.
+    /// Path of `earmark-lab`, for daemons and hosts.
     program: PathBuf,
     sender: usize,
     receiver: usize,
@@ -52,19 +52,19 @@ pub struct Network {
 }
 
 impl Network {
-    /// Builds one of this very program, with room for so many sessions.
+    /// Builds a network of this very program, for `sessions` sessions.
     ///
     /// # Errors
-    /// Namespaces are not to be had; a daemon does not start.
+    /// Namespaces are unavailable; a daemon does not start.
     pub fn up(set: &Set, sessions: u32) -> Result<Network> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         Network::of(program, set, sessions)
     }
 
-    /// Likewise, for another program that runs `earmark-lab`.
+    /// Builds a network of another program that runs `earmark-lab`.
     ///
     /// # Errors
-    /// As of [`Network::up`].
+    /// The errors of [`Network::up`].
     pub fn of(program: PathBuf, set: &Set, sessions: u32) -> Result<Network> {
         let topology = chain(["s", "d"], set.routers)?;
         let mut settings = set.settings.clone();
@@ -79,7 +79,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Sessions between its ends, whose hosts have a refresh period R of their own.
+    /// Returns sessions between the ends, whose hosts have a refresh period R of their own.
     pub fn sessions(&self, count: u32, refresh: Duration) -> Result<Sessions> {
         let (sender, reduction) = (self.address(self.sender)?, self.reduction);
         Ok(Sessions { count, sender, refresh, reduction })
@@ -98,18 +98,18 @@ impl Network {
         Host::listen_to(child.context("cannot start a light host")?)
     }
 
-    /// What the daemon of a router has cost so far; routers count from 1.
+    /// Samples the resource use of a router's daemon; routers count from 1.
     pub fn sample(&self, router: usize) -> Result<Sample> {
         Sample::of(self.process(router)?)
             .with_context(|| format!("the daemon of r{router} does not run"))
     }
 
-    /// The process of the daemon of a router.
+    /// Process id of a router's daemon.
     pub fn process(&self, router: usize) -> Result<u32> {
         self.testbed.process(router).context("the daemon has ended")
     }
 
-    /// The namespaces of both ends: the sender's, the receiver's.
+    /// Namespaces of the sender and of the receiver.
     pub fn ends(&self) -> [&Namespace; 2] {
         [self.sender, self.receiver].map(|node| self.testbed.namespace(node))
     }
@@ -119,24 +119,24 @@ impl Network {
         self.address(self.receiver)
     }
 
-    /// The address that the first router has towards the sender.
+    /// Address of the first router on the link to the sender.
     pub fn first_router(&self) -> Result<Ipv4Addr> {
         self.address(1)
     }
 
-    /// The control socket of a router's daemon.
+    /// Connects to the control socket of a router's daemon.
     pub fn client(&self, router: usize) -> Result<Client> {
         Ok(Client::connect(self.testbed.control(router))?)
     }
 
-    /// Kills the daemon of a router at once (SIGKILL), and starts another, which serves when this returns.
+    /// Kills the daemon of a router (SIGKILL) and starts another; returns when it serves requests.
     pub fn restart(&mut self, router: usize) -> Result<()> {
         self.testbed.kill_daemon(router)?;
         self.testbed.start_daemon(router)?;
         self.testbed.await_daemon(router)
     }
 
-    /// Messages that the sockets of all daemons have lost: where the receive buffer was full, where sending failed.
+    /// Messages lost in the sockets of all daemons: by a full receive buffer, or by a failed send.
     pub fn lost_in_routers(&self) -> Result<u64> {
         let mut lost = 0;
         for router in 1..self.receiver {
@@ -151,7 +151,7 @@ impl Network {
         self.testbed.topology().address(node).context("a node without a link")
     }
 
-    /// The receiver's host has the destinations' addresses, and everybody knows the way.
+    /// Gives the destinations' addresses to the receiver's host, and routes to them to all routers.
     fn lead_to_destinations(&self, sessions: u32) -> Result<()> {
         let topology = self.testbed.topology();
         let (range, length) = DESTINATIONS;
@@ -167,12 +167,12 @@ impl Network {
     }
 }
 
-/// A chain of this many routers between two hosts of these names.
+/// Topology of a chain of `routers` routers between two hosts of these names.
 pub(super) fn chain(ends: [&str; 2], routers: usize) -> Result<Topology> {
     Ok(Topology::parse(&chain_text(ends, routers))?)
 }
 
-/// Likewise, as the text of a topology.
+/// Text of that topology.
 pub(super) fn chain_text([first, last]: [&str; 2], routers: usize) -> String {
     let mut names = vec![first.to_owned()];
     names.extend((1..=routers).map(|n| format!("r{n}")));
@@ -192,7 +192,7 @@ pub(super) fn chain_text([first, last]: [&str; 2], routers: usize) -> String {
     text
 }
 
-/// The process of a light host.
+/// A process of a light host.
 pub struct Host {
     child: Child,
     latest: Arc<Mutex<Option<Progress>>>,
@@ -218,18 +218,18 @@ impl Host {
         Ok(Host { child, latest, reader: Some(reader) })
     }
 
-    /// How far it is.
+    /// Returns the progress of the host.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn progress(&self) -> Result<Progress> {
         Ok(self.latest()?.unwrap_or_default())
     }
 
-    /// 1 once it has said something, and so has its socket open; 0 before.
+    /// Returns 1 once the host has written a line, which shows that its socket is open, and 0 before.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn heard_of(&self) -> Result<u64> {
         Ok(self.latest()?.is_some().into())
     }
@@ -241,7 +241,7 @@ impl Host {
         Ok(*self.latest.lock().expect("nobody panics with it"))
     }
 
-    /// Ends it; gives everything it can tell.
+    /// Ends the host; returns its final result.
     pub fn finish(mut self) -> Result<Account> {
         drop(self.child.stdin.take());
         let reader = self.reader.take().context("it is finished once")?;
@@ -258,7 +258,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Both fail only where it has ended by itself.
+        // Both fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

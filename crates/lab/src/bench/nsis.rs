@@ -1,20 +1,20 @@
-//! Measurements of NSIS: real daemons that find each other by GIST, reserve by QoS NSLP, and pass Ping NSLP on.
+//! Measurements of NSIS: real daemons that discover each other by GIST, reserve by QoS NSLP, and forward Ping NSLP.
 //!
 //! ```text
 //!   h1 --- r1 --- r2 --- r3 --- h2        four hops: namespaces, veth pairs of 100 Gbit/s
 //! ```
 //!
-//! Every node but h1 is a daemon of its own, h2 too: it answers as the last node of the path. h1 is this very program
-//! ([`sender`]), which has a node in it ([`earmark::embedded`]) and gives that its commands without a socket between; so
-//! an application costs nothing but what the protocol does for it.
+//! Every node but h1 is a daemon of its own; h2 answers as the last node of the path. h1 is this very program
+//! ([`sender`]), which embeds a node ([`earmark::embedded`]) and passes commands to it without a socket; so the only
+//! cost of an application is the protocol's.
 //!
-//! - [`set_up`]: reservations one after the other, as somebody sees them who waits for each.
-//! - [`resident`]: many sessions stand and are refreshed; what does each daemon pay, and how long is a round trip meanwhile?
-//! - [`ping`]: how many messages of Ping NSLP a second go through without a loss.
-//! - [`standing`]: sessions of Ping NSLP alone, as the published measurement of GIST has them; what do they cost?
-//! - [`passing`]: how long their messages stay in a router.
-//! - [`profile`]: what a router without I/O spends its instructions on.
-//! - `spoken`: messages of hosts that have no node, octet by octet.
+//! - [`set_up`]: consecutive reservations, as seen by a user who waits for each.
+//! - [`resident`]: many refreshed sessions: cost for each daemon, and round-trip times meanwhile.
+//! - [`ping`]: messages of Ping NSLP a second without a loss.
+//! - [`standing`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
+//! - [`passing`]: time that their messages stay in a router.
+//! - [`profile`]: instructions of a router without I/O, by component.
+//! - `spoken`: messages of hosts without a node, encoded.
 
 mod callgrind;
 pub mod chain;
@@ -50,10 +50,10 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Transport; 3] = [Transport::Datagram, Transport::Tcp, Transport::Tls];
 
-    /// For people.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Datagram => "datagrams",
@@ -62,7 +62,7 @@ impl Transport {
         }
     }
 
-    /// What the settings of a daemon have every message need (`nsis.require`).
+    /// Value of the daemons' setting `nsis.require`.
     fn need(self) -> &'static str {
         match self {
             Transport::Datagram => "nothing",
@@ -72,21 +72,21 @@ impl Transport {
     }
 }
 
-/// How long many of the same thing took.
+/// Percentiles of a number of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// How many.
+    /// Number of times.
     pub count: usize,
-    /// Half of them took no longer, milliseconds.
+    /// Median, milliseconds.
     pub p50_ms: f64,
-    /// 95 of 100, milliseconds.
+    /// 95th percentile, milliseconds.
     pub p95_ms: f64,
-    /// All, milliseconds.
+    /// Maximum, milliseconds.
     pub max_ms: f64,
 }
 
 impl Times {
-    /// Of these; all zero where there are none.
+    /// Summarizes these times; all figures are zero if there are none.
     pub fn of(mut times: Vec<Duration>) -> Times {
         times.sort_unstable();
         let rank = |part: f64| ((times.len() as f64 * part).ceil() as usize).saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What a process has cost so far: processor time, memory, and what went through the interfaces of its network.
+//! Resource use of a process: processor time, memory, and packets on the interfaces of its network namespace.
 
 use std::fs;
 use std::time::Duration;
@@ -11,24 +11,23 @@ use crate::traffic::now;
 /// Octets of the Ethernet header, which the kernel's interface counters include and an IP packet does not have.
 const LINK_HEADER: u64 = 14;
 
-/// A process at one moment.
+/// State of a process at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
-    /// Processor time that it has used, of its first thread (a daemon has no other). What the kernel does on its behalf
-    /// is in it: a packet that is sent through a veth pair is worked on in the sender's time until it lies in the
-    /// receiver's socket.
+    /// Processor time that the first thread has used (a daemon has no other), including the kernel's work on its
+    /// behalf: a packet through a veth pair is handled in the sender's time up to the receiver's socket.
     pub processor: Duration,
     /// Resident memory, octets.
     pub memory: u64,
-    /// What came in through all interfaces but the loopback.
+    /// Packets received on all interfaces but the loopback.
     pub incoming: Load,
-    /// What went out.
+    /// Packets sent on all interfaces but the loopback.
     pub outgoing: Load,
 }
 
-/// Packets and their octets.
+/// Number of packets and octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// IP packets.
@@ -38,32 +37,32 @@ pub struct Load {
 }
 
 impl Load {
-    /// What has been added since an earlier moment.
+    /// Returns the difference to an earlier sample.
     #[must_use]
     pub fn since(self, earlier: Load) -> Load {
         Load { packets: self.packets - earlier.packets, octets: self.octets - earlier.octets }
     }
 }
 
-/// What a process did between two samples, a second.
+/// Resource use between two samples, per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spent {
-    /// Packets.
+    /// Packets received.
     pub packets_in: f64,
-    /// Octets, from the IP header on.
+    /// Octets received, from the IP header on.
     pub octets_in: f64,
-    /// Packets.
+    /// Packets sent.
     pub packets_out: f64,
-    /// Octets, from the IP header on.
+    /// Octets sent, from the IP header on.
     pub octets_out: f64,
     /// Share of one processor, 0 to 1.
     pub processor: f64,
-    /// Processor time for one packet, in or out, microseconds; `None` where there were none.
+    /// Processor time for one packet, in or out, microseconds; `None` if there were no packets.
     pub packet_us: Option<f64>,
 }
 
 impl Sample {
-    /// What has been done since an earlier moment.
+    /// Returns the resource use since an earlier sample.
     #[must_use]
     pub fn since(&self, earlier: &Sample) -> Spent {
         let seconds = self.at.since(earlier.at).as_secs_f64().max(1e-9);
@@ -81,16 +80,16 @@ impl Sample {
         }
     }
 
-    /// Memory that has come with so many sessions since an earlier moment, octets a session.
+    /// Returns the additional memory of `sessions` sessions since an earlier sample, octets a session.
     #[must_use]
     pub fn octets_a_session(&self, earlier: &Sample, sessions: u32) -> f64 {
         self.memory.saturating_sub(earlier.memory) as f64 / f64::from(sessions.max(1))
     }
 
-    /// Looks at a process.
+    /// Samples a process.
     ///
     /// # Errors
-    /// It has ended, or this kernel tells nothing of its time.
+    /// The process has ended, or the kernel does not report its time.
     pub fn of(process: u32) -> Result<Sample> {
         let read = |file: &str| {
             let path = format!("/proc/{process}/{file}");
@@ -105,14 +104,14 @@ impl Sample {
     }
 }
 
-/// VmRSS of `/proc/PID/status`, octets.
+/// Returns VmRSS of `/proc/PID/status`, octets.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
-/// The sums over all interfaces but the loopback, of `/proc/PID/net/dev`: received, sent.
+/// Returns the sums over all interfaces but the loopback in `/proc/PID/net/dev`: received, sent.
 fn loads(devices: &str) -> (Load, Load) {
     let (mut incoming, mut outgoing) = (Load::default(), Load::default());
     for line in devices.lines() {
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_tables_are_read() {
+    fn kernel_tables_are_parsed() {
         assert_eq!(resident("Name:\tx\nVmRSS:\t    1234 kB\n"), Some(1_263_616));
         assert_eq!(resident("Name:\tx\n"), None);
         let devices = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    \
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn this_very_process_can_be_looked_at() {
+    fn own_process_is_sampled() {
         let before = Sample::of(std::process::id()).expect("it runs");
         assert!(before.memory > 100_000 && before.at > Time::ZERO);
     }

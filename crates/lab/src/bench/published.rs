@@ -1,29 +1,30 @@
-//! Figures that others have published, or that public engines gave when they were measured, to be shown beside ours.
+//! Published figures of other engines, or measurements of public engines, for comparison.
 //!
-//! They come from other machines and other programs, one run each; they say of what order a figure is, not who is better
-//! by how many percent.
+//! The figures come from other machines and other programs, one run each; they show the order of magnitude, and do not rank
+//! engines by percentages.
 
 use serde::Serialize;
 
-/// One figure of somebody else's engine.
+/// A figure of another engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// Which engine.
+    /// Name of the engine.
     pub engine: &'static str,
-    /// What was measured.
+    /// Name of the quantity.
     pub what: &'static str,
-    /// What it gave.
+    /// Value with its unit.
     pub figure: &'static str,
 }
 
 /// An engine and where it comes from.
 const KOM: &str = "KOM RSVP 3.0f (C++, 2004)";
 
-/// The University of Göttingen's implementation, as *Overhead and Performance Study of GIST* describes and measures it.
+/// Implementation of the University of Göttingen, as *Overhead and Performance Study of GIST* describes and measures
+/// it.
 const GOETTINGEN: &str = "GIST of Göttingen (C++, 2005); Via Eden 533 MHz, 256 MB, Linux 2.6.8";
 
-/// Of resident sessions of GIST, refreshed every 30 s and 180 s: Figures 8 to 10 of *Overhead and Performance Study of GIST*.
-/// Its sessions are Ping's, with no state of an application.
+/// Resident sessions of GIST, refreshed every 30 s and 180 s: Figures 8 to 10 of *Overhead and Performance Study of
+/// GIST*. The sessions are those of Ping, without application state.
 pub const GIST_RESIDENT: [Published; 5] = [
     Published {
         engine: GOETTINGEN,
@@ -52,7 +53,7 @@ pub const GIST_RESIDENT: [Published; 5] = [
     },
 ];
 
-/// Of set-ups one after the other with NSIS.
+/// Consecutive set-ups with NSIS.
 pub const GIST_SET_UP: [Published; 3] = [
     Published {
         engine: "NSIS-ka 0.98 (C++), QoS NSLP in datagrams",
@@ -71,7 +72,7 @@ pub const GIST_SET_UP: [Published; 3] = [
     },
 ];
 
-/// Of resident sessions.
+/// Resident sessions.
 pub const RESIDENT: [Published; 3] = [
     Published {
         engine: KOM,
@@ -86,7 +87,7 @@ pub const RESIDENT: [Published; 3] = [
     },
 ];
 
-/// Of set-ups.
+/// Set-ups.
 pub const SET_UP: [Published; 4] = [
     Published {
         engine: KOM,

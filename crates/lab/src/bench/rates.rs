@@ -1,18 +1,19 @@
-//! Loads of state-changing messages that one router takes without a loss, by the methodology of RFC 4883's authors: the largest
-//! burst, and the largest rate that is sustained.
+//! Largest loads of state-changing messages without a loss at one router, by the methodology of RFC 4883's authors:
+//! the largest burst, and the largest sustained rate.
 //!
 //! ```text
 //!   s --- r1 --- d        r1 is a daemon; s and d are threads of this program
 //! ```
 //!
-//! Set-ups and releases go in pairs, so that the number of sessions stays the same. A load goes through if whatever was sent was
-//! answered, or came to the other end, and nobody's buffer ran over. All of it is served by one processor, or the daemon has one
-//! and the ends the other.
+//! Set-ups and releases go in pairs, so that the number of sessions stays the same. A load goes through if every
+//! message was answered, or arrived at the other end, and no buffer overflowed. One processor serves all of it, or
+//! the daemon has one and the ends share the other.
 //!
-//! - [`load`](mod@load): what is offered.
-//! - [`speaker`], [`nsis`](mod@nsis): the messages of each protocol, written beforehand ([`prepared`]) as far as they can be.
+//! - [`load`](mod@load): the offered load.
+//! - [`speaker`], [`nsis`](mod@nsis): the messages of each protocol, written in advance ([`prepared`]) as far as
+//!   possible.
 //! - [`ends`], [`destination`]: the two ends.
-//! - [`line`](mod@line): the network, and who runs on which processor.
+//! - [`line`](mod@line): the network, and the assignment of processors.
 
 mod destination;
 pub mod ends;
@@ -34,39 +35,39 @@ use line::{Line, Processors};
 use load::Load;
 use speaker::Protocol;
 
-/// What to measure of one protocol.
+/// Parameters of the measurement of one protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Who runs where.
+    /// Assignment of processors.
     pub processors: Processors,
-    /// Which bursts are tried, in sessions; `None` for none.
+    /// Search range of bursts, in sessions; `None` to skip bursts.
     pub bursts: Option<Search>,
-    /// Which rates are tried, in pairs of a set-up and a release a second.
+    /// Search range of rates, in pairs of a set-up and a release a second.
     pub rates: Search,
-    /// For how long each rate is tried.
+    /// Duration of each attempt at a rate.
     pub window: Duration,
-    /// For how long the largest one has to hold; a fifth less is tried as long as it does not.
+    /// Duration for which the largest rate has to hold; a rate that does not is lowered by a fifth.
     pub held: Duration,
-    /// How often rates are looked for.
+    /// Number of searches for a rate.
     pub repetitions: u32,
-    /// For how long a rate has to hold in the end, once; `None` where that is not tried.
+    /// Duration of a final attempt at a rate; `None` to skip it.
     pub sustained: Option<Duration>,
 }
 
-/// What was found.
+/// Result of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rates {
-    /// Whose messages.
+    /// Protocol of the messages.
     pub protocol: Protocol,
-    /// Who ran where.
+    /// Assignment of processors.
     pub processors: Processors,
-    /// Set-ups that came at once.
+    /// Largest burst of set-ups without a loss.
     pub burst: Option<u32>,
-    /// Whether that was the largest burst that was tried.
+    /// Whether that was the largest burst of the search range.
     pub is_more: bool,
-    /// The rates that held, one of each repetition in which one did.
+    /// Rates that held, one for each repetition with a result.
     pub held: Vec<Held>,
-    /// The rate that held in the end.
+    /// Rate of the final attempt.
     pub sustained: Option<Held>,
 }
 
@@ -81,10 +82,10 @@ pub struct Held {
     pub processor: f64,
 }
 
-/// Makes measurements of a protocol, one after the other on a network of their own.
+/// Measures a protocol with one plan after the other, on a network of their own.
 ///
 /// # Errors
-/// The network cannot be built, or something in it ends.
+/// The network cannot be built, or a process of it ends.
 pub fn measure(
     protocol: Protocol,
     plans: &[Plan],
@@ -99,21 +100,23 @@ pub fn measure(
     plans.iter().map(one).collect()
 }
 
-/// A rate that does not hold is lowered by this.
+/// Factor by which a rate that does not hold is lowered.
 const FALL: f64 = 0.8;
-/// How often it is lowered, at most: a rate far below the first is none. And where each attempt takes a minute.
+/// Largest number of attempts: a rate far below the first is not a result.
 const ATTEMPTS: i32 = 8;
+/// Largest number of attempts that take a minute each.
 const LONG_ATTEMPTS: i32 = 3;
-/// The refresh period of sessions that are to stand.
+/// Refresh period of sessions in [`standing`].
 const REFRESH: Duration = Duration::from_secs(1);
-/// Longer than state without a refresh holds, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC 2205 section 3.7).
+/// Time longer than the lifetime of unrefreshed state, with three refreshes that may be lost: (3 + 0.5) 1.5 R (RFC
+/// 2205 section 3.7).
 const TIME_OUT: Duration = Duration::from_secs(6);
 
-/// The largest number of sessions of which all stand after a time-out in which they were refreshed every second, on two
-/// processors where there are as many; each search is of its own.
+/// Largest number of sessions that all survive one state lifetime with a refresh every second, on two processors if
+/// available; each search has a network of its own.
 ///
 /// # Errors
-/// As of [`measure`].
+/// The errors of [`measure`].
 pub fn standing(protocol: Protocol, search: Search, supervision: &Supervision<'_>) -> Result<u32> {
     supervision.watcher.begin("the network starts", 1);
     let line = Line::up(protocol, REFRESH)?;
@@ -124,7 +127,7 @@ pub fn standing(protocol: Protocol, search: Search, supervision: &Supervision<'_
     })
 }
 
-/// Whether so many sessions all stand after a time-out.
+/// Returns whether all of `count` sessions survive a state lifetime.
 fn stands(
     line: &Line,
     sender: &mut Sender<'_>,
@@ -147,7 +150,7 @@ fn repeat(
     supervision: &Supervision<'_>,
 ) -> Result<Rates> {
     let mut offer = |load| attempt(line, sender, load, supervision);
-    // Somebody may do something for the first time.
+    // The first messages may include initialization.
     offer(Load::Burst(100))?;
     let mut largest_burst =
         |search: Search| search.largest(|count| Ok(offer(Load::Burst(count))?.is_some()));
@@ -159,7 +162,7 @@ fn repeat(
         let largest = search.largest(|rate| Ok(offer(Load::Rate { rate, window })?.is_some()))?;
         let Some(held) = hold(&mut offer, largest, plan.held, ATTEMPTS)? else { continue };
         found.push(held);
-        // The others begin not far below.
+        // The other searches begin a little below the first result.
         search.first = (held.rate * FALL) as u32;
     }
     let sustained = match (plan.sustained, lowest(&found)) {
@@ -169,12 +172,12 @@ fn repeat(
     Ok(Rates { protocol, processors: plan.processors, burst, is_more, held: found, sustained })
 }
 
-/// The lowest of some rates, pairs a second.
+/// Returns the lowest of some rates, pairs a second.
 fn lowest(held: &[Held]) -> Option<u32> {
     held.iter().map(|held| held.rate as u32).min()
 }
 
-/// Looks for a rate that holds for so long, from this one downwards; `None` where none of a few does.
+/// Searches downwards from a rate for one that holds; returns `None` if none of `attempts` does.
 fn hold(
     offer: &mut impl FnMut(Load) -> Result<Option<f64>>,
     largest: u32,
@@ -188,14 +191,14 @@ fn hold(
         }
         if let Some(pair_us) = offer(Load::Rate { rate, window: how_long })? {
             let rate = f64::from(rate);
-            // Of the window alone, without the wait for the last ones.
+            // The cost is that of the window alone, without the wait for the last answers.
             return Ok(Some(Held { rate, pair_us, processor: pair_us * rate / 1e6 }));
         }
     }
     Ok(None)
 }
 
-/// What a load has cost the daemon, microseconds a session; `None` where it did not go through.
+/// Returns the daemon's cost of a load, microseconds a session; `None` if the load did not go through.
 fn attempt(
     line: &Line,
     sender: &mut Sender<'_>,

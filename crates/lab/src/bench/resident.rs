@@ -1,12 +1,12 @@
-//! Resident sessions: two neighbouring daemons that hold many, and refresh them.
+//! Resident sessions: two neighboring daemons that hold many, and refresh them.
 //!
 //! ```text
 //!   s ---Path---> r1 ---Path---> r2 ---Path---> d
 //!     <--Resv----    <--Resv----    <--Resv----
 //! ```
 //!
-//! Where hosts and routers refresh every session every R, N sessions bring each router N/R Paths and N/R Resvs a second,
-//! and it sends as many on. *A relayed refresh* is one message in and one message out.
+//! If hosts and routers refresh every session every R, N sessions bring each router N/R Paths and N/R Resvs a second,
+//! and it sends as many. *A relayed refresh* is one message in and one message out.
 
 use std::time::Duration;
 
@@ -17,71 +17,71 @@ use super::Supervision;
 use super::host::{End, Offer};
 use super::network::{Network, Set};
 
-/// Routers in the chain, as a rule.
+/// Default number of routers in the chain.
 pub const ROUTERS: usize = 2;
 
-/// One measurement to be made.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// What it is called.
+    /// Name of the measurement.
     pub name: &'static str,
-    /// How the daemons are set.
+    /// Settings of the daemons.
     pub set: Set,
     /// Refresh period R of the hosts.
     pub host_refresh: Duration,
-    /// How long the daemons are left alone before they are looked at.
+    /// Time before the window without a measurement.
     pub warm_up: Duration,
-    /// How long they are looked at.
+    /// Length of the window.
     pub window: Duration,
-    /// In how many parts; at least one.
+    /// Number of parts of the window, at least 1.
     pub parts: u32,
-    /// When to give up setting sessions up.
+    /// Timeout of setting up the sessions.
     pub patience: Duration,
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Residents {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: &'static str,
-    /// Sessions that stood.
+    /// Established sessions.
     pub sessions: u32,
     /// Refresh period R of the daemons, seconds.
     pub refresh_s: f64,
-    /// Each daemon.
+    /// Cost for each daemon.
     pub daemons: Vec<Upkeep>,
 }
 
-/// What it cost one daemon.
+/// Cost for one daemon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Upkeep {
-    /// Its node.
+    /// Name of the node.
     pub node: String,
-    /// Packets a second.
+    /// Packets a second received.
     pub packets_in: f64,
-    /// Octets a second, from the IP header on.
+    /// Octets a second received, from the IP header on.
     pub octets_in: f64,
-    /// Packets a second.
+    /// Packets a second sent.
     pub packets_out: f64,
-    /// Octets a second, from the IP header on.
+    /// Octets a second sent, from the IP header on.
     pub octets_out: f64,
     /// Share of one processor, 0 to 1.
     pub processor: f64,
-    /// Likewise, in each part of the window.
+    /// Share of one processor in each part of the window.
     pub processor_of_parts: Vec<f64>,
-    /// Processor time for one message in and one out, microseconds; `None` where there were none, or where messages
-    /// stand for many sessions each.
+    /// Processor time for one message in and one out, microseconds; `None` if there were no messages, or if one
+    /// message covers many sessions.
     pub relay_us: Option<f64>,
-    /// Memory that came with the sessions, octets a session.
+    /// Additional memory, octets a session.
     pub memory_octets: f64,
 }
 
-/// Makes a measurement, on a network of its own.
+/// Runs a measurement on a network of its own.
 ///
 /// # Errors
-/// The network cannot be built, something in it ends, or the sessions cannot be set up.
+/// The network cannot be built, a process of it ends, or the sessions cannot be set up.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> {
     supervision.watcher.begin("the network starts", 1);
     let network = Network::up(&plan.set, plan.sessions)?;

@@ -1,13 +1,13 @@
-//! One router without I/O, and the messages that its neighbours would send it.
+//! A router without I/O, and the messages of its neighbors.
 //!
 //! ```text
 //!   172.16.0.0/12 --- eth1 [router] eth2 --- 10.0.0.0/8        400 Gbit/s each
 //! ```
 //!
-//! The router is the whole of [`earmark_node`]: four engines, ledger, routes. Sessions are numbered; each has a far end of
-//! its own and 64 kbit/s. Messages are written by the formats of [`earmark_wire`], octet for octet as they would come from
-//! the network, in one file for each protocol. Neighbours that speak NSIS repeat cookies that the router has sent them, so what
-//! it sends about a message is kept until they have.
+//! The router is the whole of [`earmark_node`]: four engines, ledger, routes. Sessions are numbered; each has a far
+//! end of its own and 64 kbit/s. The formats of [`earmark_wire`] encode the messages, octet for octet as they would
+//! arrive from the network, in one file for each protocol. NSIS neighbors repeat cookies that the router has sent, so
+//! its answers to a message are kept until then.
 
 mod arrival;
 mod boomerang;
@@ -33,23 +33,23 @@ use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
-/// Where sessions come from.
+/// Interface towards the senders.
 const NEAR: InterfaceId = InterfaceId(1);
-/// Where they go.
+/// Interface towards the receivers.
 const FAR: InterfaceId = InterfaceId(2);
 const BANDWIDTH: Rate = Rate::from_mbps(400_000);
 
-/// TTL with which messages come.
+/// TTL of arriving messages.
 const TTL: u8 = 62;
 
-/// What is on either side.
+/// A link of the router.
 struct Link {
     interface: InterfaceId,
-    /// The router's address.
+    /// Address of the router.
     address: Ipv4Addr,
-    /// Its neighbour's.
+    /// Address of the neighbor.
     neighbor: Ipv4Addr,
-    /// Where that leads.
+    /// Prefix reached through the neighbor.
     leads_to: &'static str,
 }
 
@@ -68,22 +68,23 @@ const LINKS: [Link; 2] = [
     },
 ];
 
-/// A router, its clock, and room for what it does.
+/// A router, its clock, and its effects buffer.
 pub struct Router {
     node: Node,
     out: Effects<Event>,
     now: Time,
-    /// What it sent about the messages that were delivered last; `None` where nobody has to repeat any of it.
+    /// Messages that the router sent about the last ones delivered; `None` if the protocol does not repeat any of
+    /// them.
     answers: Option<Answers>,
-    /// The logical interface handle that another router has given its far side, where this one stands for it.
+    /// Logical interface handle that another router has given its far side, if this one stands in for it.
     lih: Option<u32>,
 }
 
-/// What the router has sent last about each of some messages.
+/// Last message that the router has sent about each of some messages.
 #[derive(Default)]
 struct Answers {
     octets: Vec<u8>,
-    /// In the order in which the messages came, which is that of their sessions.
+    /// Sessions with octet ranges, in the order of the delivered messages, which is that of the sessions.
     of: Vec<(u32, Range<usize>)>,
 }
 
@@ -106,12 +107,12 @@ impl Answers {
 }
 
 impl Router {
-    /// The router before anybody came with this protocol. Nobody is kept from setting up many sessions a second.
+    /// Creates a router without sessions for this protocol, without limits on session changes a second.
     pub fn new(protocol: Protocol) -> Router {
         Router::with_config(protocol, config())
     }
 
-    /// A router that acts on messages of YESSIR only if they are signed ([`SIGNED`]).
+    /// Creates a router that accepts only signed messages of YESSIR ([`SIGNED`]).
     pub fn that_wants_signatures() -> Router {
         let mut config = config();
         config.yessir.auth.keys = vec![signing_key()];
@@ -137,7 +138,8 @@ impl Router {
         router
     }
 
-    /// A router with so many sessions of a protocol, numbered from 0. `told` hears how many there are, now and then.
+    /// Creates a router with `sessions` sessions of a protocol, numbered from 0. `told` receives their number now and
+    /// then.
     pub fn with_sessions(protocol: Protocol, sessions: u32, mut told: impl FnMut(u32)) -> Router {
         let mut router = Router::new(protocol);
         for session in 0..sessions {
@@ -152,7 +154,7 @@ impl Router {
         router
     }
 
-    /// It has an interface with this address.
+    /// Adds an interface with this address.
     fn attach(&mut self, id: InterfaceId, address: Ipv4Addr) {
         self.tell(HostUpdate::Interface(Interface {
             id,
@@ -166,8 +168,8 @@ impl Router {
         }));
     }
 
-    /// Another router, for which this one stands, has sent something about the message of a session: what is written next repeats
-    /// of it what has to be repeated.
+    /// Records a message of another router, for which this one stands in, about a session: messages written next
+    /// repeat the required fields.
     pub fn hear(&mut self, protocol: Protocol, session: u32, octets: &[u8]) {
         if let Some(answers) = &mut self.answers {
             answers.clear();
@@ -185,8 +187,8 @@ impl Router {
         self.node.handle(self.now, Input::Host(update), &mut self.out);
     }
 
-    /// Messages, one after the other, with all their consequences; those of one are forgotten when the next one comes. Their
-    /// sessions are in ascending order.
+    /// Delivers messages one after the other, with all their consequences, and drops the effects of each before the
+    /// next one. Their sessions are in ascending order.
     pub fn deliver_all(&mut self, arrivals: &[Arrival]) {
         self.deliver_by(arrivals, |router, arrival| {
             router.out.clear();
@@ -194,7 +196,7 @@ impl Router {
         });
     }
 
-    /// Likewise, where valgrind counts: see [`COUNTED`] and [`DUMPED`].
+    /// Delivers messages with functions that valgrind counts: see [`COUNTED`] and [`DUMPED`].
     pub fn deliver_all_counted(&mut self, arrivals: &[Arrival]) {
         self.deliver_by(arrivals, earmark_dumped_message);
     }
@@ -212,7 +214,7 @@ impl Router {
         }
     }
 
-    /// What the router has sent about the message that was delivered last, packet by packet, behind their IP headers.
+    /// Packets that the router has sent about the last delivered message, without their IP headers.
     pub fn sent(&self) -> impl Iterator<Item = &[u8]> {
         self.out.iter().filter_map(|effect| match effect {
             Effect::Send(_, range) => Some(self.out.octets(range)),
@@ -220,7 +222,7 @@ impl Router {
         })
     }
 
-    /// What the router has sent last about the message of a session that was delivered last.
+    /// Last packet that the router has sent about the last delivered message of a session.
     fn answer(&self, session: u32) -> Option<&[u8]> {
         let answers = self.answers.as_ref()?;
         let place = answers.of.binary_search_by_key(&session, |(of, _)| *of).ok()?;
@@ -243,7 +245,7 @@ impl Router {
         mark(Checkpoint::End);
     }
 
-    /// Time passes, and whatever is due meanwhile is done. `false`: nothing is ever due again.
+    /// Advances time, and serves timers that come due meanwhile. Returns `false` if no timer is pending any more.
     pub fn advance(&mut self, by: Duration) -> bool {
         let until = self.now + by;
         let next = loop {
@@ -257,7 +259,8 @@ impl Router {
         next.is_some()
     }
 
-    /// Likewise until a moment, where valgrind counts ([`COUNTED`]); `each` sees what each time-out has brought about.
+    /// Advances time up to a moment with functions that valgrind counts ([`COUNTED`]); `each` is called after each
+    /// timeout.
     pub fn advance_counted(&mut self, until: Time, mut each: impl FnMut(&Router)) {
         while earmark_counted_time_out(self, until) {
             each(self);
@@ -265,17 +268,17 @@ impl Router {
         self.now = self.now.max(until);
     }
 
-    /// Its engine of RSVP.
+    /// Returns the RSVP engine.
     pub fn rsvp(&self) -> &earmark_rsvp::Rsvp {
         self.node.rsvp_engine()
     }
 
-    /// Its clock.
+    /// Returns the time of the router's clock.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Drops what the last inputs brought about, and the room for it.
+    /// Drops the effects of the last inputs, and their buffer.
     pub fn forget_effects(&mut self) {
         self.out = Effects::new();
         if let Some(answers) = &mut self.answers {
@@ -283,7 +286,7 @@ impl Router {
         }
     }
 
-    /// How many sessions of a protocol there are, in whatever state.
+    /// Returns the number of sessions of a protocol, in any state.
     pub fn sessions(&self, protocol: Protocol) -> usize {
         match protocol {
             Protocol::Rsvp => self.node.rsvp_engine().population().0,
@@ -293,7 +296,7 @@ impl Router {
         }
     }
 
-    /// Likewise, and all else that is kept of them where a protocol has two layers: routing states of GIST.
+    /// Returns the number of sessions, plus GIST routing states with NSIS.
     pub fn remains(&self, protocol: Protocol) -> usize {
         let of_gist = match protocol {
             Protocol::Nsis => self.node.nsis_engine().gist().routing_state_count(),
@@ -302,12 +305,12 @@ impl Router {
         self.sessions(protocol) + of_gist
     }
 
-    /// Claims in the ledger, on all links.
+    /// Returns the number of claims in the ledger, on all links.
     pub fn claims(&self) -> u32 {
         self.links().map(|link| link.claims).sum()
     }
 
-    /// What is reserved, on all links.
+    /// Returns the reserved bandwidth on all links.
     pub fn held(&self) -> Rate {
         self.links().fold(Rate::ZERO, |sum, link| sum.saturating_add(link.held))
     }
@@ -317,7 +320,7 @@ impl Router {
     }
 }
 
-/// Nobody is kept from setting up many sessions a second.
+/// Returns a configuration without limits on session changes a second.
 fn config() -> NodeConfig {
     let mut config = NodeConfig { name: "router".to_owned(), seed: 1, ..NodeConfig::default() };
     config.boomerang.limits.changes_per_second = u32::MAX;
@@ -337,17 +340,18 @@ fn name_of(interface: InterfaceId) -> String {
     format!("eth{}", interface.0)
 }
 
-/// Functions whose instructions are counted, as a pattern for valgrind: taking a message from a queue, all that it brings
-/// about, and a time-out.
+/// Functions whose instructions valgrind counts, as a pattern: taking a message from a queue, everything that it
+/// causes, and a timeout.
 pub const COUNTED: &str = "*earmark_counted_*";
-/// Function after which the count is written, likewise. Callgrind does only one of the two with one function.
+/// Function after which valgrind writes the count, as a pattern. Callgrind supports only one of the two for one
+/// function.
 pub const DUMPED: &str = "*earmark_dumped_message*";
 
 #[inline(never)]
 fn earmark_dumped_message(router: &mut Router, arrival: &Arrival) {
     router.out.clear();
     earmark_counted_delivery(router, arrival);
-    // A call at the very end could become a jump, and then this function would never return.
+    // Prevents a tail call: it could become a jump, and then this function would never return.
     std::hint::black_box(&router.out);
 }
 
@@ -356,7 +360,7 @@ fn earmark_counted_delivery(router: &mut Router, arrival: &Arrival) {
     router.handle(std::hint::black_box(arrival));
 }
 
-/// A message is taken from a queue, as from a socket: its octets are copied to where the last one was.
+/// Takes a message from a queue, as from a socket: its octets are copied over those of the last one.
 #[inline(never)]
 pub fn earmark_counted_input(queued: &Arrival, room: &mut Arrival) {
     let mut octets = std::mem::take(&mut room.octets);
@@ -366,7 +370,7 @@ pub fn earmark_counted_input(queued: &Arrival, room: &mut Arrival) {
     *room = Arrival { session, protocol, interface, source, destination, octets };
 }
 
-/// The next time-out, if one is due by `until`; gives whether there was one.
+/// Serves the next timeout if it is due by `until`; returns whether there was one.
 #[inline(never)]
 fn earmark_counted_time_out(router: &mut Router, until: Time) -> bool {
     let Some(at) = router.node.next_deadline().filter(|&at| at <= until) else { return false };
@@ -382,7 +386,7 @@ mod tests {
 
     /// Every message does what its step says, in every protocol, and a router is empty after the last release.
     #[test]
-    fn sessions_come_stay_and_go() {
+    fn sessions_are_set_up_refreshed_and_released() {
         for protocol in Protocol::ALL {
             let mut router = Router::with_sessions(protocol, 100, |_| {});
             assert_eq!(router.sessions(protocol), 100, "{protocol:?}");
@@ -420,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn only_signed_requests_count_where_signatures_are_wanted() {
+    fn unsigned_request_reserves_nothing_if_signatures_are_required() {
         let mut router = Router::that_wants_signatures();
         let unsigned = &Protocol::Yessir.messages()[0];
         router.deliver_all(&[unsigned.of(&router, 0, 0)]);

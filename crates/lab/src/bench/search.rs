@@ -1,26 +1,26 @@
-//! Looking for the largest load that goes through.
+//! Search for the largest load that goes through.
 
 use anyhow::Result;
 
-/// In what way it is looked for.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// The first load.
+    /// First load.
     pub first: u32,
-    /// None above this is tried.
+    /// Largest load that is tried.
     pub last: u32,
-    /// Of middles, multiples of this are tried.
+    /// Granularity of the halving steps: only multiples of this are tried.
     pub step: u32,
-    /// How often the middle is tried.
+    /// Number of halving steps.
     pub halvings: u32,
 }
 
 impl Search {
-    /// Tries loads, each twice the one before, until one does not go through; then the middle between that and the last one that
-    /// did, some times. Gives the largest that did, 0 where none did.
+    /// Doubles the load until one does not go through, then halves the interval between that and the last one that
+    /// did, [`Search::halvings`] times. Returns the largest load that went through, 0 if none did.
     ///
     /// # Errors
-    /// Those of an attempt.
+    /// The errors of an attempt.
     pub fn largest(self, mut attempt: impl FnMut(u32) -> Result<bool>) -> Result<u32> {
         let Search { first, last, step, halvings } = self;
         let (mut good, mut load) = (0, first);
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_load_is_looked_for() {
+    fn largest_load_is_found() {
         let search = Search { first: 1_000, last: 100_000, step: 20, halvings: 3 };
         let tried = |limit: u32| {
             let mut loads = Vec::new();

@@ -1,4 +1,4 @@
-//! The sessions of a measurement: which number is which flow, and the messages that hosts write about it.
+//! Sessions of a measurement: the flow of each number, and the messages that hosts write about it.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use super::exchange;
 
-/// Sessions that share a destination address; they differ in the port.
+/// Number of sessions that share a destination address; they differ in the port.
 const SESSIONS_PER_ADDRESS: u32 = 50_000;
-/// Port of the first of them.
+/// First destination port.
 const FIRST_PORT: u16 = 10_000;
-/// The destinations lie in 10.255.255.0/24, from the first host address on.
+/// Prefix of the destinations, 10.255.255.0/24, used from its first host address on.
 pub(super) const DESTINATIONS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 255, 255, 0), 24);
-/// UDP.
+/// IP protocol number of UDP.
 const PROTOCOL: u8 = 17;
-/// TTL of messages that a host sends, in the IP header and in the common header alike (RFC 2205 section 3.8).
+/// TTL of a host's messages, in the IP header and in the common header alike (RFC 2205 section 3.8).
 pub(super) const TTL: u8 = 63;
 
-/// What every session asks for: 8 kbit/s of controlled load.
+/// Traffic of every session: 8 kbit/s of controlled load.
 const BUCKET: TokenBucket = TokenBucket {
     rate: 1_000.0,
     depth: 1_500.0,
@@ -35,23 +35,23 @@ const BUCKET: TokenBucket = TokenBucket {
 /// The sessions from `sender`, numbered from 0, each with a fixed-filter reservation of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sessions {
-    /// How many.
+    /// Number of sessions.
     pub count: u32,
-    /// Address of the host that sends.
+    /// Address of the sending host.
     pub sender: Ipv4Addr,
-    /// What hosts say of their refresh period R.
+    /// Refresh period R that hosts announce.
     pub refresh: Duration,
-    /// Whether hosts take part in refresh reduction.
+    /// Whether hosts support refresh reduction.
     pub reduction: bool,
 }
 
 impl Sessions {
-    /// The addresses to which the sessions go.
+    /// Returns the destination addresses of the sessions.
     pub fn destinations(&self) -> impl Iterator<Item = Ipv4Addr> {
         (0..self.count.div_ceil(SESSIONS_PER_ADDRESS)).map(destination)
     }
 
-    /// Session and sender of a number.
+    /// Returns session and sender of a number.
     pub fn names(&self, number: u32) -> (Session, FilterSpec) {
         let port = FIRST_PORT + (number % SESSIONS_PER_ADDRESS) as u16;
         let destination = destination(number / SESSIONS_PER_ADDRESS).into();
@@ -60,7 +60,7 @@ impl Sessions {
         (session, FilterSpec { source: self.sender.into(), selector })
     }
 
-    /// The number of a session; `None` where it is none of these.
+    /// Returns the number of a session; `None` if it is not one of these.
     pub fn number(&self, session: &Session) -> Option<u32> {
         let IpAddr::V4(address) = session.destination else { return None };
         let place = u32::from(address).checked_sub(u32::from(DESTINATIONS.0) + 1)?;
@@ -97,7 +97,7 @@ impl Sessions {
         write(self.message(None, Body::PathTear(tear)), octets);
     }
 
-    /// Writes the Resv of a session into `octets`; `here` asks, and wants it confirmed where `confirm` says so.
+    /// Writes the Resv of a session into `octets`; `here` requests it, with a confirmation if `confirm` is set.
     pub fn resv(&self, number: u32, here: IpAddr, lih: u32, confirm: bool, octets: &mut Vec<u8>) {
         let (session, filter) = self.names(number);
         let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(BUCKET)), filter };
@@ -128,7 +128,7 @@ impl Sessions {
         write(self.message(None, Body::ResvConf(confirmation)), octets);
     }
 
-    /// A message, with the number of its session where it says what its summaries will say.
+    /// Returns a message, with a MESSAGE_ID of the session's number if summaries are to refresh it.
     fn message<'m>(&self, number: Option<u32>, body: Body<'m>) -> Message<'m> {
         if !self.reduction {
             return Message::new(TTL, body);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_say_what_they_should() {
+    fn messages_have_the_fields_of_their_session() {
         let mut octets = Vec::new();
         let (session, filter) = SESSIONS.names(70_000);
         SESSIONS.path(70_000, &mut octets);

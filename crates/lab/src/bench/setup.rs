@@ -6,9 +6,9 @@
 //!     --ResvConf-->  --->    --->    --->
 //! ```
 //!
-//! Nothing but soft state makes up for what is lost: whoever missed a message gets it with a refresh, after 0.5 R to
-//! 1.5 R. So a session that took longer than 0.5 R has recovered from a loss, as far as there were any; where nothing was
-//! lost, it has waited.
+//! Soft state is the only means against loss: a lost message is repeated by a refresh, after 0.5 R to 1.5 R. So a
+//! session that took longer than 0.5 R has recovered from a loss, if there were any; if nothing was lost, it has
+//! waited.
 
 use std::time::Duration;
 
@@ -20,63 +20,64 @@ use super::Supervision;
 use super::host::{Account, End, Offer};
 use super::network::{Network, Set};
 
-/// Routers in the chain; the one in the middle is looked at.
+/// Number of routers in the chain; the middle one is measured.
 pub const ROUTERS: usize = 3;
 const MIDDLE: usize = 2;
 
-/// One measurement to be made.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// How fast they are offered.
+    /// Rate at which they are offered.
     pub offer: Offer,
-    /// How the daemons are set.
+    /// Settings of the daemons.
     pub set: Set,
-    /// When to give up.
+    /// Timeout of the measurement.
     pub patience: Duration,
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SetUps {
-    /// How fast sessions were offered.
+    /// Rate at which sessions were offered.
     pub offer: Offer,
     /// Sessions that were offered.
     pub sessions: u32,
-    /// Those that were confirmed to the receiver.
+    /// Sessions that were confirmed to the receiver.
     pub installed: u32,
-    /// From the first Path to the last ResvConf, seconds.
+    /// Time from the first Path to the last ResvConf, seconds.
     pub seconds: f64,
-    /// Sessions per second over that time.
+    /// Confirmed sessions per second over that time.
     pub rate: f64,
-    /// From the Path of a session to its ResvConf, milliseconds: half of the sessions were faster.
+    /// Median time from the Path of a session to its ResvConf, milliseconds.
     pub latency_p50_ms: f64,
-    /// Likewise, 99 of 100.
+    /// 99th percentile of the time from the Path of a session to its ResvConf, milliseconds.
     pub latency_p99_ms: f64,
-    /// Sessions of which a message was lost and made up for by a refresh, at most.
+    /// Largest possible number of sessions that recovered from a loss by a refresh.
     pub recovered: u32,
     /// Messages that were lost, in the sockets of daemons and hosts.
     pub lost_messages: u64,
     /// Error messages that reached the hosts.
     pub errors: u64,
-    /// Processor time of the daemon in the middle, microseconds a session.
+    /// Processor time of the middle daemon, microseconds a session.
     pub processor_us: f64,
-    /// Memory of the daemon in the middle, octets a session.
+    /// Additional memory of the middle daemon, octets a session.
     pub memory_octets: f64,
 }
 
-/// Makes a measurement, on a network of its own.
+/// Runs a measurement on a network of its own.
 ///
 /// # Errors
-/// The network cannot be built, or something in it ends. Sessions that were not installed are no error but in the result.
+/// The network cannot be built, or a process of it ends. Sessions that were not confirmed are not an error but part
+/// of the result.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     supervision.watcher.begin("the network starts", 1);
     let network = Network::up(&plan.set, plan.sessions)?;
     let sessions = network.sessions(plan.sessions, plan.set.refresh)?;
     let before = network.sample(MIDDLE)?;
     let receiver = network.start(End::Receiver, sessions)?;
-    // A receiver that is not there yet would miss the first ones.
+    // A receiver without a socket would miss the first Paths.
     supervision.await_all("the receiver starts", 1, plan.patience, || receiver.heard_of())?;
     let sender = network.start(End::Sender(plan.offer), sessions)?;
     let what = format!("{} sessions, {}", plan.sessions, plan.offer.describe());
@@ -113,17 +114,17 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What the moments of all sessions say together.
+/// Summary of the times of all sessions.
 struct Course {
     whole: Duration,
-    /// Of those that were installed, in order.
+    /// Latencies of the confirmed sessions, sorted.
     latencies: Vec<Duration>,
-    /// Those that took longer than half a refresh period.
+    /// Sessions that took longer than half a refresh period.
     late: u32,
 }
 
 impl Course {
-    /// From the moments in which sessions began and were done, by session, nanoseconds.
+    /// Summarizes the begin and completion times of sessions, nanoseconds, 0 for never.
     fn of(begun: &[u64], done: &[u64], refresh: Duration) -> Course {
         let pairs = begun.iter().zip(done).filter(|&(&begun, &done)| begun > 0 && done > 0);
         let pairs = pairs.map(|(&begun, &done)| (Time::from_nanos(begun), Time::from_nanos(done)));
@@ -140,7 +141,7 @@ impl Course {
         Course { whole: last.since(first), latencies, late }
     }
 
-    /// So large a part of the sessions took no longer; nothing where there are none.
+    /// Returns a quantile of the latencies; zero if there are none.
     fn quantile(&self, part: f64) -> Duration {
         let rank = (self.latencies.len() as f64 * part).ceil() as usize;
         self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -152,9 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_course_of_sessions_is_read_from_their_moments() {
+    fn course_is_computed_from_session_times() {
         let second = 1_000_000_000;
-        // The third was never done; the fourth needed a refresh.
+        // The third session was never completed; the fourth needed a refresh.
         let begun = [second, 2 * second, 3 * second, 4 * second];
         let done = [second + 5_000_000, 2 * second + 1_000_000, 0, 24 * second];
         let course = Course::of(&begun, &done, Duration::from_secs(30));

@@ -1,4 +1,4 @@
-//! The results as tables for the terminal.
+//! Tables of the results for the terminal.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -137,7 +137,7 @@ pub fn sessions(results: &[SessionCost]) -> String {
     table.to_string()
 }
 
-/// What routers forward: one row a router and its traffic.
+/// Forwarding costs: one row a router and its traffic.
 pub fn forwarding(results: &[Forwarding]) -> String {
     let mut table = table(&[
         "queues",
@@ -174,7 +174,7 @@ pub fn forwarding(results: &[Forwarding]) -> String {
     table.to_string()
 }
 
-/// What became of a flow: one row a router, without and with a flood.
+/// Delay and loss of a flow: one row a router, without and with a flood.
 pub fn promises(results: &[Promise]) -> String {
     let mut table = table(&[
         "queues",
@@ -252,7 +252,7 @@ pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
         "more",
         "because",
     ]);
-    // Reasons are sentences; all else fits.
+    // Reasons are sentences, which need wrapping.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(150);
     for comparison in comparisons {
         let [ip, transport, above] = comparison.layers();
@@ -277,7 +277,7 @@ pub fn bytes(of: &str, comparisons: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// The life of sessions: one row a phase.
+/// Life cycle of sessions: one row a phase.
 pub fn life(life: &Life) -> String {
     let mut table = table(&[
         "phase",
@@ -312,7 +312,7 @@ pub fn life(life: &Life) -> String {
     table.to_string()
 }
 
-/// What others have measured, on other machines.
+/// Published figures of other engines.
 pub fn published(figures: &[Published]) -> String {
     let mut table = table(&["for comparison, from other machines", "what", "figure"]);
     for Published { engine, what, figure } in figures {
@@ -328,7 +328,7 @@ pub(super) fn table(headers: &[&str]) -> Table {
     table
 }
 
-/// Adds a row; the first `words` columns are words, the others numbers.
+/// Adds a row; the first `words` columns are text, the others numbers.
 pub(super) fn add<const N: usize>(table: &mut Table, words: usize, cells: [String; N]) {
     let cells = cells.into_iter().map(Cell::new).enumerate();
     table.add_row(cells.map(|(column, cell)| match column < words {
@@ -337,7 +337,7 @@ pub(super) fn add<const N: usize>(table: &mut Table, words: usize, cells: [Strin
     }));
 }
 
-/// A number with a space between groups of three digits.
+/// Returns a number with a space between groups of three digits.
 pub(super) fn spaced(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,19 +1,19 @@
-//! The classic pcap file format, written: a header, then each packet behind its time and length.
+//! Writer for the classic pcap file format: a header, then each packet after its time and length.
 //!
-//! As draft-ietf-opsawg-pcap describes it, with microseconds and in big-endian order; readers tell both from the mark
-//! at the start.
+//! The format is that of draft-ietf-opsawg-pcap, with microseconds and in big-endian order; readers detect both from
+//! the magic number at the start.
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
-/// The mark of a file with microseconds; its order is that of all numbers.
+/// Magic number of a file with microseconds; its octet order is that of all numbers.
 const MAGIC: u32 = 0xa1b2_c3d4;
 /// Version 2.4, as two half-words.
 const VERSION: u32 = 2 << 16 | 4;
-/// Packets are never cut at fewer octets than this.
+/// Limit at which packets may be truncated, octets; at least this many octets are kept.
 const SNAP_LENGTH: u32 = 1 << 18;
 
-/// What a packet starts with (the registry of link types at tcpdump.org).
+/// First header of a packet (registry of link types at tcpdump.org).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// An Ethernet header (LINKTYPE_ETHERNET).
@@ -31,7 +31,7 @@ impl LinkType {
     }
 }
 
-/// Writes one pcap file.
+/// Writer of one pcap file.
 #[derive(Debug)]
 pub struct PcapWriter<W> {
     out: W,
@@ -42,7 +42,7 @@ impl<W: Write> PcapWriter<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// That of writing, here as in all calls.
+    /// A failed write, here as in all calls.
     pub fn new(mut out: W, link_type: LinkType) -> io::Result<PcapWriter<W>> {
         for word in [MAGIC, VERSION, 0, 0, SNAP_LENGTH, link_type.code()] {
             out.write_all(&word.to_be_bytes())?;
@@ -50,14 +50,14 @@ impl<W: Write> PcapWriter<W> {
         Ok(PcapWriter { out, packets: 0 })
     }
 
-    /// Adds a packet, at a time since 1970.
+    /// Adds a packet, with its time since 1970.
     ///
     /// # Errors
-    /// `InvalidInput` where it is longer than any packet may be here, 2^18 octets.
+    /// `InvalidInput` if the packet is longer than 2^18 octets.
     pub fn packet(&mut self, at: Duration, octets: &[u8]) -> io::Result<()> {
         let length = u32::try_from(octets.len()).ok().filter(|&length| length <= SNAP_LENGTH);
         let length = length.ok_or(ErrorKind::InvalidInput)?;
-        // The format ends in 2106.
+        // The format's seconds end in 2106.
         let seconds = u32::try_from(at.as_secs()).unwrap_or(u32::MAX);
         for word in [seconds, at.subsec_micros(), length, length] {
             self.out.write_all(&word.to_be_bytes())?;
@@ -67,10 +67,10 @@ impl<W: Write> PcapWriter<W> {
         Ok(())
     }
 
-    /// Ends the file: how many packets are in it.
+    /// Ends the file; returns the number of packets in it.
     ///
     /// # Errors
-    /// What was left could not be written.
+    /// The buffered rest cannot be written.
     pub fn finish(mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.packets)
@@ -81,7 +81,7 @@ impl<W: Write> PcapWriter<W> {
 mod tests {
     use super::*;
 
-    /// Octet by octet, as the format's description draws it.
+    /// The expected octets follow the drawing in the format's description.
     #[test]
     fn a_file_is_laid_out_as_described() {
         let mut file = Vec::new();

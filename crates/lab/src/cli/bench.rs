@@ -1,4 +1,4 @@
-//! `earmark-lab bench`, and the light hosts that it starts.
+//! Command `earmark-lab bench`, and the light hosts that it starts.
 
 mod bytes;
 mod calls;
@@ -255,7 +255,7 @@ impl Scale {
         Ok(ExitCode::from(super::BROKEN_PROMISE))
     }
 
-    /// Tables appear as soon as they are whole.
+    /// Shows each table as soon as it is complete.
     fn show(&self, bar: &Bar, own: impl FnOnce() -> String, others: &[Published]) {
         if self.json {
             return;
@@ -303,7 +303,7 @@ impl Scale {
         Set { routers, refresh: self.refresh, reduction, settings }
     }
 
-    /// What every `[[interface]]` says.
+    /// Returns the settings of every `[[interface]]` table.
     fn interface(&self) -> String {
         let queues = match self.queues {
             Queues::None => "none",
@@ -313,7 +313,7 @@ impl Scale {
     }
 }
 
-/// What was asked for, or what is usual.
+/// Returns the requested values, or the defaults if there are none.
 fn or<'l, T>(asked: &'l [T], usual: &'l [T]) -> &'l [T] {
     if asked.is_empty() { usual } else { asked }
 }

@@ -1,4 +1,4 @@
-//! `earmark-lab demo`.
+//! Command `earmark-lab demo`.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `earmark-lab explore`: random networks, flows and faults, and what must hold whatever happens.
+//! Command `earmark-lab explore`: random networks, flows and faults, and invariants that must hold in all of them.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,20 +34,20 @@ pub(super) struct Explore {
     json: bool,
 }
 
-/// What came of all stories.
+/// Results of all stories.
 #[derive(Debug, Serialize)]
 struct Summary {
-    /// The first seed,
+    /// First seed.
     first: u64,
-    /// and how many there were.
+    /// Number of seeds.
     seeds: u64,
-    /// Flows that wanted reservations.
+    /// Flows with a request for a reservation.
     flows: usize,
     /// Packets that had to arrive.
     reserved_packets: u64,
-    /// Events that the simulator worked off.
+    /// Events that the simulator processed.
     events: u64,
-    /// The stories in which something did not hold, each with the command that plays it again.
+    /// Stories in which an invariant did not hold, each with the command that replays it.
     broken: Vec<Broken>,
 }
 

@@ -1,4 +1,4 @@
-//! `earmark-lab up`, `down` and `status`.
+//! Commands `earmark-lab up`, `down` and `status`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub(super) struct Status {
     json: bool,
 }
 
-/// A network that is up, for `status --json`.
+/// A running network, for `status --json`.
 #[derive(Serialize)]
 struct NetworkRow {
     network: String,

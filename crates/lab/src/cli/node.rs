@@ -1,7 +1,7 @@
-//! `earmark-lab node`, hidden: the daemon of one node of a testbed.
+//! Hidden command `earmark-lab node`: the daemon of one node of a testbed.
 //!
-//! A testbed starts this program again with this subcommand in the namespace of each node, so that building
-//! `earmark-lab` builds all that the demo needs. It is `earmark daemon` in all but name.
+//! A testbed starts this program with this subcommand in the namespace of each node, so that a build of `earmark-lab`
+//! has everything that the demo needs. The command is the same as `earmark daemon`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

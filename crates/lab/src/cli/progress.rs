@@ -1,4 +1,4 @@
-//! Progress of measurements on standard error, and how they are ended early.
+//! Progress of measurements on standard error, and their interruption by signals.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::bench::Watcher;
 
-/// Is set when somebody wants the program to end.
+/// Returns a flag that is set when a signal asks the program to end.
 pub(super) fn interruption() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -18,7 +18,7 @@ pub(super) fn interruption() -> Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// A bar on a terminal; elsewhere a line for each step.
+/// A progress bar on a terminal; elsewhere a line for each step.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
@@ -28,12 +28,12 @@ impl Bar {
         Bar(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
     }
 
-    /// Takes the bar away while something is printed.
+    /// Hides the bar while `print` runs.
     pub(super) fn suspend(&self, print: impl FnOnce()) {
         self.0.suspend(print);
     }
 
-    /// Takes it away for good.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! `earmark-lab report`: the published overhead studies, done again.
+//! Command `earmark-lab report`: the published overhead studies, measured again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(super) struct Report {
     out: Option<PathBuf>,
 }
 
-/// The name of a part.
+/// Parses the name of a part.
 fn part(name: &str) -> Result<String, String> {
     if PARTS.iter().any(|part| part.name == name) {
         return Ok(name.to_owned());

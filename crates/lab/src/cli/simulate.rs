@@ -1,4 +1,4 @@
-//! `earmark-lab simulate`: plays a scenario, once for each seed.
+//! Command `earmark-lab simulate`: runs a scenario once for each seed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -107,7 +107,7 @@ impl Simulate {
         Ok(())
     }
 
-    /// One run for each seed.
+    /// Runs the scenario once for each seed.
     fn play_all(&self, scenario: &Scenario, topology: &Topology) -> Result<Vec<Outcome>> {
         let seeds: Vec<u64> =
             (0..self.seeds).map(|number| self.seed.wrapping_add(number)).collect();

@@ -1,4 +1,4 @@
-//! `earmark-lab study`: published simulations, done again.
+//! Command `earmark-lab study`: published simulations, run again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

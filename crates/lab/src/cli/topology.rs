@@ -1,4 +1,4 @@
-//! `earmark-lab topology show`: a network in numbers, and drawn.
+//! Command `earmark-lab topology show`: a network in numbers, and drawn.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -109,7 +109,7 @@ impl Show {
     }
 }
 
-/// Everything, for programs.
+/// Complete description, for `--json`.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]

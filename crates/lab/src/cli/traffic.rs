@@ -1,4 +1,4 @@
-//! `earmark-lab traffic`: sources and sinks to try by hand.
+//! Commands `earmark-lab traffic`: sources and sinks for manual tests.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::traffic::{Arrival, Shape, Sink, Source, heard, now};
 
-/// Streams that a sink tells apart; packets of further ones are not listed.
+/// Largest number of streams that a sink distinguishes; packets of further ones are not listed.
 const MAX_STREAMS: usize = 64;
 
 const EXAMPLES: &str = "\
@@ -76,7 +76,7 @@ pub(super) struct SinkArguments {
     json: bool,
 }
 
-/// What a source or sink prints of one stream.
+/// Output row of a source or sink for one stream.
 #[derive(Serialize)]
 struct Row {
     stream: u32,
@@ -152,7 +152,7 @@ impl SinkArguments {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Shows the rate every second until the time is over.
+    /// Shows the rate every second until the end.
     fn wait(&self, sink: &Sink, interrupted: &AtomicBool) {
         let end = self.how_long.map(|how_long| now() + how_long);
         let (mut shown, mut octets) = (now(), 0);
@@ -169,7 +169,7 @@ impl SinkArguments {
     }
 }
 
-/// The figures of each stream, from its first packet to its last.
+/// Returns the figures of each stream, from its first packet to its last.
 fn rows(arrivals: &[Arrival]) -> Vec<Row> {
     let mut streams: BTreeMap<u32, Vec<Arrival>> = BTreeMap::new();
     for arrival in arrivals {

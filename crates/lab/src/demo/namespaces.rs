@@ -24,12 +24,12 @@ use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, an
 use crate::testbed::Testbed;
 use crate::traffic::{self, Shape, Sink, Source};
 
-/// Longer than any demo: traffic ends when it is told to.
+/// Duration longer than any demo: traffic ends on request.
 const TRAFFIC: Duration = Duration::from_secs(3_600);
-/// How often events and states are looked at while waiting for both ends.
+/// Interval of checks of events and states while waiting for both ends.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What is on its way when the sources end may arrive for so long.
+/// Time for packets in flight when the sources end.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The demo's network in namespaces.
@@ -47,12 +47,12 @@ pub struct OnNamespaces {
 struct Reserved {
     stream: Stream,
     at_sender: (Client, Opened),
-    /// Boomerang and NSIS have none.
+    /// Receiver's end; Boomerang and NSIS have none.
     at_receiver: Option<(Client, Opened)>,
 }
 
 impl OnNamespaces {
-    /// On a network that is up and has hosts h1 and h2. Waiting ends early once `interrupted` is set.
+    /// Uses a running network with hosts h1 and h2. Waiting ends early once `interrupted` is set.
     ///
     /// # Errors
     /// One of the hosts is missing.
@@ -80,7 +80,7 @@ impl OnNamespaces {
     fn start_stream(&self, stream: Stream, shape: Shape) -> Result<(Shape, Source, Sink)> {
         let to = SocketAddr::new(self.address(self.receiver)?, stream.port());
         let from = SocketAddr::new(self.address(self.sender)?, stream.port());
-        // A socket stays in the namespace that it was opened in, whatever thread uses it.
+        // A socket stays in the namespace where it was opened, whatever thread uses it.
         let receiver = self.testbed.namespace(self.receiver).run_in(|| UdpSocket::bind(to))??;
         let sender = self.testbed.namespace(self.sender).run_in(|| UdpSocket::bind(from))??;
         let sink = Sink::start(receiver)?;
@@ -101,7 +101,7 @@ impl OnNamespaces {
         }
     }
 
-    /// Opens both ends of a reservation: the receiver listens, the sender announces itself.
+    /// Opens both ends of an RSVP reservation: the receiver's and then the sender's.
     fn open(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let shape = self.plan.stream;
         let on = SocketAddr::new(self.address(self.receiver)?, stream.port());
@@ -131,7 +131,7 @@ impl OnNamespaces {
         Ok([at(self.sender)?, at(self.receiver)?])
     }
 
-    /// By Boomerang: h1 sends a loop.
+    /// Reserves by Boomerang: h1 sends a loop.
     fn send_loop(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
         let mut client = Client::connect(self.testbed.control(self.sender))?;
@@ -140,7 +140,7 @@ impl OnNamespaces {
         Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
     }
 
-    /// By NSIS: h1 sends a RESERVE.
+    /// Reserves by NSIS: h1 sends a RESERVE.
     fn establish(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
         let Shape { packet_octets, bucket_octets, .. } = self.plan.stream;
@@ -155,7 +155,7 @@ impl OnNamespaces {
         Ok(Reserved { stream, at_sender: (client, opened), at_receiver: None })
     }
 
-    /// By YESSIR: h1 reports, and h2 answers.
+    /// Reserves by YESSIR: h1 sends reports, and h2 answers.
     fn report_stream(&self, stream: Stream, rate: Rate) -> Result<Reserved> {
         let [from, to] = self.ends(stream)?;
         let mut receiver = Client::connect(self.testbed.control(self.receiver))?;
@@ -228,7 +228,7 @@ impl Stage for OnNamespaces {
                 bail!("no answer to the request for {rate} within {within:?}");
             }
         };
-        // A loop that was refused is over already, and so is a RESERVE.
+        // A refused loop or RESERVE is closed already.
         if !matches!(by, Protocol::Boomerang | Protocol::Nsis)
             || matches!(answer, Answer::InPlace(_))
         {
@@ -297,15 +297,15 @@ impl Drop for OnNamespaces {
     fn drop(&mut self) {
         // Sources and sinks hold sockets, which would keep the namespaces alive.
         for (_, source, sink) in self.traffic.drain(..) {
-            // Whatever ended them before: the demo has failed already, and says why.
+            // An earlier error of a source or sink follows another failure, which is reported.
             let _ = source.stop();
             let _ = sink.stop();
         }
     }
 }
 
-/// What the sender has heard of its reservation: that it stands, and how long that took by its daemon's clock; or what
-/// could be had.
+/// Returns the state of a reservation at its sender: in place, with the set-up time by the daemon's clock, or refused
+/// with an offer.
 fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     let ours = Application(opened.application);
     while let Some(Notice { at_s, event, .. }) = next(client)? {
@@ -346,7 +346,7 @@ fn in_place((client, opened): &mut (Client, Opened)) -> Result<Option<Answer>> {
     Ok(None)
 }
 
-/// Whether the receiver has heard that its reservation was refused, and why.
+/// Returns the error if the receiver was notified that its reservation was refused.
 fn refused((client, opened): &mut (Client, Opened)) -> Result<Option<ErrorSpec>> {
     let ours = Application(opened.application);
     while let Some(Notice { event, .. }) = next(client)? {

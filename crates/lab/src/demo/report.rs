@@ -1,4 +1,4 @@
-//! What the demo found, and whether it is what was promised.
+//! Results of the demo, compared with its promises.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use super::{BIN, Revival, SHARERS};
 
-/// Loss above which a stage without a reservation shows what reservations are for.
+/// Loss above which a stage without a reservation shows the need for one.
 const UNRESERVED_LOSS: f64 = 0.3;
-/// The 99th percentile of the delay stays below this with a reservation, milliseconds.
+/// Limit of the 99th percentile of the delay with a reservation, milliseconds.
 const RESERVED_DELAY_MS: f64 = 20.0;
-/// What a machine under load may take on top of the longest refresh interval, milliseconds: messages cross it twice, and
-/// the state is looked at every 10 ms.
+/// Time of a loaded machine beyond the longest refresh interval, milliseconds: messages cross it twice, and the state
+/// is checked every 10 ms.
 const REFORM_SLACK_MS: f64 = 250.0;
-/// A stream that "keeps its rate" gets this share of it in any span: the ends of a span cut through packets.
+/// Share of its rate that a stream keeps in any span, since the ends of a span cut through packets.
 const KEPT: f64 = 0.98;
 
-/// Where the nodes ran.
+/// Kind of network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkKind {
@@ -30,7 +30,7 @@ pub enum NetworkKind {
 }
 
 impl NetworkKind {
-    /// For people.
+    /// Returns a description for tables.
     pub const fn describe(self) -> &'static str {
         match self {
             NetworkKind::Netns => "network namespaces on this machine",
@@ -39,20 +39,20 @@ impl NetworkKind {
     }
 }
 
-/// All that the demo found. Serialised, it is the object of `--json`.
+/// All results of the demo. Serialized, it is the object of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Where the nodes ran.
+    /// Kind of network.
     pub network: NetworkKind,
     /// The stages, in order.
     pub stages: Vec<StageResult>,
-    /// Who had how much in the stage that all share.
+    /// Bandwidth of each protocol in the stage that all share.
     pub parts: Vec<Part>,
-    /// What more each protocol asked for in it, in vain.
+    /// Refused further requests of each protocol in that stage.
     pub denials: Vec<Denial>,
-    /// The refusal of the second reservation; `None` where it was granted.
+    /// Refusal of the second reservation; `None` if it was granted.
     pub refusal: Option<Refusal>,
-    /// What came of the daemon's death, where it had to die.
+    /// Result of the daemon's restart, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kill: Option<KillResult>,
     /// Rates over time.
@@ -60,44 +60,44 @@ pub struct Report {
     pub timeline: Timeline,
 }
 
-/// What one protocol held while all shared the bottleneck.
+/// Bandwidth of one protocol in the stage that all share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// Which.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How much it had reserved.
+    /// Reserved rate, bits per second.
     pub reserved_bps: u64,
-    /// How much of its stream arrived.
+    /// Received rate of its stream, bits per second.
     pub received_bps: u64,
-    /// Share that did not, 0 to 1.
+    /// Loss, 0 to 1.
     pub loss: f64,
 }
 
-/// What one protocol could not have.
+/// A request that one protocol was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Denial {
-    /// Which.
+    /// Protocol.
     pub protocol: Protocol,
-    /// What was asked for.
+    /// Requested rate, bits per second.
     pub requested_bps: u64,
-    /// What could have been had, where the protocol tells.
+    /// Available rate, if the protocol reports it, bits per second.
     pub available_bps: Option<u64>,
 }
 
-/// A reservation that was refused, by a ResvErr.
+/// A reservation that a ResvErr refused.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refusal {
-    /// What was asked for.
+    /// Requested rate, bits per second.
     pub requested_bps: u64,
-    /// The error code in words.
+    /// Text of the error code.
     pub error: String,
     /// Error code of the ERROR_SPEC (RFC 2205 appendix B).
     pub code: u8,
-    /// Its error value.
+    /// Error value of the ERROR_SPEC.
     pub value: u16,
-    /// Which node refused.
+    /// Name of the refusing node.
     pub node: String,
-    /// What the first stream got from then on.
+    /// Rate of the first stream from then on, bits per second.
     pub stream_bps_after: u64,
 }
 
@@ -109,21 +109,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What the stream and the state made of the death of a daemon.
+/// Effect of a daemon's restart on the stream and the state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KillResult {
-    /// Whose daemon died.
+    /// Node of the daemon.
     pub node: String,
-    /// How long there was none, from the death until the next one served.
+    /// Time without a daemon, until the next one served requests, milliseconds.
     pub down_ms: f64,
-    /// From then until the reservation was in its state again.
+    /// Time from then until the daemon held the reservation again, milliseconds.
     pub reformed_ms: f64,
-    /// The longest time between two refreshes, 1.5 R: what `reformed_ms` must keep to, since the first Path brings the
-    /// reservation back.
+    /// Longest time between two refreshes, 1.5 R, milliseconds: the limit of `reformed_ms`, since the first Path
+    /// restores the reservation.
     pub longest_refresh_ms: f64,
-    /// What the stream got from the death until then.
+    /// Rate of the stream from the kill until then, bits per second.
     pub stream_bps: u64,
-    /// Its loss from the death until then, 0 to 1.
+    /// Loss of the stream from the kill until then, 0 to 1.
     pub loss: f64,
 }
 
@@ -148,45 +148,45 @@ impl KillResult {
     }
 }
 
-/// Rates over time, for a chart. Times are since the start of the traffic.
+/// Rates over time, for a chart. Times count from the start of the traffic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Width of a bin.
     pub bin: Duration,
-    /// The spans that were measured.
+    /// Measured spans.
     pub spans: Vec<Span>,
-    /// Moments worth a line.
+    /// Marked moments.
     pub marks: Vec<Mark>,
-    /// The stream, then the flood.
+    /// Rates of the stream, then of the flood.
     pub series: Vec<Series>,
 }
 
 /// One measured span of the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// What it shows.
+    /// Name of the span.
     pub name: &'static str,
     /// Begin.
     pub from: Duration,
     /// End.
     pub until: Duration,
-    /// What was reserved in it, bits per second.
+    /// Reserved rate, bits per second.
     pub reserved_bps: u64,
 }
 
 /// One moment of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// What happened.
+    /// Name of the event.
     pub name: &'static str,
-    /// When.
+    /// Time of the event.
     pub at: Duration,
 }
 
 /// Received rates of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name.
+    /// Name of the stream.
     pub name: &'static str,
     /// Rate in each bin, bits per second.
     pub rates_bps: Vec<u64>,
@@ -200,7 +200,7 @@ impl Timeline {
         reserved_bps: u64,
         [stream, flood]: [&Trace; 2],
     ) -> Timeline {
-        // Whole bins only: a cut one would look like a lower rate.
+        // Only whole bins count: a cut one would look like a lower rate.
         let bins = spans[6].1.since(start).as_nanos() / BIN.as_nanos();
         let end = start + BIN * u32::try_from(bins).unwrap_or(u32::MAX);
         let names = [
@@ -230,7 +230,7 @@ impl Timeline {
 }
 
 impl Report {
-    /// What was promised and did not hold, one sentence each. Empty: all is well.
+    /// Returns a sentence for each promise that did not hold; none if all is well.
     pub fn broken_promises(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (index, stage) in self.stages.iter().enumerate() {
@@ -280,7 +280,7 @@ impl Report {
         broken
     }
 
-    /// What the stream had reserved.
+    /// Returns the reserved rate of the stream, bits per second.
     pub fn reserved_bps(&self) -> u64 {
         self.stages.iter().map(|stage| stage.reserved_bps).max().unwrap_or(0)
     }
@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// A death as it should be.
+    /// A restart without an effect on the stream.
     fn unnoticed() -> KillResult {
         KillResult {
             node: "r1".to_owned(),
@@ -358,9 +358,9 @@ mod tests {
         }
     }
 
-    /// Each promise can be broken by itself, and is then named.
+    /// Each promise can fail alone, and is then named.
     #[test]
-    fn every_promise_is_watched() {
+    fn each_broken_promise_is_named() {
         assert_eq!(good().broken_promises(), [""; 0]);
         assert_eq!(Report { kill: Some(unnoticed()), ..good() }.broken_promises(), [""; 0]);
         type Spoil = fn(&mut Report);
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// The keys and their order are what programs rely on.
+    /// Programs rely on the keys and their order.
     #[test]
     fn json_has_the_documented_shape() {
         let json = serde_json::to_string(&good()).unwrap();

@@ -22,7 +22,7 @@ use earmark_scenario::topology::Topology;
 /// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// The demo's network, simulated.
+/// The demo's network in the simulator.
 pub struct OnSimulator {
     topology: Topology,
     network: Network,
@@ -30,12 +30,12 @@ pub struct OnSimulator {
     plan: Plan,
     streams: Vec<StreamId>,
     next_application: u64,
-    /// Who holds what: the sender's application and the receiver's.
+    /// Reservations: the sender's application and the receiver's.
     open: Vec<(Protocol, Stream, Application, Application)>,
 }
 
 impl OnSimulator {
-    /// The network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
+    /// Creates the network of `topology`, which has hosts h1 and h2; the same seed gives the same run.
     pub fn new(topology: Topology, plan: Plan, seed: u64) -> OnSimulator {
         let timing = rsvp::Timing { refresh: plan.refresh, ..rsvp::Timing::default() };
         let rsvp = rsvp::Config { timing, ..rsvp::Config::default() };
@@ -45,12 +45,12 @@ impl OnSimulator {
         OnSimulator { topology, network, nodes, plan, streams, next_application: 1, open }
     }
 
-    /// The network, for a look at its log.
+    /// Returns the network, for its log.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// From now on keeps what passes a node; [`take_tapped`](OnSimulator::take_tapped) gets it.
+    /// Records all packets that pass a node from now on, for [`take_tapped`](OnSimulator::take_tapped).
     ///
     /// # Errors
     /// There is no such node.
@@ -60,7 +60,7 @@ impl OnSimulator {
         Ok(())
     }
 
-    /// What passed a node that has a tap.
+    /// Returns the recorded packets of a node.
     ///
     /// # Errors
     /// There is no such node.
@@ -93,7 +93,7 @@ impl OnSimulator {
 }
 
 impl OnSimulator {
-    /// By Boomerang: h1 sends a loop.
+    /// Reserves by Boomerang: h1 sends a loop.
     fn send_loop(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
         let (node, source) = self.node("h1")?;
         let (_, destination) = self.node("h2")?;
@@ -128,7 +128,7 @@ impl OnSimulator {
         }
     }
 
-    /// By NSIS: h1 sends a RESERVE, which needs nobody at h2 but the daemon.
+    /// Reserves by NSIS: h1 sends a RESERVE, which needs no application at h2.
     fn send_reserve(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
         let (node, source) = self.node("h1")?;
         let (_, destination) = self.node("h2")?;
@@ -169,7 +169,7 @@ impl OnSimulator {
         }
     }
 
-    /// By YESSIR: h1 reports, and h2 answers.
+    /// Reserves by YESSIR: h1 sends reports, and h2 answers.
     fn report_stream(&mut self, stream: Stream, rate: Rate, within: Duration) -> Result<Answer> {
         let (node, source) = self.node("h1")?;
         let (receiver_node, destination) = self.node("h2")?;
@@ -373,7 +373,7 @@ impl Stage for OnSimulator {
         for &stream in &self.streams {
             self.network.stop_source(stream);
         }
-        // What is on its way may arrive yet.
+        // Packets in flight may still arrive.
         self.network.run_until(self.network.now() + Duration::from_secs(1));
         let trace = |index: usize| {
             let stream = self.streams.get(index).context("no traffic was started")?;
@@ -384,7 +384,7 @@ impl Stage for OnSimulator {
     }
 }
 
-/// The packets of a stream.
+/// Flow of a stream.
 fn flow(source: IpAddr, destination: IpAddr, stream: Stream) -> Flow {
     Flow {
         destination,
@@ -398,7 +398,7 @@ fn flow(source: IpAddr, destination: IpAddr, stream: Stream) -> Flow {
     }
 }
 
-/// What a sender of packets of this shape announces, at `rate`.
+/// Sender TSpec of a packet stream of this shape, at `rate`.
 fn tspec(rate: Rate, shape: &Shape) -> TokenBucket {
     TokenBucket {
         rate: rate.as_octets_per_second(),

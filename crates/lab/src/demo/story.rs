@@ -1,4 +1,4 @@
-//! What happened in the demo, stage by stage, added up to its report.
+//! Raw results of the demo, stage by stage, and their summary as a report.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use super::{
     Timeline,
 };
 
-/// What happened, before it is added up.
+/// Raw results of the demo.
 pub(super) struct Story {
     pub(super) start: Time,
-    /// The stages with RSVP and without, from when until when.
+    /// Spans of the stages with RSVP and without.
     pub(super) spans: [(Time, Time); 3],
-    /// Those of Boomerang, of YESSIR and of NSIS.
+    /// Spans of the stages of Boomerang, of YESSIR and of NSIS.
     pub(super) others: [Stay; 3],
-    /// The one that all of them share.
+    /// Span of the stage that all protocols share.
     pub(super) shared: Stay,
-    /// What each protocol was refused in it.
+    /// Refused request of each protocol in that stage.
     pub(super) parts: Vec<Denial>,
-    /// The streams beside the measured one, in the order of [`SHARERS`].
+    /// Traces of the streams beside the measured one, in the order of [`SHARERS`].
     pub(super) sharers: [Trace; SHARERS.len()],
     pub(super) setup: Duration,
     pub(super) refusal: Option<Refusal>,
@@ -33,7 +33,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// The report of it.
+    /// Returns the report.
     pub(super) fn report(self, network: NetworkKind, plan: &Plan) -> Report {
         let [before, during, after] = self.spans;
         let stream = &self.stream;

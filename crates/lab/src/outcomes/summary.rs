@@ -1,4 +1,4 @@
-//! Many runs of one scenario in short: the median of each count over the seeds, and how sure it is.
+//! Summary of many runs of one scenario: the median of each count over the seeds, with its confidence interval.
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -7,52 +7,54 @@ use serde::Serialize;
 
 use crate::statistics::{ENOUGH, Median};
 
-/// Runs of one scenario. See [`Outcome`] for what is counted.
+/// Summary of runs of one scenario. See [`Outcome`] for the counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Name of the scenario.
     pub scenario: String,
-    /// How many runs, each with a seed of its own.
+    /// Number of runs, each with a seed of its own.
     pub runs: usize,
-    /// Events that the simulator worked off.
+    /// Events that the simulator processed.
     pub events: Median,
-    /// Attempts to reserve something.
+    /// Reservation attempts.
     pub attempts: Median,
-    /// Those that were not the first.
+    /// Attempts after the first.
     pub retries: Median,
-    /// Those of them that were refused.
+    /// Refused attempts after the first.
     pub refused_retries: Median,
-    /// Share of the time for which reservations were wanted that they were whole.
+    /// Share of the requested reservation time in which reservations were complete.
     pub served: Median,
-    /// Share of what was reserved that was for reservations of which a part lacked.
+    /// Share of the reserved bandwidth that belonged to incomplete reservations.
     pub fragmented: Median,
-    /// Flows that wanted a reservation.
+    /// Flows with a request for a reservation.
     pub wanted: Median,
-    /// Those of them that got all of it.
+    /// Flows with a complete reservation.
     pub completed: Median,
-    /// Flows that are watched, by their name in the scenario.
+    /// Watched flows, by their name in the scenario.
     pub watched: Vec<WatchedSummary>,
 }
 
-/// Flows that are watched and alike. Of each run there is one value: where it has several such flows, what is said below.
+/// Watched flows of one name. Each run contributes one value, combined from its flows of this name as each field
+/// describes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WatchedSummary {
-    /// Their name.
+    /// Name of the flows.
     pub flows: String,
-    /// How many asked for a reservation, all runs taken together,
+    /// Flows that requested a reservation, in all runs together.
     pub asked: usize,
-    /// and how many of these got all of it.
+    /// Flows that got a complete one, in all runs together.
     pub completed: usize,
-    /// After how many seconds: the median of the run, endless for those that never did. Nothing where none asked.
+    /// Time to completion, seconds: the median of the run, infinite for flows without completion. `None` if no flow
+    /// requested a reservation.
     pub completed_after: Option<Median>,
-    /// How often they were retried: all of the run.
+    /// Number of retries, summed over the flows of the run.
     pub retries: Median,
-    /// What share of their packets arrived: all of the run.
+    /// Share of packets that arrived, over all flows of the run.
     pub arrived_share: Median,
 }
 
 impl Summary {
-    /// Of runs of one scenario; `None` where there are none.
+    /// Summarizes runs of one scenario; `None` if there are none.
     pub fn of(outcomes: &[Outcome]) -> Option<Summary> {
         let first = outcomes.first()?;
         let count = |count: fn(&Outcome) -> u64| {
@@ -79,7 +81,7 @@ impl Summary {
         })
     }
 
-    /// For people.
+    /// Returns the summary as text.
     pub fn describe(&self) -> String {
         let mut rows = vec![
             ["attempts to reserve".to_owned(), format!("{:.0}", self.attempts)],
@@ -118,7 +120,7 @@ impl Summary {
     }
 }
 
-/// Flows of one name in all runs; `None` where no run has any.
+/// Summarizes the flows of one name in all runs; `None` if no run has any.
 fn watched(name: &str, outcomes: &[Outcome]) -> Option<WatchedSummary> {
     let runs: Vec<Vec<&FlowOutcome>> = outcomes
         .iter()
@@ -134,7 +136,7 @@ fn watched(name: &str, outcomes: &[Outcome]) -> Option<WatchedSummary> {
     };
     let arrived_share = |run: &Vec<&FlowOutcome>| {
         let sent = sum(run, |flow| flow.received.sent);
-        // Of nothing all has arrived.
+        // A flow without packets lost none.
         if sent == 0.0 { 1.0 } else { sum(run, |flow| flow.received.arrived) / sent }
     };
     Some(WatchedSummary {
@@ -153,9 +155,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_in_short() {
+    fn two_runs_are_summarized() {
         let mut outcomes = outcomes();
-        // Another that ends before it asks.
+        // Another flow that ends before its request.
         outcomes[0].watched.push(FlowOutcome { flows: "test".into(), ..FlowOutcome::default() });
         let summary = Summary::of(&outcomes).unwrap();
         assert_eq!(summary.attempts, Median { median: 15.0, low: 10.0, high: 20.0 });

@@ -1,4 +1,4 @@
-//! Outcomes as CSV files: one for each kind of row, joined by the seed and the number of the flow in its run, from 0.
+//! CSV files of outcomes: one for each kind of row, joined by the seed and the number of the flow in its run, from 0.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use earmark_scenario::{FlowOutcome, Outcome};
 use serde::Serialize;
 
-/// Of each run.
+/// Columns of `runs.csv`: one row a run.
 const RUNS: &[&str] = &[
     "scenario",
     "seed",
@@ -23,7 +23,7 @@ const RUNS: &[&str] = &[
     "wait_median",
     "wait_upper_quartile",
 ];
-/// Of each flow that is watched. Times are seconds; of what never happened nothing is said.
+/// Columns of `flows.csv`: one row a watched flow. Times are seconds, empty for events that never happened.
 const FLOWS: &[&str] = &[
     "seed",
     "flow",
@@ -36,16 +36,16 @@ const FLOWS: &[&str] = &[
     "sent",
     "arrived",
 ];
-/// Of each attempt to reserve something of a link.
+/// Columns of `attempts.csv`: one row a reservation attempt on a link.
 const ATTEMPTS: &[&str] = &["seed", "flow", "at", "node", "granted"];
-/// Of each second, what arrived in it.
+/// Columns of `rates.csv`: the received rate in each second.
 const RATES: &[&str] = &["seed", "flow", "second", "bps"];
 
-/// Writes `runs.csv`, `flows.csv`, `attempts.csv` and `rates.csv` into a directory, which is made if it is not there; each has a line
-/// of headings, even if there is no row.
+/// Writes `runs.csv`, `flows.csv`, `attempts.csv` and `rates.csv` into a directory, which is created if it is
+/// missing; each has a header line, even without rows.
 ///
 /// # Errors
-/// That of writing, with the name of the file.
+/// A failed write, with the name of the file.
 pub fn write_tables(directory: &Path, outcomes: &[Outcome]) -> Result<()> {
     let make = || format!("cannot make {}", directory.display());
     std::fs::create_dir_all(directory).with_context(make)?;
@@ -78,7 +78,7 @@ pub fn write_tables(directory: &Path, outcomes: &[Outcome]) -> Result<()> {
     write(&directory.join("rates.csv"), RATES, rows)
 }
 
-/// All flows that are watched, with the seeds of their runs and their numbers in these.
+/// Returns all watched flows, with the seeds of their runs and their numbers in these.
 fn watched(outcomes: &[Outcome]) -> impl Iterator<Item = (u64, usize, &FlowOutcome)> {
     outcomes.iter().flat_map(|outcome| {
         let flows = outcome.watched.iter().enumerate();

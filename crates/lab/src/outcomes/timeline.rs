@@ -1,7 +1,7 @@
-//! Every attempt to reserve of the flows that are watched: when, at which node, and what was said, as text and as a drawing.
+//! Timeline of every reservation attempt of the watched flows: time, node, and result, as text and as a drawing.
 //!
-//! Nodes stand in the order in which the flow passes them, those that were never asked included: where a reservation is made node
-//! by node against the stream, that is what is to be seen.
+//! Nodes are in the order of the flow's path, including those without an attempt: a reservation that is made hop by
+//! hop against the direction of the stream shows in this order.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -11,10 +11,11 @@ use earmark_scenario::{Attempted, FlowOutcome, Outcome};
 
 use crate::report::drawing::{self, Style, level, tick};
 
-/// Attempts of one pass along the path are not further apart, seconds.
+/// Largest gap between attempts of one pass along the path, seconds.
 const PASS: f64 = 1.0;
 
-/// As text: a line for each pass along the path, a column for each node; `+` granted, `-` refused.
+/// Returns the timeline as text: a line for each pass along the path, a column for each node; `+` granted, `-`
+/// refused.
 pub fn timeline(outcomes: &[Outcome], topology: &Topology) -> String {
     let mut out = String::new();
     for (title, flow) in flows(outcomes) {
@@ -37,7 +38,7 @@ pub fn timeline(outcomes: &[Outcome], topology: &Topology) -> String {
     out
 }
 
-/// All flows that have asked for a reservation, each with a line that tells what became of it.
+/// Returns all flows with a reservation request, each with a line about its result.
 fn flows(outcomes: &[Outcome]) -> impl Iterator<Item = (String, &FlowOutcome)> {
     outcomes.iter().flat_map(|outcome| {
         outcome.watched.iter().filter_map(|flow| {
@@ -54,7 +55,7 @@ fn flows(outcomes: &[Outcome]) -> impl Iterator<Item = (String, &FlowOutcome)> {
     })
 }
 
-/// Attempts by passes along the path: another one begins where a node is asked once more, or after some time.
+/// Groups attempts by passes along the path: a new pass begins at a second attempt at one node, or after some time.
 fn passes(attempts: &[Attempted]) -> Vec<&[Attempted]> {
     let mut passes = Vec::new();
     let mut begin = 0;
@@ -73,8 +74,8 @@ fn passes(attempts: &[Attempted]) -> Vec<&[Attempted]> {
     passes
 }
 
-/// Nodes from the source on, in the order of the path, then others that were asked. Its receiver, which reserves nothing, is left
-/// out.
+/// Returns the nodes of the path from the source on, then others with an attempt. The receiver is left out, because
+/// it reserves nothing.
 fn path(flow: &FlowOutcome, topology: &Topology) -> Vec<String> {
     let ends = topology.node(&flow.from).zip(topology.node(&flow.to));
     let way = ends.map_or_else(Vec::new, |(from, to)| way(topology, from, to));
@@ -88,7 +89,7 @@ fn path(flow: &FlowOutcome, topology: &Topology) -> Vec<String> {
     nodes
 }
 
-/// The nodes through which packets go from one to another, the last one not included, by the routes of each.
+/// Returns the nodes on the route of packets from one node to another, without the last one.
 fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     let paths = topology.paths();
     let Some(address) = topology.address(to).map(IpAddr::from) else { return Vec::new() };
@@ -110,13 +111,15 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     way
 }
 
-/// The plot goes from here
+/// Left end of the plot.
 const LEFT: f64 = 96.0;
-/// to here.
+/// Right end of the plot.
 const RIGHT: f64 = 930.0;
-/// Height of a node's line, and of what stands above and below a flow's.
+/// Height of a node's line.
 const LINE: f64 = 22.0;
+/// Height of the text above a flow's plot.
 const ABOVE: f64 = 44.0;
+/// Height of the text below a flow's plot.
 const BELOW: f64 = 42.0;
 
 const STYLE: Style = Style {
@@ -126,7 +129,8 @@ const STYLE: Style = Style {
             .whole{stroke:var(--ink);stroke-dasharray:2 3}",
 };
 
-/// As a drawing: time goes across, nodes go down; a dot was granted, a cross refused, and the dashed line is where all was granted.
+/// Returns the timeline as a drawing: time from left to right, nodes from top to bottom; a dot is granted, a cross
+/// refused, and the dashed line marks the complete reservation.
 pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
     let mut drawn = String::new();
     let mut top = 0.0;
@@ -137,7 +141,7 @@ pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
     format!("{frame}{drawn}</svg>\n")
 }
 
-/// One flow; returns where the next one begins.
+/// Draws one flow; returns the top of the next one.
 fn panel(out: &mut String, top: f64, title: &str, flow: &FlowOutcome, nodes: &[String]) -> f64 {
     let asked = flow.reserves.unwrap_or_default();
     let last = flow.attempts.last().map_or(asked, |attempt| attempt.at);
@@ -184,7 +188,7 @@ mod tests {
     use super::super::tests::outcomes;
     use super::*;
 
-    /// h0 - r1 - r2 - h1.
+    /// Topology h0 - r1 - r2 - h1.
     fn topology() -> Topology {
         Topology::parse(
             r#"

@@ -1,15 +1,16 @@
 //! The benchmark of Delft: ten thousand messages of telephone calls ([`crate::bench::calls`]) on simulated processors.
 //!
-//! The paper ran an RSVP daemon without its sockets on a simulator of another kind of processor. Here valgrind simulates caches and
-//! branch prediction under the very code of the daemon, once with the caches of the paper, once with those of today, and then
-//! with instruction caches of many shapes. Cycles are an estimate, except those of the clock and the counters of this machine.
+//! The paper ran an RSVP daemon without its sockets on a simulator of another kind of processor. Here valgrind
+//! simulates caches and branch prediction for the daemon's own code, once with the caches of the paper, once with
+//! current ones, and then with instruction caches of many shapes. Cycles are an estimate, except those of the clock
+//! and the counters of this machine.
 //!
-//! - [`simulator`], [`callgrind`]: runs under valgrind, and what they leave.
-//! - [`functions`]: which of the paper's functions an instruction belongs to; [`shares`]: how much each takes.
-//! - [`metrics`]: the paper's figures from what was counted.
-//! - [`processors`]: these side by side with what was published; [`samples`]: the repetitions that they come from.
+//! - [`simulator`], [`callgrind`]: runs under valgrind, and their output files.
+//! - [`functions`]: attribution of instructions to the paper's functions; [`shares`]: share of each.
+//! - [`metrics`]: the paper's figures, from the counts.
+//! - [`processors`]: comparison with the published figures; [`samples`]: the repetitions behind it.
 //! - [`sweep`]: caches of many shapes.
-//! - [`clock`]: the same on the processor that is there.
+//! - [`clock`]: the same on the real processor.
 
 mod callgrind;
 mod clock;
@@ -38,19 +39,19 @@ use sweep::{Tried, Varied};
 
 /// Messages of a run, as in the paper.
 const MESSAGES: u32 = 10_000;
-/// Seeds of the runs that are no repetitions.
+/// Seed of the runs that are not repetitions.
 const SEED: u64 = 1;
 
-/// What a run is for.
+/// Purpose of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Purpose {
-    /// One scenario of one protocol on one kind of processor, in several repetitions that differ in when calls come.
+    /// One scenario of one protocol on one kind of processor, in several repetitions with different call arrivals.
     Scenario(Protocol, Scenario, Caches),
     /// A cache of another shape.
     Shape(Varied, Caches),
 }
 
-/// Counts, simulates, and times.
+/// Counts, simulates, and times the benchmark.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     let purposes = purposes(order.quick);
@@ -83,7 +84,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter)
 }
 
-/// What this processor takes for each sample with the paper's caches, in their order.
+/// Times of this processor for each sample with the paper's caches, in their order.
 fn clock(samples: &[Sample<'_>], quick: bool, supervision: &Supervision<'_>) -> Result<Vec<Here>> {
     let with_the_papers = samples.iter().filter(|sample| sample.caches == OF_THE_PAPER);
     let plans: Vec<Plan> =
@@ -97,7 +98,7 @@ fn clock(samples: &[Sample<'_>], quick: bool, supervision: &Supervision<'_>) -> 
     Ok(here)
 }
 
-/// All runs, each with its seed.
+/// Returns all runs, each with its seed.
 fn purposes(quick: bool) -> Vec<(Purpose, u64)> {
     let mut all = Vec::new();
     let mut add = |protocol, scenario, caches, seeds: u64| {
@@ -136,7 +137,7 @@ fn job(purpose: Purpose, seed: u64) -> Job {
     }
 }
 
-/// The repetitions of each scenario together.
+/// Groups the repetitions of each scenario.
 fn samples(runs: &[(Purpose, Run)]) -> Vec<Sample<'_>> {
     let same = |one: &(Purpose, Run), next: &(Purpose, Run)| one.0 == next.0;
     let groups = runs.chunk_by(same).filter_map(|group| match group[0].0 {

@@ -1,7 +1,7 @@
-//! The structures in which earlier implementations kept their sessions and their timers, beside those of this project: so that each
-//! can be measured on the machine of today, by the same load.
+//! Session and timer structures of earlier implementations beside those of this project, for measurements on one
+//! machine with the same load.
 //!
-//! | structure | whose | source |
+//! | structure | implementation | source |
 //! |---|---|---|
 //! | [`chains`]: hash of the destination alone | ISI RSVP | Budapest paper, section 4.1.1 |
 //! | [`chains`]: 1 537 chains by the sum of addresses and ports | YESSIR | Pan and Schulzrinne, section 4.1 |
@@ -13,7 +13,7 @@
 //! | [`timers::buckets`] | GIST 0.5.2 | Fu et al., section IV-D |
 //! | [`timers::wheel`] | Earmark | `earmark_core::timer` |
 //!
-//! Where a source is silent the kinder choice was made, and the structure says so.
+//! Where a source gives no detail, the choice favors the structure, and its comment says so.
 
 pub(super) mod bit_tree;
 pub(super) mod chains;
@@ -22,10 +22,10 @@ pub(super) mod timers;
 
 use std::fmt;
 
-/// No block.
+/// Index of no block.
 const NIL: u32 = u32::MAX;
 
-/// By what a session is known: the five-tuple of its flow, and the name that NSIS gives it besides.
+/// Keys of a session: the five-tuple of its flow, and its NSIS session identifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     source: u32,
@@ -37,9 +37,10 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key of the session with this number, below 2^28: 16 sessions to a destination, and names as random as NSIS asks for.
+    /// Returns the key of the session with this number, below 2^28: 16 sessions to a destination, and session
+    /// identifiers that look random, as NSIS requires.
     pub(super) fn numbered(number: u32) -> Key {
-        // Both factors are odd, so that no two hosts become one.
+        // Both factors are odd, so that different hosts stay different.
         let host = (number / 16).wrapping_mul(0x9e37_79b1) & 0xff_ffff;
         let name = u128::from(number) + 1;
         Key {
@@ -52,7 +53,7 @@ impl Key {
         }
     }
 
-    /// The five-tuple as one number of 104 bits, the destination first.
+    /// Returns the five-tuple as one number of 104 bits, the destination first.
     fn bits(&self) -> u128 {
         u128::from(self.destination) << 72
             | u128::from(self.source) << 40
@@ -62,16 +63,16 @@ impl Key {
     }
 }
 
-/// What is kept of a session: one line of a cache, so that whoever looks at a key has fetched it from memory.
+/// State of a session: one cache line, so that a key comparison fetches it from memory.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Block {
     key: Key,
-    /// Where the structure goes on from here.
+    /// Successors of the block in the structure.
     links: [u32; 2],
 }
 
-/// All blocks of a structure, and those that are free.
+/// All blocks of a structure, and the free list.
 #[derive(Debug, Default)]
 struct Blocks {
     blocks: Vec<Block>,
@@ -101,17 +102,17 @@ impl Blocks {
     }
 }
 
-/// A structure in which sessions are looked up.
+/// A structure for session look-ups.
 pub(super) trait Index: fmt::Debug {
-    /// The number of a session's block.
+    /// Returns the number of a session's block.
     fn find(&self, key: &Key) -> Option<u32>;
-    /// Enters a session that is not there yet; gives the number of its block.
+    /// Inserts a session that is not present; returns the number of its block.
     fn enter(&mut self, key: Key) -> u32;
-    /// Takes a session out; whether it was there.
+    /// Removes a session; returns whether it was present.
     fn remove(&mut self, key: &Key) -> bool;
 }
 
-/// All structures for look-ups, each with its name.
+/// Returns all look-up structures, each with its name.
 pub(super) fn indexes() -> [(&'static str, Box<dyn Index>); 6] {
     [
         ("Earmark: keyed hash", Box::new(keyed::Keyed::new())),
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(size_of::<Block>(), 64);
     }
 
-    /// Many sessions, so that tables grow and trees are deep.
+    /// The number of sessions is large, so that tables grow and trees are deep.
     #[test]
     fn thousands_of_sessions_are_found_and_no_others() {
         for (name, mut index) in indexes() {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes, each finds what an ordered map finds.
+        /// After any sequence of changes each structure finds what an ordered map finds.
         #[test]
         fn each_structure_finds_what_a_map_finds(
             steps in prop::collection::vec((any::<bool>(), 0_u32..60), 1..200),

@@ -1,23 +1,23 @@
-//! What a part of the report found: words, tables, figures, and the values that have a counterpart among the published ones.
+//! Results of a part of the report: text, tables, figures, and the values with a published counterpart.
 //!
-//! It is plain data, so that a part that is done can be put aside in a file, and need not be done again.
+//! A chapter is plain data, so that a completed part can be stored in a file, and is not measured again.
 
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::Median;
 
-/// A part of the report.
+/// Results of a part of the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chapter {
-    /// What is shown, in its order.
+    /// Blocks to show, in order.
     pub blocks: Vec<Block>,
-    /// What has a counterpart among the published figures.
+    /// Values with a counterpart among the published figures.
     pub entries: Vec<Entry>,
-    /// Published figures that have none, by their keys, each with the reason.
+    /// Keys of published figures without a counterpart, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// One thing that is shown.
+/// A block of a chapter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
@@ -31,16 +31,16 @@ pub enum Block {
     Figure(Figure),
 }
 
-/// A table; also written as CSV.
+/// A table, also written as CSV.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Its name, for files: lower case, words joined by `-`.
+    /// Name for files: lower case, words joined by `-`.
     pub name: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Its columns, units included.
+    /// Column headings with units.
     pub columns: Vec<String>,
-    /// Its rows, each as long as there are columns.
+    /// Rows, with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -48,60 +48,60 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// There is nothing to be said.
+    /// An empty cell.
     Nothing,
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number that was counted, or published.
+    /// A number that was counted or published.
     Number(f64),
     /// A number that was measured.
     Estimate(Estimate),
 }
 
-/// A number that was measured several times: their median, and the interval that holds the true one in 95 of 100 cases.
+/// Result of repeated measurements: the median with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Half of the values are below.
+    /// Median of the values.
     pub median: f64,
     /// Lower end of the interval.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// How many values there were.
+    /// Number of values.
     pub repetitions: u64,
 }
 
 /// Values that have a counterpart among the published figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The key of the published figure: `budapest.table1_isi_rsvp.path.cp1_median`.
+    /// Key of the published figure: `budapest.table1_isi_rsvp.path.cp1_median`.
     pub key: String,
     /// Unit of the values.
     pub unit: String,
-    /// One value, or as many as were published in a list, in their order.
+    /// One value, or as many as the published list has, in its order.
     pub values: Vec<Estimate>,
-    /// What is different from what was published, where something is.
+    /// Difference from the published measurement, if any.
     pub note: Option<String>,
 }
 
 /// A drawing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name, for files.
+    /// Name for files.
     pub name: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What goes across.
+    /// Horizontal axis.
     pub across: Axis,
-    /// What goes up.
+    /// Vertical axis.
     pub up: Axis,
-    /// How values are shown.
+    /// Kind of the drawing.
     pub kind: Kind,
-    /// Its values, series by series.
+    /// Values, series by series.
     pub series: Vec<Series>,
 }
 
-/// How values are shown.
+/// Kind of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -116,81 +116,82 @@ pub enum Kind {
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
-    /// What it shows, unit included.
+    /// Label with unit.
     pub label: String,
-    /// Whether each step is a multiple of the one before.
+    /// Whether the axis is logarithmic.
     pub logarithmic: bool,
-    /// Names, where places 0, 1, 2 .. of it have some.
+    /// Names of the positions 0, 1, 2 ..; empty for numbers.
     pub names: Vec<String>,
 }
 
-/// Values that belong together.
+/// A series of values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it was published by others: then it is dashed.
+    /// Whether others published the series, which is then dashed.
     pub published: bool,
-    /// Across and up, with the ends of the interval where there is one.
+    /// Points, with confidence intervals where available.
     pub points: Vec<Point>,
 }
 
 /// One value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Across.
+    /// Horizontal value.
     pub x: f64,
-    /// Up.
+    /// Vertical value.
     pub y: f64,
-    /// The ends of its interval.
+    /// Ends of the confidence interval.
     pub interval: Option<[f64; 2]>,
 }
 
 impl Chapter {
-    /// A heading.
+    /// Adds a heading.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(text.into()));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn text(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// A table.
+    /// Adds a table.
     pub fn table(&mut self, table: Table) {
         self.blocks.push(Block::Table(table));
     }
 
-    /// A drawing.
+    /// Adds a drawing.
     pub fn figure(&mut self, figure: Figure) {
         self.blocks.push(Block::Figure(figure));
     }
 
-    /// A value that has a published counterpart.
+    /// Adds a value with a published counterpart.
     pub fn entry(&mut self, key: impl Into<String>, unit: &str, value: Estimate) {
         self.entries(key, unit, vec![value]);
     }
 
-    /// As many values as were published in a list.
+    /// Adds as many values as the published list has.
     pub fn entries(&mut self, key: impl Into<String>, unit: &str, values: Vec<Estimate>) {
         let (key, unit) = (key.into(), unit.to_owned());
         self.entries.push(Entry { key, unit, values, note: None });
     }
 
-    /// The published figures with this key, or all whose keys begin with it and a dot, have no counterpart.
+    /// Records that the published figures with this key, or all whose keys begin with it and a dot, have no
+    /// counterpart.
     pub fn leave_out(&mut self, key: impl Into<String>, reason: impl Into<String>) {
         self.left_out.push((key.into(), reason.into()));
     }
 
-    /// Adds what another has found behind it.
+    /// Appends the results of another chapter.
     pub fn append(&mut self, other: Chapter) {
         self.blocks.extend(other.blocks);
         self.entries.extend(other.entries);
         self.left_out.extend(other.left_out);
     }
 
-    /// Its tables.
+    /// Returns the tables.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.blocks.iter().filter_map(|block| match block {
             Block::Table(table) => Some(table),
@@ -200,48 +201,47 @@ impl Chapter {
 }
 
 impl Estimate {
-    /// Of values that were measured, all of them finite; `None` where there are none.
+    /// Summarizes finite measured values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let Median { median, low, high } = Median::of(values.iter().copied())?;
         Some(Estimate { median, low, high, repetitions: values.len() as u64 })
     }
 
-    /// Of values in the order in which they were measured, where those that are near in time are alike: a machine that others use,
-    /// too, is now quicker and now slower. They are cut into eight parts in time, and the medians of these count ([`parts`]), so
-    /// that the interval tells of the machine's moods rather than of the number of values.
+    /// Summarizes values in order of time, if values near in time are alike: a shared machine is sometimes faster and
+    /// sometimes slower. The values are cut into eight parts in time, and their medians count ([`parts`]), so that
+    /// the interval reflects the variation of the machine rather than the number of values.
     pub fn over_time(values: &[f64]) -> Option<Estimate> {
         let of_parts = Estimate::of(&parts(values))?;
         Some(Estimate { repetitions: values.len() as u64, ..of_parts })
     }
 
-    /// Likewise, of what batch after batch gave, where each is the mean or the median of many repetitions, of which there were so
-    /// many in all.
+    /// Summarizes means or medians of batches in order of time, with `repetitions` repetitions in all.
     pub fn of_batches(batches: &[f64], repetitions: u64) -> Option<Estimate> {
         Some(Estimate { repetitions, ..Estimate::over_time(batches)? })
     }
 
-    /// What was counted, and is the same each time.
+    /// Creates an estimate of a counted value that is the same each time.
     pub fn exact(value: f64) -> Estimate {
         Estimate { median: value, low: value, high: value, repetitions: 1 }
     }
 
-    /// The same in another unit.
+    /// Converts the estimate to another unit.
     #[must_use]
     pub fn times(self, factor: f64) -> Estimate {
         let Estimate { median, low, high, repetitions } = self;
         Estimate { median: median * factor, low: low * factor, high: high * factor, repetitions }
     }
 
-    /// As a point of a drawing.
+    /// Returns the estimate as a point of a drawing.
     pub fn at(self, x: f64) -> Point {
         Point { x, y: self.median, interval: Some([self.low, self.high]) }
     }
 }
 
-/// Into how many parts of time values are cut: of eight the interval is the whole range, from the least to the greatest.
+/// Number of parts in time: with eight the interval is the whole range, from minimum to maximum.
 const PARTS: usize = 8;
 
-/// The medians of eight parts of values, each of the next so many in time; of fewer values each is a part.
+/// Returns the medians of eight consecutive parts of values; with fewer values each is a part.
 pub fn parts(values: &[f64]) -> Vec<f64> {
     let count = PARTS.min(values.len());
     let end = |part: usize| part * values.len() / count;
@@ -250,7 +250,7 @@ pub fn parts(values: &[f64]) -> Vec<f64> {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(name: &str, title: &str, columns: &[&str]) -> Table {
         Table {
             name: name.to_owned(),
@@ -260,7 +260,7 @@ impl Table {
         }
     }
 
-    /// Adds a row, which has as many cells as there are columns.
+    /// Adds a row, with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -297,17 +297,17 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Axis {
-    /// Even steps.
+    /// Creates a linear axis.
     pub fn linear(label: &str) -> Axis {
         Axis { label: label.to_owned(), ..Axis::default() }
     }
 
-    /// Each step a multiple of the one before; values must be above 0.
+    /// Creates a logarithmic axis; values must be above 0.
     pub fn logarithmic(label: &str) -> Axis {
         Axis { label: label.to_owned(), logarithmic: true, ..Axis::default() }
     }
 
-    /// Names at the places 0, 1, 2 ..
+    /// Creates an axis with names at the positions 0, 1, 2 ..
     pub fn named(label: &str, names: &[&str]) -> Axis {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         Axis { label: label.to_owned(), logarithmic: false, names }
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chapter_can_be_put_aside() {
+    fn chapter_is_restored_from_json() {
         let mut chapter = Chapter::default();
         chapter.heading("Steps");
         chapter.text("Some <words>.");

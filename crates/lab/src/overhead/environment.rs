@@ -1,4 +1,4 @@
-//! Where it was measured: the machine, its kernel, and how quiet it was.
+//! Environment of the measurements: the machine, its kernel, and its noise.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,57 +9,57 @@ use serde::{Deserialize, Serialize};
 
 use super::chapter::{Cell, Chapter, Table};
 
-/// How often the same work is timed.
+/// Number of timings of the same work.
 const REPETITIONS: usize = 1_000;
 /// Steps of that work: about a tenth of a millisecond.
 const STEPS: u32 = 60_000;
-/// A machine on which one of 20 repetitions takes so much longer than the median is noisy.
+/// Relative excess over the median above which the slowest twentieth marks a noisy machine.
 const NOISY: f64 = 0.10;
 
-/// A machine, and how quiet it was.
+/// A machine, and its noise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Its processor.
+    /// Processor model.
     pub processor: String,
-    /// How many of them.
+    /// Number of processors.
     pub processors: usize,
-    /// Their clock as the kernel tells it, MHz.
+    /// Processor clock by the kernel, MHz.
     pub mhz: Option<f64>,
-    /// Whether it is a virtual machine.
+    /// Whether the machine is virtual.
     pub is_virtual: bool,
-    /// All memory, octets.
+    /// Total memory, octets.
     pub memory: u64,
     /// Kernel, with its version.
     pub kernel: String,
-    /// What the kernel does about faults of processors.
+    /// Mitigations of processor vulnerabilities in the kernel.
     pub mitigations: BTreeMap<String, String>,
-    /// What the kernel tells time by.
+    /// Clock source of the kernel.
     pub clock_source: String,
-    /// Who chooses the clock of the processor.
+    /// Frequency governor of the processor.
     pub governor: Option<String>,
     /// Version of this program.
     pub version: String,
-    /// Processes that wanted to run in the last minute, on average, before the first measurement.
+    /// Load average of one minute before the first measurement.
     pub load: Option<f64>,
-    /// Before the first measurement,
+    /// Noise before the first measurement.
     pub before: Option<Noise>,
-    /// and after the last one.
+    /// Noise after the last measurement.
     pub after: Option<Noise>,
 }
 
-/// How much the same work took, again and again.
+/// Variation of the time of the same work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
-    /// The median, microseconds.
+    /// Median time, microseconds.
     pub median_us: f64,
-    /// By what part of it one in 20 took longer.
+    /// 95th percentile less the median, relative to the median.
     pub one_in_20: f64,
-    /// By what part of it the longest took longer.
+    /// Maximum less the median, relative to the median.
     pub longest: f64,
 }
 
 impl Noise {
-    /// Measures it, in about a tenth of a second.
+    /// Measures the noise, in about a tenth of a second.
     pub fn measure() -> Noise {
         let times = (0..REPETITIONS).map(|_| {
             let start = Instant::now();
@@ -77,13 +77,13 @@ impl Noise {
         Noise { median_us: median, one_in_20: over(0.95), longest: over(1.0) }
     }
 
-    /// Whether results should be read with care.
+    /// Returns whether results should be read with care.
     pub fn is_noisy(&self) -> bool {
         self.one_in_20 > NOISY
     }
 }
 
-/// Something that no compiler can foresee.
+/// Does work that no compiler can evaluate in advance.
 fn work(steps: u32) -> u64 {
     (0..steps).fold(0x9e37_79b9, |state: u64, _| {
         let state = state ^ (state << 13);
@@ -93,7 +93,7 @@ fn work(steps: u32) -> u64 {
 }
 
 impl Environment {
-    /// This machine, now.
+    /// Describes this machine in its current state.
     pub fn of_this_machine() -> Environment {
         let system = rustix::system::uname();
         let kernel = [system.sysname(), system.release(), system.machine()];
@@ -121,7 +121,8 @@ impl Environment {
         }
     }
 
-    /// Whether what was measured on another machine could have been measured on this one.
+    /// Returns whether both have the same processors, kernel and version of this program, so that a stored result of one
+    /// can stand in for a measurement on the other.
     pub fn is_same_machine(&self, other: &Environment) -> bool {
         let machine = |it: &Environment| {
             (it.processor.clone(), it.processors, it.kernel.clone(), it.version.clone())
@@ -129,12 +130,12 @@ impl Environment {
         machine(self) == machine(other)
     }
 
-    /// Whether it was noisy before or after.
+    /// Returns whether the machine was noisy before or after.
     pub fn is_noisy(&self) -> bool {
         self.before.iter().chain(&self.after).any(Noise::is_noisy)
     }
 
-    /// The page about it.
+    /// Returns the chapter about the machine.
     pub fn chapter(&self) -> Chapter {
         let mut chapter = Chapter::default();
         let mut table = Table::new("environment", "The machine", &["what", "value"]);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_what_takes_longer_than_usual() {
+    fn noise_is_time_above_the_median() {
         let quiet = Noise::of(vec![10.0; 100]);
         assert_eq!(quiet, Noise { median_us: 10.0, one_in_20: 0.0, longest: 0.0 });
         let mut times = vec![10.0; 90];

@@ -1,5 +1,5 @@
-//! Drawings of a report: lines, dots and bars over axes that are even or logarithmic, each value with its interval. What others
-//! have published is dashed.
+//! Drawings of a report: lines, dots and bars over linear or logarithmic axes, each value with its interval.
+//! Published series are dashed.
 
 use std::fmt::Write;
 
@@ -11,14 +11,16 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 380.0;
-/// Height of a line of the legend; how wide a letter is there, and what stands beside a name.
+/// Height of a line of the legend.
 const LINE: f64 = 20.0;
+/// Width of a letter in the legend.
 const LETTER: f64 = 7.2;
+/// Room beside a name in the legend.
 const BESIDE: f64 = 60.0;
-/// What is said of series that are others'.
+/// Suffix of the names of published series.
 const PUBLISHED: &str = " (published)";
 
-/// The drawing, complete with its style.
+/// Draws a figure as SVG, complete with its style.
 pub fn svg(figure: &Figure) -> String {
     let letters = figure.series.iter().map(|series| legend_name(series).chars().count()).max();
     let column = letters.unwrap_or(0) as f64 * LETTER + BESIDE;
@@ -52,7 +54,7 @@ pub fn svg(figure: &Figure) -> String {
     out
 }
 
-/// From values to points.
+/// Mapping from values to coordinates.
 struct Scale {
     low: f64,
     high: f64,
@@ -61,7 +63,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// From the least to the greatest of these values, or to round numbers about them.
+    /// Creates a scale from the minimum to the maximum of these values, or to round numbers around them.
     fn of(axis: &Axis, values: impl Iterator<Item = f64>, ends: (f64, f64)) -> Scale {
         let usable = |value: &f64| value.is_finite() && (!axis.logarithmic || *value > 0.0);
         let (mut low, mut high) =
@@ -90,7 +92,7 @@ impl Scale {
         Scale { low, high, logarithmic: false, ends }
     }
 
-    /// Where a value is; what lies beyond the ends is at them.
+    /// Returns the coordinate of a value, limited to the ends.
     fn place(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
             true => (value.max(self.low) / self.low).log10() / (self.high / self.low).log10(),
@@ -99,7 +101,7 @@ impl Scale {
         self.ends.0 + (self.ends.1 - self.ends.0) * share.clamp(0.0, 1.0)
     }
 
-    /// Round values to be named.
+    /// Returns the round values of the tick marks.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let decades = (self.high / self.low).log10().round() as i32;
@@ -111,7 +113,7 @@ impl Scale {
     }
 }
 
-/// A round number of which about six are a range.
+/// Returns a round step of which about six fit in a range.
 fn step(range: f64) -> f64 {
     let rough = range.max(f64::MIN_POSITIVE) / 6.0;
     let decade = 10_f64.powf(rough.log10().floor());
@@ -147,7 +149,7 @@ fn axes(out: &mut String, figure: &Figure, across: &Scale, up: &Scale) {
     );
 }
 
-/// A colour, and whether what has it is dashed.
+/// Returns the color, and whether the stroke is dashed.
 fn stroke(number: usize, series: &Series) -> String {
     let dash = if series.published { ";stroke-dasharray:6 5" } else { "" };
     format!("style=\"stroke:var(--c{}){dash}\"", number % COLOURS)
@@ -236,7 +238,7 @@ fn legend_name(series: &Series) -> String {
     format!("{}{published}", series.name)
 }
 
-/// A number of an axis, short.
+/// Formats a number of an axis briefly.
 fn number(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -1,13 +1,13 @@
-//! GIST in the report: what *Overhead and Performance Study of GIST* counts and measures.
+//! Chapter on GIST: the figures of *Overhead and Performance Study of GIST*.
 //!
-//! - [`octets`]: of how many octets messages are (Table I, Figure 5).
-//! - [`components`]: what a router spends its instructions on (Table III).
+//! - [`octets`]: octets of messages (Table I, Figure 5).
+//! - [`components`]: instructions of a router by component (Table III).
 //! - [`sessions`]: sessions between two nodes, and RSVP's beside them (Figures 8 to 10).
-//! - [`middle`]: how long messages stay in a router between two senders.
-//! - [`refreshing`]: what GIST's refresh interval costs (Table II).
+//! - [`middle`]: time that messages stay in a router between two senders.
+//! - [`refreshing`]: cost of GIST's refresh interval (Table II).
 //!
-//! What is measured on networks is measured in rounds, each of which visits every level, load and interval with daemons of its own,
-//! so that what lies between two reports lies between two rounds, too.
+//! Measurements on networks run in rounds, each of which covers every level, load and interval with daemons of its
+//! own, so that the spread between rounds includes that between reports.
 
 mod components;
 mod middle;
@@ -28,7 +28,7 @@ use middle::Middle;
 use refreshing::Refreshing;
 use sessions::Sessions;
 
-/// What needs network namespaces.
+/// Keys of figures that need network namespaces.
 const OF_NETWORKS: [&str; 13] = [
     "gist.sessions_effective",
     "gist.sessions_max",
@@ -45,7 +45,7 @@ const OF_NETWORKS: [&str; 13] = [
     "gist.table2_refresh_cpu.cpu_pct",
 ];
 
-/// Counts, and measures.
+/// Counts and measures the figures.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.append(octets::measure());
@@ -73,7 +73,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter)
 }
 
-/// Adds values under a published key, with what is different about them.
+/// Adds values under a published key, with a note about the difference.
 fn noted(chapter: &mut Chapter, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
     chapter.entries.push(Entry { key, unit, values, note });
@@ -86,9 +86,9 @@ mod tests {
     use super::*;
     use crate::overhead::published;
 
-    /// What is neither counted nor left out without namespaces is nowhere.
+    /// Every published figure is counted, or is left out without namespaces.
     #[test]
-    fn every_published_figure_has_its_place() {
+    fn every_published_figure_is_covered_or_left_out() {
         let is_of_networks =
             |key: &str| OF_NETWORKS.iter().any(|above| published::is_under(key, above));
         let counted = octets::measure();

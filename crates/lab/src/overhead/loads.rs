@@ -1,5 +1,5 @@
-//! Messages while the router has other work (section 6 of the study of Budapest): packets that it forwards ([`background`]), and
-//! messages of their own kind ([`signalling`]). What resident sessions cost is another chapter.
+//! Messages on a router with other work (section 6 of the study of Budapest): forwarded packets ([`background`]), and
+//! messages of the same kind ([`signalling`]). The cost of resident sessions is another chapter.
 
 mod background;
 mod signalling;
@@ -29,7 +29,7 @@ const WAYS: [Way; 3] = [
     },
 ];
 
-/// All of it; says what is missing where there are no namespaces.
+/// Measures both loads; says what is missing if namespaces are unavailable.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     if let Some(obstacle) = &order.obstacle {
@@ -41,20 +41,20 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter)
 }
 
-/// What values are usually, by the means of so many parts of them, one after the other, each without its least and greatest tenth:
-/// a virtual machine that stands still once for some milliseconds would be all that can be seen in a plain mean.
+/// Summarizes values by the means of `parts` consecutive parts, each without its lowest and highest tenth: one pause
+/// of a virtual machine for some milliseconds would dominate a plain mean.
 fn usual(values: &[f64], parts: usize) -> Option<Estimate> {
     let part = values.len().div_ceil(parts.max(1)).max(1);
     let means: Vec<f64> = values.chunks(part).map(|part| middle(part.to_vec())).collect();
     Estimate::of(&means)
 }
 
-/// The plain mean.
+/// Returns the plain mean.
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// A series of values that are ours.
+/// Returns a series of our own values.
 fn series(name: String, points: impl IntoIterator<Item = Point>) -> Series {
     Series { name, published: false, points: points.into_iter().collect() }
 }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_namespaces_there_is_a_word_about_it() {
+    fn missing_namespaces_are_noted() {
         use std::sync::atomic::AtomicBool;
         let interrupted = AtomicBool::new(false);
         let supervision =

@@ -1,7 +1,7 @@
-//! Checkpoint 3: the named points in message processing, each stamped with the processor's counter.
+//! Checkpoint 3: named points in message processing, each with a timestamp of the processor's counter.
 //!
-//! A thread that wants its marks stamped says so ([`record`]), and gets them back; marks of other threads cost a look at a
-//! variable. What a mark itself costs is measured the same way ([`Clock::calibrate`]), and taken off every step.
+//! A thread enables its marks ([`record`]) and gets them back; marks of other threads cost a check of a variable. The
+//! cost of a mark itself is measured in the same way ([`Clock::calibrate`]), and subtracted from every step.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, mark, set_hook};
 use earmark_linux::cycles;
 
-/// Marks that one recording holds at most.
+/// Capacity of one recording, marks.
 const MOST: usize = 2_048;
 
-/// A mark, and when it was passed, in ticks of the counter.
+/// A mark, and its time in ticks of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) checkpoint: Checkpoint,
@@ -39,7 +39,7 @@ thread_local! {
 }
 
 static HOOK: Hook = stamp;
-/// How many there are that want marks.
+/// Number of values of [`Marks`] that exist.
 static HOLDERS: Mutex<u32> = Mutex::new(0);
 
 fn stamp(checkpoint: Checkpoint) {
@@ -55,13 +55,13 @@ fn stamp(checkpoint: Checkpoint) {
     });
 }
 
-/// Marks are stamped for as long as this is there.
+/// Enables marks for as long as the value exists.
 pub(crate) struct Marks(());
 
 impl Marks {
-    /// Begins.
+    /// Enables marks.
     pub(crate) fn begin() -> Marks {
-        // Nobody but this module sets one, so it can only be this one already.
+        // Only this module sets a hook, so an existing one is this one.
         let _ = set_hook(&HOOK);
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         *holders += 1;
@@ -78,11 +78,11 @@ impl Drop for Marks {
     }
 }
 
-/// Does some work, and puts the marks that it passes in the place of those in `into`; gives what the work gave, and whether the
+/// Runs `work`, and replaces the content of `into` by the marks of this run; returns the result, and whether the
 /// thread kept its processor all the while.
 ///
 /// # Errors
-/// There were more marks than there is room for.
+/// There were more marks than a recording holds.
 pub(crate) fn record<T>(
     _: &Marks,
     into: &mut Vec<Stamp>,
@@ -105,21 +105,21 @@ pub(crate) fn record<T>(
     Ok((done, undisturbed))
 }
 
-/// From ticks to time.
+/// Conversion from ticks to time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// Nanoseconds of a tick.
+    /// Length of a tick, nanoseconds.
     pub(crate) tick: f64,
-    /// What a mark costs, ticks.
+    /// Cost of a mark, ticks.
     pub(crate) mark: f64,
 }
 
 impl Clock {
-    /// Compares the counter with the system's clock, and measures what a mark costs: the time between two that have nothing
-    /// between them.
+    /// Compares the counter with the system's clock, and measures the cost of a mark: the time between two marks with
+    /// nothing between them.
     ///
     /// # Errors
-    /// The counter runs unevenly.
+    /// The counter does not advance evenly.
     pub(crate) fn calibrate(marks: &Marks) -> Result<Clock> {
         let cannot = "the steps of messages cannot be timed here";
         let tick = cycles::nanoseconds_of_a_tick().context(cannot)?;
@@ -128,10 +128,10 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Measures anew what a mark costs.
+    /// Measures the cost of a mark again.
     ///
     /// # Errors
-    /// The kernel does not tell of context switches.
+    /// The kernel does not report context switches.
     pub(crate) fn weigh_marks(&mut self, marks: &Marks) -> Result<()> {
         let mut stamps = Vec::new();
         record(marks, &mut stamps, || (0..MOST).for_each(|_| mark(Checkpoint::Parse)))?;
@@ -140,26 +140,26 @@ impl Clock {
         Ok(())
     }
 
-    /// Microseconds from one mark to the next, without what the mark costs. A step that takes less than the counter can tell may be
-    /// a little less than nothing, so that the mean of many is right.
+    /// Returns the time from one mark to the next, less the cost of the mark, microseconds. A step below the
+    /// resolution of the counter may come out slightly negative, so that the mean of many is right.
     pub(crate) fn step_us(&self, from: Stamp, to: Stamp) -> f64 {
         let ticks = to.ticks.saturating_sub(from.ticks) as f64 - self.mark;
         ticks * self.tick / 1e3
     }
 
-    /// Likewise, all of a message's steps together that end with such a mark.
+    /// Returns the total time of a message's steps that end with such a mark, microseconds.
     pub(crate) fn steps_us(&self, message: &[Stamp], is_one: impl Fn(Checkpoint) -> bool) -> f64 {
         let pairs = message.windows(2).filter(|pair| is_one(pair[1].checkpoint));
         pairs.map(|pair| self.step_us(pair[0], pair[1])).sum()
     }
 
-    /// What a mark costs, nanoseconds.
+    /// Returns the cost of a mark, nanoseconds.
     pub(crate) fn mark_ns(&self) -> f64 {
         self.mark * self.tick
     }
 }
 
-/// The mean of values, without the least and the greatest tenth, which are those that something came between.
+/// Returns the mean of values without the lowest and the highest tenth, which may include interruptions.
 pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let tenth = values.len() / 10;
@@ -167,7 +167,7 @@ pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
     middle.iter().sum::<f64>() / middle.len().max(1) as f64
 }
 
-/// The marks of each message among some, from [`Checkpoint::Begin`] on.
+/// Divides marks by message, from [`Checkpoint::Begin`] on.
 pub(crate) fn by_message(stamps: &[Stamp]) -> impl Iterator<Item = &[Stamp]> {
     stamps
         .chunk_by(|_, next| next.checkpoint != Checkpoint::Begin)
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_stamped_in_their_order_and_only_where_they_are_wanted() {
+    fn marks_are_recorded_in_order_and_only_if_enabled() {
         let marks = Marks::begin();
         mark(Checkpoint::Parse);
         let mut stamps = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_costs_less_than_a_message_and_is_taken_off() {
+    fn mark_cost_is_small_and_subtracted() {
         let marks = Marks::begin();
         let clock = Clock::calibrate(&marks).unwrap();
         assert!(clock.mark_ns() > 0.0 && clock.mark_ns() < 100_000.0, "{clock:?}");

@@ -1,4 +1,4 @@
-//! The page: one file without scripts, fonts or links to elsewhere, to be read on a phone, and printed.
+//! Page of a report: one file without scripts, fonts or external links, readable on a phone and on paper.
 
 use std::fmt::Write;
 
@@ -17,13 +17,13 @@ th:first-child,td:first-child,td.words{text-align:left;white-space:normal}.faint
 @media print{body{max-width:none;margin:0}h2{break-before:page}figure,table{break-inside:avoid}.wide{overflow:visible}\
 .tall{max-height:none}.tall table{break-inside:auto}.tall thead{position:static}}";
 
-/// A table with more rows than this has a window of its own to be scrolled in, but on paper.
+/// Number of rows above which a table scrolls in a window of its own, except on paper.
 const TALL: usize = 30;
 
-/// A chapter, with the name that leads to it, and its title.
+/// A chapter, with its anchor and its title.
 pub type Titled<'a> = (&'a str, &'a str, &'a Chapter);
 
-/// The page of these chapters, with what is to be said first.
+/// Returns the page of these chapters, after introductory paragraphs.
 pub fn page(
     title: &str,
     first: &[String],
@@ -71,7 +71,7 @@ fn show(out: &mut String, block: &Block) {
 
 fn show_table(out: &mut String, table: &Table) {
     let title = escape(&table.title);
-    // What scrolls can be reached by the keyboard.
+    // The keyboard can reach scrolling elements.
     let tall = table.rows.len() > TALL;
     let class = if tall { "\"wide tall\" tabindex=\"0\"" } else { "\"wide\"" };
     let _ = write!(out, "<div class={class}><table><caption>{title}</caption><thead><tr>");
@@ -94,7 +94,7 @@ fn show_table(out: &mut String, table: &Table) {
     out.push_str("</tbody></table></div>");
 }
 
-/// A value, and its interval where it has one that can be seen.
+/// Formats a value, with its interval if that is visible.
 fn shown(estimate: &Estimate) -> String {
     let [median, low, high] = [estimate.median, estimate.low, estimate.high].map(number);
     if low == high {
@@ -103,7 +103,7 @@ fn shown(estimate: &Estimate) -> String {
     format!("{median} <span class=\"faint\">{low} to {high}</span>")
 }
 
-/// What lacks, by its reasons.
+/// Writes the missing figures, grouped by reason.
 fn left_out(out: &mut String, chapter: &Chapter) {
     if chapter.left_out.is_empty() {
         return;
@@ -115,7 +115,7 @@ fn left_out(out: &mut String, chapter: &Chapter) {
     out.push_str("</ul>");
 }
 
-/// Three digits that count, or all before the point.
+/// Formats a number with three significant digits, or with all digits before the point.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -132,7 +132,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Digits by threes, from five on.
+/// Groups digits by three, from five digits on.
 fn grouped(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     if digits.len() < 5 {
@@ -143,10 +143,10 @@ fn grouped(digits: &str) -> String {
     format!("{sign}{}", groups.join("\u{202f}"))
 }
 
-/// A table as CSV: what was measured has three columns, the value and the ends of its interval.
+/// Returns a table as CSV: a measured value has three columns, the value and the ends of its interval.
 ///
 /// # Errors
-/// Never: it is written into memory.
+/// None in practice: the table is written into memory.
 pub fn csv(table: &Table) -> Result<String, csv::Error> {
     let is_measured = |column: usize| {
         table.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Estimate(_))))
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_whole_and_alone() {
+    fn page_is_complete_and_self_contained() {
         let mut chapter = Chapter::default();
         chapter.heading("Steps");
         chapter.text("1 < 2");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tables_have_a_window() {
+    fn long_tables_scroll() {
         let page = |rows: usize| {
             let mut table = table();
             table.rows = vec![table.rows[0].clone(); rows];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_can_be_read_by_others() {
+    fn tables_are_written_as_csv() {
         let text = csv(&table()).unwrap();
         assert_eq!(
             text,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.0, 0.001_234, 0.5, 1.234, 12.34, 123.4, 1_234.0, 12_345.6, -1e6].map(number);
         let expected = ["0", "0.00123", "0.500", "1.23", "12.3", "123", "1234"];
         assert_eq!(shown[..7], expected);

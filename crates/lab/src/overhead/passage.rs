@@ -5,10 +5,10 @@
 //!   172.16.0.0/12                  daemon                     10.0.0.0/8
 //! ```
 //!
-//! Checkpoint 1 is the kernel's time stamp of a packet at the router's interfaces ([`tap`]). Checkpoint 2 is where the daemon, which
-//! runs in this process on a thread of its own ([`daemon`]), is handed a message by its socket, and where it hands out what came of
-//! it. The hosts' messages are written by [`crate::bench::router`], whose router stands for the daemon's: it is told what that
-//! one has sent.
+//! Checkpoint 1 is the kernel's timestamp of a packet at the router's interfaces ([`tap`]). Checkpoint 2 is where the
+//! daemon, which runs in this process on a thread of its own ([`daemon`]), gets a message from its socket, and where
+//! it hands out the resulting one. The hosts' messages are written by [`crate::bench::router`], whose router stands
+//! in for the daemon's: it records what the daemon's router has sent.
 
 mod daemon;
 mod tap;
@@ -29,75 +29,75 @@ use crate::bench::router::{Arrival, Message, Protocol, Router, Side};
 use daemon::Daemon;
 use tap::{Seen, Tap};
 
-/// How long a message may take through the router.
+/// Timeout of a message through the router.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// The router's bandwidth, on both sides, as its daemon is told.
+/// Bandwidth of the router's links in its daemon's configuration.
 const BANDWIDTH: &str = "10Gbit";
-/// `IPPROTO_RAW`: the IP header comes with the packet.
+/// `IPPROTO_RAW`: the packet includes its IP header.
 const RAW: i32 = 255;
-/// Octets of data in a packet that is nobody's message.
+/// Octets of data in a packet without a message.
 const PLAIN: usize = 100;
 const UDP: u8 = 17;
-/// Where GIST is spoken; the hosts have somebody there, or their kernels would answer.
+/// UDP port of GIST; the hosts bind it, because their kernels would send errors otherwise.
 const GIST: u16 = 270;
 
-/// Where packets go that are nobody's message, and the background: to nobody behind the far host.
+/// Destination of packets without a message, and of the background: an unused address behind the far host.
 pub(super) const NOWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 200, 0, 1), 9);
 
-/// A kind of router that messages pass.
+/// A configuration of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) protocol: Protocol,
     pub(super) name: &'static str,
-    /// What its daemon is told.
+    /// Settings of the daemon.
     pub(super) settings: &'static str,
-    /// Whether the daemon sees the messages.
+    /// Whether the daemon handles the messages.
     pub(super) daemon: bool,
 }
 
-/// What a message took.
+/// Times of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passed {
     /// Checkpoint 1, microseconds.
     pub interfaces_us: f64,
-    /// What the daemon had of it; nothing where the kernel treated the message by itself.
+    /// Times in the daemon; `None` if the kernel's offload handled the message.
     pub inside: Option<Inside>,
 }
 
-/// What a message took in the daemon, microseconds.
+/// Times of a message in the daemon, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inside {
-    /// Checkpoint 2: from being handed in to being handed out.
+    /// Checkpoint 2: from input to output.
     pub all_us: f64,
-    /// Of that, what telling traffic control took.
+    /// Time of traffic control within it.
     pub traffic_control_us: f64,
 }
 
-/// The hosts and the router. All goes when it is dropped.
+/// The hosts and the router. Dropping the value removes them.
 pub struct Passage {
     near: Host,
     far: Host,
     pub(super) tap: Tap,
     daemon: Daemon,
-    /// Writes what the hosts say.
+    /// Writer of the hosts' messages.
     writer: Router,
     protocol: Protocol,
     clock: Clock,
 }
 
-/// A host, and its socket.
+/// A host with its raw socket.
 struct Host {
     namespace: Arc<Namespace>,
     socket: Socket,
-    /// Those that its kernel would answer for.
+    /// Sockets that keep its kernel from answering.
     _silent: (Socket, UdpSocket),
 }
 
 impl Passage {
-    /// Builds one, for messages of a protocol; `settings` are lines of the daemon's configuration.
+    /// Builds the network for messages of a protocol; `settings` are lines of the daemon's configuration.
     ///
     /// # Errors
-    /// Namespaces are not to be had, the daemon does not start, steps cannot be timed here.
+    /// Namespaces are unavailable, the daemon does not start, or steps cannot be timed here.
     pub fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
         let create =
             || Namespace::unnamed().map(Arc::new).context("no network namespace to be had");
@@ -122,15 +122,15 @@ impl Passage {
         Ok(Passage { near, far, tap, daemon, writer, protocol, clock })
     }
 
-    /// The message of a session, as a host would send it now.
+    /// Returns the message of a session, as a host would send it now.
     pub fn write(&self, kind: &Message, session: u32, round: u32) -> Arrival {
         kind.of(&self.writer, session, round)
     }
 
-    /// Has a host send a message.
+    /// Sends a message from a host.
     ///
     /// # Errors
-    /// The kernel does not take it.
+    /// The kernel rejects the message.
     pub fn send(&self, message: &Arrival) -> Result<()> {
         let host = match message.side() {
             Side::Near => &self.near,
@@ -141,10 +141,10 @@ impl Passage {
         Ok(())
     }
 
-    /// A socket of the near host, for packets to an address behind the far one.
+    /// Opens a socket of the near host, for packets to an address behind the far one.
     ///
     /// # Errors
-    /// The kernel does not give one.
+    /// The socket cannot be opened.
     pub fn datagrams(&self, to: (Ipv4Addr, u16)) -> Result<UdpSocket> {
         let open = || {
             let socket = UdpSocket::bind(("0.0.0.0", 0))?;
@@ -155,10 +155,11 @@ impl Passage {
         opened.context("a host has no socket for data")
     }
 
-    /// Sends a message through the router, and waits until it, or what came of it, has left; `None` where nothing did.
+    /// Sends a message through the router, and waits until it, or the resulting message, has left; returns `None` if
+    /// nothing left.
     ///
     /// # Errors
-    /// Something in the network has failed.
+    /// A part of the network has failed.
     pub fn pass(&mut self, message: &Arrival) -> Result<Option<Passed>> {
         self.tap.forget()?;
         self.daemon.forget();
@@ -175,12 +176,12 @@ impl Passage {
         Ok(Some(Passed { interfaces_us, inside }))
     }
 
-    /// Sends a packet through the router that is nobody's message, from a socket of [`Passage::datagrams`]: microseconds between
-    /// the interfaces; `None` where it did not leave. As much time passes behind it as behind a message, for a router that had
-    /// just as long a rest finds as little in its caches.
+    /// Sends a packet without a message through the router, from a socket of [`Passage::datagrams`]; returns the time
+    /// between the interfaces, microseconds, or `None` if it did not leave. The pause after it is as long as after a
+    /// message, because the state of the caches depends on the length of the pause.
     ///
     /// # Errors
-    /// Something in the network has failed.
+    /// A part of the network has failed.
     pub fn pass_plain(&mut self, socket: &UdpSocket) -> Result<Option<f64>> {
         self.tap.forget()?;
         socket.send(&[0; PLAIN]).context("a packet cannot be sent")?;
@@ -190,8 +191,8 @@ impl Passage {
         Ok(crossing.map(|(interfaces_us, _)| interfaces_us))
     }
 
-    /// Waits for a packet to this destination to come, and for the next of its protocol to leave: the microseconds between, and
-    /// what left.
+    /// Waits for a packet to this destination to arrive, and for the next of its protocol to leave; returns the time
+    /// between, microseconds, and the packet that left.
     fn crossing(
         &mut self,
         protocol: u8,
@@ -212,7 +213,7 @@ impl Passage {
         Ok(None)
     }
 
-    /// Checkpoint 2 of a message, by the marks that it passed.
+    /// Returns checkpoint 2 of a message, by its marks.
     fn inside(&self, stamps: &[Stamp]) -> Result<Inside> {
         let Some(message) = by_message(stamps).next() else { bail!("a message without marks") };
         let at = |checkpoint| message.iter().position(|stamp| stamp.checkpoint == checkpoint);
@@ -225,12 +226,12 @@ impl Passage {
         Ok(Inside { all_us: between(0, handed_out), traffic_control_us: between(done, handed_out) })
     }
 
-    /// Whether the daemon's marks are to be kept, message by message. Under load nobody could take them all.
+    /// Sets whether the daemon's marks are kept for each message. Under load they could not be read in time.
     pub fn keep_marks(&self, keep: bool) {
         self.daemon.keep_marks(keep);
     }
 
-    /// Whether messages reach the daemon, rather than being treated by the kernel on its behalf.
+    /// Sets whether messages are expected to reach the daemon, rather than to be handled by the kernel's offload.
     pub fn expect_daemon(&mut self, expected: bool) {
         self.daemon.expect(expected);
     }
@@ -278,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_daemon_understands_its_configuration() {
+    fn daemon_configuration_is_valid() {
         for settings in ["", "[boomerang]\nkernel = true\n", "[boomerang]\nkernel = false\n"] {
             let text = configuration(settings);
             let config = earmark::config::Config::parse(&text, Path::new("router.toml")).unwrap();

@@ -1,13 +1,13 @@
-//! The published figures: all that the five papers print, by keys.
+//! Published figures: all that the five papers print, by key.
 
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// Figures of the papers, as a file that others can use too.
+/// Figures of the papers, as a file for other programs too.
 const TEXT: &str = include_str!("../../data/published.toml");
 
-/// Keys, or what they begin with, under which no measurements stand but what was set, or which machine it was.
+/// Keys, or their prefixes, that hold settings or the machine and no measurements.
 const SETTINGS: [&str; 17] = [
     "budapest.cpu_mhz",
     "budapest.repetitions",
@@ -28,7 +28,8 @@ const SETTINGS: [&str; 17] = [
     "pan.high_load.rsvp.test_flow",
 ];
 
-/// All figures, each under its key with dots: `budapest.table1_isi_rsvp.path.cp1_median`, in the order of the file.
+/// Returns all figures, each under its dotted key: `budapest.table1_isi_rsvp.path.cp1_median`, in the order of the
+/// file.
 pub fn figures() -> &'static [(String, Value)] {
     static FIGURES: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
         let all: Value = toml::from_str(TEXT).expect("the file is part of the program, and tested");
@@ -39,17 +40,17 @@ pub fn figures() -> &'static [(String, Value)] {
     &FIGURES
 }
 
-/// Those that were measured.
+/// Returns the measured figures.
 pub fn measurements() -> impl Iterator<Item = &'static (String, Value)> {
     figures().iter().filter(|(key, _)| !SETTINGS.iter().any(|setting| is_under(key, setting)))
 }
 
-/// What was published under a key.
+/// Returns the value published under a key.
 pub fn figure(key: &str) -> Option<&'static Value> {
     figures().iter().find(|(other, _)| other == key).map(|(_, value)| value)
 }
 
-/// A single number that was published; of two, which are the ends of an interval, the middle.
+/// Returns a single published number; for two, the ends of an interval, the middle.
 pub fn number(key: &str) -> Option<f64> {
     match figure(key)? {
         Value::Array(ends) => {
@@ -60,13 +61,13 @@ pub fn number(key: &str) -> Option<f64> {
     }
 }
 
-/// A list of numbers that was published.
+/// Returns a published list of numbers.
 pub fn numbers(key: &str) -> Vec<f64> {
     let values = figure(key).and_then(Value::as_array);
     values.into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
-/// Whether a key is this one, or one below it.
+/// Returns whether a key equals `above` or is below it.
 pub fn is_under(key: &str, above: &str) -> bool {
     key.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -100,7 +101,7 @@ mod tests {
         assert!(is_under("a.b", "a") && is_under("a.b", "a.b") && !is_under("a.bc", "a.b"));
     }
 
-    /// Every setting is there, and what is left are measurements.
+    /// Every setting exists, and the others are measurements.
     #[test]
     fn settings_are_no_measurements() {
         for setting in SETTINGS {

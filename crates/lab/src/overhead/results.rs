@@ -1,4 +1,4 @@
-//! `results.json`: what was measured, under the keys of the published figures.
+//! File `results.json`: the measured values, under the keys of the published figures.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +6,11 @@ use super::chapter::{Chapter, Entry, Estimate};
 use super::environment::Environment;
 use super::published;
 
-/// Why a figure has no counterpart where nobody said why.
+/// Reason for a figure without a counterpart if no other is given.
 const UNKNOWN: &str = "it was not measured in this run";
 
-/// All of it: what stands on each key is the value with its interval, beside what was published; `environment` is where it was
-/// measured, and `left_out` tells why something lacks.
+/// Returns the contents: under each key the value with its interval, beside the published one; under `environment`
+/// the machine, and under `left_out` the reasons for missing values.
 pub fn results<'a>(
     chapters: impl IntoIterator<Item = &'a Chapter>,
     environment: &Environment,
@@ -21,7 +21,7 @@ pub fn results<'a>(
         reasons.extend(&chapter.left_out);
         for entry in &chapter.entries {
             insert(&mut all, &entry.key, leaf(entry));
-            // Who published a median published its interval beside it.
+            // A published median has a published interval beside it.
             if let Some(interval) = interval_of(&entry.key) {
                 let ends = entry.values.first().map(|value| json!([value.low, value.high]));
                 let ends = json!({"values": ends, "unit": entry.unit, "published": published::figure(&interval)});
@@ -42,7 +42,7 @@ pub fn results<'a>(
     all.into()
 }
 
-/// Values of an earlier `results.json`, by their keys.
+/// Returns the values of an earlier `results.json`, by key.
 pub fn values(results: &Value) -> Vec<(String, Estimate)> {
     let mut found = Vec::new();
     collect("", results, &mut found);
@@ -99,13 +99,13 @@ fn one(value: &Estimate) -> Map<String, Value> {
     all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// `cp1_median` has its interval in `cp1_ci`.
+/// Returns the key of the interval: `cp1_median` has its interval in `cp1_ci`.
 fn interval_of(key: &str) -> Option<String> {
     let interval = format!("{}_ci", key.strip_suffix("_median")?);
     published::figure(&interval).map(|_| interval)
 }
 
-/// Puts a value where a key with dots leads.
+/// Inserts a value at a dotted key.
 fn insert(all: &mut Map<String, Value>, key: &str, value: Value) {
     let Some((first, rest)) = key.split_once('.') else {
         all.insert(key.to_owned(), value);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_under_the_keys_of_the_published_ones() {
+    fn values_have_the_keys_of_the_published_ones() {
         let all = results([&chapter()], &Environment::default());
         let path = &all["budapest"]["table1_isi_rsvp"]["path"];
         assert_eq!(path["cp1_median"]["value"], 2.0);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_has_a_reason() {
+    fn missing_values_have_a_reason() {
         let all = results([&chapter()], &Environment::default());
         let left_out = all["left_out"].as_object().unwrap();
         assert_eq!(left_out["delft.scenario1.ipc"], "there is no valgrind");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_can_be_read() {
+    fn results_are_read_back() {
         let all = results([&chapter()], &Environment::default());
         let values = values(&serde_json::from_str(&all.to_string()).unwrap());
         assert_eq!(values.len(), 8);

@@ -1,5 +1,5 @@
-//! The retry study in the report: the papers' cases. What goes beyond them, and why, is in the study of its own
-//! (`earmark-lab study retry`).
+//! The retry study in the report: the papers' cases. Further cases are in the study of its own (`earmark-lab study
+//! retry`).
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::bench::Supervision;
 use crate::statistics::Median;
 use crate::study::retry::{self, Case, Load, Row};
 
-/// The case of a row among the published figures.
+/// Returns the key of a row's case among the published figures.
 fn key(row: &Row) -> Option<&'static str> {
     Some(match (row.load, row.case) {
         (Load::Regular, Case::Rsvp) => "pan.regular_load.rsvp",
@@ -26,7 +26,7 @@ fn key(row: &Row) -> Option<&'static str> {
     })
 }
 
-/// Plays each case with many seeds.
+/// Runs each case with many seeds.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     supervision.watcher.begin("retry: the papers' cases", 1);
     let seeds = if order.quick { 30 } else { 100 };

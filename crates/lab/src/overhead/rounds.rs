@@ -1,8 +1,8 @@
-//! Rounds: what is measured again and again, each time as another run of the program would.
+//! Rounds: repeated measurements, each of which is like another run of the program.
 //!
-//! Two runs differ by more than two measurements of one run do: by where memory lies, and by what else the machine does meanwhile. So
-//! a round makes what it measures anew, on a thread of its own, and rounds lie apart in time. An interval over rounds then has in it
-//! what lies between runs.
+//! Two runs differ by more than two measurements of one run do: by memory addresses, and by other work of the
+//! machine. So a round sets up its subject anew, on a thread of its own, and rounds are spread over time. An interval
+//! over rounds then includes the spread between runs.
 
 use std::time::{Duration, Instant};
 
@@ -11,35 +11,35 @@ use anyhow::Result;
 use super::chapter::Chapter;
 use crate::bench::Supervision;
 
-/// A part whose rounds lie between the other parts, so that they see the machine at all times of a report: a processor changes its
-/// speed by some hundredths from one minute to the next.
+/// A part whose rounds run between the other parts, so that they cover the whole time of a report: a processor
+/// changes its speed by a few percent from one minute to the next.
 pub(super) trait InRounds {
-    /// How many there are.
+    /// Number of rounds.
     fn count(&self) -> u32;
-    /// How far apart those begin that follow each other.
+    /// Interval between the beginnings of consecutive rounds.
     fn apart(&self) -> Duration;
-    /// One of them.
+    /// Runs a round.
     fn round(&mut self, number: u32, supervision: &Supervision<'_>) -> Result<()>;
-    /// What they have found.
+    /// Returns the results of the rounds.
     fn tell(&self) -> Chapter;
 }
 
-/// A part and how far it is.
+/// A part and its progress.
 pub(super) struct Spread {
     name: &'static str,
     part: Box<dyn InRounds>,
     done: u32,
-    /// What it broke off for.
+    /// Error that ended the part.
     failed: Option<anyhow::Error>,
 }
 
 impl Spread {
-    /// No round is done.
+    /// Creates a part without rounds done.
     pub(super) fn new(name: &'static str, part: Box<dyn InRounds>) -> Spread {
         Spread { name, part, done: 0, failed: None }
     }
 
-    /// Does the rounds of one stop, numbered from 0, of so many: as many as of any other.
+    /// Runs the rounds of stop `stop` of `stops`, numbered from 0: about as many at each stop.
     pub(super) fn stop(&mut self, stop: usize, stops: usize, supervision: &Supervision<'_>) {
         let count = self.part.count();
         let until = (count as usize * (stop + 1) / stops) as u32;
@@ -55,19 +55,19 @@ impl Spread {
         (self.done, self.failed) = (until, done.err());
     }
 
-    /// What all rounds have found.
+    /// Returns the results of all rounds.
     ///
     /// # Errors
-    /// One has failed.
+    /// A round has failed.
     pub(super) fn tell(self) -> Result<Chapter> {
         self.failed.map_or_else(|| Ok(self.part.tell()), Err)
     }
 }
 
-/// Does so many rounds, numbered from 0, which begin no sooner after each other than `apart`.
+/// Runs a number of rounds, numbered from 0, whose beginnings are at least `apart` apart.
 ///
 /// # Errors
-/// A round has failed; it was interrupted.
+/// A round has failed; the measurement was interrupted.
 pub(super) fn do_all(
     rounds: u32,
     apart: Duration,
@@ -86,8 +86,8 @@ pub(super) fn do_all(
     Ok(())
 }
 
-/// Does some work on a thread of its own, and so with a stack and a heap elsewhere: by where memory lies alone times differ by some
-/// hundredths, which else would be the same all through one run and other in the next.
+/// Runs `work` on a thread of its own, and so with another stack and heap: memory addresses alone change times by a
+/// few percent, which would otherwise be constant in one run and different in the next.
 pub(super) fn elsewhere<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let done = std::thread::scope(|scope| scope.spawn(work).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -101,7 +101,7 @@ mod tests {
     use crate::bench::Unwatched;
 
     #[test]
-    fn rounds_lie_apart_and_end_when_one_fails() {
+    fn rounds_are_spaced_and_stop_at_a_failure() {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         let apart = Duration::from_millis(10);
@@ -124,7 +124,7 @@ mod tests {
         assert!(do_all(1, apart, &supervision, |_| unreachable!("it was interrupted")).is_err());
     }
 
-    /// Numbers of the rounds that were done.
+    /// Records the numbers of the rounds that ran.
     struct Numbers(Vec<u32>);
 
     impl InRounds for Numbers {
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Whatever lies between them, all rounds are done once, in their order, and about as many at each stop.
+    /// Whatever runs between them, all rounds run once, in order, and about as many at each stop.
     #[test]
     fn rounds_are_spread_over_all_stops() {
         let interrupted = AtomicBool::new(false);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_elsewhere_gives_what_it_gave() {
+    fn result_of_another_thread_is_returned() {
         let here = std::thread::current().id();
         assert!(elsewhere(|| Ok(std::thread::current().id() != here)).unwrap());
         assert!(elsewhere(|| -> Result<()> { anyhow::bail!("no") }).is_err());

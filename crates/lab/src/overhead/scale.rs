@@ -1,5 +1,5 @@
-//! How much signalling one router takes: the largest burst, and the largest rate, without a loss, by the methodology of RFC 4883's
-//! authors, for each protocol, on one processor and on two.
+//! Signalling capacity of one router: the largest burst, and the largest rate, without a loss, by the methodology of
+//! RFC 4883's authors, for each protocol, on one processor and on two.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::bench::rates::speaker::Protocol;
 use crate::bench::rates::{self, Held, Plan, Rates};
 use crate::bench::search::Search;
 
-/// Bursts that are tried, set-ups.
+/// Largest burst that is tried, set-ups.
 const LARGEST_BURST: u32 = 128_000;
-/// Standing sessions that are tried.
+/// Largest number of resident sessions that is tried.
 const MOST_SESSIONS: u32 = 256_000;
 
-/// Measures what this machine has room for.
+/// Measures within the capacity of this machine.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     if let Some(obstacle) = &order.obstacle {
@@ -114,7 +114,7 @@ fn tell(chapter: &mut Chapter, order: &Order) {
     );
 }
 
-/// What was published of a pair, thousand cycles, from interface to interface; `None` where that was not measured.
+/// Returns the published cost of a pair from interface to interface, thousand cycles; `None` if it was not measured.
 fn published_cycles(protocol: Protocol) -> Option<f64> {
     let parts: &[&str] = match protocol {
         Protocol::Rsvp => {
@@ -130,7 +130,7 @@ fn published_cycles(protocol: Protocol) -> Option<f64> {
     Some(sum? * published::number("budapest.cpu_mhz")? / 1e3)
 }
 
-/// Messages in what was published of a pair: of Boomerang, one pass of two.
+/// Returns the number of messages in the published cost of a pair: for Boomerang, one of two transits.
 fn published_messages(protocol: Protocol) -> f64 {
     match protocol {
         Protocol::Rsvp => 3.0,
@@ -138,7 +138,7 @@ fn published_messages(protocol: Protocol) -> f64 {
     }
 }
 
-/// Set-ups a second that were published.
+/// Returns the published set-ups a second.
 fn published_rate(protocol: Protocol) -> Option<f64> {
     match protocol {
         Protocol::Yessir => published::number("pan.table3_yessir.flow_setups_per_s"),
@@ -146,7 +146,7 @@ fn published_rate(protocol: Protocol) -> Option<f64> {
     }
 }
 
-/// Of each repetition.
+/// Summarizes a value of each repetition.
 fn each(rates: &Rates, value: impl Fn(&Held) -> f64) -> Option<Estimate> {
     Estimate::of(&rates.held.iter().map(value).collect::<Vec<_>>())
 }
@@ -182,7 +182,7 @@ fn rates_table(all: &[Rates]) -> Table {
     table
 }
 
-/// What a pair costs the daemon.
+/// Returns the table of a pair's cost for the daemon.
 fn costs_table(all: &[Rates]) -> Table {
     let columns = [
         "protocol",
@@ -233,7 +233,7 @@ fn bursts_table(all: &[Rates]) -> Table {
     table
 }
 
-/// How many sessions stand.
+/// Measures the number of resident sessions.
 fn standing(supervision: &Supervision<'_>) -> Result<Table> {
     let search = Search { first: 16_000, last: MOST_SESSIONS, step: 1_000, halvings: 1 };
     let columns = ["protocol", "sessions refreshed every second", "as many every 30 s", "or more"];
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn without_namespaces_it_is_left_out_with_a_line() {
+    fn missing_namespaces_are_noted() {
         let order = Order { quick: true, obstacle: Some("no root".to_owned()) };
         let interrupted = std::sync::atomic::AtomicBool::new(false);
         let watcher = &crate::bench::Unwatched;

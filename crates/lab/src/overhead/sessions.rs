@@ -1,5 +1,5 @@
-//! The session load of the Budapest paper (section 6.3): what a router pays for each session that it holds while it treats a message,
-//! looks a session up, and keeps soft state alive; and what the structures of earlier implementations would pay on this machine.
+//! Session load of the Budapest paper (section 6.3): cost of each resident session for message handling, look-ups and
+//! soft state in a router; and the cost with the structures of earlier implementations on this machine.
 
 mod line;
 mod load;
@@ -24,19 +24,20 @@ use load::{Costs, Load};
 use lookups::Lookups;
 use upkeep::Upkeep;
 
-/// Sessions that stand.
+/// Numbers of resident sessions.
 const SESSIONS: [u32; 6] = [1, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// Seconds of the sessions' time that routers and structures are measured: a whole period of refreshes, and together with set-up and
-/// warm-up less than the 180 s that routing state of GIST lives here, which nobody behind the router refreshes.
+/// Measured time of routers and structures, seconds of virtual time: a whole refresh period, and together with set-up
+/// and warm-up less than the 180 s of GIST's routing state here, which no neighbor refreshes.
 const SECONDS: u32 = 30;
-/// How often all routers and structures are made anew: by where their sessions lie in memory alone, slopes differ.
+/// Number of times that all routers and structures are created anew, because memory addresses alone change the
+/// slopes.
 const GENERATIONS: u32 = 4;
-/// How often messages and look-ups are measured in each of them.
+/// Number of measurements of messages and look-ups in each generation.
 const VISITS: u32 = 6;
-/// Octets of memory from which on a million sessions of all four protocols are held at once: they take 2.6 GB.
+/// Memory from which on a million sessions of all four protocols fit at once, octets: they take 2.6 GB.
 const LARGE: u64 = 7_000_000_000;
 
-/// What something took with so many sessions, in the order of time.
+/// Times with a number of sessions, in order of time.
 struct Timed {
     name: &'static str,
     sessions: u32,
@@ -49,7 +50,7 @@ impl Timed {
     }
 }
 
-/// All that is measured, round by round.
+/// All measurements, round by round.
 #[derive(Default)]
 struct Measurements {
     loads: Vec<Costs>,
@@ -57,8 +58,8 @@ struct Measurements {
     upkeeps: Vec<Timed>,
 }
 
-/// Measures all of it. Every round is one second of the sessions' time, and visits every router and every structure, so that what is
-/// compared was measured side by side.
+/// Measures everything. Every round is one second of virtual time, and visits every router and every structure, so
+/// that compared values are measured side by side.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let memory = Environment::of_this_machine().memory;
     let largest = if order.quick || memory < LARGE { 100_000 } else { 1_000_000 };
@@ -72,7 +73,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
 }
 
 impl Measurements {
-    /// Those of one generation of routers and structures.
+    /// Measures one generation of routers and structures.
     fn of(sizes: &[u32], rounds: u32, supervision: &Supervision<'_>) -> Result<Measurements> {
         let watcher = supervision.watcher;
         let (mut loads, mut lookups, mut upkeeps) = (Vec::new(), Vec::new(), Vec::new());
@@ -117,7 +118,7 @@ impl Measurements {
         })
     }
 
-    /// Adds those of a later generation of the same.
+    /// Adds the measurements of a later generation.
     fn add(&mut self, later: Measurements) {
         if self.loads.is_empty() {
             *self = later;

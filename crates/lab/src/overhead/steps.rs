@@ -1,4 +1,4 @@
-//! Steps of messages: what batches of marked messages have told, step by step.
+//! Steps of messages: times from batches of marked messages, step by step.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use earmark_core::checkpoint::Checkpoint;
 use super::chapter::Estimate;
 use super::marks::{Clock, Stamp, middle};
 
-/// What the Budapest paper calls reservation management (Tables 4 and 9).
+/// Steps of reservation management in the Budapest paper (Tables 4 and 9).
 pub(super) const RESERVATION_MANAGEMENT: &[Checkpoint] =
     &[Checkpoint::FindRsb, Checkpoint::Admission, Checkpoint::ReservationManagement];
 
-/// Some steps, as a set: bit `n` is the checkpoint with number `n`.
+/// A set of steps: bit `n` is the checkpoint with number `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Steps(u32);
 
 impl Steps {
-    /// From the first mark to the last.
+    /// All steps, from the first mark to the last.
     pub(super) const ALL: Steps = Steps(u32::MAX);
 
     pub(super) fn of(checkpoints: &[Checkpoint]) -> Steps {
@@ -28,7 +28,8 @@ impl Steps {
     }
 }
 
-/// What is said for the step that ends with this mark: the time up to the last mark is what no other step has.
+/// Returns the name of the step that ends with this mark; the time up to the last mark is the remainder of the
+/// message.
 pub(super) fn step_name(checkpoint: Checkpoint) -> String {
     if checkpoint == Checkpoint::End {
         return "the rest".to_owned();
@@ -36,33 +37,34 @@ pub(super) fn step_name(checkpoint: Checkpoint) -> String {
     checkpoint.name().replace('_', " ")
 }
 
-/// Microseconds of a message's steps, one value a batch.
+/// Times of a message's steps, one value a batch, microseconds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     order: Vec<Checkpoint>,
     batches: BTreeMap<Steps, Vec<f64>>,
-    /// Messages in all batches.
+    /// Number of messages in all batches.
     messages: u64,
 }
 
 impl Times {
-    /// The steps, in the order in which they come.
+    /// Returns the steps in their order.
     pub(super) fn order(&self) -> &[Checkpoint] {
         &self.order
     }
 
-    /// What each batch took over these steps; `None` where none of them came.
+    /// Returns the time of each batch over these steps; `None` if none of them occurred.
     pub(super) fn of(&self, steps: Steps) -> Option<&[f64]> {
         self.batches.get(&steps).map(Vec::as_slice)
     }
 
-    /// Likewise, with its interval.
+    /// Returns the time over these steps, with its interval.
     pub(super) fn estimate(&self, steps: Steps) -> Option<Estimate> {
         Estimate::of_batches(self.of(steps)?, self.messages)
     }
 
-    /// Notes the means of a batch, without the least and the greatest tenth: of each step, of each of these groups of steps, and
-    /// of all of them. The counter may be coarser than a step, so that a median would be a multiple of its grain.
+    /// Records the means of a batch, without the lowest and the highest tenth: of each step, of each of these groups
+    /// of steps, and of all of them. The counter may be coarser than a step, so that a median would be a multiple of
+    /// its resolution.
     pub(super) fn note(&mut self, messages: &[&[Stamp]], clock: &Clock, groups: &[Steps]) {
         for stamp in messages.iter().flat_map(|message| &message[1..]) {
             if !self.order.contains(&stamp.checkpoint) {
@@ -82,7 +84,7 @@ impl Times {
         self.messages += messages.len() as u64;
     }
 
-    /// Adds those of later batches of the same kind of message.
+    /// Adds the times of later batches of the same kind of message.
     pub(super) fn append(&mut self, later: Times) {
         for checkpoint in later.order {
             if !self.order.contains(&checkpoint) {

@@ -1,4 +1,4 @@
-//! Parts that are done, put aside in files, so that a report that was interrupted goes on where it ended.
+//! Stored chapters of completed parts, with which an interrupted report continues.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::chapter::Chapter;
 use super::environment::Environment;
 
-/// What is put aside of a part.
+/// A stored chapter, with the conditions of its measurement.
 #[derive(Serialize, Deserialize)]
 struct Done {
-    /// Whether it was to be quick.
+    /// Whether the report was a quick one.
     quick: bool,
-    /// Whether root measured.
+    /// Whether the measurement ran as root.
     privileged: bool,
-    /// Where.
+    /// Machine of the measurement.
     environment: Environment,
     chapter: Chapter,
 }
 
-/// Where parts are put aside.
+/// Directory of stored chapters.
 pub struct Store {
     directory: PathBuf,
     quick: bool,
@@ -31,10 +31,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// In a directory of a report, for parts that are measured here and like this.
+    /// Opens the store in a report's directory, for parts that are measured under these conditions.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// The directory cannot be created.
+    /// The directory cannot be created.
     pub fn open(
         report: &Path,
         quick: bool,
@@ -47,10 +48,10 @@ impl Store {
         Ok(Store { directory, quick, privileged, environment: environment.clone() })
     }
 
-    /// A part that was done before, on this machine, and in this way.
+    /// Returns the stored chapter of a part that was measured on this machine under the same conditions.
     ///
     /// # Errors
-    /// Its file cannot be read. A file of another version, or half a one, counts for nothing.
+    /// The file cannot be read. A file of another version, or a truncated one, counts as missing.
     pub fn load(&self, part: &str) -> Result<Option<Chapter>> {
         let file = self.file(part);
         let text = match fs::read_to_string(&file) {
@@ -68,25 +69,25 @@ impl Store {
         Ok(done.filter(fits).map(|done| done.chapter))
     }
 
-    /// Puts a part aside.
+    /// Stores the chapter of a part.
     ///
     /// # Errors
-    /// Its file cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, part: &str, chapter: &Chapter) -> Result<()> {
         let Store { quick, privileged, .. } = *self;
         let (environment, chapter) = (self.environment.clone(), chapter.clone());
         let done = Done { quick, privileged, environment, chapter };
         let (file, half) = (self.file(part), self.directory.join(format!("{part}.half")));
-        // Whoever is interrupted here leaves the former file, or none.
+        // The rename is atomic: an interrupt here leaves the former file, or none.
         fs::write(&half, serde_json::to_string(&done)?)
             .and_then(|()| fs::rename(&half, &file))
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// Forgets a part, so that it is done anew.
+    /// Removes the stored chapter of a part, so that it is measured again.
     ///
     /// # Errors
-    /// Its file cannot be removed.
+    /// The file cannot be removed.
     pub fn forget(&self, part: &str) -> Result<()> {
         match fs::remove_file(self.file(part)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_found_again_where_they_fit() {
+    fn stored_parts_are_loaded_under_equal_conditions() {
         let report = std::env::temp_dir().join(format!("earmark-store-{}", std::process::id()));
         let here = Environment { processor: "this".to_owned(), ..Environment::default() };
         let there = Environment { processor: "that".to_owned(), ..Environment::default() };

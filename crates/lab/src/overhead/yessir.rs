@@ -1,5 +1,5 @@
-//! YESSIR as Pan and Schulzrinne measured it: how long a new flow takes among others (Table 2), and what each step of it takes
-//! (Table 3).
+//! YESSIR as measured by Pan and Schulzrinne: time of a new flow among others (Table 2), and time of each of its
+//! steps (Table 3).
 
 mod clock;
 mod flows;
@@ -20,18 +20,18 @@ use crate::bench::Supervision;
 use flows::Flows;
 use steps::Steps;
 
-/// Flows that stand, beyond those of the paper.
+/// Numbers of resident flows beyond those of the paper.
 const BEYOND: [u32; 3] = [30_000, 100_000, 1_000_000];
-/// From so many flows on they are not made anew in every round: that takes seconds.
+/// Number of flows from which on they are not created anew in every round, which would take seconds.
 const LARGE: u32 = 1_000_000;
 
-/// How much is measured.
+/// Size of the measurement.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     rounds: u32,
-    /// In every so many rounds a large router is made, and gives the values of all of these.
+    /// Number of rounds for each creation of a large router, which yields the values of all of them.
     large_every: u32,
-    /// Rounds begin no sooner after each other.
+    /// Least interval between the beginnings of rounds.
     apart: Duration,
     batches: Batches,
 }
@@ -56,17 +56,17 @@ const FULL: Plan = Plan {
     batches: Batches { of_flows: 100, of_steps: 60 },
 };
 
-/// All that is measured, round by round. Every round visits every size and every step, so that what is compared was measured side
-/// by side.
+/// All measurements, round by round. Every round visits every size and every step, so that compared values are
+/// measured side by side.
 struct Measurements {
     plan: Plan,
     flows: Vec<Flows>,
     steps: Steps,
-    /// Found in the first round.
+    /// Calibrated in the first round.
     clock: Option<marks::Clock>,
 }
 
-/// What is to be measured.
+/// Returns the rounds of this part.
 pub(super) fn rounds(order: &Order) -> Box<dyn InRounds> {
     let sizes =
         published::numbers("pan.table2_flow_build.flows").into_iter().map(|flows| flows as u32);
@@ -123,7 +123,8 @@ mod tests {
     use super::*;
     use crate::bench::Unwatched;
 
-    /// A small run fills the whole chapter: every published figure of this part has its counterpart, lists as long as published.
+    /// A small run fills the whole chapter: every published figure of this part has its counterpart, and lists have
+    /// their published length.
     #[test]
     fn every_published_figure_has_a_counterpart() {
         let interrupted = AtomicBool::new(false);
@@ -152,7 +153,7 @@ mod tests {
         assert!(measured.round(2, &supervision).is_err(), "it was interrupted");
     }
 
-    /// Where a large router is not made in every round, it has as many values all the same.
+    /// A large router has as many values although it is not created in every round.
     #[test]
     fn all_sizes_have_as_many_values() {
         for Plan { rounds, large_every, .. } in [QUICK, FULL] {

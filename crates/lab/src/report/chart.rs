@@ -1,4 +1,4 @@
-//! The rate over time as an SVG drawing: stages shaded, the reserved rate dashed, one line per stream.
+//! Chart of the rate over time as SVG: stages shaded, the reserved rate dashed, one line per stream.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::drawing::{self, Style, level, tick};
 use super::escape;
 use crate::demo::{Mark, Series, Span, Timeline};
 
-/// Height of the drawing, and the plot in it.
+/// Height of the drawing; the constants after it bound the plot.
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 940.0;
@@ -24,7 +24,7 @@ const STYLE: Style = Style {
             .stream{stroke:var(--stream)}.flood{stroke:var(--flood)}",
 };
 
-/// From rates and times to points.
+/// Mapping from rates and times to coordinates.
 struct Scale {
     seconds: f64,
     bps: f64,
@@ -39,14 +39,14 @@ impl Scale {
         BOTTOM - (BOTTOM - TOP) * (bps / self.bps).min(1.0)
     }
 
-    /// Where a span begins and ends: not past the last whole bin.
+    /// Returns begin and end of a span, up to the last whole bin.
     fn ends(&self, span: &Span) -> (f64, f64) {
         let x = |at: Duration| self.x(at.as_secs_f64().min(self.seconds));
         (x(span.from), x(span.until))
     }
 }
 
-/// The drawing, complete with its style.
+/// Draws the chart, complete with its style.
 pub fn svg(timeline: &Timeline, title: &str) -> String {
     let bins = timeline.series.iter().map(|series| series.rates_bps.len()).max().unwrap_or(0);
     let peak = timeline.series.iter().flat_map(|series| &series.rates_bps).max().copied();
@@ -60,7 +60,7 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
     for series in &timeline.series {
         line(&mut out, series, timeline.bin.as_secs_f64(), &scale);
     }
-    // Over the lines, or a stream that gets just its rate would hide it.
+    // The limit is drawn over the lines, because a stream at exactly its rate would hide it.
     limits(&mut out, &timeline.spans, &scale);
     marks(&mut out, &timeline.marks, &scale);
     legend(&mut out, &timeline.series);
@@ -68,7 +68,8 @@ pub fn svg(timeline: &Timeline, title: &str) -> String {
     out
 }
 
-/// Stages: shaded, their names above. Writing to a string does not fail, so these helpers pass over the result.
+/// Draws the stages: shaded, with their names above. Writing to a string does not fail, so these helpers ignore the
+/// result.
 fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
     for span in &timeline.spans {
         let (from, until) = scale.ends(span);
@@ -84,7 +85,7 @@ fn spans(out: &mut String, timeline: &Timeline, scale: &Scale) {
     }
 }
 
-/// The reserved rate, dashed, where there is one.
+/// Draws the reserved rate, dashed, if there is one.
 fn limits(out: &mut String, spans: &[Span], scale: &Scale) {
     for span in spans.iter().filter(|span| span.reserved_bps > 0) {
         let ((from, until), y) = (scale.ends(span), scale.y(span.reserved_bps as f64));
@@ -95,7 +96,8 @@ fn limits(out: &mut String, spans: &[Span], scale: &Scale) {
     }
 }
 
-/// Moments: a line through the plot, its name beside it, in the middle between what is reserved and what floods.
+/// Draws the marks: a line through the plot, with its name beside it, halfway between the reserved rate and the
+/// flood.
 fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
     for mark in marks {
         let x = scale.x(mark.at.as_secs_f64());
@@ -106,7 +108,7 @@ fn marks(out: &mut String, marks: &[Mark], scale: &Scale) {
     }
     for (index, mark) in marks.iter().enumerate() {
         let x = scale.x(mark.at.as_secs_f64()) + 6.0;
-        // Names that stand close together go one below the other.
+        // Names that are close together go one below the other.
         let y = (TOP + BOTTOM) / 2.0 - 10.0 + 20.0 * (index % 4) as f64;
         let name = escape(mark.name);
         let _ = write!(out, "<text class=\"note\" x=\"{x:.1}\" y=\"{y:.0}\">{name}</text>");
@@ -135,7 +137,7 @@ fn axes(out: &mut String, scale: &Scale) {
 fn line(out: &mut String, series: &Series, bin: f64, scale: &Scale) {
     let _ = write!(out, "<polyline class=\"line {}\" points=\"", escape(series.name));
     for (index, &bps) in series.rates_bps.iter().enumerate() {
-        // A rate belongs to the middle of its bin.
+        // The rate is drawn in the middle of its bin.
         let x = scale.x((index as f64 + 0.5) * bin);
         let _ = write!(out, "{x:.1},{:.1} ", scale.y(bps as f64));
     }

@@ -1,26 +1,27 @@
-//! What all drawings have in common: a frame, colours that follow the reader's light or dark theme, and the lines and names of axes.
+//! Common parts of all drawings: a frame, colors that follow the reader's light or dark theme, and lines and names of
+//! axes.
 //!
-//! Drawn by hand: a plotting library would bring fonts and pixels, and could not follow the theme, which style sheet classes can.
-//! Every drawing carries its style, so that it can stand alone.
+//! The drawings are written directly: a plotting library would add fonts and pixels, and could not follow the theme,
+//! which style sheet classes can. Every drawing includes its style, so that it is complete in itself.
 
 use std::fmt::Write;
 
 use super::escape;
 
-/// How wide every drawing is, points.
+/// Width of every drawing, points.
 pub(crate) const WIDTH: f64 = 960.0;
 
-/// What a drawing adds to the common style.
+/// Additions of a drawing to the common style.
 pub(crate) struct Style {
-    /// Its own colours as custom properties, for light readers,
+    /// Custom properties with the drawing's colors in the light theme.
     pub(crate) light: &'static str,
-    /// and for dark ones.
+    /// Custom properties with the drawing's colors in the dark theme.
     pub(crate) dark: &'static str,
-    /// Its own rules.
+    /// Further rules.
     pub(crate) rules: &'static str,
 }
 
-/// Colours `c0` to `c7`, for series that have no colour of their own.
+/// Style with the colors `c0` to `c7`, for series without a color of their own.
 pub(crate) const SERIES: Style = Style {
     light: "--c0:#1f6feb;--c1:#1a7f37;--c2:#c4432b;--c3:#9a6700;--c4:#8250df;--c5:#1b7c83;--c6:#bf3989;--c7:#57606a",
     dark: "--c0:#58a6ff;--c1:#3fb950;--c2:#f47067;--c3:#d29922;--c4:#bc8cff;--c5:#39c5cf;--c6:#f778ba;--c7:#b1bac4",
@@ -28,10 +29,10 @@ pub(crate) const SERIES: Style = Style {
             .then{fill:none;stroke:var(--ink);stroke-width:2}.rate{fill:none;stroke:var(--c0);stroke-width:1.2}",
 };
 
-/// How many colours [`SERIES`] has.
+/// Number of colors in [`SERIES`].
 pub(crate) const COLOURS: usize = 8;
 
-/// The frame of a drawing, which `</svg>` is to end; the label is for those who cannot see it.
+/// Begins the frame of a drawing, which `</svg>` is to end; the label is for screen readers.
 pub(crate) fn begin(height: f64, label: &str, style: &Style) -> String {
     let (label, Style { light, dark, rules }) = (escape(label), style);
     format!(
@@ -45,20 +46,20 @@ pub(crate) fn begin(height: f64, label: &str, style: &Style) -> String {
     )
 }
 
-/// [`begin`], with the label as the title of the whole drawing.
+/// Begins a frame with the label as the visible title of the whole drawing.
 pub(crate) fn begin_titled(height: f64, title: &str, style: &Style) -> String {
     let mut out = begin(height, title, style);
     self::title(&mut out, 0.0, title);
     out
 }
 
-/// A title at the top of a part that begins at `top`. Writing to a string does not fail, here and below.
+/// Writes a title at the top of a part that begins at `top`. Writing to a string does not fail, here and below.
 pub(crate) fn title(out: &mut String, top: f64, title: &str) {
     let (y, title) = (top + 26.0, escape(title));
     let _ = write!(out, "<text class=\"title\" x=\"16\" y=\"{y:.0}\">{title}</text>");
 }
 
-/// A line across the plot, with its name to the left.
+/// Draws a line across the plot, with its name to the left.
 pub(crate) fn level(out: &mut String, (left, right): (f64, f64), y: f64, name: &str) {
     let _ = write!(
         out,
@@ -70,7 +71,7 @@ pub(crate) fn level(out: &mut String, (left, right): (f64, f64), y: f64, name: &
     );
 }
 
-/// A name below the plot that ends at `bottom`.
+/// Writes a name below the plot that ends at `bottom`.
 pub(crate) fn tick(out: &mut String, x: f64, bottom: f64, name: &str) {
     let (y, name) = (bottom + 20.0, escape(name));
     let _ = write!(
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawing_stands_alone_and_passes_nothing_on_as_it_is() {
+    fn drawing_is_self_contained_and_escapes_text() {
         let drawing = begin_titled(100.0, "a <b> & \"c\"", &SERIES);
         assert!(drawing.contains("aria-label=\"a &lt;b&gt; &amp; &quot;c&quot;\""), "{drawing}");
         assert!(drawing.contains(">a &lt;b&gt; &amp; &quot;c&quot;</text>"), "{drawing}");

@@ -1,4 +1,4 @@
-//! A page that shows a demo by itself: no scripts, no fonts, no links to elsewhere.
+//! Page of a demo in one file: no scripts, no fonts, no external links.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,7 +14,7 @@ color:CanvasText;background:Canvas}svg{width:100%;height:auto}table{border-colla
 th,td{padding:.35rem .6rem;border-bottom:1px solid #8886;text-align:right}\
 th:first-child,td:first-child,th:nth-child(2),td:nth-child(2){text-align:left}.faint{opacity:.7;font-size:.9rem}";
 
-/// The page.
+/// Returns the page.
 pub fn page(report: &Report) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -61,7 +61,7 @@ fn stages(out: &mut String, report: &Report) {
     out.push_str("</tbody></table>");
 }
 
-/// Kernel and processor of this machine.
+/// Describes kernel and processor of this machine.
 fn machine() -> String {
     let system = rustix::system::uname();
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A network as an SVG drawing: routers where they lie, or on a circle, with their hosts around them.
+//! Map of a network as SVG: routers at their positions, or on a circle, with their hosts around them.
 
 use std::f64::consts::TAU;
 use std::fmt::Write;
@@ -8,14 +8,15 @@ use earmark_scenario::topology::{Role, Topology};
 use super::drawing::{self, Style, WIDTH};
 use super::escape;
 
-/// Height of the drawing, and the margin around the routers.
+/// Height of the drawing.
 const HEIGHT: f64 = 640.0;
+/// Margin around the routers.
 const MARGIN: f64 = 70.0;
-/// From a router to its hosts.
+/// Distance from a router to its hosts.
 const ARM: f64 = 16.0;
-/// With more routers names would hide them,
+/// Number of routers above which names are left out, because they would hide the routers.
 const MOST_NAMES: usize = 60;
-/// and with more hosts these the network.
+/// Number of hosts above which hosts are left out, because they would hide the network.
 const MOST_HOSTS: usize = 300;
 
 const STYLE: Style = Style {
@@ -29,7 +30,7 @@ const STYLE: Style = Style {
 /// A point of the drawing.
 type Point = (f64, f64);
 
-/// The drawing, complete with its style.
+/// Draws the map, complete with its style.
 pub fn map(topology: &Topology) -> String {
     let routers: Vec<usize> = by_role(topology, Role::Router);
     let hosts: Vec<usize> = by_role(topology, Role::Host);
@@ -77,10 +78,10 @@ fn by_role(topology: &Topology, role: Role) -> Vec<usize> {
     nodes.filter(|(_, node)| node.role == role).map(|(place, _)| place).collect()
 }
 
-/// Where each node is drawn.
+/// Returns the position of each node.
 fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Point> {
     let mut points = vec![(WIDTH / 2.0, HEIGHT / 2.0); topology.nodes.len()];
-    // Without routers hosts are the network.
+    // In a network without routers, the hosts are its core.
     let core = if routers.is_empty() { hosts } else { routers };
     let places: Option<Vec<Point>> = core
         .iter()
@@ -91,7 +92,7 @@ fn points(topology: &Topology, routers: &[usize], hosts: &[usize]) -> Vec<Point>
     for (&node, point) in core.iter().zip(fitted(&places)) {
         points[node] = point;
     }
-    // Each router's hosts stand around it, at equal angles.
+    // The hosts of a router are placed around it, at equal angles.
     let mut around = vec![Vec::new(); topology.nodes.len()];
     for link in &topology.links {
         let [a, b] = [link.ends[0].node, link.ends[1].node];
@@ -117,7 +118,7 @@ fn circle(count: usize) -> Vec<Point> {
     (0..count).map(|number| (-angle(number).cos(), -angle(number).sin())).collect()
 }
 
-/// The same figure, as large as the drawing allows.
+/// Scales positions to the size of the drawing.
 fn fitted(places: &[Point]) -> Vec<Point> {
     let range = |of: fn(&Point) -> f64| {
         let numbers = || places.iter().map(of);

@@ -1,4 +1,4 @@
-//! The table of stages for the terminal.
+//! Table of the demo's stages for the terminal.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
@@ -7,7 +7,7 @@ use earmark_sim::StageResult;
 use super::{mbps, millis, percent};
 use crate::demo::{Denial, Part, Report, Span};
 
-/// All stages, and below them what became of the second reservation and of the daemon that was killed.
+/// Returns all stages, and below them the results of the second reservation and of the daemon's restart.
 pub fn stages(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
@@ -38,7 +38,7 @@ pub fn stages(report: &Report) -> String {
     text
 }
 
-/// A stage in words and numbers, in the order of the columns.
+/// Returns the cells of a stage, in the order of the columns.
 pub(super) fn cells(stage: &StageResult, span: &Span) -> [String; 9] {
     let reserved = if stage.reserved_bps == 0 { "-".to_owned() } else { mbps(stage.reserved_bps) };
     [
@@ -54,7 +54,7 @@ pub(super) fn cells(stage: &StageResult, span: &Span) -> [String; 9] {
     ]
 }
 
-/// Sentences that belong under the table.
+/// Returns the sentences below the table.
 pub(super) fn footnotes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(refusal) = &report.refusal {

@@ -1,5 +1,5 @@
-//! Drawings of studies: lines over an axis of names, and what single runs gave. As those of the demo they follow the reader's light
-//! or dark theme.
+//! Drawings of studies: lines over an axis of names, and results of single runs. Like those of the demo they follow
+//! the reader's light or dark theme.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ const LEFT: f64 = 150.0;
 const RIGHT: f64 = 780.0;
 const TOP: f64 = 50.0;
 
-/// One line: its name, and for each place of the axis a value with the ends of its interval.
+/// A line: its name, and for each position of the axis a value with the ends of its interval.
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) values: Vec<Option<[f64; 3]>>,
 }
 
-/// Lines over an axis of names; values from 0 to `most`.
+/// Draws lines over an axis of names; values from 0 to `most`.
 pub(super) fn lines(
     title: &str,
     axis: (&str, &[String]),
@@ -79,16 +79,16 @@ pub(super) fn lines(
     out
 }
 
-/// What single runs of one kind gave.
+/// Results of single runs of one kind.
 pub(super) struct Strip {
     pub(super) name: String,
-    /// Each run; those at `most` never came to an end.
+    /// Value of each run; a run at `most` had no end.
     pub(super) runs: Vec<f64>,
-    /// The one run that was published.
+    /// Value of the published run.
     pub(super) published: Option<f64>,
 }
 
-/// A strip of dots for each kind, from 0 to `most`; a ring is what was published.
+/// Draws a strip of dots for each kind, from 0 to `most`; a ring is the published run.
 pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> String {
     const HEIGHT: f64 = 34.0;
     let bottom = TOP + HEIGHT * strips.len() as f64;
@@ -121,7 +121,7 @@ pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> St
             y + 4.0
         );
         for (place, run) in strip.runs.iter().enumerate() {
-            // Apart from one another, so that many at one place can be told.
+            // An offset separates dots of equal value.
             let off = (place * 7 % 15) as f64 - 7.0;
             let class = if *run >= most { "never" } else { "run" };
             let _ = write!(
@@ -143,7 +143,7 @@ pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> St
     out
 }
 
-/// A rate for each second, one panel below the other; a line where something happened.
+/// Draws a rate for each second, one panel below the other, with a line at an event.
 pub(super) fn panels(title: &str, most: f64, panels: &[(String, &[u64], Option<f64>)]) -> String {
     const HEIGHT: f64 = 70.0;
     let right = 930.0;
@@ -184,7 +184,7 @@ pub(super) fn panels(title: &str, most: f64, panels: &[(String, &[u64], Option<f
     out
 }
 
-/// A number of an axis.
+/// Formats a number of an axis.
 fn number(value: f64) -> String {
     match value {
         value if value >= 10.0 || value == 0.0 => format!("{value:.0}"),

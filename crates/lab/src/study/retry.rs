@@ -1,9 +1,11 @@
-//! The retry study of Pan and Schulzrinne (*Lightweight Resource Reservation Signaling*, section 3): how reservations that were
-//! refused come about after all, by RSVP, by one pass with refreshes, and with resource grabbing under a threshold T.
+//! The retry study of Pan and Schulzrinne (*Lightweight Resource Reservation Signaling*, section 3): how refused
+//! reservations are completed later, by RSVP, by one pass with refreshes, and with resource grabbing under a
+//! threshold T.
 //!
-//! - [`Case`]: the seven ways of the papers under two loads, and what was published of each.
-//! - [`rows`]: each case with many seeds. No packets of flows are sent, as signalling goes before them anyway.
-//! - [`beyond`]: what the papers planned, and what they did not see.
+//! - [`Case`]: the seven methods of the papers under two loads, and the published results of each.
+//! - [`rows`]: each case with many seeds. No packets of flows are sent, because signalling has precedence over them
+//!   anyway.
+//! - [`beyond`]: the papers' planned work, and further cases.
 //! - [`report`]: tables and drawings.
 
 mod beyond;
@@ -25,36 +27,36 @@ pub use case::{Case, Load};
 pub use report::{drawings, tables};
 pub use rows::Row;
 
-/// How much of the study is done.
+/// Size of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Seeds of each row.
+    /// Number of seeds of each row.
     pub seeds: u64,
-    /// Seeds of each point beyond the papers; none: these are left out.
+    /// Number of seeds of each point beyond the papers; 0 leaves these out.
     pub sweep_seeds: u64,
-    /// Whether sweeps leave out most of their points, and traces are made of fluid instead of packets.
+    /// Whether sweeps leave out most of their points, and traces use fluid flows instead of packets.
     pub quick: bool,
 }
 
-/// What came of it.
+/// Results of the study.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
-    /// Each case under each load.
+    /// Results of each case under each load.
     pub rows: Vec<Row>,
-    /// Beyond the papers.
+    /// Results beyond the papers.
     pub sweeps: Vec<Sweep>,
-    /// The first seed of each case with the data of all flows: what the test flow received, and its attempts.
+    /// First seed of each case with the data of all flows: received rate of the test flow, and its attempts.
     #[serde(skip)]
     pub traces: Vec<Played>,
 }
 
-/// Does the study, with a bar for each part.
+/// Runs the study, with a bar for each part.
 ///
 /// # Errors
-/// A run broke off.
+/// A run failed.
 pub fn study(plan: &Plan) -> Result<Results> {
     let rows = rows(plan.seeds)?;
-    // Packet by packet, or as fluid, which takes a hundredth of the time.
+    // A fluid model takes a hundredth of the time of packets.
     let traces = play_cases("traces", 1, if plan.quick { "fluid" } else { "packets" })?;
     let sweeps = match plan.sweep_seeds {
         0 => Vec::new(),
@@ -63,15 +65,15 @@ pub fn study(plan: &Plan) -> Result<Results> {
     Ok(Results { rows, sweeps, traces })
 }
 
-/// Each case under each load, with so many seeds.
+/// Runs each case under each load, with `seeds` seeds.
 ///
 /// # Errors
-/// A run broke off.
+/// A run failed.
 pub fn rows(seeds: u64) -> Result<Vec<Row>> {
     rows::play_all(seeds)
 }
 
-/// One run that is to be.
+/// A run to do.
 struct Job {
     scenario: Scenario,
     topology: Topology,
@@ -79,7 +81,7 @@ struct Job {
 }
 
 impl Job {
-    /// A scenario in words with other values for some of its keys, once for each seed from 1 on.
+    /// Returns a scenario with other values for some of its keys, once for each seed from 1 on.
     fn each(text: &str, set: &[(&str, &str)], seeds: u64) -> Result<Vec<Job>> {
         let set = set.iter().map(|(key, value)| format!("{key}={value}").parse());
         let set = set.collect::<Result<Vec<Override>, _>>()?;
@@ -90,20 +92,20 @@ impl Job {
     }
 }
 
-/// What came of one case under one load.
+/// Results of one case under one load.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// Under which load.
+    /// Load.
     pub load: Load,
-    /// Which case.
+    /// Case.
     pub case: Case,
-    /// Where.
+    /// Network.
     pub topology: Topology,
-    /// One for each seed.
+    /// Outcome of each seed.
     pub runs: Vec<Outcome>,
 }
 
-/// Plays every case under every load, with so many seeds and this kind of data.
+/// Runs every case under every load, with `seeds` seeds and this kind of data.
 fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<Played>> {
     let mut jobs = Vec::new();
     let mut played = Vec::new();
@@ -122,7 +124,7 @@ fn play_cases(part: &str, seeds: u64, data: &str) -> Result<Vec<Played>> {
     Ok(played)
 }
 
-/// Plays them on all processors; outcomes are in the order of the jobs.
+/// Runs the jobs on all processors; outcomes are in the order of the jobs.
 fn play_jobs(part: &str, jobs: &[Job]) -> Result<Vec<Outcome>> {
     let begun = Instant::now();
     let bar = runs::bar(part, jobs.len());

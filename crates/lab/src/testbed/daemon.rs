@@ -1,4 +1,4 @@
-//! The daemon of a node, as a child process: its configuration, its start, and when it is ready.
+//! Daemon of a node as a child process: its configuration, its start, and its readiness.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -14,12 +14,13 @@ use earmark_linux::netns::Namespace;
 use super::{Options, State};
 use earmark_scenario::topology::Topology;
 
-/// A daemon has this long to serve its control socket: loading the classifier may take half a second on an idle machine.
+/// Timeout until a daemon serves its control socket: loading the classifier may take half a second on an idle
+/// machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Lines of a daemon's log that are shown when it does not start.
 const LAST_LINES: usize = 10;
 
-/// The configuration file of a node's daemon.
+/// Returns the contents of the configuration file of a node's daemon.
 pub(super) fn configuration(
     topology: &Topology,
     node: usize,
@@ -58,7 +59,7 @@ pub(super) fn configuration(
     text
 }
 
-/// Starts the daemon of a node in its namespace, its log appended to that of its predecessor.
+/// Starts the daemon of a node in its namespace, with its log appended to that of its predecessor.
 pub(super) fn start(
     namespace: &Namespace,
     state: &State,
@@ -72,7 +73,8 @@ pub(super) fn start(
         command.arg("--bound");
     }
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    // Its own group: Ctrl-C on the terminal is for the program that started it, which then ends it in order.
+    // The daemon has a process group of its own: Ctrl-C on the terminal is for the program that started it, which
+    // then ends it in order.
     command.process_group(0);
     Ok(command.spawn()?)
 }
@@ -107,9 +109,9 @@ mod tests {
     use super::super::Settings;
     use super::*;
 
-    /// The daemon itself reads what is written for it.
+    /// The daemon's own parser reads the written configuration.
     #[test]
-    fn daemons_understand_their_configuration() {
+    fn daemon_configuration_is_valid() {
         let topology = Topology::parse(earmark_scenario::topology::DEMO).unwrap();
         let control = Path::new("/run/earmark-lab/earmark/r1.sock");
         let settings = Settings {

@@ -1,4 +1,4 @@
-//! The state directory of a network, `/run/earmark-lab/NAME`: what there is to take down.
+//! State directory of a network, `/run/earmark-lab/NAME`: the parts that have to be removed.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Where the state of all networks is.
+/// Directory of the state of all networks.
 pub const STATE_ROOT: &str = "/run/earmark-lab";
 
-/// File whose lock the process holds that owns the network.
+/// Name of the file that the owner of the network locks.
 const OWNER: &str = "owner";
 
-/// The names of all networks that are up, sorted.
+/// Returns the names of all existing networks, sorted.
 pub fn names() -> Result<Vec<String>> {
     let entries = match fs::read_dir(STATE_ROOT) {
         Ok(entries) => entries,
@@ -29,30 +29,31 @@ pub fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The state of one network.
+/// State of one network.
 #[derive(Debug)]
 pub struct State {
     name: String,
     directory: PathBuf,
-    /// Locked, while this process owns the network: the lock goes with the process, however that ends.
+    /// Lock file, while this process owns the network: the lock ends with the process.
     owner: Option<File>,
 }
 
-/// How a node is doing.
+/// Status of a node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NodeStatus {
-    /// Its name.
+    /// Name of the node.
     pub node: String,
-    /// Its namespace.
+    /// Name of its namespace.
     pub namespace: String,
-    /// Process id of its daemon, if it lives.
+    /// Process id of its daemon, if it runs.
     pub pid: Option<u32>,
-    /// Its control socket.
+    /// Path of its control socket.
     pub control: PathBuf,
 }
 
 impl State {
-    /// Makes the directory of a new network. One that is `owned` is an [orphan](State::orphan) once this value is gone.
+    /// Creates the directory of a new network. An `owned` network becomes an [orphan](State::orphan) when this value
+    /// is dropped.
     pub(super) fn create(name: &str, nodes: &[String], owned: bool) -> Result<State> {
         let directory = Path::new(STATE_ROOT).join(name);
         fs::create_dir_all(STATE_ROOT).with_context(|| format!("cannot create {STATE_ROOT}"))?;
@@ -76,10 +77,10 @@ impl State {
         Ok(state)
     }
 
-    /// The state of a network that is up.
+    /// Opens the state of an existing network.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no network of that name.
     pub fn open(name: &str) -> Result<State> {
         let directory = Path::new(STATE_ROOT).join(name);
         if name.contains('/') || name.starts_with('.') || !directory.is_dir() {
@@ -88,8 +89,8 @@ impl State {
         Ok(State { name: name.to_owned(), directory, owner: None })
     }
 
-    /// The state of a network whose owner has ended without taking it down; now this value owns it. `None` where the
-    /// owner lives or there never was one.
+    /// Takes ownership of a network whose owner has ended without removing it. Returns `None` if the owner still runs
+    /// or there never was one.
     pub(super) fn orphan(name: &str) -> Result<Option<State>> {
         let mut state = State::open(name)?;
         let owner = match File::open(state.path(OWNER)) {
@@ -102,11 +103,12 @@ impl State {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error).context("cannot lock"),
         }
-        // Somebody else may have taken it down between the opening and the lock.
+        // Another program may have removed it between the opening and the lock.
         Ok(state.path(OWNER).exists().then_some(state))
     }
 
-    /// The lock gets its name when it is held, so that nobody ever sees it free while this process lives.
+    /// The lock file gets its name when it is locked, so that other programs never see it unlocked while this process
+    /// runs.
     fn own(&mut self) -> io::Result<()> {
         let nameless = self.path("owner.new");
         let owner = File::create(&nameless)?;
@@ -116,7 +118,7 @@ impl State {
         Ok(())
     }
 
-    /// How each node is doing.
+    /// Returns the status of each node.
     pub fn status(&self) -> Result<Vec<NodeStatus>> {
         let status = |node: String| NodeStatus {
             namespace: self.namespace(&node),
@@ -127,32 +129,32 @@ impl State {
         Ok(self.nodes()?.into_iter().map(status).collect())
     }
 
-    /// The names of its nodes.
+    /// Returns the names of the nodes.
     pub(super) fn nodes(&self) -> Result<Vec<String>> {
         match fs::read_to_string(self.path("nodes")) {
             Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
-            // It died between making the directory and writing the file: there is nothing else.
+            // The owner ended between creating the directory and writing the file, so there is nothing else.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error).context("cannot read the names of the nodes"),
         }
     }
 
-    /// Name of a node's namespace.
+    /// Returns the name of a node's namespace.
     pub(super) fn namespace(&self, node: &str) -> String {
         format!("{}-{node}", self.name)
     }
 
-    /// Control socket of a node's daemon.
+    /// Returns the path of the control socket of a node's daemon.
     pub(super) fn control(&self, node: &str) -> PathBuf {
         self.path(&format!("{node}.sock"))
     }
 
-    /// Configuration file of a node's daemon.
+    /// Returns the path of the configuration file of a node's daemon.
     pub(super) fn configuration(&self, node: &str) -> PathBuf {
         self.path(&format!("{node}.toml"))
     }
 
-    /// Log of a node's daemon.
+    /// Returns the path of the log of a node's daemon.
     pub(super) fn log(&self, node: &str) -> PathBuf {
         self.path(&format!("{node}.log"))
     }
@@ -161,13 +163,13 @@ impl State {
         self.write(&format!("{node}.toml"), text)
     }
 
-    /// Remembers which process is a node's daemon.
+    /// Records the process of a node's daemon.
     pub(super) fn remember_process(&self, node: &str, pid: u32) -> Result<()> {
         let started = start_time(pid).context("it ended at once")?;
         self.write(&format!("{node}.pid"), &format!("{pid} {started}\n"))
     }
 
-    /// Ends a node's daemon, if it lives, and waits for that: kindly first, so that it can say goodbye in its log.
+    /// Ends a node's daemon, if it runs, and waits for its end: by SIGTERM first, so that its log is complete.
     pub(super) fn kill_process(&self, node: &str) -> Result<()> {
         for signal in [Signal::TERM, Signal::KILL] {
             let deadline = Instant::now() + Duration::from_secs(2);
@@ -189,7 +191,7 @@ impl State {
         }
     }
 
-    /// Forgets the network.
+    /// Removes the state directory.
     pub(super) fn remove(&self) -> Result<()> {
         match fs::remove_dir_all(&self.directory) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -199,7 +201,7 @@ impl State {
         }
     }
 
-    /// The daemon of a node: its process id, if that process still is the one that was started.
+    /// Returns the process id of a node's daemon, if the process is still the one that was started.
     fn living_process(&self, node: &str) -> Option<u32> {
         let text = fs::read_to_string(self.path(&format!("{node}.pid"))).ok()?;
         let (pid, started) = text.trim().split_once(' ')?;
@@ -217,13 +219,13 @@ impl State {
     }
 }
 
-/// When a process started, in clock ticks since boot; `None` where there is none, or only its remains.
+/// Returns the start time of a process in clock ticks since boot; `None` if it does not exist, or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat: io::Result<String> = fs::read_to_string(format!("/proc/{pid}/stat"));
     parse_start_time(&stat.ok()?)
 }
 
-/// Field 22 of `/proc/PID/stat`. Field 2, the name, may itself hold spaces and parentheses.
+/// Parses field 22 of `/proc/PID/stat`. Field 2, the name, may itself contain spaces and parentheses.
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
@@ -239,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_start() {
+    fn process_is_identified_by_its_start_time() {
         let stat = |name: &str, state: &str| {
             format!(
                 "42 ({name}) {state} 1 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 7777 1000 10"

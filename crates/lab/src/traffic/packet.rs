@@ -1,9 +1,9 @@
-//! The payload of a measured packet: a mark, the stream, the number and the time it left; the rest is padding.
+//! Payload of a measured packet: a mark, the stream, the number and the departure time; the rest is padding.
 //!
 //! | octets | what |
 //! |---|---|
 //! | 0-3 | `EMRK` |
-//! | 4-7 | stream, so that two sources are not taken for one |
+//! | 4-7 | stream, which distinguishes sources |
 //! | 8-15 | number within the stream, from 0 |
 //! | 16-23 | nanoseconds of the monotonic clock |
 //!
@@ -20,7 +20,7 @@ pub const MIN_PAYLOAD: u32 = 24;
 
 const MARK: [u8; 4] = *b"EMRK";
 
-/// What a payload says.
+/// Label in a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) stream: u32,
@@ -29,7 +29,7 @@ pub(super) struct Label {
 }
 
 impl Label {
-    /// Writes the label to the front of a payload of [`MIN_PAYLOAD`] octets at least.
+    /// Writes the label to the front of a payload of at least [`MIN_PAYLOAD`] octets.
     pub(super) fn write(&self, payload: &mut [u8]) {
         let mut label = [0; MIN_PAYLOAD as usize];
         label[..4].copy_from_slice(&MARK);
@@ -39,7 +39,7 @@ impl Label {
         payload[..label.len()].copy_from_slice(&label);
     }
 
-    /// Reads the label; `None` where the payload is not ours.
+    /// Parses the label; `None` if the payload has none.
     pub(super) fn read(payload: &[u8]) -> Option<Label> {
         let (mark, rest) = payload.split_first_chunk::<4>()?;
         let (stream, rest) = rest.split_first_chunk::<4>()?;
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_read_as_written_and_nothing_else_is() {
+    fn label_is_read_back_and_other_payload_is_refused() {
         let label = Label { stream: 7, sequence: 1 << 40, sent: Time::from_millis(123) };
         let mut payload = [0xff; 30];
         label.write(&mut payload);

@@ -13,31 +13,31 @@ use super::now;
 use super::packet::{HEADER_V4, HEADER_V6, Label};
 use super::source::TrafficError;
 
-/// Most packets that a sink remembers; later ones are counted but not kept. Two and a half hours of 5 Mbit/s.
+/// Largest number of packets that a sink records; later ones are counted only. Two and a half hours of 5 Mbit/s.
 pub const MAX_ARRIVALS: usize = 4_000_000;
 
-/// Receive buffer, octets: a sink that does not get the processor for a while must not lose packets that the network
-/// carried. One second of 20 Mbit/s.
+/// Receive buffer, octets: a sink without the processor for a while must not lose packets that the network carried.
+/// One second of 20 Mbit/s.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// How often a sink looks whether it is to stop.
+/// Interval at which a sink checks for its end.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One packet that arrived.
+/// A packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Of which stream.
+    /// Stream of the packet.
     pub stream: u32,
-    /// Its number, from 0.
+    /// Number of the packet, from 0.
     pub sequence: u64,
-    /// When it left.
+    /// Departure time.
     pub sent: Time,
-    /// When it arrived.
+    /// Arrival time.
     pub at: Time,
     /// Octets of the IP packet.
     pub packet_octets: u32,
 }
 
-/// A sink at work on a thread of its own.
+/// A running sink, on a thread of its own.
 #[derive(Debug)]
 pub struct Sink {
     stop: Arc<AtomicBool>,
@@ -46,12 +46,12 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Receives from a bound socket until it is told to stop. Packets that are not ours are passed over.
+    /// Receives from a bound socket until it is stopped. Packets without a label are ignored.
     ///
     /// # Errors
-    /// A socket that cannot be set up; no thread to be had.
+    /// The socket cannot be set up; the thread cannot be started.
     pub fn start(socket: UdpSocket) -> Result<Sink, TrafficError> {
-        // Beyond the system's limit where we may, up to it where we may not.
+        // The forced size needs privileges and ignores the system's limit; without them the limit applies.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err()
         {
             rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)
@@ -68,15 +68,15 @@ impl Sink {
         Ok(Sink { stop, octets, thread })
     }
 
-    /// IP packet octets received so far, for a display while it runs.
+    /// Returns the IP packet octets received so far, for a display while it runs.
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
     }
 
-    /// Ends it: all that arrived, in order of arrival.
+    /// Stops the sink; returns all arrivals, in order of arrival.
     ///
     /// # Errors
-    /// What ended it earlier.
+    /// The error that ended it earlier.
     pub fn stop(self) -> Result<Vec<Arrival>, TrafficError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| TrafficError::Died)?

@@ -12,40 +12,40 @@ use earmark_core::{Rate, Time};
 use super::packet::{HEADER_V4, HEADER_V6, Label, MIN_PAYLOAD};
 use super::{Pacer, now};
 
-/// The longest sleep, so that a source that is to stop does so soon.
+/// Longest sleep, which bounds the time to stop a source.
 const NAP: Duration = Duration::from_millis(50);
 
-/// What a source sends.
+/// Parameters of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Rate, counted in IP packet octets.
     pub rate: Rate,
     /// Octets of each IP packet, headers included.
     pub packet_octets: u32,
-    /// How many octets may go in a row after a delay.
+    /// Octets that may be sent in a row after a delay.
     pub bucket_octets: u32,
 }
 
-/// Why traffic could not be sent or received.
+/// Error of sending or receiving traffic.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
-    /// Packets that cannot be.
+    /// The packet length is out of range.
     #[error("a packet of {octets} octets is too short or too long; use {least} to 1500")]
     PacketLength {
-        /// What was asked for.
+        /// Requested length.
         octets: u32,
-        /// The shortest one possible.
+        /// Shortest possible length.
         least: u32,
     },
-    /// No rate.
+    /// The rate is zero.
     #[error("the rate must be more than zero")]
     ZeroRate,
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {doing}: {error}")]
     Io {
-        /// What was tried.
+        /// Name of the operation.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// The thread ended by a panic.
@@ -59,7 +59,7 @@ impl TrafficError {
     }
 }
 
-/// A source at work on a thread of its own.
+/// A running source, on a thread of its own.
 #[derive(Debug)]
 pub struct Source {
     stop: Arc<AtomicBool>,
@@ -67,10 +67,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Sends from `socket`, which must be connected, for so long or until it is told to stop.
+    /// Sends from `socket`, which must be connected, for a duration or until it is stopped.
     ///
     /// # Errors
-    /// A shape that cannot be; a socket that is not connected; no thread to be had.
+    /// The parameters are invalid; the socket is not connected; the thread cannot be started.
     pub fn start(
         socket: UdpSocket,
         shape: Shape,
@@ -95,19 +95,19 @@ impl Source {
         Ok(Source { stop, thread })
     }
 
-    /// Ends it now: when each packet left, by number.
+    /// Stops the source; returns the departure time of each packet, by number.
     ///
     /// # Errors
-    /// What ended it earlier.
+    /// The error that ended it earlier.
     pub fn stop(self) -> Result<Vec<Time>, TrafficError> {
         self.stop.store(true, Ordering::Relaxed);
         self.join()
     }
 
-    /// Waits for its end: when each packet left, by number.
+    /// Waits for the end of the source; returns the departure time of each packet, by number.
     ///
     /// # Errors
-    /// What ended it earlier.
+    /// The error that ended it earlier.
     pub fn join(self) -> Result<Vec<Time>, TrafficError> {
         self.thread.join().map_err(|_| TrafficError::Died)?
     }
@@ -122,7 +122,7 @@ fn send(
 ) -> Result<Vec<Time>, TrafficError> {
     let start = now();
     let end = start + how_long;
-    // Two sources that start in the same nanosecond of the same 4 s do not happen.
+    // Two sources get the same number only if they start in the same nanosecond of a period of 4 s.
     let stream = start.as_nanos() as u32;
     let mut pacer = Pacer::new(shape.rate, shape.packet_octets, shape.bucket_octets, start);
     let mut sent = Vec::new();
@@ -140,7 +140,7 @@ fn send(
         sent.push(at);
         match socket.send(&payload) {
             Ok(_) => {}
-            // Nobody listens yet, or a queue of this host is full: the packet is lost, which is for the sink to notice.
+            // The port has no receiver yet, or a queue of this host is full: the sink will count the packet as lost.
             Err(error) if is_loss(&error) => {}
             Err(error) => {
                 return Err(TrafficError::Io { doing: "send a packet", error });

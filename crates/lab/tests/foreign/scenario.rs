@@ -1,4 +1,4 @@
-//! A scenario on h1 - r1 - r2 - h2 in which all kinds of message pass r1, and its capture: over IPv4, over IPv6, and signed.
+//! Scenario on h1 - r1 - r2 - h2 with all kinds of messages at r1, and its capture: over IPv4, over IPv6, and signed.
 
 use std::fs::Permissions;
 use std::net::{IpAddr, SocketAddr};
@@ -26,35 +26,35 @@ use socket2::{Domain, Socket, Type};
 
 /// Refresh period R of all nodes.
 const REFRESH: Duration = Duration::from_secs(1);
-/// No step takes longer, even on a machine that has much else to do.
+/// Timeout of a step, for a machine with much other load.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often states are looked at.
+/// Interval of state checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Neighbours are asked for signs of life.
+/// Settings that enable Hello.
 const HELLO: &str = "[rsvp.hello]\ninterval = \"500ms\"\n";
 
-/// How it is played.
+/// Variant of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// Over IPv4.
     Four,
     /// Over IPv6.
     Six,
-    /// Over IPv4, each message signed, and each neighbour challenged.
+    /// Over IPv4, with INTEGRITY in each message, and a challenge of each neighbor.
     Signed,
 }
 
 /// IP protocol numbers.
 const RSVP: u8 = 46;
 const UDP: u8 = 17;
-/// A raw socket of this protocol sends packets whose IP header is the sender's (`IPPROTO_RAW`).
+/// Protocol of a raw socket whose packets include their IP header (`IPPROTO_RAW`).
 const RAW: i32 = 255;
 
-/// A kind of message: its number in the common header, and its name.
+/// Kind of message: its number in the common header, and its name.
 pub(crate) type Kind = (u8, &'static str);
 
-/// Those of RFC 2205.
+/// Kinds of RFC 2205.
 const KINDS: [Kind; 7] = [
     (1, "Path"),
     (2, "Resv"),
@@ -64,17 +64,17 @@ const KINDS: [Kind; 7] = [
     (6, "ResvTear"),
     (7, "ResvConf"),
 ];
-/// Several messages in one.
+/// Bundle of RFC 2961, with several messages.
 pub(crate) const BUNDLE: Kind = (12, "Bundle");
-/// Those of RFC 2961, and Hello, which is asked for here.
+/// Kinds of RFC 2961, and Hello, which the settings enable.
 const EXCHANGE: [Kind; 4] = [BUNDLE, (13, "Ack"), (15, "Srefresh"), (20, "Hello")];
-/// Those of RFC 2747.
+/// Kinds of RFC 2747.
 const HANDSHAKE: [Kind; 2] = [(25, "Integrity Challenge"), (26, "Integrity Response")];
 
 impl Variant {
     pub(crate) const ALL: [Variant; 3] = [Variant::Four, Variant::Six, Variant::Signed];
 
-    /// What it is called at the end of a test's name.
+    /// Returns the suffix of a test's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Variant::Four => "over_ipv4",
@@ -83,11 +83,11 @@ impl Variant {
         }
     }
 
-    /// What occurs in it in any case, by number.
+    /// Returns the kinds of messages that always occur, by number.
     pub(crate) fn kinds(self) -> Vec<Kind> {
         let mut kinds = [&KINDS[..], &EXCHANGE].concat();
         if self == Variant::Signed {
-            // The PathErr is provoked by hand, which is not signed and so not heard.
+            // The PathErr follows from a handmade Path, which is unsigned and so would be dropped.
             kinds.retain(|(_, name)| *name != "PathErr");
             kinds.extend(HANDSHAKE);
         }
@@ -95,7 +95,7 @@ impl Variant {
     }
 }
 
-/// The capture; its file goes when this is dropped.
+/// The capture; dropping the value removes its file.
 pub(crate) struct Recorded {
     pub(crate) variant: Variant,
     pub(crate) file: PathBuf,
@@ -104,12 +104,12 @@ pub(crate) struct Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        // A temporary file that is gone already is what was wanted.
+        // A temporary file that is already gone needs no removal.
         let _ = std::fs::remove_file(&self.file);
     }
 }
 
-/// Plays it; the error in words, since it is told to every test.
+/// Runs the scenario; the error is text, because every test reports it.
 pub(crate) fn play(variant: Variant) -> Result<Recorded, String> {
     record(variant).map_err(|error| format!("{error:#}"))
 }
@@ -131,7 +131,7 @@ fn record(variant: Variant) -> Result<Recorded> {
     }
     let testbed = Testbed::up(topology, options);
     if variant == Variant::Signed {
-        // Daemons read it while they start.
+        // Daemons read the keys at their start only.
         std::fs::remove_file(&keys)?;
     }
     let testbed = testbed?;
@@ -147,22 +147,23 @@ fn record(variant: Variant) -> Result<Recorded> {
         shared.push(network.open_shared(port, style, variant)?);
         network.hear("the confirmation", |event| matches!(event, rsvp::Event::Confirmed { .. }))?;
     }
-    // ResvErr: 4 + 8 Mbit/s do not fit the 7.5 behind r1.
+    // ResvErr: 4 + 8 Mbit/s exceed the 7.5 behind r1.
     let second = network.open(5_003, Rate::from_mbps(8))?;
     network.hear("the refusal", |event| matches!(event, rsvp::Event::ResvError { .. }))?;
-    // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2). By hand nothing is signed.
+    // PathErr: a sender of the same host with and one without a port (RFC 2205 section 3.2). Handmade messages are
+    // unsigned.
     if variant != Variant::Signed {
         send_by_hand(&testbed, network.addresses)?;
         network.wait("the PathErr", |r1| {
             Ok(r1.show_counters()?["rsvp"]["sent"]["path_err"].as_u64() == Some(1))
         })?;
     }
-    // Bundle: what the link says of itself in the Path messages through it is told anew, of all sessions at once.
+    // Bundle: a change of the link's MTU changes the Path messages of all sessions through it at the same time.
     link::set_mtu(testbed.namespace(1), "eth1", 1_400)?;
     network.wait("the Bundle", |r1| {
         Ok(r1.show_counters()?["rsvp"]["sent"]["bundle"].as_u64() >= Some(1))
     })?;
-    // Refreshes, of which there are as many as time passes.
+    // Refreshes: their number depends on the time.
     std::thread::sleep(REFRESH * 2);
     // ResvTear, then PathTear.
     for [_, receiver] in shared.iter().chain([&first]) {
@@ -177,7 +178,7 @@ fn record(variant: Variant) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// One key for all, in a file of its own, and how interfaces use it.
+/// Writes one key for all nodes to a file of its own; returns the settings that use it.
 fn signed(keys: &std::path::Path) -> Result<Settings> {
     let key =
         "[[key]]\nid = 1\nalgorithm = \"hmac-sha-256\"\nsecret = \"a secret of this test alone\"\n";
@@ -192,9 +193,9 @@ fn signed(keys: &std::path::Path) -> Result<Settings> {
     })
 }
 
-/// The daemons that are asked for something.
+/// Daemons with clients.
 struct Network {
-    /// Of h1 and h2.
+    /// Addresses of h1 and h2.
     addresses: [IpAddr; 2],
     h1: Client,
     r1: Client,
@@ -216,7 +217,7 @@ impl Network {
         Ok(Network { addresses, h1: client(0)?, r1: client(1)?, h2: client(3)? })
     }
 
-    /// Asks for a reservation with confirmation at h2, and announces the sender at h1: what was opened at both.
+    /// Requests a reservation with confirmation at h2, and announces the sender at h1; returns both.
     fn open(&mut self, port: u16, rate: Rate) -> Result<[Opened; 2]> {
         let [h1, h2] = self.addresses;
         let to = SocketAddr::from((h2, port));
@@ -226,7 +227,8 @@ impl Network {
         Ok([sender, receiver])
     }
 
-    /// The same in a style that lets senders share; in IPv6 with a sender that is known by its flow label.
+    /// Opens a session in a style with shared reservations; in IPv6 with a sender that is identified by its flow
+    /// label.
     fn open_shared(
         &mut self,
         port: u16,
@@ -241,7 +243,7 @@ impl Network {
         Ok([self.h1.sender(sender)?, receiver])
     }
 
-    /// Waits until h2 hears something.
+    /// Waits until h2 receives an event.
     fn hear(&mut self, what: &str, wanted: impl Fn(&rsvp::Event) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Some(notice) = self.h2.next_event(Some(deadline))? {
@@ -252,7 +254,7 @@ impl Network {
         bail!("h2 did not hear {what}")
     }
 
-    /// Waits until something is so at r1.
+    /// Waits for a condition at r1.
     fn wait(
         &mut self,
         what: &str,
@@ -269,7 +271,7 @@ impl Network {
     }
 }
 
-/// Sends a Path for the first session from h1, past its daemon, without a source port.
+/// Sends a Path for the first session from h1 without its daemon, and without a source port.
 fn send_by_hand(testbed: &Testbed, [h1, h2]: [IpAddr; 2]) -> Result<()> {
     let template = SenderTemplate { source: h1, selector: SourceSelector::Port(0) };
     let tspec = TokenBucket {
@@ -297,7 +299,7 @@ fn send_by_hand(testbed: &Testbed, [h1, h2]: [IpAddr; 2]) -> Result<()> {
     Ok(())
 }
 
-/// An IP header with router alert before a message of so many octets.
+/// Returns an IP header with router alert for a payload of this length.
 fn header(source: IpAddr, destination: IpAddr, payload_len: usize) -> Result<Vec<u8>> {
     let mut octets = Vec::new();
     match (source, destination) {

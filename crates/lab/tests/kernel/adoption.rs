@@ -1,4 +1,4 @@
-//! What the kernel keeps while the daemon of a router dies and another takes over: the very class of the flow.
+//! Kernel state across the death of a router's daemon and the start of another: the flow's class stays the same.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -15,20 +15,20 @@ use libtest_mimic::Failed;
 use crate::classes::{self, Class};
 use crate::{LAB, Outcome};
 
-/// Refresh period R. Long enough for a daemon to start between two refreshes, which are 0.5 R apart at least.
+/// Refresh period R. A daemon can start between two refreshes, which are at least 0.5 R apart.
 const REFRESH: Duration = Duration::from_secs(4);
-/// The longest time between two of them, 1.5 R (RFC 2205 section 3.7).
+/// Longest time between two refreshes, 1.5 R (RFC 2205 section 3.7).
 const LONGEST_REFRESH: Duration = Duration::from_secs(6);
-/// What messages and this test may take on a busy machine.
+/// Time for messages and this test on a busy machine.
 const SLACK: Duration = Duration::from_secs(1);
 
 const R1: usize = 1;
 const SHAPE: Shape =
     Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
 
-/// Before the death, after it, under the new daemon and with the state formed again: the flow is in one and the same
-/// class, whose counter only ever grows. The new daemon has *adopted* it at first, and *holds* it after the first Path,
-/// within one refresh interval.
+/// Before the death, after it, with the new daemon, and with the state restored, the flow is in the same class, whose
+/// counter only grows. The new daemon first has *adopted* it, and *holds* it after the first Path, within one refresh
+/// interval.
 pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     let mut topology = Topology::parse(DEMO)?;
     topology.name = format!("earmark-test-{}", std::process::id());
@@ -64,7 +64,7 @@ pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     let ready = Instant::now();
     assert!(ready - starts < REFRESH / 2 - SLACK, "too slow a start to see what is adopted");
     let link = narrow_link(&testbed)?;
-    // The neighbours notice the restart at once, and may have told everything again by now.
+    // The neighbors notice the restart at once, and may have sent everything again by now.
     assert_eq!((link.claims + link.adopted, link.held_bps), (1, SHAPE.rate), "{link:?}");
     let adopted = class_of_the_flow(&testbed, index)?;
 
@@ -82,13 +82,13 @@ pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     Ok(())
 }
 
-/// r1's link towards r2.
+/// Returns r1's link to r2.
 fn narrow_link(testbed: &Testbed) -> Result<LinkRow, Failed> {
     let rows = Client::connect(testbed.control(R1))?.show_links()?.rows;
     Ok(rows.into_iter().find(|link| link.interface == "eth1").ok_or("r1 has no eth1")?)
 }
 
-/// Waits for a Path at r1: then the life of its state is longer than it was. The next one is 0.5 R away.
+/// Waits for a Path at r1, which extends the lifetime of its state. The next Path is at least 0.5 R away.
 fn await_refresh(testbed: &Testbed) -> Outcome {
     let mut client = Client::connect(testbed.control(R1))?;
     let mut last = f64::MAX;
@@ -101,7 +101,7 @@ fn await_refresh(testbed: &Testbed) -> Outcome {
     })
 }
 
-/// Calls `look` until it gives something.
+/// Calls `look` until it returns a value.
 fn wait_for<T>(
     what: &str,
     patience: Duration,
@@ -119,7 +119,7 @@ fn wait_for<T>(
     }
 }
 
-/// The one class of the pool on r1's narrow link that anything went through.
+/// Returns the one class with traffic in the pool on r1's narrow link.
 fn class_of_the_flow(testbed: &Testbed, index: u32) -> Result<Class, Failed> {
     let pool = classes::pool(testbed.namespace(R1), index)?;
     let mut used = pool.iter().filter(|class| class.octets > 0);

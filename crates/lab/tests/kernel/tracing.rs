@@ -1,4 +1,4 @@
-//! `trace` through real daemons, with a router in the middle that speaks no RSVP; and what is said of one that is silent.
+//! Command `trace` through real daemons, with a router without RSVP in the middle, and with a silent one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -47,13 +47,14 @@ const X: usize = 2;
 const R2: usize = 3;
 const H2: usize = 4;
 
-/// So long that no refresh tells r2 of r1's death while a trace looks for it.
+/// Refresh period so long that no refresh reveals r1's death to r2 during a trace.
 const REFRESH: Duration = Duration::from_secs(60);
+/// Timeout of a step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asked from any node, the answer is the same: x is passed over and counted. A program on x, which has no daemon, gets it
-/// inside UDP. When r1's daemon has died, the trace says so.
-/// The questions and answers that passed r2 can be read by others.
+/// The answer is the same from any node: x is skipped and counted. A program on x, which has no daemon, gets the
+/// answer inside UDP. After the death of r1's daemon the trace reports it. Decoders can read the queries and replies
+/// that passed r2.
 pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
     let mut topology = Topology::parse(CHAIN)?;
     topology.name = format!("earmark-test-{}", std::process::id());
@@ -71,7 +72,7 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
         assert_eq!(end, TraceEnd::Sender, "{hops:?}");
         let nodes: Vec<_> = hops.iter().map(|hop| (hop.incoming, hop.ip_hops)).collect();
         let at = |text: &str| -> Option<IpAddr> { text.parse().ok() };
-        // The way of the question to h2 is not the data's; from h2 itself there is none.
+        // The path of the query to h2 differs from that of the data; from h2 itself there is none.
         let first = (at("10.0.3.2"), nodes[0].1);
         assert_eq!(
             nodes,
@@ -83,7 +84,7 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
             assert_eq!(flowspec.token_bucket().rate, 250_000.0, "{hop:?}");
             assert_eq!((hop.refresh_s, hop.refresh_multiple), (60, 3));
         }
-        // Every node has the same clock here.
+        // All nodes have the same clock here.
         let arrivals: Vec<u32> = hops.iter().map(|hop| hop.arrival).collect();
         let spread = arrivals[arrivals.len() - 1].wrapping_sub(arrivals[0]);
         assert!(spread < 65_536, "within a second: {arrivals:?}");
@@ -103,7 +104,7 @@ pub(crate) fn a_trace_shows_hops_without_rsvp_and_silent_ones() -> Outcome {
     read
 }
 
-/// 2 Mbit/s from h1 to h2, and waits until they are reserved.
+/// Requests 2 Mbit/s from h1 to h2, and waits until they are reserved.
 fn reserve(testbed: &Testbed) -> Outcome {
     let to: SocketAddr = "10.0.3.2:5001".parse()?;
     Client::connect(testbed.control(H2))?.listen(Listen::new(to))?;
@@ -130,8 +131,8 @@ fn trace(testbed: &Testbed, node: usize) -> Result<(Vec<TraceHop>, TraceEnd), Fa
     Err("the trace does not end".into())
 }
 
-/// A question by hand from x about the way from r2 on; its answer comes to a UDP socket (RFC 2745 section 6), from the
-/// sender's host directly, or along the ROUTE and from r2.
+/// Sends a handmade query from x about the path from r2 on; its reply comes to a UDP socket (RFC 2745 section 6),
+/// from the sender's host directly, or along the ROUTE and from r2.
 fn ask_without_daemon(testbed: &Testbed, by_route: bool) -> Outcome {
     let (own, r2) = (Ipv4Addr::new(10, 0, 2, 1), Ipv4Addr::new(10, 0, 2, 2));
     let socket = testbed.namespace(X).run_in(|| UdpSocket::bind((own, 0)))??;
@@ -181,7 +182,7 @@ fn ask_without_daemon(testbed: &Testbed, by_route: bool) -> Outcome {
     Ok(())
 }
 
-/// Our decoder and tshark, where there is one, find questions and answers and nothing wrong with them.
+/// Our decoder and, if available, tshark find all queries and replies well-formed.
 fn check_capture(file: &Path, frames: u64) -> Outcome {
     let mut lines = Vec::new();
     let summary = decode(std::fs::File::open(file)?, &mut lines, Format::Json)?;
@@ -198,5 +199,5 @@ fn check_capture(file: &Path, frames: u64) -> Outcome {
     if complaints.is_empty() { Ok(()) } else { Err(format!("tshark: {complaints}").into()) }
 }
 
-/// What tshark may find wrong.
+/// Filter of tshark for malformed frames.
 const COMPLAINTS: &str = "_ws.malformed or _ws.expert or _ws.short or not rsvp";

@@ -1,4 +1,5 @@
-//! Boomerang between real daemons: one loop reserves both ways, and the far end is a stock host that answers pings.
+//! Boomerang between real daemons: one loop reserves in both directions, and the far end is a stock host that answers
+//! pings.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::multicast::TREE;
 use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM_PORT, Stream, loss, watch};
 
-/// State of a loop lives for three intervals of a second, and an interval may be half as long again.
+/// Lifetime of a loop's state: three intervals of a second, each up to half as long again.
 const SILENCE: Duration = Duration::from_millis(4_500);
 
 pub(crate) fn both_ways_over_ipv4() -> Outcome {
@@ -29,8 +30,9 @@ pub(crate) fn both_ways_over_ipv6() -> Outcome {
     both_ways(false)
 }
 
-/// h1 reserves 2 Mbit/s to a port of h2 and 3 Mbit/s from there, for whatever port of its own; h2 has no daemon. Every link
-/// has what its direction needs, and a stream each way is whole beside a flood. A release ends all of it at once.
+/// h1 reserves 2 Mbit/s to a port of h2, and 3 Mbit/s from there to any port of its own; h2 has no daemon. Every link
+/// has the rate of its direction, and a stream in each direction loses nothing beside a flood. A release removes
+/// everything at once.
 fn both_ways(ipv4: bool) -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let mut net = up(&format!("ipv6 = {}\n{DEMO}", !ipv4), "loop")?;
@@ -55,7 +57,7 @@ fn both_ways(ipv4: bool) -> Outcome {
     let back = ("reverse", h2, STREAM_PORT, h1, 0, 3_000_000);
     assert_eq!(seen, [there, back]);
 
-    // One way after the other: the port at h2 is where one stream ends and the other begins.
+    // The directions are tested in turn, because one stream ends at the port of h2 where the other begins.
     for (ports, from, address, to) in
         [([STREAM_PORT; 2], "h1", h2, "h2"), ([STREAM_PORT, 6_000], "h2", h1, "h1")]
     {
@@ -76,7 +78,7 @@ fn both_ways(ipv4: bool) -> Outcome {
     Ok(())
 }
 
-/// The way back is another one than the way there: each link has what leaves through it, and nothing else.
+/// The route back differs from the route there: each link has the rate that leaves through it, and nothing else.
 pub(crate) fn each_way_has_its_own_route() -> Outcome {
     let mut net = up(DIAMOND, "ways")?;
     net.kill_daemon("h2")?;
@@ -103,9 +105,9 @@ pub(crate) fn each_way_has_its_own_route() -> Outcome {
     Ok(())
 }
 
-/// More than the narrow link has: the sender is told what could be had, and nothing stays reserved anywhere. That much is
-/// granted, and then nothing is left for a third.
-pub(crate) fn a_refusal_tells_what_could_be_had() -> Outcome {
+/// A request above the narrow link's bandwidth is refused with the available rate, and nothing stays reserved. A
+/// request for that rate is granted, and then nothing is left for a third one.
+pub(crate) fn a_refusal_offers_the_available_rate() -> Outcome {
     let net = up(DEMO, "offer")?;
     let to = |port| SocketAddr::new(net.address("h2", true), port);
     let narrow = Rates { forward: 7_500_000, reverse: 1_000_000 };
@@ -132,7 +134,8 @@ pub(crate) fn a_refusal_tells_what_could_be_had() -> Outcome {
     net.await_reserved(("r1", "eth1"), &[], SLACK)
 }
 
-/// The daemon of the sender is killed: nobody refreshes, and the routers give back within the life of a loop.
+/// After the death of the sender's daemon there are no refreshes, and the routers release the reservation within its
+/// lifetime.
 pub(crate) fn silence_ends_a_loop() -> Outcome {
     let mut net = up(DEMO, "silent")?;
     let to = SocketAddr::new(net.address("h2", true), STREAM_PORT);
@@ -141,7 +144,7 @@ pub(crate) fn silence_ends_a_loop() -> Outcome {
     for (at, rate) in places.into_iter().zip([2, 2, 3, 3]) {
         net.await_reserved(at, &[rate], SLACK)?;
     }
-    // As long as it is refreshed, it stays.
+    // With refreshes the reservation stays.
     std::thread::sleep(SILENCE);
     net.await_reserved(("r1", "eth1"), &[2], Duration::ZERO)?;
     net.kill_daemon("h1")?;
@@ -151,7 +154,7 @@ pub(crate) fn silence_ends_a_loop() -> Outcome {
     Ok(())
 }
 
-/// To a group nobody answers: the message goes down the tree once, and each branch has what was asked for.
+/// A message to a group has no answer: it passes down the tree once, and each branch has the requested rate.
 pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
     let net = up(TREE, "group")?;
     let group = "239.1.2.5".parse()?;
@@ -180,7 +183,7 @@ pub(crate) fn a_group_is_reserved_for_without_an_answer() -> Outcome {
     Ok(())
 }
 
-/// Daemons that refresh loops every second.
+/// Starts daemons that refresh loops every second.
 fn up(topology: &str, name: &str) -> Result<Net, Failed> {
     Net::with(topology, name, REFRESH, |options| {
         options.settings.boomerang = "refresh = \"1s\"\n".to_owned();
@@ -191,14 +194,14 @@ fn mbps(rate: u64) -> Rate {
     Rate::from_mbps(rate)
 }
 
-/// Direction, ends, and rate of a row.
+/// Returns direction, ends, and rate of a row.
 fn ends(row: &ReservationRow) -> (&str, std::net::IpAddr, u16, std::net::IpAddr, u16, u64) {
     let sender = row.senders[0];
     let (destination, port) = (row.destination, row.destination_port);
     (&row.style, sender.address, sender.port, destination, port, row.rate_bps)
 }
 
-/// A loop that h1 has sent.
+/// A loop from h1.
 pub(crate) struct Asked {
     client: Client,
     opened: Opened,
@@ -211,7 +214,7 @@ impl Asked {
         Ok(Asked { client, opened })
     }
 
-    /// What all nodes have granted.
+    /// Returns the rates that all nodes have granted.
     pub(crate) fn established(&mut self) -> Result<Rates, Failed> {
         self.wait(|event| match event {
             Event::Established { rates, .. } => Some(*rates),
@@ -219,7 +222,7 @@ impl Asked {
         })
     }
 
-    /// What could be had, and what is done about it.
+    /// Returns the available rates, and the action on refusal.
     pub(crate) fn refused(&mut self) -> Result<(Rates, OnRefusal), Failed> {
         self.wait(|event| match event {
             Event::Refused { offer, reaction, .. } => Some((*offer, *reaction)),
@@ -227,7 +230,7 @@ impl Asked {
         })
     }
 
-    /// The first event that says what is asked for.
+    /// Returns the first value that `find` gets from an event.
     fn wait<T>(&mut self, mut find: impl FnMut(&Event) -> Option<T>) -> Result<T, Failed> {
         let deadline = Instant::now() + SLACK * 2;
         let mut others = Vec::new();

@@ -1,5 +1,5 @@
-//! What passes r1 while Boomerang and YESSIR reserve, refuse and release: our decoder reads every message, and so does
-//! tshark with the dissectors of this repository, which find nothing to complain of.
+//! Messages at r1 while Boomerang and YESSIR reserve, refuse and release: our decoder parses every one, and so does
+//! tshark with the dissectors of this repository, without a remark.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,7 +26,7 @@ const DISSECTORS: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../dissectors/yessir.lua"),
 ];
 
-/// Why captures cannot be looked at, if so.
+/// Returns the reason why captures cannot be checked, if so.
 pub(crate) fn obstacle() -> Option<String> {
     let tshark = Command::new("tshark").arg("--version").output();
     let runs = tshark.is_ok_and(|output| output.status.success());
@@ -58,7 +58,7 @@ fn messages_can_be_read(ipv4: bool) -> Outcome {
         let text = |key: &str| message[key].as_str().unwrap_or("?").to_owned();
         *kinds.entry((text("protocol"), text("message"))).or_insert(0_u64) += 1;
     }
-    // All of them pass r1, so that each is there twice at least: as it came, and as it went on.
+    // All of them pass r1, so that each is captured at least twice: on arrival and on departure.
     let expected = [
         ("boomerang", "echo", 2 * 3),
         ("boomerang", "echo reply", 2 * 3),
@@ -79,7 +79,7 @@ fn messages_can_be_read(ipv4: bool) -> Outcome {
     Ok(())
 }
 
-/// A loop that is granted and one that is refused, a stream that is reserved and one that is not; and they end.
+/// Runs a granted and a refused loop, and a reserved and a refused stream; ends them all.
 fn play(net: &Net, ipv4: bool) -> Outcome {
     let h2 = net.address("h2", ipv4);
     let (whole, wide) = (Rate::from_mbps(3), Rate::from_mbps(5));
@@ -105,7 +105,7 @@ fn play(net: &Net, ipv4: bool) -> Outcome {
     net.await_reserved(("r1", "eth0"), &[], SLACK)
 }
 
-/// One line for each frame of a capture that a filter lets through.
+/// Returns one line for each frame of a capture that matches a filter.
 fn tshark(file: &Path, filter: &str) -> Result<Vec<String>, Failed> {
     let mut command = Command::new("tshark");
     for dissector in DISSECTORS {
@@ -118,12 +118,12 @@ fn tshark(file: &Path, filter: &str) -> Result<Vec<String>, Failed> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// A file that goes with this value.
+/// A file that is removed when the value is dropped.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // It fails only where there is no file yet.
+        // The removal fails only if there is no file yet.
         let _ = std::fs::remove_file(&self.0);
     }
 }

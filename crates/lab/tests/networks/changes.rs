@@ -1,4 +1,4 @@
-//! Routes that change under a live stream, and a neighbour that dies.
+//! Route changes under a live stream, and the death of a neighbor.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,20 +31,23 @@ pub(crate) const DIAMOND: &str = r#"
         { ends = ["r3", "r4"], bandwidth = "100Mbit" },
         { ends = ["r4", "h2"], bandwidth = "100Mbit" },
     ]"#;
-/// The link of h2, and the ways to it from r1.
+/// Link of h2.
 const TOWARDS_H2: &str = "10.0.5.0/30";
+/// Next hop of r1 on the path by r2.
 const BY_R2: &str = "10.0.1.2";
+/// Next hop of r1 on the path by r3.
 const BY_R3: &str = "10.0.2.2";
-/// W of RFC 2205 section 3.6: local repair waits so long for routes to settle.
+/// W of RFC 2205 section 3.6: delay of local repair, in which routes settle.
 const REPAIR_DELAY: Duration = Duration::from_secs(2);
-/// How long after that the old way is told that it is over.
+/// Delay from the repair to the tear of the old path.
 const DEPARTURE_DELAY: Duration = Duration::from_secs(3);
 
-/// The route to the receiver moves from r2 to r3, and back when the link to r3 goes down. Each time the reservation is on
-/// the new way as soon as local repair may act, the old way is free, and the stream is whole again beside a flood.
+/// The route to the receiver moves from r2 to r3, and back when the link to r3 goes down. Each time the reservation
+/// is on the new path as soon as local repair may act, the old path is free, and the stream again loses nothing
+/// beside a flood.
 pub(crate) fn a_reservation_follows_the_route() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
-    // State lives so long that what ends sooner was ended by a message.
+    // With this lifetime of state, an earlier end is the effect of a message.
     const SLOW: Duration = Duration::from_secs(2);
     let net = Net::up(DIAMOND, "diamond", SLOW)?;
     let h2 = net.address("h2", true);
@@ -69,13 +72,13 @@ pub(crate) fn a_reservation_follows_the_route() -> Outcome {
     assert_eq!(torn, 1, "the old way is told that it is over");
     whole.push(watch(WINDOW));
 
-    // The kernel takes the routes of a link that goes down out without a word.
+    // The kernel removes the routes of a link that goes down without a notification.
     link::set_up(net.namespace("r1"), "eth2", false)?;
     link::add_route(net.namespace("r1"), towards_h2, BY_R2.parse()?)?;
     net.await_reserved(("r1", "eth1"), &[2], REPAIR_DELAY + SLACK)?;
     net.await_reserved(("r2", "eth1"), &[2], Duration::ZERO)?;
     whole.push(watch(WINDOW));
-    // Nobody can tell r3, so its state ends of silence.
+    // No message can reach r3, so its state times out.
     wait_for("r3 forgets", lifetime(SLOW) + SLACK, || {
         Ok(net.client("r3")?.show_sessions()?.rows.is_empty().then_some(()))
     })?;
@@ -90,8 +93,9 @@ pub(crate) fn a_reservation_follows_the_route() -> Outcome {
     Ok(())
 }
 
-/// r2 dies, daemon and forwarding, while its links stay up: r1, which hears no Resv any more, gives the reservation up when
-/// its life is over, and says so upstream; h2, which hears no Path any more, forgets the sender.
+/// r2 dies, daemon and forwarding, while its links stay up: r1 receives no Resv any more, so it releases the
+/// reservation when its lifetime ends, and reports this upstream; h2 receives no Path any more, and removes the
+/// sender.
 pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
     let mut net = Net::up(DEMO, "death", REFRESH)?;
     let h2 = net.address("h2", true);
@@ -116,9 +120,10 @@ pub(crate) fn a_neighbor_that_dies_is_forgotten() -> Outcome {
     Ok(())
 }
 
-/// Only r2's daemon dies. Its kernel goes on forwarding, signalling too, and keeps what is reserved: so h2's next Resv goes
-/// straight to r1, which finds a new next hop behind a router that does not speak RSVP, and no reservation is ever missed.
-pub(crate) fn a_daemon_that_dies_is_passed_over() -> Outcome {
+/// Only r2's daemon dies. Its kernel continues to forward, signalling too, and keeps its reservations: so h2's next
+/// Resv goes directly to r1, which finds a new next hop behind a router without RSVP, and the stream always has a
+/// reservation.
+pub(crate) fn a_router_without_its_daemon_is_skipped() -> Outcome {
     let mut net = Net::up(DEMO, "passed", REFRESH)?;
     let h2 = net.address("h2", true);
     net.client("h2")?.listen(Listen::new((h2, STREAM_PORT).into()))?;

@@ -1,4 +1,4 @@
-//! Several reservations for one flow, by three protocols between real daemons: the stream keeps the best of them.
+//! Several reservations for one flow, by three protocols between real daemons: the stream has the best of them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use crate::{Outcome, boomerang, qos};
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// RSVP reserves for a stream beside a flood. Boomerang and NSIS reserve less for the same flow, and end; then Boomerang
-/// reserves more, and RSVP ends. The stream is whole all the time, and r1 says which reservation its packets have.
+/// RSVP reserves for a stream beside a flood. Boomerang and NSIS reserve less for the same flow, and end; then
+/// Boomerang reserves more, and RSVP ends. The stream never loses a packet, and r1 lists which reservation its
+/// packets use.
 pub(crate) fn a_stream_keeps_the_best_of_its_reservations() -> Outcome {
     let net = Net::up(DEMO, "claims", REFRESH)?;
     let (h1, h2) = (net.address("h1", true), net.address("h2", true));
@@ -67,7 +68,7 @@ pub(crate) fn a_stream_keeps_the_best_of_its_reservations() -> Outcome {
     Ok(())
 }
 
-/// Waits until r1 has just these reservations, and says so of each.
+/// Waits until r1 lists exactly these reservations, with these states.
 fn expect(net: &Net, expected: &[(&str, &str)]) -> Outcome {
     let mut expected: Vec<(String, String)> =
         expected.iter().map(|(by, state)| ((*by).into(), (*state).into())).collect();

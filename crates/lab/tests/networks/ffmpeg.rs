@@ -1,5 +1,5 @@
-//! A stock application that knows nothing of Earmark: ffmpeg sends RTP and RTCP, and routers that measure foreign streams
-//! reserve for it.
+//! A stock application without knowledge of Earmark: ffmpeg sends RTP and RTCP, and routers that measure foreign
+//! streams reserve for it.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,28 +20,29 @@ use crate::stream::{Stream, loss, watch};
 
 /// One channel of linear PCM, 48 000 samples of 16 bits a second, in packets of 1 200 octets: 12 of RTP and 594 samples.
 const PACKETS_PER_SECOND: f64 = 48_000.0 / 594.0;
-/// With IP and UDP, bits.
+/// Length of a packet with its IP and UDP headers, bits.
 const PACKET_BITS: f64 = 8.0 * (20.0 + 8.0 + 1_200.0);
-/// What the routers add to what they measure, and the most that rounding to five binary digits adds.
+/// Factor by which routers raise the measured rate.
 const HEADROOM: f64 = 1.2;
+/// Largest factor of rounding up to five binary digits.
 const ROUNDING: f64 = 17.0 / 16.0;
-/// ffmpeg reports with its first packet, and then no sooner than this.
+/// Least interval of ffmpeg's reports after the first, which comes with the first packet.
 const BETWEEN_REPORTS: Duration = Duration::from_secs(5);
-/// How long the streams would last.
+/// Duration of the streams.
 const LENGTH: Duration = Duration::from_secs(8);
-/// Five reports of 1.3 s that are missing.
+/// Timeout of a stream: five missing reports, 1.3 s each.
 const SILENCE: Duration = Duration::from_millis(6_500);
 
-/// Why ffmpeg cannot be tested with, if so.
+/// Returns the reason why ffmpeg cannot be used, if so.
 pub(crate) fn obstacle() -> Option<String> {
     let ffmpeg = Command::new("ffmpeg").arg("-version").stdout(Stdio::null()).status();
     let runs = ffmpeg.is_ok_and(|status| status.success());
     (!runs).then(|| "ffmpeg is not installed".to_owned())
 }
 
-/// Two streams from h1 to h2, whose hosts have no daemon. With their second report both are reserved on either router at the
-/// rate that they have. A flood beside the first one takes nothing from it. It says BYE when it ends, and is free at once;
-/// the other one is killed, and its silence ends it.
+/// Two streams go from h1 to h2, whose hosts have no daemon. With their second report both are reserved on either
+/// router at their measured rate. A flood beside the first one causes no loss. The first sends BYE at its end, and is
+/// released at once; the other is killed, and times out.
 pub(crate) fn a_stream_of_ffmpeg_is_measured() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let net = Net::with(DEMO, "ffmpeg", REFRESH, |options| {
@@ -53,7 +54,7 @@ pub(crate) fn a_stream_of_ffmpeg_is_measured() -> Outcome {
     let [first, second] = [5_004, 5_006].map(|port| SocketAddr::new(h2, port));
     let (first_sink, _second_sink) =
         (Listener::start(&net, first)?, Listener::start(&net, second)?);
-    // With its own ports known to be even and odd, and with whatever ports it is given.
+    // The first sends from a known even port and the odd one after it, the second from any ports.
     let mut polite = Ffmpeg::start(&net, first, "&localrtpport=6004", &["-rtpflags", "send_bye"])?;
     let silent = Ffmpeg::start(&net, second, "", &[])?;
     let began = Instant::now();
@@ -115,14 +116,14 @@ pub(crate) fn a_stream_of_ffmpeg_is_measured() -> Outcome {
     Ok(())
 }
 
-/// What a router has reserved, by the port of the data.
+/// Returns a router's reservations, by the data port.
 fn rows(net: &Net, node: &str) -> Result<Vec<ReservationRow>, Failed> {
     let mut rows = net.client(node)?.show_reservations()?.rows;
     rows.sort_by_key(|row| row.destination_port);
     Ok(rows)
 }
 
-/// Sequence numbers that a span skips.
+/// Returns the sequence numbers that a span skips.
 fn missing(numbers: &[u16]) -> BTreeSet<u16> {
     let Some(&first) = numbers.first() else { return BTreeSet::new() };
     let heard: BTreeSet<u16> = numbers.iter().map(|n| n.wrapping_sub(first)).collect();
@@ -130,11 +131,11 @@ fn missing(numbers: &[u16]) -> BTreeSet<u16> {
     (0..last).filter(|n| !heard.contains(n)).map(|n| n.wrapping_add(first)).collect()
 }
 
-/// An ffmpeg at h1. Dropped, it is killed.
+/// An ffmpeg process at h1, killed when dropped.
 struct Ffmpeg(Child);
 
 impl Ffmpeg {
-    /// Sends a tone to an address for some seconds, as fast as it sounds; reports go to the next port.
+    /// Sends a tone to an address for some seconds, in real time; reports go to the next port.
     fn start(net: &Net, to: SocketAddr, ports: &str, more: &[&str]) -> Result<Ffmpeg, Failed> {
         let url = format!("rtp://{to}?rtcpport={}&pkt_size=1200{ports}", to.port() + 1);
         let length = LENGTH.as_secs().to_string();
@@ -142,12 +143,12 @@ impl Ffmpeg {
         command.args(["-nostdin", "-loglevel", "error", "-re", "-f", "lavfi"]);
         command.args(["-i", "sine=sample_rate=48000", "-t", &length, "-c:a", "pcm_s16be"]);
         command.args(["-f", "rtp"]).args(more).arg(url);
-        // It prints a description of the session (SDP), which nobody needs.
+        // ffmpeg prints a description of the session (SDP), which is not needed here.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Ok(Ffmpeg(command.spawn()?))
     }
 
-    /// Waits for its end: whether it was content.
+    /// Waits for the end of the process; returns whether it was successful.
     fn ends(&mut self, within: Duration) -> Result<bool, Failed> {
         let status = wait_for("ffmpeg ends", within, || Ok(self.0.try_wait()?))?;
         Ok(status.success())
@@ -156,17 +157,17 @@ impl Ffmpeg {
 
 impl Drop for Ffmpeg {
     fn drop(&mut self) {
-        // Both fail only where it has ended by itself.
+        // Both fail only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What comes to an address of h2, on a thread of its own: when, and with which sequence number.
+/// Receiver at an address of h2, on a thread of its own: arrival times and sequence numbers.
 struct Listener {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<std::io::Result<Vec<(Instant, u16)>>>,
-    /// Reports come here, and would be refused by ICMP otherwise.
+    /// Socket for reports, without which the kernel would refuse them by ICMP.
     _reports: UdpSocket,
 }
 

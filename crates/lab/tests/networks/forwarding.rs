@@ -1,4 +1,4 @@
-//! The measurement of forwarding, as small as it goes: that its rows are there and say something.
+//! Minimal run of the forwarding measurement: its rows exist and are plausible.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn bench(arguments: &[&str]) -> Result<Value, String> {
         .output()
         .map_err(|error| error.to_string())?;
     let told = String::from_utf8_lossy(&output.stderr);
-    // 3: on a machine that has much else to do a flow may wait too long.
+    // Exit status 3: with other load on the machine a flow may wait too long.
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {told}", output.status);
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {told}"))
 }
@@ -48,7 +48,7 @@ pub(crate) fn routers_are_compared() -> Outcome {
     let median = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap_or_default();
     for (number, row) in rows.iter().enumerate() {
         assert!(median(row, "nanoseconds") > 100.0, "{row}");
-        // Whatever is between the packets and the interface, forwarding is most of it.
+        // Forwarding is the largest part of the cost, whatever is added to it.
         let kept = median(row, "kept");
         assert!(number == 0 || (0.05..1.5).contains(&kept), "{row}");
         assert_eq!(row["program_ns"].is_null(), number == 0, "{row}");
@@ -56,7 +56,7 @@ pub(crate) fn routers_are_compared() -> Outcome {
     Ok(())
 }
 
-/// Of the flow in a router without a daemon most is lost beside a flood, in one with Earmark's queues nothing.
+/// Beside a flood, a flow loses most packets in a router without a daemon, and none in one with Earmark's queues.
 pub(crate) fn flood_takes_nothing_from_a_flow_within_its_rate() -> Outcome {
     let report = bench(&["--part", "promise", "--packets", "40000"])?;
     let rows = rows(&report, "promise");
@@ -68,7 +68,7 @@ pub(crate) fn flood_takes_nothing_from_a_flow_within_its_rate() -> Outcome {
             (true, true) => assert!(lost > 0, "the flood does no harm: {row}"),
             _ => assert_eq!(lost, 0, "{row}"),
         }
-        // What the device is busy with a packet counts in any case.
+        // The device's time for a packet counts in any case.
         assert!(row["ring_p50_ms"].as_f64().unwrap_or_default() >= 0.005, "{row}");
     }
     Ok(())

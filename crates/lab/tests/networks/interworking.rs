@@ -1,4 +1,4 @@
-//! RSVP across a core of a router that speaks Boomerang only, in one aggregate.
+//! RSVP across a core router that supports only Boomerang, in one aggregate.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ const FLOW: Rate = Rate::from_bps(64_000);
 const FLOWS: u16 = 40;
 const FIRST_PORT: u16 = 6_000;
 
-/// Forty flows are one class at the router of the core, which has no state of RSVP; what the core has no room for, RSVP
-/// refuses; and when the flows have gone, nothing is left.
+/// Forty flows are one class at the core router, which has no RSVP state; RSVP refuses what exceeds the core's
+/// bandwidth; and after the end of the flows nothing is left.
 pub(crate) fn flows_cross_a_core_in_one_aggregate() -> Outcome {
     let of_core = "protocols = [\"boomerang\"]\n";
     let own = [

@@ -1,4 +1,4 @@
-//! Groups: branches that differ, receivers that leave, senders that share.
+//! Multicast groups: different branches, receivers that leave, senders with a shared reservation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -37,14 +37,14 @@ pub(crate) fn branches_over_ipv6() -> Outcome {
     branches("ff3e::1:2".parse()?)
 }
 
-/// h2 asks for 2 Mbit/s, and h3 for what is announced, 3: so has each branch, and the link that they share has the larger.
-/// Both hear the stream whole beside floods. When h3 leaves, its branch is free and the common link has what h2 needs;
-/// h2 hears on without a loss, h3 not.
+/// h2 requests 2 Mbit/s, and h3 the announced 3: each branch has its rate, and their common link has the larger. Both
+/// receive the whole stream beside floods. When h3 leaves, its branch is free and the common link has h2's rate; h2
+/// still loses nothing, and h3 does.
 fn branches(group: IpAddr) -> Outcome {
     const WINDOW: Duration = Duration::from_secs(2);
     let net = Net::up(TREE, "tree", REFRESH)?;
     let ipv4 = group.is_ipv4();
-    // Hosts have a default route, by which their data for groups leaves.
+    // Hosts need a default route to send to groups.
     let default = if ipv4 { "0.0.0.0/0" } else { "::/0" };
     let gateway = if ipv4 { "10.0.0.2" } else { "2001:db8::2" };
     link::add_route(net.namespace("h1"), default.parse()?, gateway.parse()?)?;
@@ -65,7 +65,7 @@ fn branches(group: IpAddr) -> Outcome {
     }
 
     let stream = Stream::start(&net, "h1", group, &["h2", "h3"])?;
-    // The first fills the common link and the branch to h2, the other the branch to h3.
+    // The first flood fills the common link and the branch to h2, the other the branch to h3.
     let floods = [Stream::flood(&net, "h1", "h2", ipv4)?, Stream::flood(&net, "h2", "h3", ipv4)?];
     watch(Duration::from_millis(500));
     let both = watch(WINDOW);
@@ -93,8 +93,9 @@ fn branches(group: IpAddr) -> Outcome {
     net.await_reserved(("r1", "eth1"), &[], SLACK)
 }
 
-/// Two senders, each of 2 Mbit/s, and a receiver that reserves in the wildcard style: where both come through, the kernel
-/// has one class of 2 Mbit/s for both, and the listing has one reservation for all. When one goes, it stays as it is.
+/// There are two senders of 2 Mbit/s each, and a receiver that reserves in the wildcard style: where both pass, the
+/// kernel has one class of 2 Mbit/s for both, and the listing has one reservation for all. When one sender ends, the
+/// reservation stays.
 pub(crate) fn senders_share() -> Outcome {
     let net = Net::up(TREE, "shared", REFRESH)?;
     let group: IpAddr = "239.1.2.4".parse()?;

@@ -1,4 +1,4 @@
-//! A network to test with: nodes by their names, what is reserved where, and groups that are forwarded.
+//! Test network: nodes by name, their reservations, and forwarding for groups.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use libtest_mimic::Failed;
 
 use crate::classes;
 
-/// Refresh period R of nodes, unless a test says otherwise.
+/// Default refresh period R of nodes.
 pub(crate) const REFRESH: Duration = Duration::from_millis(500);
-/// What messages, and this test, may take on a busy machine.
+/// Time for messages, and for this test, on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
-/// What a class is assured of while it is parked; no reservation of these tests is for as much.
+/// Rate of a parked class; no reservation of these tests has this rate.
 const PARKED: Rate = Rate::from_mbps(1);
 
 pub(crate) struct Net {
@@ -31,7 +31,7 @@ impl Net {
         Net::with(topology, name, refresh, |_| {})
     }
 
-    /// With other settings than the usual ones.
+    /// Builds a network with other settings than the default ones.
     pub(crate) fn with(
         topology: &str,
         name: &str,
@@ -50,7 +50,7 @@ impl Net {
         self.testbed.namespace(self.index(node))
     }
 
-    /// The control socket of a node's daemon.
+    /// Returns the control socket of a node's daemon.
     pub(crate) fn control(&self, node: &str) -> PathBuf {
         self.testbed.control(self.index(node))
     }
@@ -64,7 +64,7 @@ impl Net {
         Ok(self.testbed.kill_daemon(node)?)
     }
 
-    /// The address of a host: of its only interface.
+    /// Returns the address of a host's only interface.
     pub(crate) fn address(&self, host: &str, ipv4: bool) -> IpAddr {
         let topology = self.testbed.topology();
         let (end, _) = topology.interfaces(self.index(host)).next().expect("a link");
@@ -78,14 +78,14 @@ impl Net {
         Ok(link::index(self.namespace(node), name)?.ok_or(format!("{node} has no {name}"))?)
     }
 
-    /// What the kernel's classes on an interface are assured of, parked ones left out.
+    /// Returns the rates of the kernel's classes on an interface, without parked ones.
     pub(crate) fn reserved(&self, node: &str, interface: &str) -> Result<Vec<Rate>, Failed> {
         let index = self.interface(node, interface)?.0;
         let pool = classes::pool(self.namespace(node), index)?;
         Ok(pool.into_iter().map(|class| class.rate).filter(|rate| *rate != PARKED).collect())
     }
 
-    /// Waits until the kernel's classes on an interface are assured of just this.
+    /// Waits until the kernel's classes on an interface have exactly these rates.
     pub(crate) fn await_reserved(
         &self,
         (node, interface): (&str, &str),
@@ -104,7 +104,8 @@ impl Net {
         })
     }
 
-    /// Has the kernel of a router forward what a source sends to a group, for as long as the answer lives.
+    /// Makes the kernel of a router forward a group's packets from a source, for as long as the returned value
+    /// exists.
     pub(crate) fn forward(
         &self,
         node: &str,
@@ -128,12 +129,12 @@ impl Net {
     }
 }
 
-/// How long state lives that nobody refreshes: (K + 0.5) * 1.5 * R, K being 3 (RFC 2205 section 3.7).
+/// Returns the lifetime of unrefreshed state: (K + 0.5) * 1.5 * R, K being 3 (RFC 2205 section 3.7).
 pub(crate) fn lifetime(refresh: Duration) -> Duration {
     refresh * 21 / 4
 }
 
-/// Calls `look` until it gives something.
+/// Calls `look` until it returns a value.
 pub(crate) fn wait_for<T>(
     what: &str,
     within: Duration,

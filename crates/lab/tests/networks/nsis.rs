@@ -1,4 +1,4 @@
-//! The measurements of NSIS, as small as they go: that they run, and what they say of a chain that loses nothing.
+//! Minimal runs of the NSIS measurements: they complete, and have plausible results for a chain without losses.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::Outcome;
 
 const SET_UPS: u32 = 30;
 const SESSIONS: u32 = 200;
-/// Longer than the refresh period of QoS NSLP and the validity of GIST, so that only refreshes keep sessions.
+/// Time longer than the refresh period of QoS NSLP and the validity of GIST, so that sessions need refreshes.
 const WATCHED: Duration = Duration::from_secs(5);
 
 fn chain(set: &Set) -> anyhow::Result<Chain> {
@@ -28,8 +28,8 @@ fn supervised<T>(work: impl FnOnce(&Supervision<'_>) -> T) -> T {
 ///   h1 ---- r1 ---- h2
 /// ```
 ///
-/// Reservations over two hops, one after the other: in datagrams, over TCP and over TLS, where each hop makes its association
-/// with the first of them.
+/// Consecutive reservations over two hops succeed: in datagrams, over TCP and over TLS, where each hop sets up its
+/// association with the first of them.
 pub(crate) fn set_ups_by_every_transport() -> Outcome {
     for transport in Transport::ALL {
         let associations = match transport {
@@ -46,7 +46,7 @@ pub(crate) fn set_ups_by_every_transport() -> Outcome {
     Ok(())
 }
 
-/// Two set-ups over TCP, each with associations of its own: those before end for want of use.
+/// Two set-ups over TCP have associations of their own: the previous ones close as idle.
 pub(crate) fn associations_end_without_use() -> Outcome {
     let hold = Duration::from_secs(1);
     let chain = chain(&Set { hold, ..Set::new(2, Transport::Tcp) })?;
@@ -61,8 +61,8 @@ pub(crate) fn associations_end_without_use() -> Outcome {
 ///   h1 ---- r1 ---- r2 ---- h2
 /// ```
 ///
-/// Two hundred sessions outlive their refresh period and the validity of routing state, each refreshed by itself and in
-/// summaries, while pings go through.
+/// Two hundred sessions outlive their refresh period and the validity of routing state, refreshed individually and in
+/// summaries, while pings pass.
 pub(crate) fn resident_sessions_are_refreshed() -> Outcome {
     let mut received = Vec::new();
     for summary in [0, 100] {
@@ -80,12 +80,12 @@ pub(crate) fn resident_sessions_are_refreshed() -> Outcome {
         assert_eq!((result.pings_lost, result.sessions_lost, result.losses.total()), (0, 0, 0));
         received.push(daemons[1].packets_in);
     }
-    // One by one that is 200 RESERVEs a second more.
+    // Individual refreshes are 200 RESERVEs a second more.
     assert!(received[0] > received[1] + 50.0, "{received:?} packets a second");
     Ok(())
 }
 
-/// Some pings a second over two hops come back, all of them.
+/// Pings at a low rate over two hops all come back.
 pub(crate) fn pings_come_back() -> Outcome {
     let chain = chain(&Set::new(2, Transport::Datagram))?;
     let window = Duration::from_millis(500);
@@ -95,7 +95,7 @@ pub(crate) fn pings_come_back() -> Outcome {
     Ok(())
 }
 
-/// Sessions of Ping NSLP stand over one hop, and are pinged; then a reservation is set up beside them.
+/// Sessions of Ping NSLP over one hop are pinged; then a reservation is set up beside them.
 pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
     let period = Duration::from_secs(1);
     let set = Set { validity: standing::validity(period), ..Set::new(1, Transport::Tcp) };
@@ -114,13 +114,13 @@ pub(crate) fn sessions_stand_and_are_pinged() -> Outcome {
     assert!(levels.iter().all(|level| level.lost == 0 && level.processor.len() == 2));
     assert!(levels.iter().all(|level| level.processor.iter().all(|share| *share > 0.0)));
     assert_eq!((levels[0].set_ups_ms.len(), levels[1].set_ups_ms.len()), (3, 0));
-    // Five pings a second each, in the half of a second that is a part.
+    // Each session has five pings a second, in the half second of a part.
     let pings: usize = levels[1].round_trips.iter().map(|times| times.count).sum();
     assert!((100..=300).contains(&pings), "{pings}");
     Ok(())
 }
 
-/// Many sessions begin one right after the other, and each has its ping back.
+/// Many sessions begin one right after the other, and each gets its ping back.
 pub(crate) fn sessions_are_held() -> Outcome {
     let chain = chain(&Set::new(1, Transport::Datagram))?;
     let held = supervised(|supervision| standing::hold_on(&chain, 300, 1_000, supervision))?;
@@ -133,7 +133,7 @@ pub(crate) fn sessions_are_held() -> Outcome {
 ///   h3 -----'
 /// ```
 ///
-/// Frames that come in and go out of a router between two senders are put together.
+/// Frames that enter and leave a router between two senders are matched.
 pub(crate) fn messages_are_timed_in_a_router() -> Outcome {
     let validity = standing::validity(Duration::from_secs(1));
     let set = Set { validity, second_sender: true, ..Set::new(2, Transport::Datagram) };
@@ -148,7 +148,7 @@ pub(crate) fn messages_are_timed_in_a_router() -> Outcome {
     let passings = supervised(|supervision| passing::measure_on(&chain, &plan, supervision))?;
     assert_eq!((passings.sessions, passings.lost, passings.unseen), (40, 0, 0));
     assert!(passings.queries.iter().map(|times| times.count).sum::<usize>() > 0);
-    // There and back: two for each ping.
+    // Each ping passes twice, forwards and back.
     let data: usize = passings.data.iter().map(|times| times.count).sum();
     assert!((400..=1_200).contains(&data), "{data}");
     assert!(passings.data.iter().all(|times| times.p50_ms > 0.0));

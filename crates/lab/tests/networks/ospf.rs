@@ -1,4 +1,4 @@
-//! A real routing protocol beside a flood: the OSPF adjacency of two BIRDs, one on each router.
+//! OSPF adjacency beside a flood: two BIRDs, one on each router.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,34 @@ use crate::classes::{self, CONTROL, Class, SIGNALLING};
 use crate::net::{Net, REFRESH, wait_for};
 use crate::stream::{FLOOD, Stream, loss, watch};
 
-/// Debian's path, which is not in everybody's PATH.
+/// Debian's path of BIRD, which may be missing from PATH.
 const BIRD: &str = "/usr/sbin/bird";
 const BIRDC: &str = "/usr/sbin/birdc";
-/// Ends BIRD with this program, however that ends.
+/// Program that ends BIRD with this process, however that ends.
 const SETPRIV: &str = "setpriv";
 
-/// The routers, and their interfaces on the core link.
+/// Routers, and their interfaces on the core link.
 const ROUTERS: [(&str, &str); 2] = [("r1", "eth1"), ("r2", "eth0")];
-/// OSPFv2 and OSPFv3, as the configuration calls them.
+/// OSPFv2 and OSPFv3, as named in the configuration.
 const INSTANCES: [&str; 2] = ["ospf4", "ospf6"];
 const HELLO: Duration = Duration::from_secs(1);
 const DEAD: Duration = Duration::from_secs(4);
-/// How long the flood has to last.
+/// Duration of the flood.
 const FLOODED: Duration = Duration::from_secs(3 * DEAD.as_secs() + 1);
-/// How long an adjacency may take to come up, and to break where nothing keeps it.
+/// Timeout until an adjacency is up, and until it breaks without protection.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Class selector 6, network control.
+/// DSCP of class selector 6, network control.
 const CS6: u32 = 48;
-/// Two of these in each direction fill the links of the hosts, and five times the core link.
+/// Rate of a flood: two in each direction fill the links of the hosts, and five times the core link.
 const RATE: Rate = Rate::from_mbps(25);
 const HOST_LINK: &str = "40Mbit";
-/// Control traffic that is forwarded has 1 % of the core link, and a quarter of a second of that at once.
+/// Rate of forwarded control traffic, 1 % of the core link, bits per second.
 const CONTROL_RATE: u64 = 100_000;
+/// Burst of forwarded control traffic, as a time at this rate.
 const CONTROL_BURST: Duration = Duration::from_millis(250);
 
-/// Why BIRD cannot be tested with, if so.
+/// Returns the reason why BIRD cannot be used, if so.
 pub(crate) fn obstacle() -> Option<String> {
     let is_there = |program: &&str| {
         let mut command = Command::new(program);
@@ -52,9 +53,9 @@ pub(crate) fn obstacle() -> Option<String> {
     Some(format!("{missing} is not installed"))
 }
 
-/// Between routers with Earmark's queues the adjacencies of OSPFv2 and OSPFv3 stay Full while floods fill every link in both
-/// directions, half of them marked as network control. Between the same routers whose links only have the same rate, the same
-/// floods break an adjacency.
+/// Between routers with Earmark's queues the adjacencies of OSPFv2 and OSPFv3 stay Full while floods fill every link
+/// in both directions, half of them marked as network control. Between the same routers with links of the same rate
+/// alone, the same floods break an adjacency.
 pub(crate) fn adjacency_survives_a_flood() -> Outcome {
     let net = up("ospf", "")?;
     let birds = Birds::start(&net, "ospf")?;
@@ -84,7 +85,7 @@ pub(crate) fn adjacency_survives_a_flood() -> Outcome {
             packets: after[class].packets - before[class].packets,
             ..after[class]
         });
-        // A hello of each version each second, and some updates; the flood would be tens of thousands.
+        // Each version sends a hello a second, and some updates; the flood would be tens of thousands.
         let sent = 2 * (FLOODED - HELLO).as_secs();
         let signalling = u64::from(hellos.packets);
         assert!((sent..10 * sent).contains(&signalling), "{router}: {hellos:?} as signalling");
@@ -95,11 +96,12 @@ pub(crate) fn adjacency_survives_a_flood() -> Outcome {
     floods_break_it_without_queues()
 }
 
-/// The counter-proof: without Earmark's queues, hellos wait and get lost in one queue with everything else.
+/// Without Earmark's queues, hellos are delayed and lost in one queue with all other traffic.
 fn floods_break_it_without_queues() -> Outcome {
     let net = up("ospf-plain", "queues = \"none\"\n")?;
     for (router, interface) in ROUTERS {
-        // Counted in packets: a queue that counts octets has room for a hello where it has none for a packet of the flood.
+        // The limit counts packets: a queue that counts octets may have room for a hello and none for a packet of the
+        // flood.
         for qdisc in [
             "root handle 1: tbf rate 10mbit burst 5kb limit 1mb",
             "parent 1: handle 2: pfifo limit 50",
@@ -117,7 +119,7 @@ fn floods_break_it_without_queues() -> Outcome {
     floods.into_iter().try_for_each(|flood| flood.stop().map(drop))
 }
 
-/// The demo's network with IPv6, and with slower links of the hosts.
+/// Builds the demo's network with IPv6, and with slower links of the hosts.
 fn up(name: &str, interface: &str) -> Result<Net, Failed> {
     let topology = DEMO.replace("100Mbit", HOST_LINK);
     assert_ne!(topology, DEMO);
@@ -126,7 +128,7 @@ fn up(name: &str, interface: &str) -> Result<Net, Failed> {
     })
 }
 
-/// Unmarked and marked, there and back.
+/// Starts floods, unmarked and marked, in both directions.
 fn start_floods(net: &Net) -> Result<Vec<Stream>, Failed> {
     let shape = Shape { rate: RATE, ..FLOOD };
     let mut floods = Vec::new();
@@ -138,7 +140,7 @@ fn start_floods(net: &Net) -> Result<Vec<Stream>, Failed> {
     Ok(floods)
 }
 
-/// What has left each router towards the other so far: as signalling, and as control traffic that is forwarded.
+/// Returns the counters of each router towards the other: signalling, and forwarded control traffic.
 fn counters(net: &Net) -> Result<Vec<[Class; 2]>, Failed> {
     let of_router = |(router, interface)| {
         let index = net.interface(router, interface)?.0;
@@ -148,7 +150,7 @@ fn counters(net: &Net) -> Result<Vec<[Class; 2]>, Failed> {
     ROUTERS.into_iter().map(of_router).collect()
 }
 
-/// A BIRD on each router. They exchange no routes, neither with each other nor with the kernel. Dropped, they are killed.
+/// A BIRD on each router, killed when dropped. They exchange no routes, neither with each other nor with the kernel.
 struct Birds {
     directory: PathBuf,
     children: Vec<Child>,
@@ -178,13 +180,13 @@ impl Birds {
         full.or_else(|_| Err(format!("no adjacency:\n{}", self.neighbors()?).into()))
     }
 
-    /// Whether each router has its neighbor, by either version.
+    /// Returns whether each router has a Full neighbor, in both versions.
     fn are_full(&self) -> Result<bool, Failed> {
         let neighbors = self.neighbors()?;
         Ok(neighbors.matches("Full/").count() == ROUTERS.len() * INSTANCES.len())
     }
 
-    /// What all say of their neighbors.
+    /// Returns the neighbor listings of all routers.
     fn neighbors(&self) -> Result<String, Failed> {
         let mut text = String::new();
         for (router, _) in ROUTERS {
@@ -198,7 +200,7 @@ impl Birds {
         Ok(text)
     }
 
-    /// How often the state of a neighbor has changed, by router.
+    /// Returns the number of state changes of the neighbor, by router.
     fn state_changes(&self) -> Result<Vec<usize>, Failed> {
         let count = |(router, _)| {
             let log = fs::read_to_string(self.directory.join(format!("{router}.log")))?;
@@ -211,7 +213,7 @@ impl Birds {
 impl Drop for Birds {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // Both fail only where it has ended by itself.
+            // Both fail only if the process has already ended.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -221,7 +223,7 @@ impl Drop for Birds {
     }
 }
 
-/// OSPFv2 and OSPFv3 on one interface, and nothing of the kernel's tables.
+/// Returns a configuration with OSPFv2 and OSPFv3 on one interface, and without the kernel's tables.
 fn configuration(number: u8, interface: &str, log: &Path) -> String {
     let log = log.display();
     let (hello, dead) = (HELLO.as_secs(), DEAD.as_secs());

@@ -1,12 +1,13 @@
-//! One router between two hosts, as the report on overhead has it: every message of every protocol passes it, and is seen where it
-//! should be.
+//! One router between two hosts, as in the report on overhead: every message of every protocol passes it, and is
+//! captured at the expected points.
 
 use earmark_lab::bench::router::{Protocol, Step};
 use earmark_lab::overhead::passage::Passage;
 
 use crate::Outcome;
 
-/// Every message that makes or ends a session passes the interfaces and the daemon, and takes longer between the former.
+/// Every message that creates or ends a session passes the interfaces and the daemon, and takes longer between the
+/// former.
 pub(crate) fn messages_pass_both_checkpoints() -> Outcome {
     for protocol in Protocol::ALL {
         let mut passage = Passage::up(protocol, "")?;
@@ -27,14 +28,15 @@ pub(crate) fn messages_pass_both_checkpoints() -> Outcome {
     Ok(())
 }
 
-/// Once the daemon has seen an initiating node, the kernel sets its sessions of Boomerang up by itself.
-pub(crate) fn the_kernel_treats_loops_by_itself() -> Outcome {
+/// Once the daemon has handled a message of an initiating node, the kernel's offload sets up its further sessions of
+/// Boomerang.
+pub(crate) fn the_offload_sets_up_loops() -> Outcome {
     let protocol = Protocol::Boomerang;
     let mut passage = Passage::up(protocol, "[boomerang]\nkernel = true\n")?;
     passage.expect_daemon(false);
     let out = &protocol.messages()[0];
     let mut by_kernel = 0;
-    // Sixteen of them have one initiating node.
+    // Sixteen consecutive sessions have one initiating node.
     for session in 0..16 {
         let message = passage.write(out, session, 1);
         let passed = passage.pass(&message)?.ok_or("a message was lost")?;

@@ -1,4 +1,4 @@
-//! QoS NSLP between real daemons whose routes change.
+//! QoS NSLP between real daemons with changing routes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,13 +16,16 @@ use crate::changes::DIAMOND;
 use crate::net::{Net, REFRESH, SLACK, wait_for};
 use crate::stream::{STREAM, STREAM_PORT, Stream, loss, watch};
 
-/// The link of h2, and the ways to it from r1.
+/// Link of h2.
 const TOWARDS_H2: &str = "10.0.5.0/30";
+/// Next hop of r1 on the path by r2.
 const BY_R2: &str = "10.0.1.2";
+/// Next hop of r1 on the path by r3.
 const BY_R3: &str = "10.0.2.2";
 
-/// The route to the receiver moves from r2 to r3, and back when the link to r3 goes down. Each time routers find the new way
-/// long before anything is due, reserve there, and give the old way up; the stream is whole beside a flood again.
+/// The route to the receiver moves from r2 to r3, and back when the link to r3 goes down. Each time routers find the
+/// new path long before the next refresh, reserve there, and release the old path; the stream again loses nothing
+/// beside a flood.
 pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let net = Net::up(DIAMOND, "moves", REFRESH)?;
@@ -46,12 +49,12 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     link::remove_route(net.namespace("r1"), towards_h2)?;
     link::add_route(net.namespace("r1"), towards_h2, BY_R3.parse()?)?;
     stands(&by_r3, &[2])?;
-    // Its state would live for minutes: somebody has told it.
+    // The old state would last for minutes, so a message has removed it.
     stands(&by_r2, &[])?;
     stands(&there, &[2])?;
     whole.push(watch(WINDOW));
 
-    // The kernel takes the routes of a link that goes down out without a word.
+    // The kernel removes the routes of a link that goes down without a notification.
     link::set_up(net.namespace("r1"), "eth2", false)?;
     link::add_route(net.namespace("r1"), towards_h2, BY_R2.parse()?)?;
     stands(&by_r2, &[2])?;
@@ -72,7 +75,7 @@ pub(crate) fn a_reservation_by_nsis_follows_the_route() -> Outcome {
     })
 }
 
-/// What h1 has asked for: a rate for the stream to h2.
+/// Request of h1: a rate for the stream to h2.
 pub(crate) struct Asked {
     client: Client,
     opened: Opened,

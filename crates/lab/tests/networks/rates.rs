@@ -1,4 +1,4 @@
-//! The measurement of rates, as small as it goes: that every protocol's pairs go through a router, and are counted.
+//! Minimal run of the rate measurement: every protocol's pairs pass a router, and are counted.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ fn line(protocol: Protocol, refresh: Duration) -> anyhow::Result<Line> {
 ///   s ---- r1 ---- d
 /// ```
 ///
-/// A small burst, and a small rate, of each protocol.
+/// Each protocol passes a small burst and a small rate.
 pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
     let interrupted = AtomicBool::new(false);
     let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
@@ -35,7 +35,7 @@ pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         for course in courses {
-            // A set-up and a release of each session.
+            // Each session has a set-up and a release.
             assert_eq!((course.sent, course.through), (100, 100), "{protocol:?}");
         }
         assert_eq!(line.lost()?, 0, "{protocol:?}");
@@ -43,7 +43,7 @@ pub(crate) fn pairs_of_every_protocol_go_through() -> Outcome {
     Ok(())
 }
 
-/// Sessions of each protocol stand as long as they are refreshed, beyond their lifetime, and are gone when they are released.
+/// Sessions of each protocol outlive their lifetime with refreshes, and are gone after their release.
 pub(crate) fn sessions_of_every_protocol_stand() -> Outcome {
     let interrupted = AtomicBool::new(false);
     let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };

@@ -1,7 +1,7 @@
-//! The commands that README.md shows under "Using it", in its order: between real daemons, beside a flood.
+//! Commands in README.md under "Using it", run in order between real daemons, beside a flood.
 //!
-//! Each command has to end as the README shows. Each flow that a command reserves carries a stream from then on, and no stream
-//! loses a packet while later commands reserve for the same flow and for others.
+//! Each command has to end as the README shows. Each flow that a command reserves carries a stream from then on, and
+//! no stream may lose a packet while later commands reserve for the same flow and for others.
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -21,38 +21,38 @@ use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, wait_for};
 use crate::stream::{STREAM, Stream, loss, watch};
 
-/// Name by which this program is the `earmark` command, whose `main` is one call of [`earmark::cli::main`].
+/// Name under which this program is the `earmark` command, whose `main` is one call of [`earmark::cli::main`].
 const COMMAND: &str = "earmark";
 const SECTION: &str = "\n## Using it\n";
 const NO_SECTION: &str = "README.md has no section \"Using it\"";
 const NODES: [&str; 4] = ["h1", "r1", "r2", "h2"];
-/// How much of its reserved rate a stream sends, percent.
+/// Share of its reserved rate that a stream sends, percent.
 const SHARE: u64 = 97;
-/// First port of streams whose source port is open.
+/// First port of streams without a fixed source port.
 const SOURCE_PORTS: u16 = 40_000;
-/// Longer than the timeout of any command.
+/// Timeout longer than that of any command.
 const COMMAND_WITHIN: Duration = Duration::from_secs(15);
-/// Loss that a busy machine may cause.
+/// Largest loss that counts as an effect of a busy machine.
 const TOLERATED: f64 = 0.002;
 
 /// A command of the README.
 #[derive(Debug)]
 struct Shown {
     node: &'static str,
-    /// What follows `earmark`.
+    /// Arguments after `earmark`.
     arguments: Vec<String>,
     /// Output as shown; empty if the README leaves it out.
     output: String,
 }
 
-/// What a command has printed, and its exit status.
+/// Output of a command, and its exit status.
 #[derive(Debug)]
 struct Ended {
     status: Option<i32>,
     output: String,
 }
 
-/// A stream that no later command may harm.
+/// A stream that must not be affected by later commands.
 struct Watched {
     what: String,
     /// Whether its flow is reserved on the whole path.
@@ -63,12 +63,12 @@ struct Watched {
     stream: Stream,
 }
 
-/// Whether this process has been started as the `earmark` command.
+/// Returns whether this process runs as the `earmark` command.
 pub(crate) fn is_command() -> bool {
     std::env::args_os().next().is_some_and(|name| name == COMMAND)
 }
 
-/// Plays the README on the network of the demo, whose nodes all have keys for TLS.
+/// Runs the commands of the README on the network of the demo, whose nodes all have keys for TLS.
 pub(crate) fn commands_have_the_outcomes_shown() -> Outcome {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md"))?;
@@ -104,7 +104,8 @@ pub(crate) fn commands_have_the_outcomes_shown() -> Outcome {
         let lost = loss(&flood.stop()?[0], begun, flooded);
         assert!(lost > 0.3, "the link is not full: a flood lost {lost}");
     }
-    // Of the four protocols' flows one more is the way back; one has a part of its way only.
+    // The four protocols reserve a flow each, and one of them the reverse flow as well; one flow has a reservation
+    // on a part of its path only.
     let (whole, part): (Vec<_>, Vec<_>) = lost.iter().partition(|(_, whole, _)| *whole);
     assert!(whole.len() >= 4 && !part.is_empty(), "{lost:?}");
     assert!(whole.iter().all(|(_, _, lost)| *lost <= TOLERATED), "reserved streams lost: {lost:?}");
@@ -112,12 +113,12 @@ pub(crate) fn commands_have_the_outcomes_shown() -> Outcome {
     Ok(())
 }
 
-/// The commands of the section, of all prompts that name a node.
+/// Returns the commands of the section, from all prompts with a node's name.
 fn commands_of(readme: &str) -> Result<Vec<Shown>, Failed> {
     let (_, section) = readme.split_once(SECTION).ok_or(NO_SECTION)?;
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut commands: Vec<Shown> = Vec::new();
-    // Whether what follows is output of the last command.
+    // Set while the following lines are output of the last command.
     let (mut console, mut ours) = (false, false);
     for line in section.lines() {
         if let Some(language) = line.strip_prefix("```") {
@@ -159,7 +160,7 @@ fn commands_of(readme: &str) -> Result<Vec<Shown>, Failed> {
     Ok(commands)
 }
 
-/// The daemon reads the configuration that the README shows.
+/// The daemon parses the configuration in the README.
 fn check_configuration(readme: &str) -> Outcome {
     let (_, section) = readme.split_once(SECTION).ok_or(NO_SECTION)?;
     let (_, toml) = section.split_once("\n```toml\n").ok_or("README.md shows no configuration")?;
@@ -172,19 +173,19 @@ fn check_configuration(readme: &str) -> Outcome {
 }
 
 impl Shown {
-    /// The value of an option.
+    /// Returns the value of an option.
     fn value(&self, option: &str) -> Option<&str> {
         let at = self.arguments.iter().position(|argument| argument == option)?;
         self.arguments.get(at + 1).map(String::as_str)
     }
 
-    /// The exit status that the output shown stands for.
+    /// Returns the exit status that the shown output implies.
     fn status(&self) -> i32 {
         if self.output.starts_with("refused") { 3 } else { 0 }
     }
 }
 
-/// Runs a command on its node. A listing may take a moment to become what is shown.
+/// Runs a command on its node. A listing may take a moment until it equals the shown one.
 fn play(net: &Net, shown: &Shown) -> Result<Ended, Failed> {
     let within = if shown.arguments[0] == "show" { SLACK * 2 } else { Duration::ZERO };
     let mut last = None;
@@ -218,7 +219,7 @@ fn run(net: &Net, shown: &Shown) -> Result<Ended, Failed> {
     let mut child = command.spawn()?;
     let status = wait_for("the command ends", COMMAND_WITHIN, || Ok(child.try_wait()?));
     if status.is_err() {
-        // It may have ended by now.
+        // The process may have ended by now.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -230,7 +231,7 @@ fn run(net: &Net, shown: &Shown) -> Result<Ended, Failed> {
     Ok(Ended { status: status?.code(), output })
 }
 
-/// Words of an output, without what differs from run to run: durations, link-local addresses, and the widths of columns.
+/// Returns the words of an output without run-dependent parts: durations, link-local addresses, and column widths.
 fn normalized(output: &str) -> Vec<String> {
     let is_border = |word: &str| word.chars().all(|c| ('\u{2500}'..='\u{257f}').contains(&c));
     let words: Vec<&str> =
@@ -245,7 +246,7 @@ fn normalized(output: &str) -> Vec<String> {
             word if word.starts_with("fe80::") => "LINK-LOCAL".to_owned(),
             word => (*word).to_owned(),
         });
-        // The unit may differ, too.
+        // The unit of a duration may differ, too.
         if place > 0 && kept[kept.len() - 2] == "TIME" {
             kept.pop();
         }
@@ -253,11 +254,11 @@ fn normalized(output: &str) -> Vec<String> {
     kept
 }
 
-/// Starts a stream for each flow that a command has reserved, unless that has one.
+/// Starts a stream for each flow that a command has reserved, unless the flow already has one.
 fn start_streams(net: &Net, shown: &Shown, whole: bool, watched: &mut Vec<Watched>) -> Outcome {
     let to: SocketAddr = shown.value("--to").ok_or("`reserve` has no --to")?.parse()?;
     let from: Option<SocketAddr> = shown.value("--from").map(str::parse).transpose()?;
-    let next = SOURCE_PORTS + watched.len() as u16; // some
+    let next = SOURCE_PORTS + watched.len() as u16; // few streams
     let near = from.map_or(next, |from| from.port());
     let sender = net.address("h1", true);
     let forward = shown.value("--rate").or(shown.value("--forward"));

@@ -15,28 +15,31 @@ use crate::Outcome;
 use crate::net::wait_for;
 
 const SESSIONS: u32 = 10_000;
-/// What each of them asks for, bits per second.
+/// Rate of each session, bits per second.
 const EACH_BPS: u64 = 8_000;
 /// Refresh period R of hosts and daemons.
 const REFRESH: Duration = Duration::from_secs(5);
-/// K of RFC 2205 section 3.7; with it state lives (K + 0.5) * 1.5 * R.
+/// K of RFC 2205 section 3.7.
 const LIFETIME_FACTOR: u32 = 1;
+/// Lifetime of state, (K + 0.5) * 1.5 * R.
 const LIFETIME: Duration = Duration::from_millis(11_250);
-/// The longest time between two plain refreshes of a state, 1.5 R; of so many, one always takes nearly as long.
+/// Longest time between two ordinary refreshes of a state, 1.5 R; with this many sessions one of them nearly reaches
+/// it.
 const LONGEST_REFRESH: Duration = Duration::from_millis(7_500);
-/// When to give up what has no time of its own.
+/// Timeout of steps without a limit of their own.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Messages a second that each daemon may receive, and send. Without reduction they are 2 N / R, 4 000.
+/// Largest number of messages a second that each daemon may receive, and send. Without reduction there are 2 N / R, 4
+/// 000.
 const FEW: f64 = 50.0;
 
 /// ```text
 ///   s ---- r1 ---- r2 ---- d
 /// ```
 ///
-/// Ten thousand sessions stand for two lifetimes, while a few messages a second say that they do. r2's daemon dies, and
-/// the next one has them all before plain refreshes could have brought them: r1, whose summaries it does not know, tells
-/// it everything again. What the first one had put into the kernel is taken over, each flow by its reservation, so that
-/// nothing is left there that nobody answers for.
+/// Ten thousand sessions last for two lifetimes, with a few messages a second. r2's daemon dies, and the next one has
+/// all sessions before ordinary refreshes could have restored them: it NACKs r1's summaries, and r1 sends everything
+/// again. The new daemon adopts the first one's kernel state, each flow by its reservation, so that no stale state is
+/// left.
 pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let settings = Settings {
         rsvp: format!("lifetime_factor = {LIFETIME_FACTOR}\n"),
@@ -49,7 +52,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     let _hosts = start_hosts(&network)?;
     wait_for("all sessions stand", PATIENCE, || all_stand(&network))?;
 
-    // What was lost at first, if anything, has been acknowledged after one refresh.
+    // Messages lost at first, if any, have been acknowledged after one refresh.
     stay(&network, LONGEST_REFRESH)?;
     let before = [network.sample(1)?, network.sample(2)?];
     stay(&network, LIFETIME * 2 - LONGEST_REFRESH)?;
@@ -86,7 +89,7 @@ pub(crate) fn many_sessions_outlive_a_daemon() -> Outcome {
     Ok(())
 }
 
-/// Both hosts of the sessions.
+/// Starts both hosts of the sessions.
 fn start_hosts(network: &Network) -> Result<(Host, Host), Failed> {
     let sessions = network.sessions(SESSIONS, REFRESH)?;
     let receiver = network.start(End::Receiver, sessions)?;
@@ -95,7 +98,7 @@ fn start_hosts(network: &Network) -> Result<(Host, Host), Failed> {
     Ok((receiver, sender))
 }
 
-/// Something where both routers have every reservation on their links towards the receiver.
+/// Returns a value once both routers have every reservation on their links towards the receiver.
 fn all_stand(network: &Network) -> Result<Option<()>, Failed> {
     for router in [1, 2] {
         if towards_receiver(network, router)?.claims < SESSIONS {
@@ -105,7 +108,7 @@ fn all_stand(network: &Network) -> Result<Option<()>, Failed> {
     Ok(Some(()))
 }
 
-/// Sees to it that all sessions stand for so long.
+/// Checks that all sessions last for this time.
 fn stay(network: &Network, span: Duration) -> Outcome {
     let start = Instant::now();
     while start.elapsed() < span {

@@ -15,21 +15,21 @@ use crate::net::Net;
 
 /// Port of the stream at both ends.
 pub(crate) const STREAM_PORT: u16 = 5_001;
-/// Port that floods go to.
+/// Destination port of floods.
 const FLOOD_PORT: u16 = 5_009;
-/// Longer than any test: traffic ends when it is told to.
+/// Duration longer than any test: traffic ends on request.
 const LONG: Duration = Duration::from_secs(600);
-/// What is on its way when a source ends may arrive for so long.
+/// Time for packets in flight when a source ends.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The stream that is to keep its rate.
+/// Shape of the stream that must keep its rate.
 pub(crate) const STREAM: Shape =
     Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
-/// What it has to stand against.
+/// Shape of the flood beside it.
 pub(crate) const FLOOD: Shape =
     Shape { rate: Rate::from_mbps(20), packet_octets: 1_400, bucket_octets: 64_000 };
 
-/// A stream on its way.
+/// A running stream.
 pub(crate) struct Stream {
     shape: Shape,
     source: Source,
@@ -37,7 +37,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Starts the measured stream from a host to an address, heard by hosts that have it or join it.
+    /// Starts the measured stream from a host to an address, received by hosts that have it or join it.
     pub(crate) fn start(net: &Net, from: &str, to: IpAddr, at: &[&str]) -> Result<Stream, Failed> {
         start(net, STREAM, [STREAM_PORT; 2], from, to, at)
     }
@@ -86,7 +86,7 @@ impl Stream {
         Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks: vec![sink] })
     }
 
-    /// Ends it: what became of it at each of its sinks.
+    /// Ends the stream; returns its trace at each of its sinks.
     pub(crate) fn stop(self) -> Result<Vec<Trace>, Failed> {
         let sent = self.source.stop()?;
         std::thread::sleep(DRAIN);
@@ -96,7 +96,7 @@ impl Stream {
     }
 }
 
-/// How the measured stream is announced.
+/// Returns the announcement of the measured stream.
 pub(crate) fn announcement(net: &Net, from: &str, to: IpAddr) -> Send {
     Send {
         from: Some(SocketAddr::new(net.address(from, to.is_ipv4()), STREAM_PORT)),
@@ -107,12 +107,12 @@ pub(crate) fn announcement(net: &Net, from: &str, to: IpAddr) -> Send {
     }
 }
 
-/// The share of packets that were lost of those sent from a time on, for so long.
+/// Returns the loss among the packets sent in a span.
 pub(crate) fn loss(trace: &Trace, from: Time, span: Duration) -> f64 {
     trace.figures(from, from + span).loss
 }
 
-/// Lets traffic flow for a while: since when.
+/// Lets traffic flow for a while; returns the start time.
 pub(crate) fn watch(span: Duration) -> Time {
     let since = traffic::now();
     std::thread::sleep(span + Duration::from_millis(100));
@@ -132,7 +132,7 @@ fn start(
     for host in at {
         let socket = listen(net, host, to, port)?;
         if source_port != 0 && !to.is_multicast() {
-            // Other streams may end at the port, too.
+            // Connected sockets separate streams that end at the same port.
             net.namespace(host).run_in(|| socket.connect(own))??;
         }
         sinks.push(Sink::start(socket)?);
@@ -156,7 +156,8 @@ fn start(
     Ok(Stream { shape, source: Source::start(socket, shape, LONG)?, sinks })
 }
 
-/// A bound socket. Several may have the port: sinks of different sources, and the source of the way back.
+/// Binds a socket. Several sockets may share the port: sinks of different sources, and the source of the opposite
+/// direction.
 fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None)?;
     socket.set_reuse_address(true)?;
@@ -164,7 +165,7 @@ fn bind(at: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// A socket of a host that hears what is sent to an address of it, or to a group, which it joins.
+/// Opens a socket of a host that receives packets to its address, or to a group, which it joins.
 fn listen(net: &Net, host: &str, to: IpAddr, port: u16) -> Result<UdpSocket, Failed> {
     let any: IpAddr = match to {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! One sender, one receiver: IPv6 from end to end.
+//! Unicast over IPv6 from end to end.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, wait_for};
 use crate::stream::{STREAM_PORT, Stream, announcement, loss, watch};
 
-/// The demo's network with IPv6: a stream that is told by its ports keeps its rate beside a flood on r1's narrow link, and
-/// one that is told by its flow label is reserved beside it.
+/// On the demo's network with IPv6, a stream identified by its ports keeps its rate beside a flood on r1's narrow
+/// link, and one identified by its flow label is reserved beside it.
 pub(crate) fn a_stream_over_ipv6_keeps_its_rate() -> Outcome {
     const WINDOW: Duration = Duration::from_secs(2);
     let net = Net::up(&format!("ipv6 = true\n{DEMO}"), "six", REFRESH)?;

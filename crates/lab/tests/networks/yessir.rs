@@ -15,11 +15,11 @@ use crate::Outcome;
 use crate::net::{Net, REFRESH, SLACK, wait_for};
 use crate::stream::{Stream, loss, watch};
 
-/// Port of the data; its reports have the next one.
+/// Port of the data; its reports use the next one.
 pub(crate) const DATA_PORT: u16 = 5_006;
-/// State lives until three reports are missing, each of them 1.3 seconds after the one before.
+/// Timeout of state: three missing reports, each of them 1.3 seconds after the one before.
 const SILENCE: Duration = Duration::from_millis(3_900);
-/// The link to the receiver is the narrowest: of its 4 Mbit/s three may be reserved.
+/// Topology whose narrowest link is that to the receiver: three of its 4 Mbit/s are reservable.
 const NARROW_END: &str = r#"
     node = [{ name = "h1" }, { name = "r1" }, { name = "r2" }, { name = "h2" }]
     link = [
@@ -36,8 +36,8 @@ pub(crate) fn a_stream_over_ipv6() -> Outcome {
     a_stream(false)
 }
 
-/// h1 announces a stream of 2 Mbit/s, and h2 answers: the stream is reserved on all three links, and whole beside a flood. It
-/// says BYE when it ends, and everything is free at once; the receiver hears of that, too.
+/// h1 announces a stream of 2 Mbit/s, and h2 answers: the stream is reserved on all three links, and loses nothing
+/// beside a flood. It sends BYE at its end, and all reservations are released at once; the receiver is notified, too.
 fn a_stream(ipv4: bool) -> Outcome {
     const WINDOW: Duration = Duration::from_secs(1);
     let net = up(&format!("ipv6 = {}\n{DEMO}", !ipv4), "rtp")?;
@@ -69,10 +69,10 @@ fn a_stream(ipv4: bool) -> Outcome {
     receiver.gone()
 }
 
-/// Two streams of 2 Mbit/s, and the last link has room for one: the second has what it asks for on the first two links, and
-/// both its ends are told who refused, and what is left there. When the first one ends, r2 grabs what it gave back, and
-/// the next report is answered without a note.
-pub(crate) fn a_stream_may_have_a_part_of_its_way() -> Outcome {
+/// There are two streams of 2 Mbit/s, and the last link fits one: the second is reserved on the first two links, and
+/// both its ends learn which node refused, and the available rate there. When the first one ends, r2 grants the freed
+/// bandwidth to the second, and the next report is answered without a failure note.
+pub(crate) fn a_stream_may_be_reserved_on_part_of_its_path() -> Outcome {
     let net = up(NARROW_END, "part")?;
     let h2 = net.address("h2", true);
     let (first, second) = (SocketAddr::new(h2, DATA_PORT), SocketAddr::new(h2, DATA_PORT + 2));
@@ -102,7 +102,8 @@ pub(crate) fn a_stream_may_have_a_part_of_its_way() -> Outcome {
     net.await_reserved(LINKS[2], &[], SLACK)
 }
 
-/// The daemon of the sender is killed, so that nobody says BYE: the routers give back when three reports are missing.
+/// The daemon of the sender is killed and sends no BYE: the routers release the reservation after three missing
+/// reports.
 pub(crate) fn silence_ends_a_stream() -> Outcome {
     let mut net = up(DEMO, "mute")?;
     let to = SocketAddr::new(net.address("h2", true), DATA_PORT);
@@ -121,10 +122,10 @@ pub(crate) fn silence_ends_a_stream() -> Outcome {
     })
 }
 
-/// Where the data of h1 leaves on its way to h2.
+/// Outgoing links on the path of h1's data to h2.
 const LINKS: [(&str, &str); 3] = [("h1", "eth0"), ("r1", "eth1"), ("r2", "eth1")];
 
-/// Daemons that report every second, or a third more or less.
+/// Starts daemons that report every second, within a third more or less.
 fn up(topology: &str, name: &str) -> Result<Net, Failed> {
     Net::with(topology, name, REFRESH, |options| {
         options.settings.yessir = "refresh = \"1s\"\n".to_owned();
@@ -144,7 +145,7 @@ impl Sender {
         Ok(Sender(client, opened))
     }
 
-    /// Who has not reserved, by the next answer that says something new.
+    /// Returns the nodes without a reservation, from the next new answer.
     pub(crate) fn answered(&mut self) -> Result<Vec<FailureNote>, Failed> {
         next(&mut self.0, |event| match event {
             Event::Answered { answer, .. } => Some(answer.failures.clone()),
@@ -158,7 +159,7 @@ impl Sender {
     }
 }
 
-/// Somebody at h2 who answers.
+/// A receiver at h2 that answers.
 pub(crate) struct Receiver(Client);
 
 impl Receiver {
@@ -169,7 +170,7 @@ impl Receiver {
         Ok(Receiver(client))
     }
 
-    /// Who has not reserved, by the next announcement that says something new.
+    /// Returns the nodes without a reservation, from the next new announcement.
     fn announced(&mut self) -> Result<Vec<FailureNote>, Failed> {
         self.wait(|event| match event {
             Event::Announced { answer, .. } => Some(answer.failures.clone()),
@@ -177,7 +178,7 @@ impl Receiver {
         })
     }
 
-    /// Waits until the sender has said that it ends.
+    /// Waits until the sender has announced its end.
     pub(crate) fn gone(mut self) -> Outcome {
         self.wait(|event| matches!(event, Event::AnnouncementGone { .. }).then_some(()))
     }
@@ -187,7 +188,7 @@ impl Receiver {
     }
 }
 
-/// What the first event says that says what is asked for.
+/// Returns the first value that `find` gets from an event.
 fn next<T>(client: &mut Client, mut find: impl FnMut(&Event) -> Option<T>) -> Result<T, Failed> {
     let deadline = Instant::now() + SLACK * 2;
     let mut others = Vec::new();

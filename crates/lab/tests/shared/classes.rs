@@ -1,4 +1,4 @@
-//! The classes of an interface, asked of the kernel: what each may send, and what went through it.
+//! Classes of an interface, as reported by the kernel: rate and traffic of each.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use earmark_linux::netlink::{Connection, Message, NetlinkError};
 use earmark_linux::netns::Namespace;
 use libtest_mimic::Failed;
 
-/// Minor numbers below are those of the link and of its fixed classes; those from here on, of the pool.
+/// First minor number of the pool; those below are of the link and of its fixed classes.
 const POOL: u32 = 0x10;
-/// Minor number of the class of signalling, which the host's own control traffic leaves with.
+/// Minor number of the class of the host's own control traffic.
 #[allow(dead_code, reason = "not every test looks there")]
 pub(crate) const SIGNALLING: u32 = 3;
-/// Minor number of the class of control traffic that is forwarded.
+/// Minor number of the class of forwarded control traffic.
 #[allow(dead_code, reason = "not every test looks there")]
 pub(crate) const CONTROL: u32 = 5;
 
-/// One class.
+/// A traffic class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) handle: u32,
-    /// What it is assured of.
+    /// Assured rate.
     pub(crate) rate: Rate,
-    /// Octets that went through it.
+    /// Octets sent through the class.
     pub(crate) octets: u64,
-    /// Packets that went through it.
+    /// Packets sent through the class.
     pub(crate) packets: u32,
 }
 
-/// The classes of the pool of an interface in a namespace, reserved or parked, by handle.
+/// Returns the classes of the pool of an interface in a namespace, reserved or parked, by handle.
 pub(crate) fn pool(namespace: &Namespace, index: u32) -> Result<Vec<Class>, Failed> {
     let classes = namespace.run_in(|| classes_of(index))??;
     Ok(classes.into_values().filter(|class| class.handle & 0xffff >= POOL).collect())
 }
 
-/// One of the fixed classes of an interface in a namespace.
+/// Returns one of the fixed classes of an interface in a namespace.
 #[allow(dead_code, reason = "not every test looks there")]
 pub(crate) fn fixed(namespace: &Namespace, index: u32, minor: u32) -> Result<Class, Failed> {
     let classes = namespace.run_in(|| classes_of(index))??;
@@ -42,7 +42,8 @@ pub(crate) fn fixed(namespace: &Namespace, index: u32, minor: u32) -> Result<Cla
     class.ok_or_else(|| format!("there is no class {minor:#x}").into())
 }
 
-/// Asks for all classes of an interface in the namespace of this thread (`rtnetlink.h`, `pkt_sched.h`, `gen_stats.h`).
+/// Requests all classes of an interface in the namespace of this thread (`rtnetlink.h`, `pkt_sched.h`,
+/// `gen_stats.h`).
 fn classes_of(index: u32) -> Result<BTreeMap<u32, Class>, NetlinkError> {
     const GET_CLASS: u16 = 42; // RTM_GETTCLASS
     const HEADER: usize = 20; // struct tcmsg
@@ -70,7 +71,8 @@ fn classes_of(index: u32) -> Result<BTreeMap<u32, Class>, NetlinkError> {
                         class.octets = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
                         class.packets = u32::from_ne_bytes([i, j, k, l]);
                     }
-                    // `struct tc_htb_opt` begins with a `struct tc_ratespec`, whose rate is at its end: octets a second.
+                    // `struct tc_htb_opt` begins with a `struct tc_ratespec`, whose last field is the rate in octets
+                    // a second.
                     (OPTIONS, PARAMETERS) => {
                         let [_, _, _, _, _, _, _, _, a, b, c, d, ..]: [u8; 44] =
                             inner.array("parameters")?;

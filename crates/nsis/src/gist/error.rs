@@ -28,7 +28,8 @@ impl Gist {
         code: ErrorCode,
         subcode: u8,
     ) {
-        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode) {
+        if let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode)
+        {
             self.send_error(cx, origin, error);
         }
     }
@@ -56,7 +57,8 @@ impl Gist {
         subcode: u8,
         object: ObjectType,
     ) {
-        let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode) else {
+        let Some(error) = ErrorData::error_data_about(origin.octets, mode(origin), code, subcode)
+        else {
             return;
         };
         let info = match code {

@@ -1,4 +1,4 @@
-//! What Earmark writes: the messages of the paper, octet by octet, and taken apart again.
+//! Octets of Earmark's own messages: the messages of the paper, written and taken apart into parts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,11 +25,11 @@ use super::{Message, Part, Parts};
 /// Octets of the header of an object of NSIS.
 pub(super) const OBJECT_HEADER: u32 = nsis::object::HEADER as u32;
 
-/// Octets of TCP's header without options; those of Linux are told in the notes.
+/// Octets of TCP's header without options; the notes give those of Linux.
 const TCP: u32 = 20;
-/// Of the option of the segment size.
+/// Octets of TCP's option for the maximum segment size.
 const SEGMENT_SIZE: u32 = 4;
-/// What the paper counts of cookies, without the object's header.
+/// A cookie of the length that the paper counts, without the object's header.
 const COOKIE: [u8; 32] = [0xa5; 32];
 
 /// Octets of a message, part by part, without payload.
@@ -43,7 +43,7 @@ pub(super) fn parts(message: Message, version: Version) -> Parts {
     }
 }
 
-/// Octets of the headers of a message of QoS NSLP: without QSPEC.
+/// Octets of the headers of a QoS NSLP message, without QSPEC.
 pub(super) fn qos_nslp(message: Nslp) -> u32 {
     let flags = GenericFlags::default();
     let message = match message {
@@ -121,7 +121,7 @@ fn tcp(version: Version, header: u32) -> Parts {
     Parts::from([(Part::Ip, ip(version, false)), (Part::Transport, header)])
 }
 
-/// The flow, by as little as the paper chose: its destination port, or its flow label.
+/// A flow with the fewest fields, as in the paper: its destination port, or its flow label.
 fn flow(version: Version) -> Mri {
     let [source, destination] = addresses(version);
     let is_v4 = version == Version::V4;
@@ -141,7 +141,7 @@ fn flow(version: Version) -> Mri {
     })
 }
 
-/// What the messages of a handshake have in common.
+/// Parameters common to the messages of a handshake.
 struct Handshake<'a> {
     mri: Mri,
     session: SessionId,
@@ -176,7 +176,7 @@ impl Handshake<'_> {
         })
     }
 
-    /// With the proposal and the configuration that it repeats.
+    /// A Confirm, with the repeated proposal and configuration.
     fn confirm<'a>(
         &'a self,
         proposal: Option<Profiles<'a>>,
@@ -330,7 +330,7 @@ fn written(body: rsvp::Body<'_>) -> Vec<u8> {
     octets
 }
 
-/// A message of RSVP, taken apart; what it signals (SENDER_TSPEC, FLOWSPEC) is payload.
+/// Octets of an RSVP message, part by part; its traffic parameters (SENDER_TSPEC, FLOWSPEC) are payload.
 fn rsvp(version: Version, router_alert: bool, message: &[u8]) -> Parts {
     const HEADER: usize = 8;
     let header = [(Part::Ip, ip(version, router_alert)), (Part::Header, HEADER as u32)];

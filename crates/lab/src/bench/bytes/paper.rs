@@ -1,4 +1,4 @@
-//! What the paper counts: Table I, Figure 5, and the appendix that says of which parts the figures consist.
+//! Figures of the paper: Table I, Figure 5, and the parts of the figures by its appendix.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::{Part, Parts};
 /// Octets of the header of QoS NSLP's RESERVE, with its RSN, and of its RESPONSE, with an INFO-SPEC.
 pub(super) const QOS_NSLP: u32 = 16;
 
-/// Of which IP.
+/// IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Version {
@@ -20,7 +20,7 @@ pub enum Version {
 impl Version {
     pub(super) const ALL: [Version; 2] = [Version::V4, Version::V6];
 
-    /// For people.
+    /// Returns the name for tables.
     pub const fn name(self) -> &'static str {
         match self {
             Version::V4 => "IPv4",
@@ -28,7 +28,7 @@ impl Version {
         }
     }
 
-    /// One of two.
+    /// Selects the value of this version.
     pub(super) const fn pick(self, [v4, v6]: [u32; 2]) -> u32 {
         match self {
             Version::V4 => v4,
@@ -37,32 +37,32 @@ impl Version {
     }
 }
 
-/// The messages of Table I. Two of them the table does not tell apart: with an association that stands, the proposal that
-/// would set it up is left out.
+/// The messages of Table I, and two that it does not distinguish: over an existing association, the proposal to set
+/// one up is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// Query without a wish for an association.
+    /// Query that proposes no association.
     Query,
-    /// Query with one.
+    /// Query that proposes an association.
     QueryWithStack,
     /// Response in a datagram.
     Response,
-    /// Response over TCP, for an association that is to be.
+    /// Response over TCP, for a new association.
     ResponseOverTcp,
-    /// Response over the association that there is.
+    /// Response over the existing association.
     ResponseOverExisting,
     /// Confirm in a datagram.
     Confirm,
     /// Confirm as the first message of an association.
     ConfirmOverTcp,
-    /// Confirm over the association that there was.
+    /// Confirm over the existing association.
     ConfirmOverExisting,
     /// Data in a datagram.
     Data,
     /// Data over an association.
     DataOverTcp,
-    /// SYN, and the answer to it.
+    /// SYN or SYN-ACK.
     TcpSyn,
     /// Acknowledgement alone.
     TcpAck,
@@ -73,7 +73,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// For people.
+    /// Returns the name for tables.
     pub const fn name(self) -> &'static str {
         match self {
             Message::Query => "Query",
@@ -93,7 +93,7 @@ impl Message {
         }
     }
 
-    /// Its key among the published figures; rows that Table I has not have none.
+    /// Returns the key of the published figure; `None` for rows that are not in Table I.
     pub(super) const fn key(self) -> Option<&'static str> {
         Some(match self {
             Message::Query => "gist.table1_octets.query",
@@ -112,7 +112,7 @@ impl Message {
         })
     }
 
-    /// Whether it is one of the three in which GIST sets routing state up.
+    /// Returns whether the message is one of the three of GIST's handshake.
     pub(super) const fn is_handshake(self) -> bool {
         !matches!(
             self,
@@ -129,14 +129,14 @@ impl Message {
 /// A row of Table I.
 pub(super) struct Row {
     pub(super) message: Message,
-    /// What it consists of by the appendix.
+    /// Octets by part, from the appendix.
     pub(super) parts: fn(Version) -> Parts,
     /// The overall overhead as printed, in IPv4 and IPv6.
     pub(super) printed: [u32; 2],
 }
 
-/// Table I. The figures for an association that exists are those that the text adds up beside it, which are printed for
-/// IPv4 alone; in IPv6 they are the sums of their parts.
+/// Table I. The figures for an existing association are those that the text adds up beside the table, which are
+/// printed for IPv4 alone; in IPv6 they are the sums of their parts.
 pub(super) const TABLE: [Row; 14] = [
     Row { message: Message::Query, parts: query, printed: [144, 208] },
     Row { message: Message::QueryWithStack, parts: query_with_stack, printed: [176, 240] },
@@ -161,13 +161,13 @@ pub(super) const TABLE: [Row; 14] = [
 /// A bar of Figure 5.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    /// The messages that the text adds up.
+    /// Messages of GIST that the text adds up.
     pub(super) messages: &'static [Message],
-    /// And the messages of QoS NSLP in them.
+    /// Messages of QoS NSLP in them.
     pub(super) nslp: &'static [Nslp],
-    /// The figure; `None` for those that are ours.
+    /// The printed figure; `None` for our own bars.
     pub(super) printed: Option<u32>,
-    /// Its key among the published figures, likewise.
+    /// Key of the published figure; `None` for our own bars.
     pub(super) key: Option<&'static str>,
 }
 
@@ -180,7 +180,7 @@ pub(super) enum Nslp {
 
 const BOTH: &[Nslp] = &[Nslp::Reserve, Nslp::Response];
 
-/// Figure 5, and two bars beside it: a refresh is a RESERVE that nobody answers.
+/// Figure 5, and two bars beside it: a refresh as a RESERVE without a RESPONSE.
 pub(super) const SCENARIOS: [Scenario; 8] = [
     Scenario {
         name: "RSVP, set-up",
@@ -246,19 +246,19 @@ pub(super) const SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// With router alert.
+/// Octets of an IP header with the router-alert option, IPv4 and IPv6.
 const ALERTED: [u32; 2] = [24, 48];
 const PLAIN: [u32; 2] = [20, 40];
 const UDP: u32 = 8;
 const TCP: u32 = 20;
-/// With the option of the segment size.
+/// Octets of a TCP header with the option of the maximum segment size.
 const TCP_SYN: u32 = 24;
 const COOKIE: u32 = 36;
-/// The length of Network-Layer-Information, which in Data in IPv4 is another one.
+/// Length of Network-Layer-Information; Data in IPv4 has another one.
 const NLI: [u32; 2] = [24, 36];
 const NLI_IN_DATA: [u32; 2] = [20, 36];
 
-/// What all messages of GIST have: common header, MRI, session, NLI.
+/// Parts of every GIST message: common header, MRI, session, NLI.
 fn gist(version: Version, ip: [u32; 2], transport: u32, nli: [u32; 2]) -> Parts {
     Parts::from([
         (Part::Ip, version.pick(ip)),
@@ -333,7 +333,7 @@ fn rsvp_path(version: Version) -> Parts {
 }
 
 fn rsvp_resv(version: Version) -> Parts {
-    // Of IPv6 the appendix writes the IPv4 header, too.
+    // The appendix writes the IPv4 header for IPv6, too.
     Parts::from([
         (Part::Ip, 20),
         (Part::Header, 8),

@@ -1,11 +1,12 @@
-//! Where the time goes: routers with one thing less than others, in turn, beside the one without a daemon.
+//! Costs of the parts of forwarding: routers with one step less than others, compared in turn with the one without a
+//! daemon.
 //!
-//! | part | what it has | less what, it tells |
+//! | part | what it has | compared with: cost of |
 //! |---|---|---|
-//! | `source` | the source, the interface, a drop | what does not belong to forwarding |
-//! | `no queue` | forwarding alone | `none`: what `pfifo_fast` takes |
-//! | `queues alone` | HTB, and no program: all is best effort | `none`: what HTB takes |
-//! | `classifier alone` | the program, and `pfifo_fast` | `none`: what the program takes, with a bucket (`aggregate`) and without |
+//! | `source` | the source, the interface, a drop | everything outside forwarding |
+//! | `no queue` | forwarding alone | `none`: `pfifo_fast` |
+//! | `queues alone` | HTB, and no program: all is best effort | `none`: HTB |
+//! | `classifier alone` | the program, and `pfifo_fast` | `none`: the program, with a bucket (`aggregate`) and without |
 
 use std::rc::Rc;
 
@@ -23,10 +24,10 @@ const QUEUES_ALONE: &str = "queues alone";
 const NO_BUCKET: &str = "classifier alone, class";
 const BUCKET: &str = "classifier alone, bucket";
 
-/// Measures the parts, with the numbers of flows that a plan has; the router without a daemon comes first.
+/// Measures the parts, with the flow counts of a plan; the router without a daemon comes first.
 ///
 /// # Errors
-/// As of [`super::measure`].
+/// The errors of [`super::measure`].
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Forwarding>> {
     let mut contenders = vec![Contender::without_daemon(plan.end)?];
     for (name, treatment) in [

@@ -1,8 +1,8 @@
-//! The processor that a router runs on, and what of its time is spent for packets.
+//! Processor of a router, and the share of its time that packets take.
 //!
-//! Packets are forwarded in the time of the thread that sends them: its own system call, and the soft interrupts that the kernel
-//! serves at the end of it. When there are too many of these, the kernel's thread `ksoftirqd` of the processor goes on with them;
-//! so its time counts too. What other programs do on the processor meanwhile does not.
+//! Packets are forwarded in the time of the thread that sends them: its own system call, and the soft interrupts that
+//! the kernel serves at its end. If there are too many of these, the kernel's thread `ksoftirqd` of the processor
+//! continues with them; so its time counts too. The time of other programs on the processor does not count.
 
 use std::fs;
 use std::time::Duration;
@@ -13,36 +13,36 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// One of those that this program may run on.
+/// A processor that this program may run on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Processor {
     number: usize,
-    /// The `ksoftirqd` of the processor; `None` if there is none to be seen.
+    /// Thread id of the processor's `ksoftirqd`; `None` if it is not visible.
     soft_interrupts: Option<u32>,
 }
 
 impl Processor {
-    /// The last that this thread may run on: interrupts of devices go to the first, mostly.
+    /// Returns the last processor that this thread may run on: interrupts of devices mostly go to the first.
     pub(super) fn last() -> Result<Processor> {
         let number = *allowed()?.last().context("this program may run nowhere")?;
         Ok(Processor { number, soft_interrupts: kernel_thread(&format!("ksoftirqd/{number}")) })
     }
 
-    /// Another one, for what is not the router's.
+    /// Returns another processor, for work that is not the router's.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no other processor.
     pub(super) fn another(&self) -> Result<usize> {
         let others = allowed()?.into_iter().find(|&number| number != self.number);
         others.context("a slow link takes a processor of its own, and there is one only")
     }
 
-    /// Puts the calling thread there.
+    /// Moves the calling thread to this processor.
     pub(super) fn enter(&self) -> Result<()> {
         put(None, self.number)
     }
 
-    /// What packets have taken so far of the calling thread's time, and of the kernel's.
+    /// Returns the time that packets have taken so far in the calling thread and in `ksoftirqd`.
     pub(super) fn spent(&self) -> Result<Duration> {
         let own = clock_gettime(ClockId::ThreadCPUTime);
         let own = Duration::new(own.tv_sec as u64, own.tv_nsec as u32);
@@ -54,14 +54,14 @@ impl Processor {
     }
 }
 
-/// Lets a thread go before those of other programs on its processor, or the calling one. Packets of a network card would not
-/// wait for them either.
+/// Gives a thread (`None`: the calling one) precedence over other programs on its processor. Packets of a network
+/// card would not wait for those either.
 pub(super) fn prefer(thread: Option<u32>) -> Result<()> {
     let promptly = packets::run_promptly(thread.unwrap_or(0));
     promptly.context("cannot run before other programs; it takes root")
 }
 
-/// Puts a thread on one processor, or the calling one.
+/// Binds a thread (`None`: the calling one) to one processor.
 pub(super) fn put(thread: Option<u32>, processor: usize) -> Result<()> {
     let thread = thread.and_then(|number| Pid::from_raw(i32::try_from(number).ok()?));
     let mut set = CpuSet::new();
@@ -75,7 +75,7 @@ fn allowed() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }
 
-/// The number of a thread of the kernel's.
+/// Returns the id of a kernel thread by its name.
 fn kernel_thread(name: &str) -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut numbers =

@@ -1,16 +1,17 @@
-//! The promise: what becomes of a flow within its rate beside a flood that fills the link.
+//! The promise: delay and loss of a flow within its rate beside a flood that fills the link.
 //!
-//! The device behind the router takes [`DEVICE`] for a packet: the other end of its veth pair receives by a thread of the kernel on
-//! the other processor, which is busy for so long with each. So the device's ring fills, the device pushes back, and packets wait in
-//! front of it. Traffic control that shapes has a link of [`BANDWIDTH`], somewhat slower than the device.
+//! The device behind the router takes [`DEVICE`] for a packet: the other end of its veth pair receives by a kernel
+//! thread on the other processor, which is busy for that long with each. So the device's ring fills, the device stops
+//! its queue, and packets wait in front of it. Traffic control that shapes has a link of [`BANDWIDTH`], somewhat
+//! slower than the device.
 //!
-//! Each packet of the flow carries a number, and packet sockets tell when it came to the router, when its queue handed it to
-//! the device, and when the device had done with it. So what it waited in the queue is told apart from what it waited in the
-//! device's ring, which no queue can shorten.
+//! Each packet of the flow carries a number, and packet sockets record when it arrived at the router, when its queue
+//! handed it to the device, and when the device was done with it. This separates the wait in the queue from the wait
+//! in the device's ring, which no queue can shorten.
 //!
-//! When the device itself stands still, because another program or another machine has its processor, whatever is in front of it
-//! waits. So one more router shows what cannot be avoided: `strict` has `pfifo_fast`, and the flow's packets say by their type of
-//! service that they go first, always and whatever their rate. The promise is about what a flow waits beyond that.
+//! If the device itself pauses, because another program or another machine has its processor, everything in front of
+//! it waits. One more router shows this unavoidable part: `strict` has `pfifo_fast`, and the type of service of the
+//! flow's packets gives them strict priority at any rate. The promise is about the wait beyond that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,58 +29,59 @@ use super::router::{Line, Router, Treatment};
 use super::{End, KINDS, NONE, OTHERS, UNRESERVED, name};
 use crate::bench::Supervision;
 
-/// How long the device is busy with a packet: 200 000 a second.
+/// Time of the device for a packet: 200 000 a second.
 pub const DEVICE: Duration = Duration::from_micros(5);
-/// What a link that is shaped carries: 136 000 frames a second.
+/// Bandwidth of a shaped link: 136 000 frames a second.
 pub const BANDWIDTH: Rate = Rate::from_mbps(100);
 /// The reservation of the flow.
 pub const RESERVED: Rate = Rate::from_mbps(4);
-/// The longest that a flow within its rate may wait in the queue at the 99th percentile beyond what it would wait with strict
-/// priority, milliseconds.
+/// Longest wait in the queue of a flow within its rate, at the 99th percentile, beyond the wait with strict priority,
+/// milliseconds.
 pub const LONGEST_MS: f64 = 1.0;
 
-/// Without a daemon, with priority by the type of service `IPTOS_LOWDELAY`.
+/// Name of the router without a daemon that gives the flow strict priority.
 const STRICT: &str = "strict";
+/// Type of service `IPTOS_LOWDELAY`, which has the highest priority in `pfifo_fast`.
 const LOW_DELAY: u8 = 0x10;
-/// The flow, among the reserved ones and among the packets: one in so many of the flood. Of a million packets a second it would
-/// have 1.2 Mbit/s.
+/// Number of the flow among the reserved ones.
 const FLOW: u32 = 0;
+/// Number of packets of the flood for each one of the flow, which has 1.2 Mbit/s of a million packets a second.
 const EVERY: u32 = 512;
-/// Without a flood packets come one after the other, each after a pause.
+/// Pause after each packet if there is no flood.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long packets may be on their way at the end.
+/// Time for packets in flight at the end.
 const REST: Duration = Duration::from_millis(300);
-/// Octets of frames that wait to be looked at.
+/// Receive buffer of the packet sockets, octets.
 const ROOM: i32 = 64 << 20;
-/// Where the number stands in a frame: behind the headers of Ethernet, IPv4 and UDP.
+/// Offset of the number in a frame: after the headers of Ethernet, IPv4 and UDP.
 const NUMBER: usize = 42;
 /// `ETH_P_ALL`: frames of every protocol, outgoing ones included.
 const ALL_PROTOCOLS: u16 = 3;
 
-/// What became of the flow.
+/// Delay and loss of the flow.
 #[derive(Clone, Debug, Serialize)]
 pub struct Promise {
-    /// `none`: without a daemon; `strict`: likewise, with strict priority for the flow.
+    /// Queue mode; `none` without a daemon; `strict` without a daemon and with strict priority for the flow.
     pub queues: &'static str,
-    /// Whether there was a flood beside it.
+    /// Whether there was a flood beside the flow.
     pub flood: bool,
-    /// Packets of the flow that came to the router.
+    /// Packets of the flow that arrived at the router.
     pub packets: u64,
-    /// Packets of it that the device never had.
+    /// Packets of the flow that never reached the device.
     pub lost: u64,
-    /// Waiting in the router and its queue, milliseconds: the median and the 99th percentile.
+    /// Median wait in the router and its queue, milliseconds.
     pub queue_p50_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the wait in the router and its queue, milliseconds.
     pub queue_p99_ms: f64,
-    /// Waiting in the device's ring, and being served by the device, likewise.
+    /// Median time in the device's ring and in service, milliseconds.
     pub ring_p50_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the time in the device's ring and in service, milliseconds.
     pub ring_p99_ms: f64,
-    /// Whether the promise held; `None` where nothing was promised.
+    /// Whether the promise held; `None` if nothing was promised.
     pub kept: Option<bool>,
 }
 
-/// When a packet passed.
+/// Times of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passing {
     came: Option<Duration>,
@@ -87,14 +89,14 @@ struct Passing {
     left_device: Option<Duration>,
 }
 
-/// Sees the flow's packets pass the interfaces of a namespace.
+/// Packet socket that sees the flow's packets on the interfaces of a namespace.
 struct Tap(Socket);
 
-/// Measures each kind of queues, and the router without a daemon: so many packets of the flow alone, and beside a flood of so
-/// many packets.
+/// Measures each queue mode and the router without a daemon: `alone` packets of the flow without a flood, and a flood
+/// of `flood` packets.
 ///
 /// # Errors
-/// The measurement takes root and two processors.
+/// The process lacks root, or there are fewer than two processors.
 pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<Vec<Promise>> {
     let kinds = KINDS.map(|queues| (name(queues), Treatment::Reserved(queues, 1), 0));
     let without = [(NONE, Treatment::Default, 0), (STRICT, Treatment::Default, LOW_DELAY)];
@@ -117,7 +119,7 @@ pub fn measure(flood: u32, alone: u32, supervision: &Supervision<'_>) -> Result<
     Ok(promises)
 }
 
-/// When each packet of the flow passed.
+/// Returns when each packet of the flow passed.
 fn watch(
     treatment: Treatment,
     service: u8,
@@ -134,7 +136,7 @@ fn watch(
     let alone = Mix { flows: OTHERS, first: UNRESERVED, watched: Some(watched(1)) };
     let beside = Mix { watched: Some(watched(EVERY)), ..alone };
     router.warm_up(processor, &Mix { watched: None, ..alone })?;
-    // The bucket is full, and the queues are empty, when it begins.
+    // The bucket is full and the queues are empty at the start.
     std::thread::sleep(REST);
     let taps = (Tap::open(&router.router)?, Tap::open(&router.sink)?);
     match flood {
@@ -183,14 +185,14 @@ fn summary<'a>(
 }
 
 impl Promise {
-    /// Whether the promise held beside what strict priority gives; nothing was promised without that.
+    /// Compares the result with strict priority; without that result nothing was promised.
     fn judge(&mut self, strict: Option<&Promise>) {
         let beyond = |strict: &Promise| self.queue_p99_ms - strict.queue_p99_ms;
         self.kept = strict.map(|strict| self.lost == 0 && beyond(strict) < LONGEST_MS);
     }
 }
 
-/// The least of sorted times that is not exceeded by so many percent of them, milliseconds; 0 of none.
+/// Returns a percentile of sorted times, milliseconds; 0 of none.
 fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
@@ -206,8 +208,8 @@ impl Tap {
             SockFilter::new(0x15, 0, 3, 17),          // 3 not UDP: to 7
             SockFilter::new(0x28, 0, 0, 36),          // 4 load the destination port
             SockFilter::new(0x15, 0, 1, port.into()), // 5 another one: to 7
-            SockFilter::new(0x06, 0, 0, u32::MAX),    // 6 take all of it
-            SockFilter::new(0x06, 0, 0, 0),           // 7 take nothing
+            SockFilter::new(0x06, 0, 0, u32::MAX),    // 6 accept all of it
+            SockFilter::new(0x06, 0, 0, 0),           // 7 drop
         ];
         let open = || -> std::io::Result<Socket> {
             let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
@@ -220,7 +222,7 @@ impl Tap {
         Ok(Tap(socket.context("cannot watch the interfaces")?))
     }
 
-    /// Enters when each packet passed, where `place` says.
+    /// Records when each packet passed, in the field that `place` selects.
     fn take(
         &self,
         passings: &mut BTreeMap<u32, Passing>,
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_apart_and_losses_counted() {
+    fn queue_and_ring_waits_are_separated_and_losses_counted() {
         let passing = |n: u64| Passing {
             came: at(n * 1_000),
             left_queue: at(n * 1_000 + n),
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!((whole.queue_p50_ms, whole.queue_p99_ms), (0.050, 0.099));
         assert_eq!((whole.ring_p50_ms, whole.ring_p99_ms), (0.5, 0.5));
         passings.push(Passing { came: at(7), ..Passing::default() });
-        // What never came to the router is nobody's loss here.
+        // A packet that never arrived at the router does not count as lost.
         passings.push(Passing { left_device: at(7), ..Passing::default() });
         let lossy = summary("per-flow", true, passings.iter()).unwrap();
         assert_eq!((lossy.packets, lossy.lost), (101, 1));

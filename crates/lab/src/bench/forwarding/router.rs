@@ -21,57 +21,58 @@ use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TrafficControl, link};
 use super::processor::{self, Processor};
 use super::{End, FRAME, PACKET};
 
-/// The router's interfaces.
+/// Router's interface towards the sender.
 const INWARD: &str = "in";
+/// Router's interface towards the sink.
 const OUTWARD: &str = "out";
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 const DESTINATION: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const UDP: u8 = 17;
-/// How long a network may take until packets pass it.
+/// Timeout until packets pass a new network.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bucket of a reservation, octets.
 const BURST: u32 = 3_000;
-/// The greatest rate of one reservation.
+/// Greatest rate of one reservation, bits per second.
 const GREATEST: u64 = 10_000_000_000;
 
-// Numbers of traffic control (`include/uapi/linux/rtnetlink.h`, `pkt_sched.h`).
+// Constants of traffic control (`include/uapi/linux/rtnetlink.h`, `pkt_sched.h`).
 const ROOT: u32 = u32::MAX;
 const KIND: u16 = 1;
 
-/// What is done to packets on their way out.
+/// Treatment of outgoing packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// Nothing is forwarded: the router's interface drops what it receives.
     DropOnReceipt,
-    /// No queue at all, which a veth interface has by itself.
+    /// No queue, the default of a veth interface.
     NoQueue,
-    /// `pfifo_fast`, which an Ethernet interface has by itself.
+    /// `pfifo_fast`, the default of an Ethernet interface.
     Default,
-    /// Earmark's traffic control, with so many reserved flows.
+    /// Earmark's traffic control, with this number of reserved flows.
     Reserved(Queues, u32),
-    /// Earmark's classifier, with so many reserved flows, and `pfifo_fast` in place of its queues.
+    /// Earmark's classifier, with this number of reserved flows, and `pfifo_fast` in place of its queues.
     ClassifierAlone(Queues, u32),
-    /// Earmark's queues, without a flow and without a program: everything is best effort.
+    /// Earmark's queues without flows and without a program: everything is best effort.
     QueuesAlone,
 }
 
-/// The way out of a router.
+/// Outgoing link of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// What traffic control takes as the link's bandwidth.
+    /// Bandwidth of the link for traffic control.
     pub(super) bandwidth: Rate,
-    /// The reservation of each flow; `None`: its share of what may be reserved.
+    /// Reservation of each flow; `None`: an equal share of the reservable bandwidth.
     pub(super) rate: Option<Rate>,
-    /// How long the device is busy with a packet, on a processor of its own, whose number stands beside; `None`: it takes
-    /// every packet at once.
+    /// Time that the device is busy with a packet, and the number of the device's own processor; `None`: the device
+    /// takes every packet at once.
     pub(super) device: Option<(Duration, usize)>,
-    /// The flow whose packets the sink lets pass.
+    /// Flow whose packets the sink passes.
     pub(super) watched: Option<u32>,
-    /// Who takes the packets behind the router.
+    /// Receiver of the packets behind the router.
     pub(super) end: End,
 }
 
-/// A router that is up. Its network goes with the value.
+/// A running router. Dropping the value removes its network.
 pub(super) struct Router {
     sender: Namespace,
     pub(super) router: Namespace,
@@ -79,31 +80,32 @@ pub(super) struct Router {
     source: Source,
     outward: InterfaceId,
     treatment: Treatment,
-    /// Whether it goes before other programs: where time counts, and not the processor's time.
+    /// Whether the router takes precedence over other programs: if wall time counts, not processor time.
     is_preferred: bool,
     _drops: Option<Sink>,
-    /// Traffic control outlives this, but its classifier's maps are read through it.
+    /// Keeps the classifier's maps readable; traffic control itself outlives this value.
     _control: Option<TrafficControl>,
 }
 
-/// What a number of packets took.
+/// Cost of a number of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) sent: u64,
-    /// Left the router; with [`Treatment::DropOnReceipt`], came to it.
+    /// Packets that left the router; with [`Treatment::DropOnReceipt`], packets that arrived at it.
     pub(super) passed: u64,
-    /// Time of the processor.
+    /// Processor time.
     pub(super) spent: Duration,
 }
 
 impl Router {
-    /// Builds one.
+    /// Builds a router.
     ///
     /// # Errors
-    /// Root is needed; the kernel has no live frames or no HTB.
+    /// The process lacks root; the kernel lacks live frames or HTB.
     pub(super) fn up(treatment: Treatment, line: Line) -> Result<Router> {
         let [sender, router, sink] = namespaces()?;
-        // The kernel's thread that receives for it is known by this name only, among those of all namespaces.
+        // The kernel thread that receives for this interface can be found only by this name, which is unique over all
+        // namespaces.
         let far_name = &format!("f{}", std::process::id());
         let (near, inward) = link::create_veth(&sender, "near", &router, INWARD)?;
         let (outward, far) = link::create_veth(&router, OUTWARD, &sink, far_name)?;
@@ -157,7 +159,7 @@ impl Router {
         })
     }
 
-    /// Sends until packets pass: neighbours have to find each other first.
+    /// Sends until packets pass: neighbor resolution comes first.
     pub(super) fn warm_up(&self, processor: Processor, mix: &Mix) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
@@ -169,7 +171,7 @@ impl Router {
         bail!("no packet has passed the router within {PATIENCE:?}")
     }
 
-    /// Sends so many packets on one processor.
+    /// Sends `packets` packets on one processor.
     pub(super) fn sample(&self, processor: Processor, packets: u32, mix: &Mix) -> Result<Sample> {
         let (before, source) = (self.passed()?, &self.source);
         let is_preferred = self.is_preferred;
@@ -186,7 +188,7 @@ impl Router {
         Ok(Sample { sent: packets.into(), passed, spent })
     }
 
-    /// Sends so many packets of the watched flow one by one, numbered, with a pause after each, as long as it may go on.
+    /// Sends `packets` numbered packets of the watched flow, with a pause after each, until interrupted.
     pub(super) fn send_slowly(
         &self,
         processor: Processor,
@@ -208,7 +210,7 @@ impl Router {
         })?
     }
 
-    /// Nanoseconds of the classifier for a packet, by the kernel's own count; `None` without a classifier.
+    /// Time of the classifier for a packet by the kernel's own count, nanoseconds; `None` without a classifier.
     pub(super) fn program_time(
         &self,
         processor: Processor,
@@ -225,7 +227,7 @@ impl Router {
         Ok((runs > 0).then(|| time.as_nanos() as f64 / runs as f64))
     }
 
-    /// Packets that have left the router so far; with [`Treatment::DropOnReceipt`], that came to it.
+    /// Packets that have left the router so far; with [`Treatment::DropOnReceipt`], packets that arrived at it.
     fn passed(&self) -> Result<u64> {
         let table = self.router.run_in(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
         let (name, column) = match self.treatment {
@@ -236,7 +238,7 @@ impl Router {
     }
 }
 
-/// A number of `/proc/net/dev`.
+/// Reads a number from `/proc/net/dev`.
 fn counter(table: &str, name: &str, column: usize) -> Option<u64> {
     let mut rows = table.lines().filter_map(|line| line.split_once(':'));
     let (_, counters) = rows.find(|(interface, _)| interface.trim() == name)?;
@@ -248,7 +250,7 @@ fn namespaces() -> Result<[Namespace; 3]> {
     Ok([one()?, one()?, one()?])
 }
 
-/// Sets the way out up, in the namespace of the calling thread.
+/// Sets up the outgoing link, in the namespace of the calling thread.
 fn set_up(
     treatment: Treatment,
     line: Line,
@@ -271,7 +273,7 @@ fn set_up(
     }
 }
 
-/// Earmark's traffic control with so many reservations, one a flow.
+/// Sets up Earmark's traffic control, with one reservation for each flow.
 fn control(
     outward: InterfaceId,
     line: Line,
@@ -311,7 +313,7 @@ fn control(
     Ok(control)
 }
 
-/// Puts `pfifo_fast` in the place of whatever root qdisc an interface has.
+/// Replaces the root qdisc of an interface by `pfifo_fast`.
 fn pfifo_fast(interface: InterfaceId) -> Result<()> {
     let header = [0, interface.0, 0, ROOT, 0].map(u32::to_ne_bytes).concat(); // `struct tcmsg`
     let flags = NLM_F_REPLACE | NLM_F_CREATE;
@@ -319,7 +321,7 @@ fn pfifo_fast(interface: InterfaceId) -> Result<()> {
     Ok(Connection::open()?.request("make a pfifo_fast", message)?)
 }
 
-// Of `include/uapi/linux/netlink.h` and `rtnetlink.h`.
+// Constants of `include/uapi/linux/netlink.h` and `rtnetlink.h`.
 const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_CREATE: u16 = 0x400;
 const RTM_NEWQDISC: u16 = 36;

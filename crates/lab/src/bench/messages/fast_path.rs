@@ -1,8 +1,10 @@
-//! What the kernel takes for messages of Boomerang that it handles by itself, by its own test runner (`BPF_PROG_RUN`).
+//! Time of the kernel for messages of Boomerang that its offload handles, by the kernel's test runner
+//! (`BPF_PROG_RUN`).
 //!
-//! From the first octet of the packet to the verdict that it goes on; the kernel's own forwarding is not in it. A refresh can
-//! be run many times in one go, and then has its session in the processor's caches. Sessions in turn, set-ups and releases
-//! are run one by one, by a system call each, which counts what starting and stopping the clock takes.
+//! The time runs from the first octet of the packet to the verdict that passes it on, without the kernel's own
+//! forwarding. A refresh can run many times in one call, and then has its session in the processor's caches.
+//! Refreshes of sessions in turn, set-ups and releases run one by one, with a system call each, which includes the
+//! time of starting and stopping the clock.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -16,53 +18,53 @@ use serde::Serialize;
 
 const INITIATOR: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 const FAR_END: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 1);
-/// 64 kbit/s each way.
+/// Rate in each direction, bits per second.
 const RATE: u32 = 64_000;
-/// How often the one refresh is run in one go.
+/// Number of runs of the one refresh in one call.
 const HOT: u32 = 1_000_000;
-/// How many sessions are refreshed in turn, set up, and released.
+/// Number of sessions that are refreshed in turn, set up, and released.
 const IN_TURN: u32 = 10_000;
-/// IP protocol number.
+/// IP protocol number of TCP.
 const TCP: u8 = 6;
-/// Sessions that the kernel's map has room for.
+/// Capacity of the kernel's map, sessions.
 const MOST: u32 = 250_000;
 
-/// What a refresh shall take at most, nanoseconds.
+/// Goal: largest time of a refresh, nanoseconds.
 pub const GOAL: u32 = 400;
 
-/// Nanoseconds of the kernel, a message each.
+/// Times of the kernel, nanoseconds a message.
 #[derive(Clone, Debug, Serialize)]
 pub struct FastPathCost {
-    /// Sessions that the kernel knows.
+    /// Sessions in the kernel's map.
     pub sessions: u32,
-    /// The same refresh again and again.
+    /// Repeated refresh of one session.
     pub refresh: u64,
     /// Refreshes of sessions in turn, one by one.
     pub refresh_in_turn: u64,
-    /// A new session, one by one.
+    /// Set-ups of new sessions, one by one.
     pub set_up: u64,
-    /// Its release, one by one.
+    /// Releases of these sessions, one by one.
     pub release: u64,
-    /// A ping of somebody else, again and again: what everybody pays.
+    /// Repeated ping without a Boomerang message: the cost for unrelated packets.
     pub other_ping: u64,
-    /// A packet of TCP, likewise.
+    /// Repeated TCP packet.
     pub tcp: u64,
-    /// What the refresh shall take at most.
+    /// Goal for the refresh.
     pub goal: u32,
 }
 
-/// Measures, in a network namespace of its own. Takes root.
+/// Measures in a network namespace of its own, which needs root.
 ///
 /// # Errors
-/// No namespace, no BPF.
+/// A namespace or BPF is unavailable.
 pub fn measure(sessions: u32) -> Result<FastPathCost> {
     let namespace = Namespace::unnamed().context("no network namespace to be had")?;
     let out = router(&namespace)?;
-    // Programs run in the namespace of whoever runs them.
+    // A program runs in the namespace of the process that runs it.
     namespace.run_in(|| measure_here(out, sessions.min(MOST)))?
 }
 
-/// A router with a way to the far end.
+/// Sets up a router with a route to the far end.
 fn router(namespace: &Namespace) -> Result<InterfaceId> {
     let (out, _) = link::create_veth(namespace, "out", namespace, "other")?;
     link::add_address(namespace, "out", [10, 77, 2, 2].into(), 24)?;
@@ -87,7 +89,7 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
     // A stride that has no divisor in common with the number of sessions visits them all, out of order.
     let order = (0..IN_TURN).map(|visit| (u64::from(visit) * 7_919 % u64::from(sessions)) as u32);
     let refresh_in_turn = one_by_one(path, order, RATE)?;
-    // Nothing of this was handed to the daemon, or it would be another thing that was timed.
+    // A message that was passed to the daemon would have another cost.
     let passed = path.passed()?;
     ensure!(passed.refreshes == u64::from(HOT + IN_TURN), "the kernel has passed on {passed:?}");
     let ping = packet_of(icmp::PROTOCOL_V4, &[8, 0, 0, 0, 0, 1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -97,7 +99,7 @@ fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
     Ok(FastPathCost { sessions, refresh, refresh_in_turn, set_up, release, other_ping, tcp, goal })
 }
 
-/// A set-up, and a release, of sessions that the kernel does not know yet.
+/// Returns the times of a set-up and of a release of sessions that the kernel does not hold yet.
 fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]> {
     let path = socket.fast_path_mut().context("no BPF to be had")?;
     path.set_longest_interval(Some(30))?;
@@ -106,14 +108,14 @@ fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]>
     let mut change = |rate| -> Result<u64> {
         let path = socket.fast_path().context("no BPF to be had")?;
         let mean = one_by_one(path, (0..IN_TURN).map(|number| MOST + number), rate)?;
-        // What the kernel has settled is told to the daemon, and makes room for more.
+        // The offload reports its changes to the daemon; reading the reports makes room for more.
         while socket.receive(|_| {})? > 0 {}
         Ok(mean)
     };
     Ok([change(RATE)?, change(0)?])
 }
 
-/// The mean of one message for each of these sessions.
+/// Mean time of one message for each of these sessions.
 fn one_by_one(path: &FastPath, numbers: impl Iterator<Item = u32>, rate: u32) -> Result<u64> {
     let (mut spent, mut count) = (Duration::ZERO, 0);
     for number in numbers {
@@ -131,14 +133,14 @@ fn key(number: u32) -> FastKey {
     let (mut classifier, mut mask) = ([0; 16], [0xff; 16]);
     classifier[..4].copy_from_slice(&INITIATOR.octets());
     classifier[4..8].copy_from_slice(&FAR_END.octets());
-    // Both ports, none of them zero.
+    // Both ports, neither of them zero.
     classifier[8..12].copy_from_slice(&(number + 0x0001_0001).to_be_bytes());
     classifier[12] = 17;
     mask[13..].fill(0);
     FastKey { classifier, mask }
 }
 
-/// An echo of Boomerang in its IP packet, with this rate in both directions.
+/// A Boomerang echo in its IP packet, with this rate in both directions.
 fn packet(number: u32, rate: u32) -> Vec<u8> {
     let key = key(number);
     let mut message = vec![8, 0, 0, 0, 0x12, 0x34, 0, 1];

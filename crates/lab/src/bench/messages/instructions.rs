@@ -1,8 +1,9 @@
-//! Instructions of a message, counted by valgrind.
+//! Instructions of a message, as counted by valgrind.
 //!
-//! This program runs itself under valgrind's tool callgrind, which counts while one function runs that hands one message to
-//! the router, and writes a file each time its caller returns. So each file has the instructions of one message: parsing,
-//! look-ups, ledger, and the messages that are sent. Setting up the sessions runs under valgrind too, which takes its time.
+//! This program runs itself under valgrind's tool callgrind, which counts while one function runs that hands one
+//! message to the router, and writes a file each time its caller returns. So each file has the instructions of one
+//! message: parsing, look-ups, ledger, and the resulting messages. Setting up the sessions runs under valgrind too,
+//! and is slow.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,20 +16,20 @@ use anyhow::{Context, Result, bail};
 use crate::bench::Supervision;
 use crate::bench::router::{COUNTED, DUMPED, Protocol, Router, Step};
 
-/// How many messages of a kind are counted; the median is given. Tables may grow under one of them.
+/// Number of messages of a kind that are counted; the result is their median, as a table may grow during one of them.
 const COUNTED_MESSAGES: u32 = 5;
-/// When to give up.
+/// Timeout of valgrind.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
-/// How to get valgrind.
+/// Advice if valgrind is not installed.
 pub const WITHOUT_VALGRIND: &str =
     "instructions were not counted: there is no valgrind (`apt install valgrind` or the like)";
 
-/// Counts the instructions of each kind of message of a protocol, in the order of [`Protocol::messages`]. `None`: there is
-/// no valgrind.
+/// Counts the instructions of each kind of message of a protocol, in the order of [`Protocol::messages`]. Returns
+/// `None` if valgrind is not installed.
 ///
 /// # Errors
-/// Valgrind does not get along with this program or this machine; it was interrupted.
+/// Valgrind fails on this program or this machine; the measurement was interrupted.
 pub fn count(
     protocol: Protocol,
     sessions: u32,
@@ -59,7 +60,7 @@ pub fn count(
     Ok(Some(counts.chunks(COUNTED_MESSAGES as usize).map(median).collect()))
 }
 
-/// What runs under valgrind: every kind of message, several times.
+/// Delivers every kind of message several times; runs under valgrind.
 pub fn deliver_counted(protocol: Protocol, sessions: u32) {
     let mut router = Router::with_sessions(protocol, sessions, |_| {});
     for kind in protocol.messages() {
@@ -92,7 +93,7 @@ fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result
         .map(Running)
 }
 
-/// A process that ends when nobody waits for it any more.
+/// A child process that is killed when the value is dropped.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -102,11 +103,11 @@ impl Drop for Running {
     }
 }
 
-/// A directory for valgrind's files, which goes with them.
+/// A temporary directory for valgrind's files; dropping the value removes it.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    /// One of this process and this purpose.
+    /// Creates a directory for this process and purpose.
     pub(crate) fn new(purpose: &str) -> Result<Directory> {
         let name = format!("earmark-lab-{purpose}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -114,7 +115,7 @@ impl Directory {
         Ok(Directory(path))
     }
 
-    /// The instructions of the message with this number.
+    /// Reads the instructions of the message with this number.
     fn read(&self, number: u64) -> Result<u64> {
         let path = self.0.join(format!("counts.{number}"));
         let text = fs::read_to_string(&path)
@@ -129,7 +130,7 @@ impl Drop for Directory {
     }
 }
 
-/// The sum over all functions of a file of callgrind's.
+/// Returns the sum over all functions in a file of callgrind.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("totals:"))?;
     line.trim().parse().ok()

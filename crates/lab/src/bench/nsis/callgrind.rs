@@ -1,9 +1,9 @@
-//! Files of callgrind's, read: how many instructions each function took by itself, by the file that they were written in, and
-//! which function called which.
+//! Parser for files of callgrind: instructions of each function itself, by the source file of the code, and the calls
+//! between functions.
 //!
 //! ```text
 //! fl=(1) src/a.rs       the file of the next function
-//! fn=(7) a::f           a function; names are written once, and later are their numbers alone
+//! fn=(7) a::f           a function; its first occurrence has the name, later ones the number alone
 //! 12 30                 line, instructions
 //! fi=(2) src/b.rs       what follows was inlined from there
 //! +3 5
@@ -14,12 +14,12 @@
 
 use std::collections::HashMap;
 
-/// Names of one kind, by the numbers that callgrind gives them.
+/// Names of one kind, by callgrind's numbers.
 #[derive(Default)]
 struct Names<'t>(HashMap<&'t str, &'t str>);
 
 impl<'t> Names<'t> {
-    /// The name in `(7) a::f`, or in `(7)` alone.
+    /// Returns the name in `(7) a::f`, or in `(7)` alone.
     fn of(&mut self, text: &'t str) -> &'t str {
         let (number, name) = text.split_once(' ').unwrap_or((text, ""));
         if name.is_empty() {
@@ -30,34 +30,34 @@ impl<'t> Names<'t> {
     }
 }
 
-/// Where instructions were taken.
+/// Location of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place<'t> {
-    /// In which function as the linker knows it.
+    /// Symbol of the function.
     pub(super) function: &'t str,
-    /// In which file they were written.
+    /// Source file of the code.
     pub(super) file: &'t str,
 }
 
-/// Calls from a place to a function.
+/// Calls from a location to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call<'t> {
     pub(super) from: Place<'t>,
     pub(super) to: &'t str,
-    /// Of the callee and all that it called.
+    /// Instructions of the callee and of everything that it called.
     pub(super) instructions: u64,
 }
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Costs<'t> {
-    /// Instructions of a place alone.
+    /// Instructions of a location itself.
     pub(super) own: HashMap<Place<'t>, u64>,
     pub(super) calls: Vec<Call<'t>>,
 }
 
 impl<'t> Costs<'t> {
-    /// Reads a file with lines as positions and instructions as the only event.
+    /// Parses a file with lines as positions and instructions as the only event.
     pub(super) fn parse(text: &'t str) -> Costs<'t> {
         let (mut files, mut functions) = (Names::default(), Names::default());
         let mut costs = Costs::default();

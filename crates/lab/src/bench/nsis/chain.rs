@@ -1,4 +1,4 @@
-//! The network of a measurement of NSIS: a chain of daemons, and a first host that is this program.
+//! Network of an NSIS measurement: a chain of daemons, and a first host inside this program.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -22,30 +22,30 @@ use super::sender::Sender;
 use crate::testbed::{Options, Settings, Testbed};
 use earmark_scenario::topology::Topology;
 
-/// How the nodes of a chain are set.
+/// Settings of the nodes of a chain.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// From host to host; one more than there are routers.
+    /// Hops from host to host; one more than there are routers.
     pub hops: usize,
-    /// Whether there is a second sender, `h3`, at the first router; then there are two hops or more.
+    /// Whether a second sender, `h3`, is attached to the first router; this needs two hops or more.
     pub second_sender: bool,
-    /// By what messages travel.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// How often QoS NSLP refreshes.
+    /// Refresh interval of QoS NSLP.
     pub refresh: Duration,
-    /// How many sessions one refresh speaks of besides its own, at most.
+    /// Largest number of further sessions that one refresh covers.
     pub summary: u32,
-    /// How long routing state of GIST holds without a refresh.
+    /// Validity of GIST routing state without a refresh.
     pub validity: Duration,
-    /// How long a node holds an association open on which nothing comes.
+    /// Time that a node keeps an idle association open.
     pub hold: Duration,
-    /// What else the `[[interface]]`s say.
+    /// Further settings of the `[[interface]]` tables.
     pub interface: String,
 }
 
 impl Set {
-    /// So many hops by this transport, with QoS NSLP refreshed every 30 s and GIST every 180 s, as in the published
-    /// measurement; the kernel's queues are left alone.
+    /// A chain of `hops` hops over this transport, with refresh intervals of 30 s for QoS NSLP and 180 s for GIST, as
+    /// in the published measurement; without traffic control.
     pub fn new(hops: usize, transport: Transport) -> Set {
         Set {
             hops,
@@ -60,27 +60,27 @@ impl Set {
     }
 }
 
-/// A chain that is up. It goes down when it is dropped.
+/// A running chain. Dropping the value removes it.
 pub struct Chain {
     testbed: Testbed,
-    /// The daemons read them at the start, and this host when it begins.
+    /// Keys, read by the daemons at their start and by this host when it begins.
     _keys: Option<Keys>,
     last: usize,
 }
 
 impl Chain {
-    /// Builds one of this very program.
+    /// Builds a chain of this very program.
     ///
     /// # Errors
-    /// Namespaces are not to be had; a daemon does not start.
+    /// Namespaces are unavailable; a daemon does not start.
     pub fn up(set: &Set) -> Result<Chain> {
         Chain::of(std::env::current_exe().context("cannot find this program's own file")?, set)
     }
 
-    /// Likewise, for another program that runs `earmark-lab`.
+    /// Builds a chain of another program that runs `earmark-lab`.
     ///
     /// # Errors
-    /// As of [`Chain::up`].
+    /// The errors of [`Chain::up`].
     pub fn of(program: PathBuf, set: &Set) -> Result<Chain> {
         let topology = topology(set)?;
         let nodes = || topology.nodes.iter().map(|node| node.name.as_str());
@@ -105,7 +105,7 @@ impl Chain {
             interface: format!("protocols = [\"nsis\"]\n{}", set.interface),
             ..Settings::default()
         };
-        // RSVP's refresh period, of which there is none here.
+        // The refresh period of RSVP, which this chain does not use.
         let options = Options::new(program, Duration::from_secs(30));
         let options = Options { bound: true, bare_hosts: true, settings, ..options };
         let mut testbed = Testbed::up(topology, options)?;
@@ -114,34 +114,34 @@ impl Chain {
         Ok(Chain { testbed, _keys: keys, last: set.hops })
     }
 
-    /// The nodes that are daemons, in the order of the path: the routers, and the last host.
+    /// Nodes that are daemons, in the order of the path: the routers and the last host.
     pub fn daemons(&self) -> impl Iterator<Item = usize> + use<> {
         1..=self.last
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: usize) -> &str {
         &self.testbed.topology().nodes[node].name
     }
 
-    /// What a daemon has cost so far.
+    /// Samples the resource use of a daemon.
     pub fn sample(&self, node: usize) -> Result<Sample> {
         let process = self.testbed.process(node).context("the daemon has ended")?;
         Sample::of(process)
             .with_context(|| format!("the daemon of {} does not run", self.name(node)))
     }
 
-    /// What all daemons have cost so far.
+    /// Samples the resource use of all daemons.
     pub fn samples(&self) -> Result<Vec<Sample>> {
         self.daemons().map(|node| self.sample(node)).collect()
     }
 
-    /// The control socket of a daemon.
+    /// Connects to the control socket of a daemon.
     pub fn client(&self, node: usize) -> Result<Client> {
         Ok(Client::connect(self.testbed.control(node))?)
     }
 
-    /// Associations with peers that stand at the daemons, each counted at both ends.
+    /// Associations with peers at all daemons, each counted at both ends.
     pub fn associations(&self) -> Result<usize> {
         let count = |node| {
             let rows = self.client(node)?.show::<AssociationRow>(Listing::Associations)?.rows;
@@ -150,7 +150,7 @@ impl Chain {
         self.daemons().map(count).sum()
     }
 
-    /// What was lost so far at all daemons.
+    /// Losses at all daemons so far.
     pub fn losses(&self) -> Result<Losses> {
         let mut losses = Losses::default();
         for node in self.daemons() {
@@ -166,10 +166,10 @@ impl Chain {
         Ok(losses)
     }
 
-    /// Does something on a thread inside the first host, with the node there.
+    /// Runs a function on a thread inside the first host, with the node there.
     ///
     /// # Errors
-    /// The node cannot start there, or what is to be done fails.
+    /// The node cannot start there, or the function fails.
     pub fn in_first_host<T: Send>(
         &self,
         work: impl FnOnce(&mut Sender) -> Result<T> + Send,
@@ -177,10 +177,10 @@ impl Chain {
         self.in_host(0, &|_| {}, work)
     }
 
-    /// Likewise, inside the second sender.
+    /// Runs a function on a thread inside the second sender.
     ///
     /// # Errors
-    /// There is none; otherwise as of [`Chain::in_first_host`].
+    /// The chain has no second sender; otherwise the errors of [`Chain::in_first_host`].
     pub fn in_second_sender<T: Send>(
         &self,
         work: impl FnOnce(&mut Sender) -> Result<T> + Send,
@@ -189,10 +189,10 @@ impl Chain {
         self.in_host(self.last + 1, &|_| {}, work)
     }
 
-    /// Likewise, inside the first host, whose node proposes another validity of routing state than all others.
+    /// Runs a function inside the first host, whose node proposes another validity of routing state than all others.
     ///
     /// # Errors
-    /// As of [`Chain::in_first_host`].
+    /// The errors of [`Chain::in_first_host`].
     pub fn in_first_host_with_validity<T: Send>(
         &self,
         validity: Duration,
@@ -213,16 +213,16 @@ impl Chain {
         self.testbed.namespace(node).run_in(|| work(&mut Sender::start(&config, from, to)?))?
     }
 
-    /// Sees all frames that pass a node, from now on.
+    /// Captures all frames that pass a node, from now on.
     ///
     /// # Errors
-    /// No packet socket is to be had there.
+    /// A packet socket is unavailable there.
     pub fn frames(&self, node: usize) -> Result<Frames> {
         let seen = self.testbed.namespace(node).run_in(Frames::open)?;
         seen.with_context(|| format!("cannot see the frames of {}", self.name(node)))
     }
 
-    /// The addresses of a node, one at each of its links.
+    /// Addresses of a node, one for each of its links.
     pub fn addresses(&self, node: usize) -> Vec<Ipv4Addr> {
         let ends = self.testbed.topology().interfaces(node);
         ends.map(|(end, _)| end.address).collect()
@@ -233,21 +233,21 @@ impl Chain {
     }
 }
 
-/// What went wrong at daemons, as they count it.
+/// Losses and retransmissions at daemons, by their counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Messages lost because the socket's receive buffer was full.
     pub overflowed: u64,
-    /// Messages that the kernel would not take.
+    /// Messages that the kernel rejected.
     pub unsent: u64,
-    /// Sessions that were not refreshed in time.
+    /// Sessions that expired without a refresh.
     pub expired: u64,
-    /// Messages sent again because no answer came.
+    /// Messages that were retransmitted because no answer came.
     pub repeated: u64,
 }
 
 impl Losses {
-    /// What has been added since an earlier moment.
+    /// Returns the losses since an earlier sample.
     #[must_use]
     pub fn since(self, earlier: Losses) -> Losses {
         Losses {
@@ -258,13 +258,13 @@ impl Losses {
         }
     }
 
-    /// Messages that were lost for sure, and sessions.
+    /// Number of lost messages and sessions.
     pub fn total(self) -> u64 {
         self.overflowed + self.unsent + self.expired
     }
 }
 
-/// A chain of this many hops between the hosts `h1` and `h2`, with `h3` at its first router where it shall have that.
+/// Topology of a chain between the hosts `h1` and `h2`, with `h3` at its first router if `set` requests it.
 fn topology(set: &Set) -> Result<Topology> {
     let mut text = chain_text(["h1", "h2"], set.hops.saturating_sub(1));
     if set.second_sender {

@@ -1,7 +1,7 @@
-//! Which component of GIST instructions belong to, by the module that they were written in.
+//! Attribution of instructions to the components of GIST, by the module of the source code.
 //!
-//! The components are those of *Overhead and Performance Study of GIST*, Table III. What is written in a library (copying,
-//! allocating, searching a tree) belongs to whoever called it, in proportion to what the calls took.
+//! The components are those of *Overhead and Performance Study of GIST*, Table III. Instructions of library code
+//! (copying, allocating, searching a tree) belong to its callers, in proportion to the cost of their calls.
 
 use std::collections::HashMap;
 
@@ -9,30 +9,30 @@ use serde::Serialize;
 
 use super::callgrind::{Call, Costs, Place};
 
-/// A component of Table III. What it has besides, sockets, a router without I/O has not.
+/// A component of Table III. The table's sockets are absent, because a router without I/O has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
     /// Timers.
     Timers,
-    /// Taking messages in, and finding who treats them.
+    /// Receiving messages, and dispatching them.
     ReceiveAndDistribute,
-    /// Reading messages.
+    /// Parsing messages.
     Parse,
-    /// Writing them.
+    /// Encoding messages.
     Compose,
-    /// Looking routing state and associations up.
+    /// Looking up routing state and associations.
     HashTables,
     /// State machines.
     Fsm,
     /// The application, Ping NSLP.
     Nslp,
-    /// All else: routes, cookies, limits.
+    /// Everything else: routes, cookies, limits.
     Misc,
 }
 
 impl Component {
-    /// All of them, in the order of the table.
+    /// All components, in the order of the table.
     pub const ALL: [Component; 8] = [
         Component::Timers,
         Component::ReceiveAndDistribute,
@@ -44,7 +44,7 @@ impl Component {
         Component::Misc,
     ];
 
-    /// For people.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Component::Timers => "timers",
@@ -59,7 +59,7 @@ impl Component {
     }
 }
 
-/// Modules, the first that fits. Those of the formats are told apart by their functions.
+/// Modules and their components; the first match applies. The modules of the formats are divided by function.
 const MODULES: [(&str, Component); 16] = [
     ("earmark_core::timer", Component::Timers),
     ("earmark_nsis::gist::expire", Component::Timers),
@@ -78,20 +78,21 @@ const MODULES: [(&str, Component); 16] = [
     ("earmark_nsis::ping", Component::Nslp),
     ("earmark", Component::Misc),
 ];
-/// Functions, wherever what they consist of was written: finding a routing state, and comparing its names.
+/// Functions that belong to a component regardless of the source of their code: finding a routing state, and
+/// comparing its keys.
 const FUNCTIONS: [(&str, Component); 2] = [
     ("earmark_nsis::gist::Gist>::at", Component::HashTables),
     ("core::cmp::PartialEq>::eq", Component::HashTables),
 ];
-/// The formats.
+/// Crate of the formats.
 const FORMATS: &str = "earmark_wire";
-/// What writes is called so.
+/// Names of functions that encode.
 const WRITING: [&str; 7] =
     ["emit", "writer", "put", "write", "append", "buffer_len", "appended_len"];
-/// How often what libraries took is passed on to callers that are libraries too.
+/// Number of passes in which library cost is moved to callers that are libraries too.
 const PASSES: usize = 64;
 
-/// What each component took, of all that was counted.
+/// Share of each component in the counted instructions.
 pub(super) fn components(costs: &Costs<'_>) -> HashMap<Component, f64> {
     let mut taken: HashMap<Component, f64> = HashMap::new();
     let mut of_libraries: HashMap<&str, f64> = HashMap::new();
@@ -122,12 +123,12 @@ pub(super) fn components(costs: &Costs<'_>) -> HashMap<Component, f64> {
             }
         }
     }
-    // Libraries that call each other in circles.
+    // Cost of libraries that call each other in cycles.
     *taken.entry(Component::Misc).or_default() += of_libraries.values().sum::<f64>();
     taken
 }
 
-/// `None`: it is a library's.
+/// Returns the component of a location; `None` for library code.
 fn component(place: &Place<'_>) -> Option<Component> {
     let by_function = FUNCTIONS.iter().find(|(end, _)| {
         place.function.ends_with(end) && !module_of_function(place.function).is_empty()
@@ -137,7 +138,7 @@ fn component(place: &Place<'_>) -> Option<Component> {
     }
     let enclosing = of_module(&module_of_function(place.function), place.function);
     match module_of_file(place.file) {
-        // A format that was inlined into what writes or reads messages.
+        // A format that was inlined into the code that encodes or parses messages.
         Some(module) if module.starts_with(FORMATS) && !is_format(place.function) => {
             Some(match enclosing {
                 Some(Component::Compose | Component::Nslp) => Component::Compose,
@@ -162,7 +163,8 @@ fn of_module(module: &str, function: &str) -> Option<Component> {
     MODULES.iter().find(|(start, _)| module.starts_with(start)).map(|(_, component)| *component)
 }
 
-/// `crates/nsis/src/gist/step.rs`, wherever that is, as `earmark_nsis::gist::step`; `None` for files of others.
+/// Returns `crates/nsis/src/gist/step.rs`, with any prefix, as `earmark_nsis::gist::step`; `None` for files of other
+/// projects.
 fn module_of_file(file: &str) -> Option<String> {
     let (_, path) = file.rsplit_once("crates/")?;
     let (package, path) = path.split_once("/src/")?;
@@ -170,7 +172,7 @@ fn module_of_file(file: &str) -> Option<String> {
     Some(format!("earmark_{package}::{}", module.trim_end_matches("::mod")))
 }
 
-/// The path of a function or of the type whose method it is: `<earmark_wire::gist::mri::Mri as ..>::eq` too.
+/// Returns the path of a function, or of the type of a method, such as `<earmark_wire::gist::mri::Mri as ..>::eq`.
 fn module_of_function(function: &str) -> String {
     let name = function.trim_start_matches(['<', '&']);
     if name.starts_with("earmark") { name.to_owned() } else { String::new() }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_libraries_take_is_their_callers() {
+    fn library_cost_belongs_to_callers() {
         let fsm = Place { function: "earmark_nsis::gist::step::f", file: "?" };
         let timers = Place { function: "earmark_core::timer::g", file: "?" };
         let copy = Place { function: "memcpy", file: "?" };

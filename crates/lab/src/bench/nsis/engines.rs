@@ -1,12 +1,12 @@
-//! Three nodes of NSIS without I/O, in virtual time: pings go from the first over the second to the third, and back.
+//! Three NSIS nodes without I/O, in virtual time: pings go from the first over the second to the third, and back.
 //!
 //! ```text
 //!   h1 --- r --- h2        192.0.2.0/24, 198.51.100.0/24
 //! ```
 //!
-//! Each is the whole of [`earmark_node`]; what one sends is handed to the next at once. So the router in the middle hears what
-//! its neighbours really say: handshakes, refreshes of GIST at random moments, and pings both ways. Messages travel in
-//! datagrams, and no time passes but that between them.
+//! Each node is the whole of [`earmark_node`]; its messages are handed to the next node at once. So the router in the
+//! middle receives real messages of its neighbors: handshakes, refreshes of GIST at random times, and pings in both
+//! directions. Messages travel in datagrams and without delay.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -22,46 +22,48 @@ use crate::bench::router::lift_limits;
 
 /// The first link, at both of its ends.
 const NEAR: InterfaceId = InterfaceId(1);
-/// The second one.
+/// The second link, at both of its ends.
 const FAR: InterfaceId = InterfaceId(2);
-/// Addresses: the first node, the router's two, the last node.
+/// Addresses of the first node, of the router (two), and of the last node.
 const ADDRESSES: [&str; 4] = ["192.0.2.1", "192.0.2.2", "198.51.100.1", "198.51.100.2"];
 const PREFIXES: [&str; 2] = ["192.0.2.0/24", "198.51.100.0/24"];
-/// The places of the nodes.
+/// Indexes of the nodes.
 const FIRST: usize = 0;
 const ROUTER: usize = 1;
 const LAST: usize = 2;
 
-/// How often a session is pinged, and how often GIST asks again who is next, on average: as in the published measurement.
+/// Ping interval of a session, as in the published measurement.
 const PING_EVERY: Duration = Duration::from_secs(30);
+/// Mean interval of GIST refreshes, as in the published measurement.
 const REFRESH: Duration = Duration::from_secs(180);
-/// Refreshes come between 0.5 and 0.75 of it (RFC 5971 section 4.4.4).
+/// Validity of routing state; refreshes come between 0.5 and 0.75 of it (RFC 5971 section 4.4.4).
 const VALIDITY: Duration = Duration::from_secs(288);
 
-/// Function whose instructions are counted: one turn of the router, as a pattern for valgrind.
+/// Function whose instructions valgrind counts: one turn of the router, as a pattern.
 pub(in crate::bench) const COUNTED: &str = "*earmark_counted_turn*";
 
-/// What travels.
+/// A message in transit.
 struct Packet {
-    /// To which node, and by which link.
+    /// Receiving node, and its link.
     to: (usize, InterfaceId),
     out: Outgoing,
     octets: Vec<u8>,
 }
 
-/// The three of them.
+/// The three nodes.
 pub(in crate::bench) struct Engines {
     nodes: [Node; 3],
     now: Time,
     under_way: VecDeque<Packet>,
     out: Effects<Event>,
-    /// Whether the router's turns are counted.
+    /// Whether valgrind counts the router's turns.
     is_counted: bool,
     back: u64,
 }
 
 impl Engines {
-    /// With so many sessions, which began evenly over one period of pings, and have been refreshed since.
+    /// Sets up `sessions` sessions, whose begins are spread evenly over one ping period, and which have been
+    /// refreshed since.
     pub(in crate::bench) fn with_sessions(sessions: u32) -> Engines {
         let nodes = [FIRST, ROUTER, LAST].map(|place| Node::new(config(place, sessions)));
         let (under_way, out) = (VecDeque::new(), Effects::new());
@@ -78,7 +80,8 @@ impl Engines {
         engines
     }
 
-    /// Lets them go on for one mean period of GIST, in which valgrind counts the router's turns; gives how many pings came back.
+    /// Runs for one mean period of GIST, in which valgrind counts the router's turns; returns the number of pings
+    /// that came back.
     pub(in crate::bench) fn count(&mut self) -> u64 {
         let before = self.back;
         self.is_counted = true;
@@ -112,7 +115,7 @@ impl Engines {
         self.now = end;
     }
 
-    /// Something happens to a node, and all that follows from it.
+    /// Handles an input of a node, and everything that follows from it.
     fn turn(&mut self, place: usize, input: Input<'_>) {
         self.handle(place, input);
         while let Some(packet) = self.under_way.pop_front() {
@@ -160,11 +163,11 @@ impl Engines {
 #[inline(never)]
 fn earmark_counted_turn(node: &mut Node, now: Time, input: Input<'_>, out: &mut Effects<Event>) {
     node.handle(now, input, out);
-    // A call at the very end could become a jump, and then this function would never return.
+    // Prevents a tail call: it could become a jump, and then this function would never return.
     std::hint::black_box(out);
 }
 
-/// To which node a message of this one goes, and by which link.
+/// Returns the node that receives a message of this one, and its link.
 fn next(place: usize, out: &Outgoing) -> (usize, InterfaceId) {
     let is_near = |destination: IpAddr| {
         [ADDRESSES[0], ADDRESSES[1]].iter().any(|end| address(end) == destination)
@@ -190,7 +193,7 @@ fn config(place: usize, sessions: u32) -> NodeConfig {
     config
 }
 
-/// Interfaces and routes of all.
+/// Interfaces and routes of all nodes.
 fn hosts() -> Vec<(usize, HostUpdate)> {
     let mut updates = Vec::new();
     for (place, id, own) in [(FIRST, NEAR, 0), (ROUTER, NEAR, 1), (ROUTER, FAR, 2), (LAST, FAR, 3)]

@@ -1,4 +1,4 @@
-//! Keys for daemons that talk by TLS: one pair for each node, and a list of all, bare as of RFC 7250.
+//! Keys for daemons that use TLS: one key pair for each node, and a list of all public keys, raw as in RFC 7250.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use rcgen::KeyPair;
 
-/// A directory of keys for one network; dropping the value removes it.
+/// A temporary directory with the keys of one network; dropping the value removes it.
 #[derive(Debug)]
 pub struct Keys {
     directory: PathBuf,
 }
 
 impl Keys {
-    /// Makes a pair for each of these nodes.
+    /// Generates a key pair for each of these nodes.
     ///
     /// # Errors
-    /// The temporary directory cannot be written; no key can be made.
+    /// The temporary directory cannot be written; no key can be generated.
     pub fn make<'n>(network: &str, nodes: impl Iterator<Item = &'n str>) -> Result<Keys> {
         let directory = std::env::temp_dir().join(format!("{network}-keys"));
         let failed = || format!("cannot make keys in {}", directory.display());
@@ -33,7 +33,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The table `[nsis.tls]` of a node.
+    /// Returns the table `[nsis.tls]` of a node.
     pub fn settings(&self, node: &str) -> String {
         let directory = self.directory.display();
         format!(

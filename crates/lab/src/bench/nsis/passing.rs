@@ -1,13 +1,13 @@
-//! How long messages of GIST stay in a router: from the moment in which one comes in to that in which the answer, or the message
-//! itself, goes out, by the times that the kernel gives frames.
+//! Time that messages of GIST stay in a router: from the arrival of a message to the departure of its answer or of
+//! the message itself, by the kernel's timestamps of frames.
 //!
 //! ```text
 //!   h1 --- r1 --- h2        both senders have half of the sessions, and ping h2
 //!   h3 ---'
 //! ```
 //!
-//! As in *Overhead and Performance Study of GIST* (section IV-C): of a Query the time until the Response to it, of Data (with a
-//! ping in it) the time until it goes on. Messages travel in datagrams, so that each is a frame.
+//! As in *Overhead and Performance Study of GIST* (section IV-C): the time from a Query to its Response, and the time
+//! until Data (with a ping in it) is forwarded. Messages travel in datagrams, so that each is a frame.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,50 +27,50 @@ use super::{Chain, Times};
 
 /// Octets of the Ethernet header.
 const ETHERNET: usize = 14;
-/// How long senders go on before they look whether it is over.
+/// Longest time that senders run before they check for the end.
 const NAP: Duration = Duration::from_millis(20);
-/// How often waiting frames are taken.
+/// Interval at which waiting frames are read.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long both senders may take to begin, beyond the time that they are meant to.
+/// Time that both senders may take to begin, beyond the planned time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One measurement to be made, on a chain with two senders.
+/// Parameters of a measurement on a chain with two senders.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Sessions, of both senders together.
     pub sessions: u32,
-    /// How often each is pinged.
+    /// Ping interval of each session.
     pub ping: Duration,
-    /// How long they are left alone.
+    /// Time between the set-up and the window.
     pub settle: Duration,
-    /// How long frames are watched.
+    /// Length of the window.
     pub window: Duration,
-    /// In how many parts.
+    /// Number of parts of the window.
     pub parts: u32,
 }
 
-/// What came of it; each list has an item for each part of the window.
+/// Result of the measurement; each list has an item for each part of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Passings {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// From a Query to the Response.
+    /// Times from a Query to its Response.
     pub queries: Vec<Times>,
-    /// From Data that comes in to the same going out.
+    /// Times from the arrival of Data to its departure.
     pub data: Vec<Times>,
-    /// Of pings, from both senders to the last host and back.
+    /// Round-trip times of pings, from both senders to the last host and back.
     pub round_trips: Times,
     /// Pings that did not come back.
     pub lost: u64,
-    /// Memory of the router's daemon that came with the sessions, octets a session.
+    /// Additional memory of the router's daemon, octets a session.
     pub memory_octets: f64,
     /// Share of one processor that the router's daemon took, 0 to 1.
     pub processor: f64,
-    /// Frames that were not seen.
+    /// Frames that the capture missed.
     pub unseen: u64,
 }
 
-/// What senders are told, and tell.
+/// Signals between the measurement and its senders.
 #[derive(Default)]
 struct Signals {
     standing: AtomicUsize,
@@ -79,17 +79,17 @@ struct Signals {
     is_over: AtomicBool,
 }
 
-/// What one sender saw while it counted.
+/// Results of one sender in the window.
 #[derive(Default)]
 struct Seen {
     round_trips: Vec<Duration>,
     lost: u64,
 }
 
-/// Makes a measurement on a chain that is set for it.
+/// Runs a measurement on a chain with these settings.
 ///
 /// # Errors
-/// Something in the chain ends; frames cannot be seen; the senders do not get their sessions.
+/// A process of the chain ends; frames cannot be captured; the senders cannot set up their sessions.
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Passings> {
     let signals = &Signals::default();
     let own = chain.addresses(DAEMON);
@@ -105,7 +105,7 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
         signals.is_over.store(true, Ordering::Relaxed);
         let seen = [first, second].map(|thread| thread.join().expect("nothing there panics"));
         let [first, second] = seen;
-        // What a sender says is why nothing could be watched.
+        // An error of a sender explains a failed capture, so it comes first.
         let seen = [first?, second?];
         anyhow::Ok((watched?, seen))
     })?;
@@ -123,7 +123,7 @@ fn noting<T>(signals: &Signals, outcome: Result<T>) -> Result<T> {
     outcome
 }
 
-/// One sender: begins its sessions, and pings until it is over.
+/// Runs one sender: sets up its sessions, and pings until the end.
 fn stand(sender: &mut Sender, count: u32, plan: &Plan, signals: &Signals) -> Result<Seen> {
     sender.be_exact();
     begin(sender, count, plan.ping, plan.ping / count.max(1), &mut |_| {})?;
@@ -157,7 +157,7 @@ fn watch(
     signals: &Signals,
     supervision: &Supervision<'_>,
 ) -> Result<Passings> {
-    // What has passed until now is not of this window.
+    // Frames before this moment do not belong to the window.
     while frames.receive(|_, _| {})? > 0 {}
     signals.is_counted.store(true, Ordering::Relaxed);
     let before = chain.sample(DAEMON)?;
@@ -182,9 +182,9 @@ fn watch(
     Ok(passings)
 }
 
-/// Messages that have come in, and have not gone out yet.
+/// Messages that have arrived and not left yet.
 struct UnderWay<'o> {
-    /// Addresses of the router: what comes from these goes out.
+    /// Addresses of the router: the source of departing messages.
     own: &'o [Ipv4Addr],
     asked: HashMap<SessionId, Duration>,
     came: HashMap<(SessionId, Direction), Duration>,
@@ -198,12 +198,12 @@ impl<'o> UnderWay<'o> {
         UnderWay { own, asked, came, queries: Vec::new(), data: Vec::new() }
     }
 
-    /// A frame that passed then; nothing where it is no message of GIST.
+    /// Handles a frame with its timestamp; ignores frames that are not messages of GIST.
     fn see(&mut self, at: Duration, frame: &[u8]) {
         let Some((source, message)) = message(frame) else { return };
         let goes_out = self.own.contains(&source);
         match Message::parse(message, Mode::D).map(|message| message.body) {
-            // A Query has the address of its flow's source, whoever sends it.
+            // A Query has the address of its flow's source, whoever sent it.
             Ok(Body::Query(query)) if !self.is_own(query.nli.interface_address) => {
                 self.asked.insert(query.session, at);
             }
@@ -229,7 +229,7 @@ impl<'o> UnderWay<'o> {
     }
 }
 
-/// The source of a packet, and the message of GIST in it; `None` where there is none.
+/// Returns the source of a packet and its GIST message; `None` if it has none.
 fn message(frame: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
     const SOURCE: usize = 12;
     const PROTOCOL: usize = 9;

@@ -1,11 +1,11 @@
-//! Messages of Ping NSLP at a steady rate over routing state that is there: how many go through without a loss?
+//! Throughput of Ping NSLP over existing routing state: largest rate without a loss.
 //!
-//! Each goes from h1 to h2 and back, so every router handles it twice. Rates are tried, each twice the one before, until one
-//! does not go through; then the middle between that and the last one that did, some times. A rate goes through if every
-//! ping came back, and the first host could about keep the pace.
+//! Each ping goes from h1 to h2 and back, so every router handles it twice. The search doubles the rate until one is
+//! not sustained, then halves the interval between that and the last sustained one a few times. A rate is sustained
+//! if every ping came back and the first host kept the pace closely enough.
 //!
-//! The pings of one rate come from many applications, each with a session and so with routing state of its own. They begin one
-//! after the other, over a second; the window begins when all have.
+//! The pings of one rate come from many applications, each with a session and so with routing state of its own. They
+//! begin one after the other, over a second; the window begins when all have begun.
 
 use std::time::Duration;
 
@@ -17,60 +17,61 @@ use super::super::search::Search;
 use super::sender::{Pinged, Sender};
 use super::{Chain, Times};
 
-/// Pings a second of each application. Timers have their ticks: the more often one fires, the more of its pace is lost.
+/// Pings a second of each application. Timers have a resolution: the more often one fires, the more of its pace is
+/// lost.
 const RATE_OF_ONE: u32 = 20;
-/// In what time the applications of a rate begin.
+/// Time over which the applications of a rate begin.
 const RAMP: Duration = Duration::from_secs(1);
-/// How long one ping may take.
+/// Timeout of a ping.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How often progress is told.
+/// Interval of progress reports.
 const NAP: Duration = Duration::from_millis(50);
-/// Rates, pings a second.
+/// Search range, pings a second.
 const SEARCH: Search = Search { first: 1_000, last: 100_000, step: RATE_OF_ONE, halvings: 3 };
-/// How much of a rate has to come back to be that rate.
+/// Share of a rate that has to come back.
 const PACE: f64 = 0.9;
 
-/// One rate that was tried.
+/// Result of one rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// Pings a second that were asked for.
+    /// Pings a second offered.
     pub offered: u32,
-    /// Pings a second that came back.
+    /// Pings a second answered.
     pub rate: f64,
-    /// How many did not.
+    /// Pings without an answer.
     pub lost: u64,
-    /// From the first host to the last and back.
+    /// Round-trip times from the first host to the last and back.
     pub round_trips: Times,
     /// Share of one processor that the first router's daemon took, 0 to 1.
     pub processor: f64,
-    /// Processor time of that daemon for one message, in and out again, microseconds; each ping comes by twice.
+    /// Processor time of that daemon for one message, in and out, microseconds; each ping passes it twice.
     pub message_us: f64,
-    /// Messages a second that a daemon could send on with one processor to itself, by that.
+    /// Messages a second that a daemon could forward with a processor of its own, by `message_us`.
     pub per_core: f64,
-    /// Whether every one came back, in time.
+    /// Whether every ping came back in time.
     pub sustained: bool,
 }
 
-/// All that was tried on one chain.
+/// Results of all rates on one chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pings {
-    /// From host to host.
+    /// Hops from host to host.
     pub hops: usize,
-    /// In the order in which they were tried.
+    /// Results in the order of the attempts.
     pub steps: Vec<Step>,
 }
 
 impl Pings {
-    /// The largest rate that was sustained.
+    /// Returns the largest sustained rate.
     pub fn best(&self) -> Option<&Step> {
         self.steps.iter().filter(|step| step.sustained).max_by_key(|step| step.offered)
     }
 }
 
-/// Looks for the largest rate on a chain of so many hops; each is tried for so long.
+/// Searches for the largest rate on a chain of `hops` hops; each attempt takes `window`.
 ///
 /// # Errors
-/// Something in the chain ends.
+/// A process of the chain ends.
 pub fn measure_on(
     chain: &Chain,
     hops: usize,
@@ -91,10 +92,10 @@ pub fn measure_on(
     Ok(Pings { hops, steps })
 }
 
-/// Tries one rate on a chain, for so long.
+/// Tries one rate on a chain, for `window`.
 ///
 /// # Errors
-/// Something in the chain ends.
+/// A process of the chain ends.
 pub fn attempt_on(
     chain: &Chain,
     rate: u32,
@@ -116,7 +117,7 @@ fn attempt(
 ) -> Result<Step> {
     let applications = (rate / RATE_OF_ONE).max(1);
     let interval = Duration::from_secs(1) / RATE_OF_ONE;
-    // Until the last to begin has seen the window pass, and a little longer.
+    // The last application to begin covers the window and a little more.
     let span = RAMP + window + RAMP / 2;
     let each = (span.as_secs_f64() * f64::from(RATE_OF_ONE)).ceil() as u32;
     supervision.watcher.begin(&format!("{rate} pings a second"), applications.into());
@@ -157,12 +158,12 @@ fn attempt(
     })
 }
 
-/// What has become of the pings of one rate.
+/// Counts of the pings of one rate.
 #[derive(Default)]
 struct Course {
     back: u64,
     finished: u32,
-    /// Whether it is the window, of which round trips are kept.
+    /// Whether the window is open, in which round trips count.
     is_counted: bool,
     round_trips: Vec<Duration>,
 }

@@ -1,9 +1,8 @@
-//! What a router of GIST spends its instructions on, component by component, as *Overhead and Performance Study of GIST* has it
-//! in its Table III.
+//! Profile of a GIST router's instructions by component, as in Table III of *Overhead and Performance Study of GIST*.
 //!
-//! This program runs itself under valgrind's tool callgrind, with three nodes without I/O in it ([`engines`](super::engines)).
-//! Counted are the turns of the one in the middle, for one period of GIST in which sessions stand and are pinged: what passes,
-//! what it refreshes, and its timers.
+//! This program runs itself under valgrind's tool callgrind, with three nodes without I/O in it
+//! ([`engines`](super::engines)). Valgrind counts the turns of the middle node for one period of GIST in which
+//! sessions exist and are pinged: transit messages, its refreshes, and its timers.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,24 +20,24 @@ pub use super::components::Component;
 use super::components::components;
 use super::engines::{COUNTED, Engines};
 
-/// When to give up.
+/// Timeout of valgrind.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
-/// What was found.
+/// Result of the profile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Profile {
-    /// Sessions that stood.
+    /// Number of sessions.
     pub sessions: u32,
-    /// All instructions.
+    /// Total instructions.
     pub instructions: u64,
     /// Share of each component, 0 to 1, in the order of [`Component::ALL`].
     pub shares: Vec<(Component, f64)>,
 }
 
-/// Takes a profile with so many sessions. `None`: there is no valgrind.
+/// Takes a profile with `sessions` sessions. Returns `None` if valgrind is not installed.
 ///
 /// # Errors
-/// Valgrind does not get along with this program or this machine; it was interrupted.
+/// Valgrind fails on this program or this machine; the measurement was interrupted.
 pub fn measure(sessions: u32, supervision: &Supervision<'_>) -> Result<Option<Profile>> {
     let directory = Directory::new("turns")?;
     let file = directory.0.join("counts");
@@ -59,7 +58,7 @@ pub fn measure(sessions: u32, supervision: &Supervision<'_>) -> Result<Option<Pr
     Ok(Some(profile))
 }
 
-/// What runs under valgrind.
+/// Runs the counted turns; runs under valgrind.
 pub fn take_counted_turns(sessions: u32) {
     Engines::with_sessions(sessions).count();
 }

@@ -1,9 +1,9 @@
-//! Resident sessions: reservations that stand over a chain, refreshed by QoS NSLP and by GIST, while somebody pings.
+//! Resident sessions of NSIS: reservations over a chain, refreshed by QoS NSLP and by GIST, while a host pings.
 //!
-//! QoS NSLP refreshes each session every R, at a random moment of its own; each node tells the next one by itself. GIST asks
-//! again who is next before routing state becomes invalid. So a router of N sessions with R and a validity V has N/R RESERVEs a
-//! second in and out, and somewhat more than N/V handshakes of three messages with either neighbour. The window is to
-//! begin when both have settled: after V.
+//! QoS NSLP refreshes each session every R, at a random time of its own and hop by hop. GIST repeats its handshake
+//! before routing state becomes invalid. So with N sessions, period R and validity V a router has N/R RESERVEs a
+//! second in and out, and somewhat more than N/V handshakes of three messages with either neighbor. The window is to
+//! begin when both are steady: after V.
 
 use std::time::Duration;
 
@@ -16,85 +16,85 @@ use super::chain::Losses;
 use super::sender::{Pinged, Sender};
 use super::{Chain, Set, Times};
 
-/// Set-ups that wait for their answer at a time.
+/// Largest number of unanswered set-ups at a time.
 const UNANSWERED: u32 = 200;
-/// Between one ping and the next. Not a multiple of what timers are rounded to.
+/// Ping interval, not a multiple of the timers' resolution.
 const PING_EVERY: Duration = Duration::from_millis(47);
-/// How long a ping may take.
+/// Timeout of a ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pings begin so long before the window: the path has to be found first.
+/// Time from the first ping to the window, in which the path is discovered.
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// One measurement to be made.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// What it is called.
+    /// Name of the measurement.
     pub name: &'static str,
-    /// How the nodes are set.
+    /// Settings of the nodes.
     pub set: Set,
-    /// How long the daemons are left alone before they are looked at.
+    /// Time before the window without a measurement.
     pub warm_up: Duration,
-    /// How long they are looked at.
+    /// Length of the window.
     pub window: Duration,
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Residents {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: &'static str,
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
-    /// From host to host.
+    /// Hops from host to host.
     pub hops: usize,
-    /// Period of QoS NSLP, seconds.
+    /// Refresh period of QoS NSLP, seconds.
     pub refresh_s: f64,
     /// Validity of GIST's routing state, seconds.
     pub validity_s: f64,
-    /// Each daemon.
+    /// Cost for each daemon.
     pub daemons: Vec<Upkeep>,
-    /// Of pings from host to host meanwhile.
+    /// Round-trip times of pings from host to host in the window.
     pub round_trips: Times,
     /// Pings that did not come back.
     pub pings_lost: u64,
-    /// Sessions that the first host heard had been lost.
+    /// Sessions that the first host reported lost.
     pub sessions_lost: u32,
-    /// What daemons lost and repeated, set-ups included.
+    /// Losses and retransmissions at the daemons, set-ups included.
     pub losses: Losses,
 }
 
-/// What it cost one daemon.
+/// Cost for one daemon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Upkeep {
-    /// Its node.
+    /// Name of the node.
     pub node: String,
-    /// Packets a second.
+    /// Packets a second received.
     pub packets_in: f64,
-    /// Packets a second.
+    /// Packets a second sent.
     pub packets_out: f64,
     /// Share of one processor, 0 to 1.
     pub processor: f64,
     /// Processor time for one packet, in or out, microseconds.
     pub packet_us: f64,
-    /// Memory that came with the sessions, octets a session.
+    /// Additional memory, octets a session.
     pub memory_octets: f64,
 }
 
-/// Makes a measurement, on a chain of its own, of this program.
+/// Runs a measurement on a chain of its own, with this very program.
 ///
 /// # Errors
-/// The chain cannot be built, something in it ends, or the sessions cannot be set up.
+/// The chain cannot be built, a process of it ends, or the sessions cannot be set up.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> {
     supervision.watcher.begin("the network starts", 1);
     measure_on(&Chain::up(&plan.set)?, plan, supervision)
 }
 
-/// Makes a measurement on a chain that is set for it.
+/// Runs a measurement on a chain with these settings.
 ///
 /// # Errors
-/// As of [`measure`].
+/// The errors of [`measure`].
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Residents> {
     let seen = chain.in_first_host(|sender| watch(chain, sender, plan, supervision))?;
     let Seen { empty, before, after, .. } = &seen;
@@ -124,7 +124,7 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
     })
 }
 
-/// What was seen of a chain, by daemon.
+/// Samples of a chain, by daemon.
 struct Seen {
     empty: Vec<Sample>,
     before: Vec<Sample>,

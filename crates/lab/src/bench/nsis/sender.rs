@@ -1,4 +1,5 @@
-//! The first host of a chain: a node inside this program, with many applications that want reservations and pings.
+//! First host of a chain: a node inside this program, with many applications that request reservations and send
+//! pings.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -15,26 +16,26 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::Supervision;
 
-/// UDP.
+/// IP protocol number of UDP.
 const PROTOCOL: u8 = 17;
-/// Flows to one destination port; they differ in their own.
+/// Flows to one destination port; they differ in the source port.
 const FLOWS_PER_PORT: u32 = 50_000;
-/// Source port of the first of them.
+/// First source port.
 const FIRST_SOURCE_PORT: u16 = 10_000;
-/// Destination port of the first of them.
+/// First destination port.
 const FIRST_PORT: u16 = 5_000;
-/// What every session asks for, bits per second: 60 000 of them fit on a link many times.
+/// Rate of every session, bits per second: small enough for 60 000 of them on a link.
 const RATE: u64 = 8_000;
-/// How long one reservation may take, and how long giving it back.
+/// Timeout of a set-up and of a release.
 const PATIENCE: Duration = Duration::from_secs(35);
-/// The longest wait between two looks at whether somebody has ended the program.
+/// Longest wait between two checks for an interrupt.
 const NAP: Duration = Duration::from_millis(50);
-/// Applications that may ping at a time.
+/// Largest number of applications that ping at a time.
 const PINGS: usize = 100_000;
-/// Pings have applications above those of reservations.
+/// First identifier of ping applications, above those of reservations.
 const FIRST_PING: u64 = 1 << 32;
 
-/// See the module's text.
+/// Node of the first host, with its applications.
 pub struct Sender {
     node: Embedded,
     from: Ipv4Addr,
@@ -42,31 +43,31 @@ pub struct Sender {
     next_ping: u64,
 }
 
-/// A ping that came back, or did not.
+/// Event of a ping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pinged {
-    /// It has.
+    /// The ping came back.
     Back {
-        /// How long it was under way.
+        /// Round-trip time.
         round_trip: Duration,
     },
-    /// It has not.
+    /// The ping was lost.
     Lost,
-    /// Its application has nothing more to send or to await.
+    /// The application has nothing more to send or to await.
     Finished,
 }
 
-/// What became of a reservation.
+/// Outcome of a reservation.
 #[derive(Clone, Debug, PartialEq)]
 enum Outcome {
     Reserved,
     Released,
-    /// It is not, or no more, and why.
+    /// The reservation failed or was lost, with the reason.
     Failed(String),
 }
 
 impl Sender {
-    /// Starts a node in the network namespace of the calling thread, which sends from one address to another.
+    /// Starts a node in the network namespace of the calling thread; its flows go from one address to another.
     pub(super) fn start(config: &Config, from: Ipv4Addr, to: Ipv4Addr) -> Result<Sender> {
         let mut config = config.clone();
         config.nsis.engine.ping.applications = PINGS;
@@ -74,20 +75,20 @@ impl Sender {
         Ok(Sender { node, from, to, next_ping: FIRST_PING })
     }
 
-    /// Has the node serve timers at their time, not together as a daemon does.
+    /// Makes the node serve each timer on time; a daemon serves timers in groups.
     pub(super) fn be_exact(&mut self) {
         self.node.set_exact_timers();
     }
 
-    /// The node's present.
+    /// Current time of the node.
     pub(super) fn now(&self) -> Time {
         self.node.now()
     }
 
-    /// Sets a session up, and waits until all of the path has reserved; gives how long that took.
+    /// Sets up a session, and waits until the whole path has reserved; returns the time that took.
     ///
     /// # Errors
-    /// It was refused, or nobody answers.
+    /// The reservation was refused, or there was no answer.
     pub(super) fn set_up(&mut self, number: u32) -> Result<Duration> {
         let begun = self.now();
         self.reserve(number);
@@ -95,14 +96,14 @@ impl Sender {
         Ok(self.now().since(begun))
     }
 
-    /// Gives the reservation of a session back, and waits until that is done.
+    /// Releases the reservation of a session, and waits for the release.
     pub(super) fn release(&mut self, number: u32) -> Result<()> {
         let application = qos::Application(number.into());
         self.command(nsis::Command::Qos(qos::Command::Release { application }));
         self.await_outcome(number, &Outcome::Released)
     }
 
-    /// Sets many sessions up, with at most so many unanswered.
+    /// Sets up many sessions, with at most `unanswered` at a time.
     pub(super) fn set_up_many(
         &mut self,
         count: u32,
@@ -136,7 +137,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Gives many back, one after the other.
+    /// Releases many sessions, one after the other.
     pub(super) fn release_all(
         &mut self,
         numbers: Range<u32>,
@@ -151,8 +152,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Lets time pass, in which the node does its work; `each` sees what became of pings. Gives how many reservations were
-    /// lost meanwhile.
+    /// Runs the node for a time; `each` receives the events of pings. Returns the number of reservations lost
+    /// meanwhile.
     pub(super) fn go_on_for(
         &mut self,
         what: &str,
@@ -172,7 +173,7 @@ impl Sender {
         Ok(lost)
     }
 
-    /// Likewise, without a word about it.
+    /// Runs the node until `end`, without progress reports. Returns the number of reservations lost meanwhile.
     pub(super) fn go_on_until(&mut self, end: Time, each: &mut dyn FnMut(Pinged)) -> Result<u32> {
         let mut lost = 0;
         while self.now() < end {
@@ -186,7 +187,7 @@ impl Sender {
         Ok(lost)
     }
 
-    /// Begins to ping; gives the application.
+    /// Begins to ping; returns the application.
     pub(super) fn ping(
         &mut self,
         count: Option<u32>,
@@ -234,7 +235,7 @@ impl Sender {
         self.node.command(Command::Nsis(command));
     }
 
-    /// Waits until a session is where it should be.
+    /// Waits until a session has this outcome.
     fn await_outcome(&mut self, number: u32, wanted: &Outcome) -> Result<()> {
         let give_up = self.now() + PATIENCE;
         while self.now() < give_up {
@@ -249,7 +250,7 @@ impl Sender {
         bail!("session {number}: no answer within {PATIENCE:?}")
     }
 
-    /// Waits for something to do, at most until then; does it, and gives what came of it.
+    /// Waits for work until `until` at most, does it, and returns its events.
     fn turn(&mut self, until: Time) -> Result<Vec<Event>> {
         let events = self.node.take_events();
         if !events.is_empty() {
@@ -273,7 +274,7 @@ fn outcomes(events: &[Event]) -> impl Iterator<Item = (u32, Outcome)> {
     events.iter().filter_map(outcome)
 }
 
-/// What an event says of a reservation of this host.
+/// Returns the outcome of a reservation of this host in an event.
 fn outcome(event: &Event) -> Option<(u32, Outcome)> {
     let Event::Nsis(nsis::Event::Qos(event)) = event else { return None };
     let (application, outcome) = match event {
@@ -296,7 +297,7 @@ fn outcome(event: &Event) -> Option<(u32, Outcome)> {
     Some((u32::try_from(application.0).ok()?, outcome))
 }
 
-/// What an event says of a ping.
+/// Returns the event of a ping in an event of the node.
 fn pinged(event: &Event) -> Option<Pinged> {
     let Event::Nsis(nsis::Event::Ping(event)) = event else { return None };
     Some(match *event {

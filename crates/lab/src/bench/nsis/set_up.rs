@@ -1,14 +1,14 @@
-//! Reservations set up one after the other: from the command at the first host until all of the path has reserved.
+//! Consecutive set-ups: from the command at the first host until the whole path has reserved.
 //!
 //! ```text
-//!   h1 --Query--> r1 ..        for each flow, hop by hop: who is next?
+//!   h1 --Query--> r1 ..        for each flow, hop by hop: discovery of the next node
 //!     <-Response--
 //!     --Confirm + RESERVE-->   r1 ..., and so on to h2
 //!     <-------- RESPONSE ----------  back along the path
 //! ```
 //!
-//! With connections, a hop makes an association first where there is none: [`Associations::New`] has all hops do that for
-//! each set-up, after those before have ended for want of use.
+//! With connections, a hop first sets up an association if it has none: with [`Associations::New`] all hops do so for
+//! each set-up, after the previous associations have closed as idle.
 
 use std::time::Duration;
 
@@ -20,62 +20,62 @@ use super::chain::Losses;
 use super::sender::Sender;
 use super::{Chain, Set, Times, Transport};
 
-/// Sessions that are set up before any is counted, so that nobody does something for the first time.
+/// Sessions before the first counted one, so that initialization does not count.
 const FIRST: u32 = 20;
-/// How long associations may take to end that nobody uses; asked for is one second.
+/// Timeout for idle associations to close; the configured time is one second.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// How long nodes hold an association that is to end.
+/// Time that nodes keep an association that is to close.
 const SHORT_HOLD: Duration = Duration::from_secs(1);
-/// How often it is looked whether they have ended.
+/// Interval of checks whether they have closed.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whether the connections that messages travel by are there already.
+/// State of the connections before a set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Associations {
-    /// There are none: messages travel in datagrams.
+    /// No connections: messages travel in datagrams.
     None,
-    /// Each hop makes one.
+    /// Each hop sets up a connection.
     New,
-    /// Each hop has one.
+    /// Each hop has a connection.
     Existing,
 }
 
-/// One measurement to be made.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// From host to host.
+    /// Hops from host to host.
     pub hops: usize,
-    /// By what messages travel.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// Whether associations are there already.
+    /// State of associations before each set-up.
     pub associations: Associations,
-    /// Sessions.
+    /// Number of sessions.
     pub count: u32,
 }
 
-/// What came of it.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SetUps {
-    /// From host to host.
+    /// Hops from host to host.
     pub hops: usize,
-    /// By what messages travelled.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// Whether associations were there already.
+    /// State of associations before each set-up.
     pub associations: Associations,
-    /// From the command to the answer.
+    /// Times from the command to the answer.
     pub times: Times,
-    /// Set-ups a second, one after the other; `None` where there were pauses between.
+    /// Consecutive set-ups a second; `None` if there were pauses between them.
     pub rate: Option<f64>,
-    /// Processor time of the first router's daemon, microseconds a set-up; of the last host's where there is no router. `None`
-    /// where it did other things between.
+    /// Processor time of the first router's daemon, or of the last host's if there is no router, microseconds a
+    /// set-up; `None` if it had other work between set-ups.
     pub processor_us: Option<f64>,
-    /// What was lost and repeated.
+    /// Losses and retransmissions.
     pub losses: Losses,
 }
 
-/// The measurements of these transports: associations that are new are measured fewer times, since each waits for the
-/// ones before to end.
+/// Returns the measurements for these transports: set-ups with new associations are fewer, since each waits for the
+/// previous ones to close.
 pub fn plans(hops: usize, transports: &[Transport], count: u32, new: u32) -> Vec<Plan> {
     let kinds = |transport| match transport {
         Transport::Datagram => vec![(Associations::None, count)],
@@ -91,10 +91,10 @@ pub fn plans(hops: usize, transports: &[Transport], count: u32, new: u32) -> Vec
         .collect()
 }
 
-/// Makes a measurement on a chain of its own, of this program.
+/// Runs a measurement on a chain of its own, with this very program.
 ///
 /// # Errors
-/// The chain cannot be built, something in it ends, or a session cannot be set up.
+/// The chain cannot be built, a process of it ends, or a session cannot be set up.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     supervision.watcher.begin("the network starts", 1);
     let set = Set::new(plan.hops, plan.transport);
@@ -105,10 +105,10 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     measure_on(&chain, plan, supervision)
 }
 
-/// Makes a measurement on a chain that is set for it.
+/// Runs a measurement on a chain with these settings.
 ///
 /// # Errors
-/// As of [`measure`].
+/// The errors of [`measure`].
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let before = chain.losses()?;
     let course = chain.in_first_host(|sender| match plan.associations {
@@ -134,7 +134,7 @@ struct Course {
     processor: Option<Duration>,
 }
 
-/// One after the other; all stay until the last is done.
+/// Sets up sessions one after the other, and keeps all until the last is done.
 fn in_a_row(
     chain: &Chain,
     sender: &mut Sender,
@@ -159,7 +159,7 @@ fn in_a_row(
     Ok(Course { times, whole: Some(whole), processor: Some(processor) })
 }
 
-/// Each when the associations of the one before have ended.
+/// Sets up each session after the associations of the previous one have closed.
 fn with_new(
     chain: &Chain,
     sender: &mut Sender,

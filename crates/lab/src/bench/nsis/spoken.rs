@@ -1,4 +1,4 @@
-//! What hosts say in NSIS, octet by octet: a session of QoS NSLP in datagrams of GIST, without a node behind it.
+//! Encoded NSIS messages of hosts without a node: a session of QoS NSLP in datagrams of GIST.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,18 +17,19 @@ use earmark_wire::qspec::iana::MessageSequence;
 use earmark_wire::qspec::{Parameter, Procedure, QosObject, Qspec, Value};
 use earmark_wire::udp;
 
-/// What a RESERVE does; two of them differ in nothing else.
+/// Purpose of a RESERVE; two messages of one session differ in nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum Does {
-    /// It makes a session, asks for so many octets a second (TMOD-1), and wants a RESPONSE with this number (RII).
+    /// Sets up a session, requests this rate in octets a second (TMOD-1), and requests a RESPONSE with this number
+    /// (RII).
     Make(f32, u32),
-    /// It only says that its session goes on,
+    /// Refreshes the session.
     Refresh,
-    /// or ends.
+    /// Tears down the session.
     Tear,
 }
 
-/// The name of a session: as random as names of sessions are, and another one for each number.
+/// Returns the SESSION-ID for a number: looks random, and is different for each number.
 pub(in crate::bench) fn session(number: u64) -> SessionId {
     let name = u128::from(number) + 1;
     SessionId(name.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
@@ -94,7 +95,7 @@ fn qspec(rate: f32) -> Vec<u8> {
     octets
 }
 
-/// The RESPONSE that tells of a success, to the RESERVE that wanted one with this number.
+/// Encodes the RESPONSE that reports success, to the RESERVE with this RII.
 pub(in crate::bench) fn response(rii: u32) -> Vec<u8> {
     octets(&QosNslp::Response(Response {
         flags: GenericFlags::default(),
@@ -112,7 +113,7 @@ fn octets(message: &QosNslp<'_>) -> Vec<u8> {
     octets
 }
 
-/// A message of QoS NSLP along routing state that is there.
+/// A message of QoS NSLP along existing routing state.
 pub(in crate::bench) fn data<'a>(
     mri: Mri,
     session: SessionId,
@@ -131,7 +132,7 @@ pub(in crate::bench) fn data<'a>(
     })
 }
 
-/// Writes a message for QoS NSLP and the UDP header of its datagram into `octets`, in place of what is there.
+/// Encodes a message for QoS NSLP with the UDP header of its datagram into `octets`, and replaces their content.
 pub(in crate::bench) fn write(
     (source, destination): (IpAddr, IpAddr),
     hops: u8,
@@ -151,7 +152,7 @@ pub(in crate::bench) fn write(
         .expect("the buffer is long enough");
 }
 
-/// What a datagram says; `None` where it is no message of GIST.
+/// Returns the body of a datagram; `None` if it is not a message of GIST.
 pub(in crate::bench) fn body(octets: &[u8]) -> Option<Body<'_>> {
     let octets = datagram(octets.get(udp::HEADER..)?)?;
     Gist::parse(octets, Mode::D).ok().map(|message| message.body)

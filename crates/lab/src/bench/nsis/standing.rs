@@ -1,9 +1,10 @@
-//! Sessions of Ping NSLP that stand: each is pinged every so often, and refreshed by GIST, as in *Overhead and Performance Study
-//! of GIST*, Figures 8 to 10.
+//! Established sessions of Ping NSLP: each is pinged at an interval, and refreshed by GIST, as in *Overhead and
+//! Performance Study of GIST*, Figures 8 to 10.
 //!
-//! Ping NSLP keeps no state on the way; the pings stand for the refreshes of an application. Sessions begin evenly over one
-//! period of pings, so that those come evenly from then on. Refreshes of GIST come between 0.5 and 0.75 of the validity: a
-//! window should be as long as their mean period, and begin no earlier than that after the first sessions.
+//! Ping NSLP keeps no state on the path; the pings stand for the refreshes of an application. Begins of sessions are
+//! spread evenly over one ping period, so that pings come evenly from then on. Refreshes of GIST come between 0.5 and
+//! 0.75 of the validity: a window should be as long as their mean period, and begin at least that long after the
+//! first sessions.
 
 use std::time::Duration;
 
@@ -15,67 +16,66 @@ use super::super::process::Sample;
 use super::sender::{Pinged, Sender};
 use super::{Chain, Times};
 
-/// How long one ping may take.
+/// Timeout of a ping.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-/// The first daemon of the path is looked at.
+/// Index of the measured daemon: the first of the path.
 pub(super) const DAEMON: usize = 1;
-/// The validity of routing state that has it refreshed once in a period, on average (RFC 5971 section 4.4.4).
+/// Validity of routing state per mean refresh period (RFC 5971 section 4.4.4).
 const VALIDITY_OF_PERIOD: f64 = 1.6;
 
-/// One measurement to be made.
+/// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Sessions that stand, step by step; each is more than the one before.
+    /// Numbers of sessions, level by level, in ascending order.
     pub levels: Vec<u32>,
-    /// How often each is pinged.
+    /// Ping interval of each session.
     pub ping: Duration,
-    /// How long sessions of the first level are left alone.
+    /// Time between the set-up of the first level and its window.
     pub settle: Duration,
-    /// How long each level is looked at.
+    /// Length of the window of each level.
     pub window: Duration,
-    /// In how many parts.
+    /// Number of parts of the window.
     pub parts: u32,
-    /// Reservations by QoS NSLP that are set up one after the other at this level.
+    /// Level, and number of consecutive QoS NSLP reservations to set up at this level.
     pub set_ups: Option<(u32, u32)>,
 }
 
-/// What one level came to.
+/// Result of one level.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Level {
-    /// Sessions.
+    /// Number of sessions.
     pub sessions: u32,
     /// Share of one processor that the first daemon took, 0 to 1, in each part of the window.
     pub processor: Vec<f64>,
-    /// Packets a second that came in to that daemon.
+    /// Packets a second that this daemon received.
     pub packets_in: f64,
-    /// Memory of that daemon that came with the sessions, octets a session.
+    /// Additional memory of this daemon, octets a session.
     pub memory_octets: f64,
-    /// Of pings, in each part of the window.
+    /// Round-trip times of pings, in each part of the window.
     pub round_trips: Vec<Times>,
     /// Pings that did not come back.
     pub lost: u64,
-    /// How long reservations took that were set up at this level.
+    /// Times of the reservations that were set up at this level, milliseconds.
     pub set_ups_ms: Vec<f64>,
 }
 
-/// The validity with which GIST refreshes once in this period, on average.
+/// Returns the validity with which GIST refreshes once in this period, on average.
 pub fn validity(period: Duration) -> Duration {
     period.mul_f64(VALIDITY_OF_PERIOD)
 }
 
-/// Makes a measurement on a chain that is set for it.
+/// Runs a measurement on a chain with these settings.
 ///
 /// # Errors
-/// Something in the chain ends, or a reservation is refused.
+/// A process of the chain ends, or a reservation is refused.
 pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
     chain.in_first_host(|sender| climb(chain, sender, plan, supervision).map(|(levels, _)| levels))
 }
 
-/// Likewise, where the first host has GIST refresh in this mean period: one measurement after the other, each of which ends its
-/// sessions.
+/// Runs one measurement for each mean period of GIST refreshes at the first host; each measurement ends its sessions.
 ///
 /// # Errors
-/// As of [`measure_on`].
+/// The errors of [`measure_on`].
 pub fn measure_each_with_period(
     chain: &Chain,
     period: Duration,
@@ -92,7 +92,7 @@ pub fn measure_each_with_period(
     })
 }
 
-/// Measures level by level; gives the pings of all sessions, too.
+/// Measures level by level; returns the pings of all sessions, too.
 fn climb(
     chain: &Chain,
     sender: &mut Sender,
@@ -121,7 +121,7 @@ fn climb(
     Ok((levels, pings))
 }
 
-/// Begins to ping so many sessions, each every `interval`, one after every pause; gives their pings.
+/// Begins to ping a number of sessions, each every `interval`, with a pause after each begin; returns their pings.
 pub(super) fn begin(
     sender: &mut Sender,
     count: u32,
@@ -138,23 +138,23 @@ pub(super) fn begin(
     Ok(pings)
 }
 
-/// What became of many sessions that were to stand all at the same time.
+/// Result of many sessions that are to exist at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Held {
-    /// How many there were to be.
+    /// Number of sessions.
     pub sessions: u32,
-    /// Those of which a ping came back.
+    /// Sessions with an answered ping.
     pub back: u32,
-    /// How long that took, seconds.
+    /// Time until then, seconds.
     pub seconds: f64,
-    /// Memory of the first daemon that came with them, octets a session.
+    /// Additional memory of the first daemon, octets a session.
     pub memory_octets: f64,
 }
 
-/// Begins so many sessions, each with one ping in a period that is longer than this takes, and waits for all pings.
+/// Begins a number of sessions, each with one ping in a period longer than this test, and waits for all pings.
 ///
 /// # Errors
-/// Something in the chain ends.
+/// A process of the chain ends.
 pub fn hold_on(
     chain: &Chain,
     sessions: u32,
@@ -168,7 +168,7 @@ pub fn hold_on(
         let mut back = 0;
         let mut count = |pinged| back += u32::from(matches!(pinged, Pinged::Back { .. }));
         supervision.watcher.begin(&format!("{sessions} sessions begin"), sessions.into());
-        // In steps of a tenth of a second, so that it can be ended.
+        // Steps of a tenth of a second allow an interrupt.
         let step = (rate / 10).max(1);
         for begun in (0..sessions).step_by(step as usize) {
             let more = step.min(sessions - begun);
@@ -221,8 +221,8 @@ fn watch(
     Ok(level)
 }
 
-/// Reservations one after the other, which are given back; the first ones are not counted, since somebody may do something for
-/// the first time.
+/// Sets up consecutive reservations and releases them; the first ones do not count, as they may include
+/// initialization.
 fn set_up(sender: &mut Sender, count: u32, supervision: &Supervision<'_>) -> Result<Vec<f64>> {
     const FIRST: u32 = 5;
     supervision.watcher.begin(&format!("{count} set-ups"), count.into());

@@ -1,11 +1,11 @@
-//! The results of NSIS as tables for the terminal.
+//! Tables of the NSIS results for the terminal.
 
 use super::super::table::{add, spaced, table};
 use super::ping::Pings;
 use super::resident::Residents;
 use super::set_up::{Associations, SetUps};
 
-/// Set-ups one after the other: one row a measurement.
+/// Consecutive set-ups: one row a measurement.
 pub fn set_ups(results: &[SetUps]) -> String {
     let mut table = table(&[
         "hops",
@@ -73,7 +73,7 @@ pub fn residents(results: &[Residents]) -> String {
                     result.losses.total()
                 ),
             ];
-            // They are of the whole path.
+            // These figures are of the whole path.
             let [p50, p95, max, lost] =
                 all.map(|text| if place == 0 { text } else { String::new() });
             let cells = [

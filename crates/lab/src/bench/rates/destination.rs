@@ -1,4 +1,4 @@
-//! The destination of a measurement of rates: answers what is to be answered, and counts what is not.
+//! Destination of a rate measurement: answers messages that need an answer, and counts the others.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,7 +17,7 @@ use super::nsis::{Answering, Heard};
 use super::prepared::Prepared;
 use super::speaker::{Protocol, Speaker, Step};
 
-/// The destination: answers until it is told to end.
+/// Runs the destination until it is stopped.
 pub(super) fn answer(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
     match speaker.protocol {
         Protocol::Rsvp => answer_paths(speaker, interface, shared),
@@ -36,7 +36,7 @@ fn wait(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// A Resv for each Path; PathTears are counted.
+/// Answers each Path with a Resv, and counts PathTears.
 fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
     let mut socket = signalling(speaker.protocol, interface)
         .context("the destination cannot open its sockets")?;
@@ -50,7 +50,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
             match &message.body {
                 Body::Path(path) => {
                     let Some(number) = speaker.sessions.number(&path.session) else { return };
-                    // There is one router, so that a session has the same Resv each time.
+                    // The router is the only previous hop, so a session has the same Resv each time.
                     let (way, resv) = prepared.obtain(number, Step::SetUp, |octets| {
                         speaker.sessions.resv(number, here, path.hop.lih, false, octets);
                         Outgoing {
@@ -71,7 +71,7 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
                 _ => {}
             }
         })?;
-        // What cannot be sent is a Path without an answer, and so counts as lost.
+        // A Resv that cannot be sent leaves a Path without an answer, which counts as lost.
         send(&mut socket, &mut outbox);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
         if count == 0 {
@@ -81,7 +81,8 @@ fn answer_paths(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> R
     Ok(())
 }
 
-/// The handshake for each Query, a RESPONSE for each RESERVE that wants one; those that tear down are counted.
+/// Answers each Query with the handshake, and each RESERVE that requests it with a RESPONSE; counts RESERVEs that
+/// tear down.
 fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -> Result<()> {
     let mut socket = signalling(speaker.protocol, interface)
         .context("the destination cannot open its sockets")?;
@@ -96,7 +97,7 @@ fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -
                 Heard::Last => torn += 1,
             }
         })?;
-        // Likewise.
+        // A failed send counts as a lost message here, too.
         send(&mut socket, &mut outbox);
         shared.steps.fetch_add(steps, Ordering::Relaxed);
         shared.arrived.fetch_add(torn, Ordering::Relaxed);
@@ -107,7 +108,7 @@ fn answer_reserves(speaker: &Speaker, interface: InterfaceId, shared: &Shared) -
     Ok(())
 }
 
-/// Reports are counted, whatever they are.
+/// Counts reports of any kind.
 fn count_reports(here: Ipv4Addr, shared: &Shared) -> Result<()> {
     let open = |port| -> io::Result<Inbox> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;

@@ -1,7 +1,7 @@
-//! The sender of a measurement of rates: offers loads, and hears what comes of them.
+//! Sender of a rate measurement: offers loads, and receives the answers.
 //!
-//! A message is through when it was answered, where the protocol answers (Resv; the echo of Boomerang, by the kernel of the
-//! destination), or has come to the destination (PathTear; reports of YESSIR).
+//! A message is through when it was answered, if the protocol answers (Resv; the echo of Boomerang, by the kernel of
+//! the destination), or has arrived at the destination (PathTear; reports of YESSIR).
 
 use std::convert::Infallible;
 use std::io;
@@ -23,41 +23,42 @@ use super::nsis::{Asking, Heard};
 use super::prepared::Prepared;
 use super::speaker::{Protocol, SESSIONS, Speaker, Step};
 
-/// Messages that are sent before receiving has its turn.
+/// Messages that are sent before receiving.
 const MESSAGES: usize = 64;
-/// How long an end sleeps that has nothing to do. Nobody wakes it: what comes meanwhile is taken together, so that a message costs neither
-/// the end nor the router a wake-up.
+/// Sleep of an idle end. No wake-up is sent: messages that arrive meanwhile are received together, so that a message
+/// costs neither the end nor the router a wake-up.
 const NAP: Duration = Duration::from_micros(250);
-/// What has not come when nothing more came for so long is lost.
+/// Time without any message after which the missing ones count as lost.
 const QUIET: Duration = Duration::from_millis(300);
-/// How long a node of GIST has to be silent until it may send again all that it may send in a second (RFC 5971 section 5.3.3).
+/// Silence after which a GIST node may again send its full allowance of a second (RFC 5971 section 5.3.3).
 const ALLOWANCE: Duration = Duration::from_secs(1);
-/// How long answers are taken in that come too late to count.
+/// Time for late answers, which do not count.
 const STRAGGLERS: Duration = Duration::from_secs(5);
-/// Releases that are under way at a time after a burst: it is not they that are measured.
+/// Largest number of unanswered releases after a burst, which are not measured.
 const UNANSWERED: u64 = 500;
-/// A session is released half the time after its set-up that a rate is offered for, within these bounds: a message that waits for longer is
+/// Bounds of a session's lifetime at a rate, which is half the length of the window: a message that waits longer is
 /// overtaken, and so is lost.
 const LIFE: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-/// How long the other end may take to open its sockets.
+/// Timeout until the other end opens its sockets.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A sender that takes longer than this by so much has not offered a rate.
+/// Factor of the planned time above which a rate was not offered.
 const LATE: f64 = 1.05;
-/// And one that takes so much longer is not let go on.
+/// Factor of the planned time above which a load is aborted.
 const TOO_LATE: f64 = 1.25;
-/// What was offered at a rate has to be through so soon afterwards, or it was not sustained but only put off.
+/// Time after the window in which everything has to be through; a longer delay means that the rate was not sustained
+/// but deferred.
 const SOON: Duration = Duration::from_millis(50);
-/// Octets of the kernel that may wait at an end.
+/// Receive buffer of an end, octets.
 pub(super) const RECEIVE_BUFFER: i32 = 32 << 20;
 /// Octets of the longest message of a test.
 pub(super) const LONGEST: usize = 2_048;
 
-/// What both ends know of each other.
+/// State that both ends share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// Messages that came to the destination and have no answer.
+    /// Messages without an answer that arrived at the destination.
     pub(super) arrived: AtomicU64,
-    /// And those after which a set-up goes on.
+    /// Messages that arrived there and continue a set-up.
     pub(super) steps: AtomicU64,
     pub(super) is_listening: AtomicBool,
     pub(super) is_over: AtomicBool,
@@ -77,7 +78,7 @@ impl Shared {
     }
 }
 
-/// Ends the destination when it is dropped, in whatever way the sender came to its end.
+/// Stops the destination when dropped, however the sender ends.
 pub(super) struct Ending<'s>(pub(super) &'s Shared);
 
 impl Drop for Ending<'_> {
@@ -86,43 +87,43 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The sender.
+/// Sender of a rate measurement.
 pub struct Sender<'s> {
     speaker: &'s Speaker,
     shared: &'s Shared,
     socket: SignallingSocket,
     ear: Ear,
     prepared: Prepared,
-    /// What is sent next.
+    /// Messages to be sent next.
     said: Vec<(u32, Step)>,
-    /// What has to be said before a set-up is answered.
+    /// Messages to be sent before a set-up is answered.
     outbox: Effects<Infallible>,
-    /// The next session to be set up.
+    /// Next session to be set up.
     next: u32,
     count: Count,
-    /// Whether answers may still come that nobody awaits any more.
+    /// Whether late answers may still come.
     is_behind: bool,
 }
 
-/// What was counted since a load began.
+/// Counts since a load began.
 #[derive(Default)]
 struct Count {
     sent: u64,
     unsent: u64,
     answered: u64,
-    /// Messages that were heard, after which a set-up goes on.
+    /// Messages received that continue a set-up.
     steps: u64,
-    /// Messages of which nothing more is awaited.
+    /// Messages that are no longer awaited.
     given_up: u64,
 }
 
-/// How the sender hears answers.
+/// Receiver of answers.
 enum Ear {
-    /// Resvs; of YESSIR there is nothing to hear.
+    /// Resvs; YESSIR has no answers.
     Plain,
-    /// Echoes, which are no signalling for a host without a daemon.
+    /// Echoes, which are not signalling for a host without a daemon.
     Echoes(Box<Inbox>),
-    /// Messages of GIST, some of which want an answer themselves.
+    /// Messages of GIST, some of which need an answer themselves.
     Gist(Asking),
 }
 
@@ -154,10 +155,10 @@ impl<'s> Sender<'s> {
         })
     }
 
-    /// Offers a load, and waits for what comes of it; afterwards all sessions are released.
+    /// Offers a load, and waits for the answers; afterwards releases all sessions.
     ///
     /// # Errors
-    /// A socket fails; it was interrupted.
+    /// A socket fails; the measurement was interrupted.
     pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<Course> {
         self.begin(supervision)?;
         let in_time = match load {
@@ -171,7 +172,7 @@ impl<'s> Sender<'s> {
         Ok(Course { sent: sent + unsent, through: self.through(), in_time })
     }
 
-    /// Begins to count, once nothing comes any more of what was before.
+    /// Starts the counts, once earlier messages have stopped.
     fn begin(&mut self, supervision: &Supervision<'_>) -> Result<()> {
         if std::mem::take(&mut self.is_behind) {
             let start = Instant::now();
@@ -196,7 +197,7 @@ impl<'s> Sender<'s> {
         self.shared.steps.store(0, Ordering::Relaxed);
     }
 
-    /// All set-ups as fast as they can be sent, then their releases.
+    /// Sends all set-ups as fast as possible, then their releases.
     fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         let first = self.next;
         self.prepare(first, count, &[Step::SetUp, Step::Release]);
@@ -207,7 +208,7 @@ impl<'s> Sender<'s> {
             self.say(first + number, Step::SetUp);
             if self.said.len() >= MESSAGES {
                 self.flush();
-                // Answers that nobody took would be lost here, and not in the router.
+                // Answers that are not received in time would be lost here, and not in the router.
                 self.receive()?;
             }
         }
@@ -218,10 +219,11 @@ impl<'s> Sender<'s> {
         Ok(())
     }
 
-    /// Sets so many sessions up, and refreshes each once in a period for so long; they stay. Gives whether the pace was kept.
+    /// Sets up sessions, and refreshes each once in a period for a time; they stay. Returns whether the pace was
+    /// kept.
     ///
     /// # Errors
-    /// A socket fails; it was interrupted.
+    /// A socket fails; the measurement was interrupted.
     pub fn stand(
         &mut self,
         count: u32,
@@ -248,18 +250,18 @@ impl<'s> Sender<'s> {
             }
             supervision.go_on()?;
         }
-        // Nobody answers a refresh with RSVP.
+        // RSVP does not answer refreshes.
         self.give_up();
         let due = how_long.as_secs_f64() / period * f64::from(count);
         Ok(f64::from(said) * LATE >= due)
     }
 
-    /// Releases sessions that stand.
+    /// Releases the sessions of [`Sender::stand`].
     ///
     /// # Errors
-    /// A socket fails; it was interrupted.
+    /// A socket fails; the measurement was interrupted.
     pub fn release(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
-        // Refreshes may have been answered more often than they were sent.
+        // There may be more answers to refreshes than refreshes.
         self.count_anew();
         let first = self.next;
         self.say_all(first, count, Step::Release, supervision)?;
@@ -267,7 +269,7 @@ impl<'s> Sender<'s> {
         Ok(())
     }
 
-    /// Says the same of many sessions, with so many unanswered.
+    /// Sends the message of one step for many sessions, with a limit of unanswered ones.
     fn say_all(
         &mut self,
         first: u32,
@@ -287,7 +289,7 @@ impl<'s> Sender<'s> {
         self.settle(supervision)
     }
 
-    /// Pairs, at a rate: a session is released a while after it was set up. Gives whether the pace was kept.
+    /// Offers pairs at a rate: a session is released a while after its set-up. Returns whether the pace was kept.
     fn steadily(
         &mut self,
         rate: u32,
@@ -297,7 +299,7 @@ impl<'s> Sender<'s> {
         let mut all = (window.as_secs_f64() * f64::from(rate)) as u32;
         let [shortest, longest] = LIFE;
         let life = (window / 2).clamp(shortest, longest);
-        // A session is set up again when it has long been released: after a second.
+        // A session is set up again after a second, long after its release.
         let (first, span) = (self.next, all.min(rate).clamp(1, SESSIONS));
         self.prepare(first, span, &[Step::SetUp, Step::Release]);
         let start = Instant::now();
@@ -306,7 +308,7 @@ impl<'s> Sender<'s> {
         let (mut begun, mut released, mut in_time) = (0, 0, true);
         while released < all {
             let since = start.elapsed();
-            // Nor one whose messages wait for as long as a second: two belong to each pair.
+            // The load also ends if messages wait for as long as a second: two belong to each pair.
             let is_too_late =
                 since > window.mul_f64(TOO_LATE) || self.under_way() > 2 * u64::from(rate);
             if begun < all && is_too_late {
@@ -339,12 +341,12 @@ impl<'s> Sender<'s> {
         Ok(in_time)
     }
 
-    /// Waits until all is through, or nothing more comes.
+    /// Waits until everything is through, or no more messages arrive.
     fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
         self.await_answers(0, supervision)
     }
 
-    /// Waits until no more than so many messages are under way; those of which nothing more comes are given up.
+    /// Waits until at most `most` messages are under way; gives up those for which no more answers arrive.
     fn await_answers(&mut self, most: u64, supervision: &Supervision<'_>) -> Result<()> {
         let (mut last, mut seen) = (Instant::now(), self.progress());
         while self.under_way() > most {
@@ -361,12 +363,12 @@ impl<'s> Sender<'s> {
         Ok(())
     }
 
-    /// Messages that may still come through.
+    /// Number of messages that may still come through.
     fn under_way(&self) -> u64 {
         self.count.sent.saturating_sub(self.through() + self.count.given_up)
     }
 
-    /// What is still under way is lost.
+    /// Counts all messages under way as lost.
     fn give_up(&mut self) {
         self.is_behind |= self.under_way() > 0;
         self.count.given_up += self.under_way();
@@ -376,23 +378,23 @@ impl<'s> Sender<'s> {
         self.count.answered + self.shared.arrived.load(Ordering::Relaxed)
     }
 
-    /// All that has come of what was said.
+    /// Number of answers, of whatever kind, so far.
     fn progress(&self) -> u64 {
         self.through() + self.count.steps + self.shared.steps.load(Ordering::Relaxed)
     }
 
-    /// Writes what will be said of so many sessions.
+    /// Writes the messages of these sessions and steps in advance.
     fn prepare(&mut self, first: u32, count: u32, steps: &[Step]) {
         let numbers = (0..count).map(|number| (first + number) % SESSIONS);
         self.prepared.prepare(self.speaker, numbers, steps);
     }
 
-    /// Says something that was prepared.
+    /// Sends a prepared message.
     fn say(&mut self, number: u32, step: Step) {
         self.said.push((number % SESSIONS, step));
     }
 
-    /// Hands the kernel what is to be sent.
+    /// Hands the outbox to the kernel.
     fn flush(&mut self) {
         let Sender { socket, prepared, said, .. } = self;
         let messages = said.iter().map(|&(number, step)| prepared.message(number, step));
@@ -403,7 +405,7 @@ impl<'s> Sender<'s> {
         said.clear();
     }
 
-    /// Takes answers in; gives how many.
+    /// Receives answers; returns their number.
     fn receive(&mut self) -> Result<u64> {
         let Sender { socket, ear, outbox, count, .. } = self;
         let before = count.answered;
@@ -422,7 +424,7 @@ impl<'s> Sender<'s> {
                     Heard::Step => count.steps += 1,
                     Heard::Last => count.answered += 1,
                 })?;
-                // What cannot be sent is a set-up without an answer, and so counts as lost.
+                // A message that cannot be sent leaves a set-up without an answer, which counts as lost.
                 send(socket, outbox);
             }
         }
@@ -430,7 +432,7 @@ impl<'s> Sender<'s> {
     }
 }
 
-/// Hands the kernel what is to be sent; gives how much of it the kernel would not take.
+/// Hands an outbox to the kernel; returns the number of messages that the kernel rejected.
 pub(super) fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallible>) -> u64 {
     let mut unsent = 0;
     let messages = outbox.iter().filter_map(|effect| match effect {
@@ -446,7 +448,7 @@ pub(super) fn nap() {
     std::thread::sleep(NAP);
 }
 
-/// The signalling socket of an end, which hears what its protocol wants heard.
+/// Opens the signalling socket of an end, for the messages that its protocol needs there.
 pub(super) fn signalling(protocol: Protocol, interface: InterfaceId) -> Result<SignallingSocket> {
     let mut socket = SignallingSocket::open()?;
     if protocol == Protocol::Nsis {
@@ -456,18 +458,18 @@ pub(super) fn signalling(protocol: Protocol, interface: InterfaceId) -> Result<S
     Ok(socket)
 }
 
-/// A socket that hears echoes.
+/// Opens a socket that receives echoes.
 fn echoes() -> io::Result<Inbox> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(socket2::Protocol::ICMPV4))?;
     Inbox::new(socket, LONGEST, RECEIVE_BUFFER)
 }
 
-/// Whether a message of RSVP is a Resv, by its common header (RFC 2205 section 3.1.1).
+/// Returns whether an RSVP message is a Resv, by its common header (RFC 2205 section 3.1.1).
 fn is_resv(message: &[u8]) -> bool {
     message.get(1).is_some_and(|code| MessageType::from_code(*code) == MessageType::Resv)
 }
 
-/// Whether an IP packet is a reply with a message of Boomerang in it.
+/// Returns whether an IP packet is an echo reply that carries a Boomerang message.
 fn is_reply(packet: &[u8]) -> bool {
     let header = packet.first().map_or(0, |first| usize::from(first & 0xf) * 4);
     let message = packet.get(header..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The network of a measurement of rates: a sender, a router with a daemon, a destination; and who runs on which processor.
+//! Network of a rate measurement: a sender, a router with a daemon, a destination; and the assignment of processors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::nsis::VALIDITY;
 use super::speaker::{Protocol, SESSIONS, Speaker};
 use crate::testbed::Settings;
 
-/// The router.
+/// Index of the router.
 const ROUTER: usize = 1;
-/// A refresh period in which nobody refreshes anything while a load is tried.
+/// Refresh period without a refresh during a load.
 pub const NEVER: Duration = Duration::from_secs(300);
-/// Nobody is kept from changing many sessions a second.
+/// Settings that lift the limits on session changes a second.
 const LIMITS: &str =
     "max_sessions = 4000000\nmax_per_source = 4000000\nchanges_per_second = 4000000000\n";
 
-/// Likewise with NSIS.
+/// Settings that lift the limits of NSIS.
 fn nsis_settings(refresh: Duration) -> String {
     format!(
         "refresh = \"{}ms\"\nvalidity = \"{}s\"\nmax_states = 4000000\nmax_states_per_peer = 4000000\n\
@@ -38,7 +38,7 @@ fn nsis_settings(refresh: Duration) -> String {
     )
 }
 
-/// Who runs on which processor.
+/// Assignment of processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Processors {
@@ -49,7 +49,7 @@ pub enum Processors {
 }
 
 impl Processors {
-    /// Those that are to be had on this machine.
+    /// Returns the assignments that are possible on this machine.
     pub fn available() -> Vec<Processors> {
         match allowed() {
             Ok(processors) if processors.len() > 1 => vec![Processors::Two, Processors::One],
@@ -57,7 +57,7 @@ impl Processors {
         }
     }
 
-    /// For people.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Processors::One => "one",
@@ -65,7 +65,7 @@ impl Processors {
         }
     }
 
-    /// That of the daemon, and that of the ends.
+    /// Returns the processor of the daemon and that of the ends.
     fn places(self) -> Result<[usize; 2]> {
         let allowed = allowed()?;
         let first = *allowed.first().context("this program may run nowhere")?;
@@ -79,13 +79,13 @@ impl Processors {
     }
 }
 
-/// The processors that this thread may run on.
+/// Returns the processors that this thread may run on.
 fn allowed() -> Result<Vec<usize>> {
     let set = sched_getaffinity(None).context("cannot ask on which processors this may run")?;
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }
 
-/// Puts a process, or this thread, on one processor.
+/// Binds a process, or this thread (`None`), to one processor.
 fn put(process: Option<Pid>, processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor);
@@ -93,26 +93,27 @@ fn put(process: Option<Pid>, processor: usize) -> Result<()> {
         .with_context(|| format!("cannot run anything on processor {processor}"))
 }
 
-/// A network that is up. It goes down when it is dropped.
+/// A running network. Dropping the value removes it.
 pub struct Line {
     network: Network,
     speaker: Speaker,
 }
 
 impl Line {
-    /// Builds one of this very program, for a protocol whose sessions are refreshed so often: whole seconds.
+    /// Builds a network of this very program, for a protocol whose sessions are refreshed every `refresh`, in whole
+    /// seconds.
     ///
     /// # Errors
-    /// Namespaces are not to be had; the daemon does not start.
+    /// Namespaces are unavailable; the daemon does not start.
     pub fn up(protocol: Protocol, refresh: Duration) -> Result<Line> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         Line::of(program, protocol, refresh)
     }
 
-    /// Likewise, for another program that runs `earmark-lab`.
+    /// Builds a network of another program that runs `earmark-lab`.
     ///
     /// # Errors
-    /// As of [`Line::up`].
+    /// The errors of [`Line::up`].
     pub fn of(program: PathBuf, protocol: Protocol, refresh: Duration) -> Result<Line> {
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
@@ -131,7 +132,7 @@ impl Line {
         Ok(Line { network, speaker })
     }
 
-    /// Puts the daemon where it belongs.
+    /// Binds the daemon to its processor.
     ///
     /// # Errors
     /// The machine has fewer processors, or the daemon has ended.
@@ -141,10 +142,10 @@ impl Line {
         put(Some(process.context("a daemon without a number")?), place)
     }
 
-    /// Does something on a thread at the sender, while the other end answers.
+    /// Runs a function on a thread at the sender, while the other end answers.
     ///
     /// # Errors
-    /// An end cannot open its sockets, or what is to be done fails.
+    /// An end cannot open its sockets, or the function fails.
     pub fn with_ends<T: Send>(
         &self,
         processors: Processors,
@@ -171,38 +172,38 @@ impl Line {
             });
             drop(ending);
             let answered = answering.join().expect("nothing there panics");
-            // Why the other end failed is why nothing came through.
+            // An error of the other end explains a failure here, so it comes first.
             answered.and(outcome)
         })
     }
 
-    /// What the daemon has cost so far.
+    /// Samples the resource use of the daemon.
     ///
     /// # Errors
-    /// It has ended.
+    /// The daemon has ended.
     pub fn sample(&self) -> Result<Sample> {
         self.network.sample(ROUTER)
     }
 
-    /// Reservations that the daemon holds, on all links.
+    /// Returns the number of reservations that the daemon holds, on all links.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The daemon does not answer.
     pub fn claims(&self) -> Result<u32> {
         let links = self.network.client(ROUTER)?.show_links()?.rows;
         Ok(links.iter().map(|link| link.claims).sum())
     }
 
-    /// Messages that the daemon's sockets have lost so far.
+    /// Returns the number of messages that the daemon's sockets have lost so far.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The daemon does not answer.
     pub fn lost(&self) -> Result<u64> {
         self.network.lost_in_routers()
     }
 }
 
-/// The one interface of an end.
+/// Returns the one interface of an end.
 fn interface(end: &Namespace) -> Result<InterfaceId> {
     link::index(end, "eth0")?.context("an end without a link")
 }
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_processor_and_nobody_gets_two_of_one() {
+    fn processors_are_available_and_distinct() {
         let available = Processors::available();
         assert!(available.contains(&Processors::One));
         let [daemon, ends] = Processors::One.places().unwrap();

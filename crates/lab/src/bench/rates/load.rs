@@ -1,24 +1,24 @@
-//! What is offered in a measurement of rates, and what became of it.
+//! Loads of a rate measurement, and their results.
 
 use std::time::Duration;
 
-/// What is offered.
+/// An offered load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// So many set-ups at once.
+    /// Number of set-ups at once.
     Burst(u32),
-    /// So many pairs of a set-up and a release a second, for so long.
+    /// Pairs of a set-up and a release at a constant rate.
     Rate {
         /// Pairs a second.
         rate: u32,
-        /// For how long.
+        /// Duration.
         window: Duration,
     },
 }
 
 impl Load {
-    /// Whether it could go on for ever where a session costs the daemon so many microseconds: what a short rate asks for may be done
-    /// after its end, when only the last releases come.
+    /// Returns whether the load could continue indefinitely at this cost of a session in the daemon, microseconds. A
+    /// short load at too high a rate may be served after its end, when only the last releases arrive.
     pub fn can_go_on(self, session_us: f64) -> bool {
         match self {
             Load::Burst(_) => true,
@@ -26,7 +26,7 @@ impl Load {
         }
     }
 
-    /// For people.
+    /// Returns a description for tables.
     pub fn describe(self) -> String {
         match self {
             Load::Burst(count) => format!("{count} set-ups at once"),
@@ -37,19 +37,19 @@ impl Load {
     }
 }
 
-/// What became of a load.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// Messages that were sent.
+    /// Messages sent.
     pub sent: u64,
-    /// Those that came through.
+    /// Messages that came through.
     pub through: u64,
-    /// Whether they were sent as fast as they should have been, and did not wait for long.
+    /// Whether messages were sent at the planned pace and did not wait for long.
     pub in_time: bool,
 }
 
 impl Course {
-    /// Whether the load went through.
+    /// Returns whether the load went through.
     pub fn is_whole(&self) -> bool {
         self.through == self.sent && self.in_time
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_goes_on_as_long_as_a_processor_suffices() {
+    fn rate_can_go_on_up_to_a_full_processor() {
         let rate = Load::Rate { rate: 50_000, window: Duration::from_millis(200) };
         assert!(rate.can_go_on(20.0) && !rate.can_go_on(20.1));
         assert!(Load::Burst(50_000).can_go_on(1_000.0));

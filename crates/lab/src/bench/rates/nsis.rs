@@ -1,5 +1,5 @@
-//! What both ends say in NSIS: messages of GIST in datagrams, with those of QoS NSLP in them. Neither end keeps anything of a session:
-//! what there is to say follows from what has come.
+//! NSIS messages of both ends: GIST in datagrams, with QoS NSLP in them. Neither end keeps session state: the next
+//! message follows from the received one.
 //!
 //! ```text
 //!   s                                r1                                d
@@ -12,8 +12,8 @@
 //!     RESERVE, tear ----------------->  RESERVE, tear ----------------->
 //! ```
 //!
-//! A router gives up the routing state of a session together with its reservation (RFC 5974 section 5.4.1, RFC 5971 section
-//! 4.4.4), so that every set-up begins with the handshakes.
+//! A router removes the routing state of a session together with its reservation (RFC 5974 section 5.4.1, RFC 5971
+//! section 4.4.4), so that every set-up begins with the handshakes.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,32 +31,32 @@ use super::super::nsis::spoken::{self, Does, body};
 use super::super::session::TTL;
 use super::speaker::{RATE, Speaker, Step};
 
-/// How long routing state holds: longer than any measurement, so that none is refreshed meanwhile.
+/// Validity of routing state: longer than any measurement, so that none is refreshed meanwhile.
 pub(super) const VALIDITY: Duration = Duration::from_secs(3_600);
-/// The router is a neighbour of both ends.
+/// Hop count to the router, a neighbor of both ends.
 const HOPS_TO_ROUTER: u8 = 1;
-/// The name of the request that a RESPONSE is for: one in each session.
+/// RII of every RESERVE; one in each session is enough.
 const RII: u32 = 1;
 
-/// What an end has heard.
+/// Effect of a received message on a set-up or a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// Nothing that a set-up or a release is made of.
+    /// None.
     Nothing,
-    /// What a set-up needs to go on.
+    /// The set-up continues.
     Step,
-    /// That a set-up, or a release, has come through.
+    /// The set-up or the release is complete.
     Last,
 }
 
-/// A host with GIST, to which a router is next.
+/// A host with GIST; a router is its peer.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     address: IpAddr,
     identity: [u8; 4],
 }
 
-/// What the sender does about what it hears.
+/// Message handler of the sender.
 #[derive(Debug)]
 pub(super) struct Asking {
     host: Host,
@@ -64,7 +64,7 @@ pub(super) struct Asking {
     room: Vec<u8>,
 }
 
-/// What the destination does about it.
+/// Message handler of the destination.
 #[derive(Debug)]
 pub(super) struct Answering {
     host: Host,
@@ -72,7 +72,7 @@ pub(super) struct Answering {
     room: Vec<u8>,
 }
 
-/// Writes a message of the sender that begins something into `octets`; gives how it leaves.
+/// Writes the sender's first message of a step into `octets`; returns its envelope.
 pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
     let host = Host::new(speaker.sessions.sender);
     let (mri, session) = (mri(speaker, number), session(number));
@@ -87,7 +87,7 @@ pub(super) fn write(speaker: &Speaker, number: u32, step: Step, octets: &mut Vec
             nslp_data: None,
         });
         let way = host.write(speaker.to.into(), body, octets);
-        // It follows the flow, and whoever takes part takes it up.
+        // A Query follows the flow with router alert, and a GIST node on the path intercepts it.
         return Outgoing { router_alert: true, ..way };
     }
     let reserve = reserve(step, speaker.sessions.refresh);
@@ -101,8 +101,8 @@ impl Asking {
         Asking { host, reserve, room: Vec::new() }
     }
 
-    /// Takes a datagram in: a Response is confirmed, and the RESERVE goes with the Confirm. A RESPONSE that tells of a success is the last of
-    /// a set-up.
+    /// Handles a datagram: confirms a Response, with the RESERVE in the Confirm. A RESPONSE that reports success
+    /// completes a set-up.
     pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
         match body(octets) {
             Some(Body::Response(Response { mri, session, nli, responder: Some(part), .. })) => {
@@ -140,7 +140,8 @@ impl Answering {
         Answering { host, response: spoken::response(RII), room: Vec::new() }
     }
 
-    /// Takes a datagram in: a Query, and a RESERVE that wants it, are answered. A RESERVE that tears down is the last of a release.
+    /// Handles a datagram: answers a Query, and a RESERVE that requests a RESPONSE. A RESERVE that tears down
+    /// completes a release.
     pub(super) fn hear(&mut self, octets: &[u8], outbox: &mut Effects<Infallible>) -> Heard {
         match body(octets) {
             Some(Body::Query(query)) => {
@@ -195,7 +196,7 @@ impl Host {
         Host { address: address.into(), identity: address.octets() }
     }
 
-    /// What it says of itself in a message that goes this way (RFC 5971 section 5.2.2).
+    /// Returns the Network-Layer-Information of this host for a message in this direction (RFC 5971 section 5.2.2).
     fn nli(&self, direction: Direction) -> NetworkLayerInformation<'_> {
         NetworkLayerInformation {
             peer_identity: &self.identity,
@@ -212,7 +213,7 @@ impl Host {
         spoken::data(mri, session, self.nli(mri.direction()), nslp_data)
     }
 
-    /// Writes a message and the header of its datagram into `octets`.
+    /// Writes a message and the header of its datagram into `octets`; returns its envelope.
     fn write(&self, to: IpAddr, body: Body<'_>, octets: &mut Vec<u8>) -> Outgoing {
         spoken::write((self.address, to), TTL, true, body, octets);
         Outgoing {
@@ -255,7 +256,7 @@ mod tests {
     use super::super::speaker::{Protocol, SESSIONS, tests::speaker};
     use super::*;
 
-    /// The one message of an outbox, with its destination; nothing stays there.
+    /// Takes the one message of an outbox, with its destination; leaves the outbox empty.
     fn only(outbox: &mut Effects<Infallible>) -> (IpAddr, Vec<u8>) {
         let messages: Vec<_> = outbox.iter().cloned().collect();
         let [Effect::Send(way, range)] = &messages[..] else { panic!("{messages:?}") };
@@ -264,7 +265,7 @@ mod tests {
         message
     }
 
-    /// Without a router between them, both ends understand each other.
+    /// Both ends can exchange messages directly, without a router.
     #[test]
     fn a_session_is_set_up_refreshed_and_released() {
         for number in [0, 25_000, SESSIONS - 1] {
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_have_names_of_their_own() {
+    fn session_ids_are_unique() {
         let speaker = speaker(Protocol::Nsis);
         let [one, other] = [7, 25_007].map(|number| (session(number), mri(&speaker, number)));
         assert_ne!(one.0, other.0);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_not_answered() {
+    fn malformed_message_is_not_answered() {
         let speaker = speaker(Protocol::Nsis);
         let mut outbox = Effects::new();
         let mut octets = Vec::new();

@@ -1,4 +1,4 @@
-//! Messages that were written beforehand, so that a sender has nothing to do but to send them.
+//! Messages written in advance, so that a sender only has to send them.
 
 use std::ops::Range;
 
@@ -6,18 +6,18 @@ use earmark_core::Outgoing;
 
 use super::speaker::{SESSIONS, Speaker, Step};
 
-/// Messages by session and step, each written when it is first wanted, and kept from then on.
+/// Messages by session and step, each written at its first use, and kept from then on.
 #[derive(Default)]
 pub(super) struct Prepared {
     octets: Vec<u8>,
-    /// By session, and step.
+    /// Index of each message, by session and step.
     places: Vec<Option<Place>>,
-    /// How messages leave: few ways, which many share.
+    /// Envelopes: few, each shared by many messages.
     ways: Vec<Outgoing>,
     room: Vec<u8>,
 }
 
-/// Where a message is among the octets, and its way among the ways.
+/// Octet range of a message, and index of its envelope.
 #[derive(Clone, Copy)]
 struct Place {
     start: u32,
@@ -26,7 +26,7 @@ struct Place {
 }
 
 impl Prepared {
-    /// Writes all of these that are not written yet.
+    /// Writes those of these messages that are not written yet.
     pub(super) fn prepare(
         &mut self,
         speaker: &Speaker,
@@ -40,7 +40,7 @@ impl Prepared {
         }
     }
 
-    /// A message, which is written now if it was not before.
+    /// Returns a message, and writes it at its first use.
     pub(super) fn obtain(
         &mut self,
         number: u32,
@@ -72,7 +72,7 @@ impl Prepared {
         (&self.ways[usize::from(place.way)], &self.octets[place.range()])
     }
 
-    /// A message that was written before.
+    /// Returns a message that was written before.
     pub(super) fn message(&self, number: u32, step: Step) -> (&Outgoing, &[u8]) {
         let place = self.places.get(slot(number, step)).copied().flatten();
         let place = place.expect("whoever sends a message has prepared it");
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_what_its_speaker_writes_and_is_written_once() {
+    fn prepared_message_equals_the_written_one_and_is_written_once() {
         for protocol in Protocol::ALL {
             let speaker = speaker(protocol);
             let (first, last) = (70_000, SESSIONS - 1);

@@ -1,4 +1,4 @@
-//! What the sender says in each protocol: messages that set a session up, and that release it.
+//! Messages of the sender in each protocol: set-up, refresh and release of a session.
 
 use std::net::Ipv4Addr;
 
@@ -18,32 +18,34 @@ use serde::Serialize;
 use super::super::session::{Sessions, TTL};
 use super::nsis;
 
-/// Sessions that are there to be set up; they are used again once they were released.
+/// Number of different sessions; released ones are used again.
 pub(super) const SESSIONS: u32 = 262_144;
-/// Sessions to one destination port, which differ in the port of their source: one of RTP and one of RTCP each.
+/// Sessions to one destination port, which differ in the source port: a port of RTP and one of RTCP each.
 const OF_ONE_PORT: u32 = 25_000;
+/// First source port.
 const FIRST_SOURCE_PORT: u16 = 10_000;
+/// First destination port.
 const FIRST_PORT: u16 = 5_000;
 /// Octets of an APP packet before its data.
 const APP_HEADER: usize = 12;
-/// What a session asks for, bit/s; each way with Boomerang.
+/// Rate of a session, bit/s; in each direction with Boomerang.
 pub(super) const RATE: u32 = 8_000;
 
-/// A protocol of which rates are measured.
+/// A protocol of the rate measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// Path, answered by Resv; PathTear.
     Rsvp,
-    /// One loop of one message, and another that releases.
+    /// A loop of one message to set up, and another to release.
     Boomerang,
-    /// A sender report, and a BYE; nobody answers.
+    /// A sender report, and a BYE; neither has an answer.
     Yessir,
     /// Handshakes of GIST in datagrams, a RESERVE, answered by RESPONSE; a RESERVE that tears down.
     Nsis,
 }
 
-/// What a message is to do.
+/// Purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     SetUp,
@@ -52,16 +54,16 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// How many there are.
+    /// Number of steps.
     pub(super) const COUNT: usize = 3;
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Protocol; 4] =
         [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
 
-    /// For people.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Rsvp => "RSVP",
@@ -71,16 +73,16 @@ impl Protocol {
         }
     }
 
-    /// Reservations of a session on the links of a router.
+    /// Returns the number of reservations of a session on the links of a router.
     pub fn claims_of_a_session(self) -> u32 {
         match self {
             Protocol::Rsvp | Protocol::Yessir | Protocol::Nsis => 1,
-            // One each way.
+            // One in each direction.
             Protocol::Boomerang => 2,
         }
     }
 
-    /// Messages that a router passes on, or takes and answers with one of its own, for a set-up and its release.
+    /// Returns the number of messages that a router forwards, or receives and answers, for a set-up and its release.
     pub fn messages_of_a_pair(self) -> u32 {
         match self {
             // Path, Resv, PathTear.
@@ -103,7 +105,7 @@ impl Protocol {
         }
     }
 
-    /// What refreshes a session: where nothing shorter does, what has set it up.
+    /// Returns the message that refreshes a session: that of the set-up, unless the protocol has a shorter one.
     pub(super) fn refresh(self) -> Step {
         match self {
             Protocol::Rsvp | Protocol::Boomerang | Protocol::Yessir => Step::SetUp,
@@ -112,19 +114,19 @@ impl Protocol {
     }
 }
 
-/// Who says it, and to whom.
+/// Sender of the messages, with its addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Speaker {
     pub(super) protocol: Protocol,
     pub(super) sessions: Sessions,
-    /// The destination's own address.
+    /// Destination's own address.
     pub(super) to: Ipv4Addr,
-    /// That of the router towards the sender.
+    /// Address of the router on the link to the sender.
     pub(super) router: Ipv4Addr,
 }
 
 impl Speaker {
-    /// Writes a message about a session into `octets`; gives how it leaves.
+    /// Writes a message about a session into `octets`; returns its envelope.
     pub(super) fn write(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         match self.protocol {
             Protocol::Rsvp => self.rsvp(number, step, octets),
@@ -134,12 +136,12 @@ impl Speaker {
         }
     }
 
-    /// The destination ports that sessions of YESSIR go to: those of RTCP.
+    /// Returns the destination ports of YESSIR sessions: those of RTCP.
     pub(super) fn ports() -> impl Iterator<Item = u16> {
         (0..SESSIONS.div_ceil(OF_ONE_PORT)).map(|place| port(FIRST_PORT, place) + 1)
     }
 
-    /// The ports of a session that others share the destination with: where it comes from, and where it goes to.
+    /// Returns source and destination port of a session, which shares its destination with others.
     pub(super) fn ports_of(number: u32) -> [u16; 2] {
         [port(FIRST_SOURCE_PORT, number % OF_ONE_PORT), port(FIRST_PORT, number / OF_ONE_PORT)]
     }
@@ -158,7 +160,7 @@ impl Speaker {
         }
     }
 
-    /// The refresh period as protocols say it in whole seconds: no more than a daemon takes.
+    /// Refresh period in whole seconds, for protocol fields: at most the largest that a daemon accepts.
     fn seconds(&self) -> u8 {
         const MOST: u64 = 30;
         self.sessions.refresh.as_secs().clamp(1, MOST) as u8
@@ -201,7 +203,7 @@ impl Speaker {
         octets.clear();
         octets.resize(HEADER + reservation.buffer_len(), 0);
         reservation.emit(&mut octets[HEADER..]).expect("the buffer is long enough");
-        // Identifier and sequence number of a ping are of 16 bits.
+        // A ping's identifier and sequence number have 16 bits.
         let [identifier, sequence] = [number as u16, (number >> 16) as u16];
         seal(octets, PseudoHeader::V4, Kind::Request, identifier, sequence)
             .expect("it is long enough");
@@ -230,7 +232,7 @@ impl Speaker {
         octets.clear();
         octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
         rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
-        // RTCP's are the next ones.
+        // RTCP uses the next ports.
         let [source_port, destination_port] = Speaker::ports_of(number).map(|port| port + 1);
         let (source, destination) = (self.sessions.sender.into(), self.to.into());
         let ports = udp::Repr { source, destination, source_port, destination_port };
@@ -239,12 +241,12 @@ impl Speaker {
     }
 }
 
-/// Even ports, of which the next one is RTCP's.
+/// Returns an even port, followed by that of RTCP.
 fn port(first: u16, place: u32) -> u16 {
     u16::try_from(u32::from(first) + 2 * place).expect("there are so many")
 }
 
-/// What a stream asks for, as an APP packet.
+/// Returns the reservation request of a stream, as an APP packet.
 fn request(number: u32, ssrc: u32, interval: u8) -> Vec<u8> {
     let bucket = TokenBucket {
         rate: (RATE / 8) as f32,
@@ -293,7 +295,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn every_message_is_one() {
+    fn every_message_parses() {
         let mut octets = Vec::new();
         for number in [0, 24_999, 25_000, SESSIONS - 1] {
             let rsvp = speaker(Protocol::Rsvp);

@@ -1,4 +1,4 @@
-//! A message on its way to the router: handed over as it is, or sent as a packet to a router of that kind elsewhere.
+//! A message on its way to the router: delivered directly, or sent as a packet to such a router elsewhere.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,16 +7,16 @@ use earmark_wire::ipv4;
 
 use super::{LINKS, NEAR, TTL};
 
-/// From which side of the router a message comes.
+/// Side of the router at which a message arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// From where sessions come.
+    /// Side of the senders.
     Near,
-    /// From where they go.
+    /// Side of the receivers.
     Far,
 }
 
-/// A message on its way in.
+/// An arriving message.
 #[derive(Clone)]
 pub struct Arrival {
     pub(super) session: u32,
@@ -28,7 +28,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The session that it is about.
+    /// Number of the session of the message.
     pub fn session(&self) -> u32 {
         self.session
     }
@@ -38,28 +38,28 @@ impl Arrival {
         self.protocol
     }
 
-    /// To whom it is addressed.
+    /// Destination address.
     pub fn destination(&self) -> IpAddr {
         self.destination
     }
 
-    /// Where it comes from.
+    /// Side at which the message arrives.
     pub fn side(&self) -> Side {
         if self.interface == NEAR { Side::Near } else { Side::Far }
     }
 
-    /// What is behind its IP header.
+    /// Octets after the IP header.
     pub fn octets(&self) -> &[u8] {
         &self.octets
     }
 
-    /// From where to where it goes.
+    /// Source and destination address.
     pub fn ends(&self) -> (IpAddr, IpAddr) {
         (self.source, self.destination)
     }
 
-    /// As an IPv4 packet, for a network that has the addresses of the module's drawing: with router alert, unless it is addressed to
-    /// the router.
+    /// Returns the message as an IPv4 packet, for a network with the addresses of the drawing in [`super`]: with
+    /// router alert, unless it is addressed to the router.
     pub fn packet(&self) -> Vec<u8> {
         let v4 = |address: IpAddr| match address {
             IpAddr::V4(address) => address,

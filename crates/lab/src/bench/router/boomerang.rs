@@ -1,5 +1,5 @@
-//! Boomerang's messages: 64 kbit/s each way, 16 sessions to an initiating node. Each message passes the router twice, on
-//! its way out and on its way back.
+//! Messages of Boomerang: 64 kbit/s in each direction, 16 sessions to an initiating node. Each message passes the
+//! router twice, on its way out and on its way back.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,8 @@ use earmark_wire::icmp::{self, HEADER, Kind, PseudoHeader, seal};
 
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-/// The goals are those of a pass. A release ends both directions on its way out, and finds nothing on its way back.
+/// Kinds of messages, with the goals of one transit. A release ends both directions on its way out, and finds nothing
+/// on its way back.
 pub(super) const MESSAGES: [Message; 6] = [
     Message { name: "set-up, out", step: Step::SetUp, goal: Some(2_000), write: out },
     Message { name: "set-up, back", step: Step::SetUp, goal: Some(2_000), write: back },
@@ -59,7 +60,7 @@ fn message(number: u32, round: u32, pass: Kind, rates: Rates) -> Arrival {
     };
     let mut octets = vec![0; HEADER + reservation.buffer_len()];
     reservation.emit(&mut octets[HEADER..]).expect("it fits");
-    // Identifier and sequence number of a ping are of 16 bits.
+    // A ping's identifier and sequence number have 16 bits.
     seal(&mut octets, PseudoHeader::V4, pass, number as u16, round as u16).expect("it fits");
     let (interface, source, destination) = match pass {
         Kind::Request => (NEAR, near, far),

@@ -1,7 +1,7 @@
-//! The messages of a call: a session that is set up, refreshed for as long as somebody talks, and given back.
+//! Messages of a call: a session that is set up, refreshed for the length of the call, and released.
 //!
-//! With RSVP the receiver asks to be told that its reservation stands, the answer passes the router too, and both ends say that
-//! it is over. The other protocols say in a call what they say anyway.
+//! With RSVP the receiver requests a confirmation, the ResvConf passes the router too, and both ends tear down. The
+//! other protocols use their ordinary messages.
 
 use earmark_wire::intserv::FlowSpec;
 use earmark_wire::rsvp::{
@@ -22,7 +22,7 @@ const RSVP: [Message; 7] = [
 ];
 
 impl Protocol {
-    /// What is said in a call: what sets it up, what is said every 30 s, what ends it.
+    /// Returns the messages of a call: those of the set-up, those repeated every 30 s, those of the release.
     pub fn call(self) -> &'static [Message] {
         match self {
             Protocol::Rsvp => &RSVP,
@@ -30,8 +30,8 @@ impl Protocol {
         }
     }
 
-    /// Whether what sets a call up takes its time on the way, so that messages of other calls come in between. Where a message
-    /// repeats what the router has sent about the one before, nothing may.
+    /// Returns whether the messages of a set-up are spread over time, so that messages of other calls come in
+    /// between. This is not possible if a message repeats what the router has sent about the previous one.
     pub fn is_spread(self) -> bool {
         !self.converses()
     }
@@ -41,7 +41,7 @@ fn asking_resv(router: &Router, number: u32, _: u32) -> Arrival {
     request(router, number, Some(names(number).0.destination))
 }
 
-/// From the sender's node to the receiver.
+/// ResvConf from the sender's node to the receiver.
 fn resv_conf(_: &Router, number: u32, _: u32) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };

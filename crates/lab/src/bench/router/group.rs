@@ -1,4 +1,4 @@
-//! Groups: multicast sessions through a router without I/O, with so many senders and receivers, in each of RSVP's styles.
+//! Multicast sessions through a router without I/O, with several senders and receivers, in each of RSVP's styles.
 //!
 //! ```text
 //!   senders 172.16.0.0/12 --- eth1 [router] eth2 --- 198.18.0.2       each receiver on a link of its own,
@@ -18,37 +18,37 @@ use earmark_wire::rsvp::{
 use super::rsvp::{TSPEC, UPSTREAM, adspec, written};
 use super::{Arrival, FAR, NEAR, Protocol, Router};
 
-/// Receivers of a group, at most.
+/// Largest number of receivers of a group.
 pub const MOST: u32 = 64;
 
-/// A kind of group.
+/// Properties of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The style of its reservations.
+    /// Reservation style.
     pub style: Style,
-    /// How many send; all send likewise.
+    /// Number of senders, all with the same traffic.
     pub senders: u32,
-    /// How many receive; all want the same.
+    /// Number of receivers, all with the same request.
     pub receivers: u32,
-    /// Whether all of them are behind one interface.
+    /// Whether all receivers are behind one interface.
     pub one_link: bool,
 }
 
-/// What somebody says.
+/// Message of a member of a group, by the member's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// A sender, by its number, is there,
+    /// Path of a sender.
     Path(u32),
-    /// or there no more.
+    /// PathTear of a sender.
     PathTear(u32),
-    /// A receiver, by its number, reserves for all senders,
+    /// Resv of a receiver for all senders.
     Resv(u32),
-    /// or gives that back.
+    /// ResvTear of a receiver.
     ResvTear(u32),
 }
 
 impl Group {
-    /// A router with routes for so many groups of this kind, and nothing else.
+    /// Creates a router that has only routes for `groups` groups of this kind.
     pub fn router(&self, groups: u32) -> Router {
         let mut router = Router::new(Protocol::Rsvp);
         let links = if self.one_link { 1 } else { self.receivers.min(MOST) };
@@ -67,7 +67,7 @@ impl Group {
         router
     }
 
-    /// What somebody of a group says, as it comes to the router.
+    /// Returns the message of a member of a group, as it arrives at the router.
     pub fn message(&self, router: &Router, number: u32, said: Said) -> Arrival {
         let session = Session {
             destination: destination(number).into(),
@@ -149,7 +149,7 @@ fn downstream(number: u32, source: IpAddr, session: &Session, body: Body<'_>) ->
     Arrival { session: number, protocol, interface: NEAR, source, destination, octets }
 }
 
-/// The address of a group.
+/// Returns the multicast address of a group.
 fn destination(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0xef01_0000 + number)
 }
@@ -163,7 +163,7 @@ fn template(sender: u32) -> FilterSpec {
 mod tests {
     use super::*;
 
-    /// Each style reserves once on each link, or once for each sender, and all goes again.
+    /// Each style reserves once on each link, or once for each sender, and everything is released again.
     #[test]
     fn groups_reserve_by_their_style() {
         for (style, of_a_link) in

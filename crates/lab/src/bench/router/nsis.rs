@@ -1,4 +1,4 @@
-//! NSIS's messages: GIST in datagrams, and QoS NSLP in it, TMOD-1 with 64 kbit/s, confirmed by the receiver.
+//! Messages of NSIS: GIST in datagrams, and QoS NSLP in it, TMOD-1 with 64 kbit/s, confirmed by the receiver.
 //!
 //! ```text
 //! near                         router                          far
@@ -22,7 +22,7 @@ use earmark_wire::udp;
 use super::super::nsis::spoken::{self, Does};
 use super::{Arrival, FAR, Message, NEAR, Router, Step};
 
-/// The goals are those of the engine: a Query, and a RESERVE that refreshes.
+/// Kinds of messages, with the goals of the engine: a Query, and a RESERVE that refreshes.
 pub(super) const MESSAGES: [Message; 7] = [
     Message { name: "Query, new", step: Step::SetUp, goal: Some(4_000), write: query },
     Message { name: "Confirm with RESERVE, new", step: Step::SetUp, goal: None, write: confirm },
@@ -33,7 +33,7 @@ pub(super) const MESSAGES: [Message; 7] = [
     Message { name: "RESERVE, tear", step: Step::Release, goal: None, write: tear },
 ];
 
-/// Nobody is kept from sending many messages of GIST, nor from having much state.
+/// Lifts the limits on GIST messages a second and on state.
 pub(in crate::bench) fn lift_limits(gist: &mut earmark_nsis::gist::Config) {
     let limits = &mut gist.limits;
     for limit in [
@@ -47,10 +47,10 @@ pub(in crate::bench) fn lift_limits(gist: &mut earmark_nsis::gist::Config) {
     }
 }
 
-/// How long routing state holds: longer than anybody here is silent.
+/// Validity of routing state: longer than any pause between messages here.
 pub(super) const VALIDITY: Duration = Duration::from_secs(180);
 
-/// A neighbour of the router: its address, that of the router towards it, and the router's interface.
+/// A neighbor of the router: its address, the router's address on this link, and the router's interface.
 struct Neighbor {
     address: IpAddr,
     router: IpAddr,
@@ -81,12 +81,12 @@ impl Neighbor {
         }
     }
 
-    /// A message to the router.
+    /// Returns a message to the router.
     fn tells(&self, number: u32, body: Body<'_>) -> Arrival {
         self.sends(number, (self.address, self.router), body)
     }
 
-    /// A message between these addresses.
+    /// Returns a message between these addresses.
     fn sends(
         &self,
         session: u32,
@@ -132,7 +132,7 @@ fn ask(number: u32, session: SessionId) -> Arrival {
         stack: None,
         nslp_data: None,
     });
-    // It looks like a packet of the flow.
+    // A Query looks like a packet of the flow.
     BEFORE.sends(number, ends(number), body)
 }
 
@@ -165,7 +165,7 @@ fn response(router: &Router, number: u32, round: u32) -> Arrival {
     BEHIND.tells(number, body)
 }
 
-/// What the router has sent about the message of a session before.
+/// Returns the message that the router has sent about the previous message of the session.
 fn heard(router: &Router, number: u32) -> Body<'_> {
     let octets = router.answer(number).expect("the router has answered");
     spoken::body(octets).expect("a message of GIST")
@@ -185,7 +185,7 @@ fn tear(_: &Router, number: u32, round: u32) -> Arrival {
     goes_on(Does::Tear, number, session(number, round))
 }
 
-/// A RESERVE of the initiator about a session that is there.
+/// Returns a RESERVE of the initiator about an existing session.
 fn goes_on(does: Does, number: u32, session: SessionId) -> Arrival {
     let octets = spoken::reserve(does, None);
     let mri = mri(number, Direction::Downstream);

@@ -1,4 +1,4 @@
-//! The protocols that can be measured: the kinds of messages that each has, and what was set as its goal.
+//! Protocols that can be measured: their kinds of messages, and the goals for each.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,53 +18,53 @@ pub enum Protocol {
     Nsis,
 }
 
-/// What a message does to its session.
+/// Effect of a message on its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Sets it up, or its part of it.
+    /// Sets up the session, or a part of it.
     SetUp,
-    /// Says what is known.
+    /// Refreshes the session.
     Refresh,
-    /// Gives it back.
+    /// Releases the session.
     Release,
 }
 
 /// A kind of message.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// Its name, for people.
+    /// Name for tables.
     pub name: &'static str,
-    /// What it does.
+    /// Effect on the session.
     pub step: Step,
-    /// How many instructions it shall take at most, where a goal was set.
+    /// Goal: largest number of instructions; `None` without a goal.
     pub goal: Option<u32>,
-    /// The message of a session, of so many in a row.
+    /// Writes the message of a session in a round.
     pub(super) write: fn(router: &Router, session: u32, round: u32) -> Arrival,
 }
 
 impl Message {
-    /// The message of session `session`; in every `round` it says what a sender would say by then. New sessions of one round
-    /// are not those of another.
+    /// Returns the message of session `session`; in each `round` it has the content that a sender would send by then.
+    /// New sessions of different rounds are different.
     pub fn of(&self, router: &Router, session: u32, round: u32) -> Arrival {
         (self.write)(router, session, round)
     }
 }
 
-/// What a session shall take at most, octets.
+/// Goal for the memory of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryGoal {
-    /// So much.
+    /// Largest number of octets.
     pub octets: u32,
-    /// Whether what the ledger keeps for its claims is in it.
+    /// Whether the ledger's memory for the claims is included.
     pub with_claims: bool,
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Protocol; 4] =
         [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
 
-    /// Its name, for people.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Rsvp => "RSVP",
@@ -74,7 +74,7 @@ impl Protocol {
         }
     }
 
-    /// Its kinds of messages: those that set a session up, in their order; those that refresh it; those that release it.
+    /// Returns the kinds of messages in order: set-up, refresh, release.
     pub fn messages(self) -> &'static [Message] {
         match self {
             Protocol::Rsvp => &rsvp::MESSAGES,
@@ -84,7 +84,8 @@ impl Protocol {
         }
     }
 
-    /// Likewise, and where receivers and senders can each release their part, both do so, the receiver first.
+    /// Returns the kinds of messages with releases of both ends, the receiver's first, if each end can release its
+    /// part.
     pub fn messages_of_both_ends(self) -> Vec<Message> {
         let mut messages = self.messages().to_vec();
         if self == Protocol::Rsvp {
@@ -94,20 +95,21 @@ impl Protocol {
         messages
     }
 
-    /// Those that do this, in runs. Messages of one run can be written before any of them is delivered; those of the next
-    /// repeat what the router has sent about the one before ([`Router::deliver_all`]).
+    /// Returns the messages with this effect, in runs. Messages of one run can be written before any of them is
+    /// delivered; those of the next run repeat what the router has sent about the previous run
+    /// ([`Router::deliver_all`]).
     pub fn runs(self, step: Step) -> impl Iterator<Item = &'static [Message]> {
         let of_one_run =
             move |one: &Message, next: &Message| one.step == next.step && !self.converses();
         self.messages().chunk_by(of_one_run).filter(move |run| run[0].step == step)
     }
 
-    /// Whether messages repeat what the router has sent before.
+    /// Returns whether messages repeat fields that the router has sent before.
     pub(super) fn converses(self) -> bool {
         self == Protocol::Nsis
     }
 
-    /// What a session shall take at most.
+    /// Returns the goal for the memory of a session.
     pub fn memory_goal(self) -> MemoryGoal {
         match self {
             Protocol::Rsvp => MemoryGoal { octets: 600, with_claims: true },

@@ -1,4 +1,4 @@
-//! RSVP's messages: one sender a session, its ADSPEC, one fixed-filter reservation by controlled load.
+//! Messages of RSVP: one sender a session, its ADSPEC, one fixed-filter reservation by controlled load.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,7 +23,7 @@ pub(super) const TSPEC: SenderTspec = TokenBucket {
     max_packet_size: 1_500,
 };
 
-/// The goals are what the engine took before it knew styles, groups and refresh reduction.
+/// Kinds of messages. The goals are the engine's costs before it supported styles, groups and refresh reduction.
 pub(super) const MESSAGES: [Message; 5] = [
     Message { name: "Path, new", step: Step::SetUp, goal: Some(4_960), write: path },
     Message { name: "Resv, new", step: Step::SetUp, goal: Some(5_294), write: resv },
@@ -32,8 +32,8 @@ pub(super) const MESSAGES: [Message; 5] = [
     Message { name: "PathTear", step: Step::Release, goal: Some(4_164), write: path_tear },
 ];
 
-/// What takes the reservation back and leaves the sender; not among the others, whose costs are those of sessions that come and
-/// go by their senders.
+/// A ResvTear, which removes the reservation and leaves the sender; separate from the others, whose costs are those
+/// of sessions that their senders set up and tear down.
 pub const RESV_TEAR: Message =
     Message { name: "ResvTear", step: Step::Release, goal: None, write: resv_tear };
 
@@ -95,7 +95,7 @@ fn next_hop(router: &Router) -> RsvpHop {
     RsvpHop { address: DOWNSTREAM, lih }
 }
 
-/// The logical interface handle in a Path that a router has sent.
+/// Returns the logical interface handle in a Path that a router has sent.
 pub(super) fn lih_of(octets: &[u8]) -> Option<u32> {
     match Rsvp::parse(octets).ok()?.body {
         Body::Path(path) => Some(path.hop.lih),
@@ -107,7 +107,7 @@ pub(super) fn resv(router: &Router, number: u32, _: u32) -> Arrival {
     request(router, number, None)
 }
 
-/// A Resv; `confirm` is the receiver, where it wants to be told.
+/// Returns a Resv; `confirm` is the receiver's address for a ResvConf, if requested.
 pub(super) fn request(router: &Router, number: u32, confirm: Option<IpAddr>) -> Arrival {
     let (session, filter) = names(number);
     let flow = FixedFilterFlow { flowspec: Some(FlowSpec::ControlledLoad(TSPEC)), filter };
@@ -123,14 +123,14 @@ pub(super) fn request(router: &Router, number: u32, confirm: Option<IpAddr>) -> 
     upstream(number, body)
 }
 
-/// A message that comes from behind, from one neighbour to the other.
+/// Returns a message that travels upstream, from one neighbor to the other.
 pub(super) fn upstream(session: u32, body: Body<'_>) -> Arrival {
     let octets = written(body);
     let protocol = earmark_rsvp::PROTOCOL;
     Arrival { session, protocol, interface: FAR, source: DOWNSTREAM, destination: HERE, octets }
 }
 
-/// A message on its way to the far end.
+/// Returns a message that travels downstream, to the far end.
 pub(super) fn downstream(
     number: u32,
     source: IpAddr,

@@ -1,5 +1,5 @@
-//! YESSIR's messages: 64 kbit/s by controlled load, LINK_INFO asked for, 256 streams to a source. Each report says how much
-//! has been sent by then, so no refresh is like the one before.
+//! Messages of YESSIR: 64 kbit/s by controlled load, LINK_INFO requested, 256 streams to a source. Each report has
+//! the sender's current packet and octet counts, so no refresh equals the previous one.
 
 use std::net::IpAddr;
 
@@ -23,13 +23,13 @@ pub(super) const MESSAGES: [Message; 3] = [
     Message { name: "BYE", step: Step::Release, goal: None, write: goodbye },
 ];
 
-/// A set-up and a release that are signed with [`signing_key`].
+/// A signed set-up and release, with [`signing_key`].
 pub const SIGNED: [Message; 2] = [
     Message { name: "set-up, signed", step: Step::SetUp, goal: None, write: signed_report },
     Message { name: "BYE, signed", step: Step::Release, goal: None, write: signed_goodbye },
 ];
 
-/// Streams of one source.
+/// Number of streams of one source.
 const OF_ONE_SOURCE: u32 = 256;
 /// Octets of the APP packet before its data.
 const APP_HEADER: usize = 12;
@@ -50,7 +50,7 @@ fn goodbye(_: &Router, number: u32, round: u32) -> Arrival {
     message(number, round, true)
 }
 
-/// The key that senders share with the router, if any of them sign.
+/// Returns the key that signing senders share with the router.
 pub fn signing_key() -> Key {
     Key { id: 1, secret: Secret::new(b"thirty-two octets of a secret...".to_vec()) }
 }
@@ -122,7 +122,7 @@ fn report_with(number: u32, round: u32, leaving: bool, app: &[u8]) -> Arrival {
     Arrival { session, protocol, interface: NEAR, source, destination, octets }
 }
 
-/// What a stream asks for, as an APP packet.
+/// Returns the reservation request of a stream, as an APP packet.
 fn request(number: u32, auth: Option<Auth>) -> Vec<u8> {
     let message = Yessir {
         ssrc: ssrc(number),

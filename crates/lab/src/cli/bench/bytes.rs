@@ -1,4 +1,4 @@
-//! `earmark-lab bench bytes`.
+//! Command `earmark-lab bench bytes`.
 
 use std::process::ExitCode;
 

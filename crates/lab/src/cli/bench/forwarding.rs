@@ -1,4 +1,4 @@
-//! `earmark-lab bench forwarding`.
+//! Command `earmark-lab bench forwarding`.
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ Examples:
 Exit status: 0 measured (that a goal is missed is no error), 1 it could not run, 3 a flow within its rate lost packets, or
 waited for a millisecond more than it must.";
 
-/// Most packets of a turn: a minute, roughly.
+/// Largest number of packets of a turn, which take about a minute.
 const MOST_PACKETS: i64 = 20_000_000;
 
 /// What a router forwards with and without traffic control, and what it promises
@@ -155,7 +155,7 @@ impl ForwardingBench {
         Ok(ExitCode::from(BROKEN_PROMISE))
     }
 
-    /// Tables appear as soon as they are whole.
+    /// Shows each table as soon as it is complete.
     fn show(&self, bar: &Bar, table: impl FnOnce() -> String) {
         if !self.json {
             bar.suspend(|| println!("{}\n", table()));

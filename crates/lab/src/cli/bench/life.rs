@@ -1,4 +1,4 @@
-//! `earmark-lab bench life`.
+//! Command `earmark-lab bench life`.
 
 use std::process::ExitCode;
 

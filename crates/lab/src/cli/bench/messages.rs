@@ -1,4 +1,4 @@
-//! `earmark-lab bench messages`, and the part of it that runs under valgrind.
+//! Command `earmark-lab bench messages`, and its part that runs under valgrind.
 
 use std::process::ExitCode;
 
@@ -83,7 +83,7 @@ struct Report {
     messages: Vec<MessageCost>,
     sessions: Vec<SessionCost>,
     fast_path: Vec<FastPathCost>,
-    /// What could not be measured, and why.
+    /// Measurements that are missing, with the reason.
     notes: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl Messages {
         Ok(())
     }
 
-    /// The kernel's part of Boomerang; where it is not to be had, a note says why.
+    /// Measures the kernel's part of Boomerang; if it is unavailable, a note gives the reason.
     fn measure_kernel(&self, supervision: &Supervision<'_>, report: &mut Report) -> Result<()> {
         supervision.watcher.begin("Boomerang in the kernel", self.sessions.len() as u64);
         for (done, &sessions) in self.sessions.iter().enumerate() {
@@ -154,14 +154,14 @@ impl Messages {
             }
             supervision.watcher.reached(done as u64 + 1);
         }
-        // More than the kernel has room for is measured once.
+        // Numbers of sessions above the kernel's capacity are measured once.
         report.fast_path.dedup_by_key(|cost| cost.sessions);
         Ok(())
     }
 }
 
 impl Report {
-    /// Says something once.
+    /// Adds a note once.
     fn note(&mut self, note: &str) {
         if !self.notes.iter().any(|known| known == note) {
             self.notes.push(note.to_owned());

@@ -1,4 +1,4 @@
-//! `earmark-lab bench scale --protocol nsis`.
+//! Command `earmark-lab bench scale --protocol nsis`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::bench::nsis::{Chain, Set, Transport, table};
 use crate::bench::published::{self, Published};
 use crate::cli::progress::Bar;
 
-/// The most hops of a chain: each is a namespace and a daemon.
+/// Largest number of hops of a chain: each is a namespace and a daemon.
 const MOST_HOPS: u64 = 16;
 
 /// What only NSIS has.
@@ -102,7 +102,7 @@ impl Scale {
             let mut new = self.nsis.new_associations;
             for &count in or(&self.set_ups, &[2_000]) {
                 plans.extend(set_up::plans(hops as usize, transports, count, new));
-                // Their number does not depend on that of the others.
+                // The number of set-ups without connections does not depend on that of the others.
                 new = 0;
             }
         }
@@ -125,7 +125,7 @@ impl Scale {
         plans
     }
 
-    /// The chains of what is not about set-ups.
+    /// Returns hops and transports of the chains for everything but set-ups.
     fn chains(&self) -> Vec<(usize, Transport)> {
         let mut chains = Vec::new();
         for &hops in or(&self.nsis.hops, &[4]) {

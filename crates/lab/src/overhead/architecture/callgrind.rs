@@ -1,39 +1,39 @@
-//! What callgrind writes: how often each event happened, in each function, and who had called it.
+//! Parser for callgrind's output: counts of each event, by function and callers.
 //!
-//! The format is described in valgrind's manual, "Callgrind Format Specification". Told to keep callers apart, callgrind names a
-//! function with all its callers, the nearest first, joined by `'`; so the costs of a function are known by where it was called
-//! from.
+//! Valgrind's manual describes the format in "Callgrind Format Specification". With callers kept apart, callgrind
+//! names a function with all its callers, the nearest first, joined by `'`; so the costs of a function are known for
+//! each call chain.
 
 use std::collections::HashMap;
 
 use anyhow::{Context, Result, ensure};
 
-/// How often something happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) instructions: u64,
     pub(super) loads: u64,
     pub(super) stores: u64,
-    /// Instructions that the first-level cache did not have,
+    /// Instruction reads that missed the first-level cache.
     pub(super) il1_misses: u64,
-    /// data that it did not have,
+    /// Data accesses that missed the first-level cache.
     pub(super) dl1_misses: u64,
-    /// and either that the second level had neither.
+    /// Accesses of either kind that missed the second-level cache.
     pub(super) ul2_misses: u64,
-    /// Conditional branches,
+    /// Conditional branches.
     pub(super) conditional: u64,
-    /// and those that were predicted wrongly.
+    /// Mispredicted conditional branches.
     pub(super) conditional_missed: u64,
-    /// Jumps and calls to an address that is not in the code, returns left out,
+    /// Indirect jumps and calls, without returns.
     pub(super) indirect: u64,
-    /// and those to another address than was predicted.
+    /// Indirect jumps and calls to another address than predicted.
     pub(super) indirect_missed: u64,
-    /// Calls of functions, which are as many returns.
+    /// Calls of functions, which equal the number of returns.
     pub(super) calls: u64,
 }
 
 impl Counts {
-    /// Of the numbers of a line, by the names of events; what was not counted is 0.
+    /// Reads the numbers of a line by the names of the events; events that were not counted are 0.
     fn of(events: &[&str], numbers: &[u64]) -> Counts {
         let get = |names: &[&str]| {
             let of_names = events.iter().zip(numbers).filter(|(event, _)| names.contains(event));
@@ -55,20 +55,20 @@ impl Counts {
     }
 }
 
-/// A file of callgrind's.
+/// Contents of a callgrind file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Profile {
-    /// Over all functions.
+    /// Counts over all functions.
     pub(super) counts: Counts,
-    /// Instructions of each function itself, under its name and those of its callers.
+    /// Instructions of each function itself, by its name with its callers.
     pub(super) functions: Vec<(String, u64)>,
 }
 
 impl Profile {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// It is none of callgrind's, or nothing was counted.
+    /// The file is not a callgrind file, or nothing was counted.
     pub(super) fn parse(text: &str) -> Result<Profile> {
         let header = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
         let events = header("events:").context("no line says which events were counted")?;
@@ -94,7 +94,7 @@ impl Profile {
             } else if line
                 .starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first))
             {
-                // The line after a call has the costs of what was called, which has lines of its own.
+                // The line after a call has the inclusive costs of the callee, which has lines of its own.
                 if !std::mem::take(&mut of_call) {
                     let place = events.iter().position(|event| *event == "Ir").unwrap_or(0);
                     let cost = line.split_whitespace().nth(1 + place);
@@ -113,7 +113,7 @@ fn numbers(text: &str) -> Vec<u64> {
     text.split_whitespace().map_while(|number| number.parse().ok()).collect()
 }
 
-/// `(12) name` says what 12 stands for from now on, `(12)` alone is that name again.
+/// Resolves a name: `(12) name` defines 12, `(12)` alone refers to it.
 fn resolve<'t>(text: &'t str, names: &mut HashMap<&'t str, &'t str>) -> &'t str {
     match text.split_once(' ') {
         Some((number, name)) if number.starts_with('(') => {
@@ -176,7 +176,7 @@ totals: 170 30 20
     }
 
     #[test]
-    fn what_is_no_file_is_told() {
+    fn malformed_file_is_refused() {
         assert!(Profile::parse("").is_err());
         let nothing = FILE.replace("summary: 170", "summary: 0");
         assert!(Profile::parse(&nothing).unwrap_err().to_string().contains("symbols"));

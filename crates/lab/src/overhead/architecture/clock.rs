@@ -1,4 +1,4 @@
-//! The same benchmark on the processor that is there: its time, and what its counters count, where it has some.
+//! Benchmark on the real processor: time, and performance counters if available.
 
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
@@ -10,18 +10,18 @@ use super::simulator::arguments;
 use crate::bench::Supervision;
 use crate::bench::calls::{self, Plan, Scenario};
 
-/// How often it is played for one value,
+/// Number of runs for one value of time.
 const BATCH: usize = 3;
-/// and for one value of the counters.
+/// Number of runs for one value of the counters.
 const PASSES: u32 = 20;
-/// What is counted, of what the program itself does.
+/// Counted events, of user space only.
 const EVENTS: [&str; 2] = ["cycles:u", "instructions:u"];
 
-/// How long what is counted takes, microseconds: of each plan, with so many values, taken by turns, so that each sees the
-/// machine at several times.
+/// Times of the counted functions, microseconds: `values` for each plan, taken in turns, so that each plan is
+/// measured at several times.
 ///
 /// # Errors
-/// The benchmark did not do what it should; it was interrupted.
+/// The benchmark failed its own check; the measurement was interrupted.
 pub(super) fn times(
     plans: &[Plan],
     values: usize,
@@ -42,19 +42,19 @@ pub(super) fn times(
     Ok(times.iter().filter_map(|times| Estimate::of(times)).collect())
 }
 
-/// What the processor counts of a plan.
+/// Counts of the processor for a plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) cycles: Estimate,
     pub(super) ipc: Estimate,
 }
 
-/// What the counters of the processor say, by perf: all of it less what writing the messages takes, so that the loop of the
-/// benchmark is in it. `None`: there is no perf, it may not, or there are no counters; or the plan has messages that come but do
-/// not count, or that cannot be written before.
+/// Returns the performance counters by perf: all of a run less the writing of its messages, so that the benchmark's
+/// loop is included. Returns `None` if perf or the counters are missing or not permitted; or if the plan has
+/// uncounted messages, or messages that cannot be written in advance.
 ///
 /// # Errors
-/// It was interrupted, or perf cannot be started.
+/// The measurement was interrupted, or perf cannot be started.
 pub(super) fn counters(
     plan: &Plan,
     values: usize,
@@ -96,7 +96,7 @@ fn stat(plan: &Plan, more: &[&str]) -> Result<Option<[f64; 2]>> {
     }
 }
 
-/// Lines of perf: `13499063,,cycles:u,5200000,100.00,,`; `<not supported>` stands where there is no such counter.
+/// Parses lines of perf: `13499063,,cycles:u,5200000,100.00,,`; `<not supported>` stands for a missing counter.
 fn read(text: &str) -> Option<[f64; 2]> {
     let value = |event: &str| {
         text.lines().find_map(|line| {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_read_where_there_are_some() {
+    fn counters_are_parsed_if_supported() {
         let some =
             "1000,,cycles:u,52,100.00,,\n2500,,instructions:u,52,100.00,2.50,insn per cycle\n";
         assert_eq!(read(some), Some([1_000.0, 2_500.0]));

@@ -1,16 +1,16 @@
-//! Which of the paper's functions an instruction belongs to.
+//! Attribution of instructions to the paper's functions.
 //!
-//! The benchmark calls three functions: for a message from the queue, for all that it brings about, and for time-outs. Within them
-//! an instruction belongs to the function on the stack, the innermost first, that stands for one of the paper's; what stands
-//! for none of them while a message is treated is the maintenance of state.
+//! The benchmark calls three functions: for a message from the queue, for everything that it causes, and for
+//! timeouts. Within them an instruction belongs to the innermost function on the stack that represents one of the
+//! paper's; without such a function, instructions of message handling count as the maintenance of state.
 
 use anyhow::{Result, ensure};
 
 use super::callgrind::Profile;
 
-/// Reads a message, and checks it.
+/// Functions that parse and check a message.
 const PARSE: [&str; 1] = ["rsvp::message::Message>::parse"];
-/// Finds a session and its sender, and makes the session.
+/// Functions that find or create a session and its sender.
 const SESSION: [&str; 6] = [
     "::look_up_sender",
     "::find_sender",
@@ -19,7 +19,7 @@ const SESSION: [&str; 6] = [
     "::look_up_session",
     "::find_session",
 ];
-/// Looks for the way of a message, writes it, and sends it. A ResvConf is only sent on.
+/// Functions that route, write and send a message. A ResvConf is only forwarded.
 const GENERATE: [&str; 13] = [
     "::path_messages",
     "::path_message_through",
@@ -35,7 +35,7 @@ const GENERATE: [&str; 13] = [
     "routes::RouteTable",
     "::follow_route",
 ];
-/// Looks when the next timer is due.
+/// Functions that find the next timer.
 const DEADLINE: [&str; 1] = ["::next_deadline"];
 
 /// Instructions of each function.
@@ -46,11 +46,11 @@ pub(super) struct Functions {
     pub(super) session: u64,
     pub(super) state: u64,
     pub(super) generate: u64,
-    /// Time-outs: the messages that it is time to send again,
+    /// Timeouts: refresh messages that are due.
     pub(super) refresh: u64,
-    /// when the next one is due, asked of every engine before every message,
+    /// Look-ups of the next timer, in every engine before every message.
     pub(super) deadline: u64,
-    /// and the rest: timers, and what ends.
+    /// Other work of timeouts: timers and expiry.
     pub(super) timers: u64,
 }
 
@@ -64,10 +64,10 @@ enum Activity {
 }
 
 impl Functions {
-    /// Of RSVP.
+    /// Attributes the instructions of RSVP.
     ///
     /// # Errors
-    /// Functions are missing, because the compiler has put them into others.
+    /// Functions are missing, because the compiler has inlined them.
     pub(super) fn of_rsvp(profile: &Profile) -> Result<Functions> {
         let functions = Functions::of(profile);
         let all = [functions.parse, functions.session, functions.generate, functions.refresh];
@@ -78,7 +78,8 @@ impl Functions {
         Ok(functions)
     }
 
-    /// Of any protocol; what a message brings about is not told apart but for RSVP, and is `state` for the others.
+    /// Attributes the instructions of any protocol; only RSVP's message handling is divided, and that of the others
+    /// counts as `state`.
     pub(super) fn of(profile: &Profile) -> Functions {
         let mut functions = Functions::default();
         for (stack, cost) in &profile.functions {
@@ -104,7 +105,7 @@ impl Functions {
         functions
     }
 
-    /// Treating messages once they are read.
+    /// Returns the instructions of message handling after parsing.
     pub(super) fn process(&self) -> u64 {
         self.session + self.state + self.generate
     }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_function_that_stands_for_one_counts() {
+    fn innermost_known_function_counts() {
         const RSVP: &str = "<impl earmark_rsvp::instance::Rsvp>";
         const HANDLE: &str = "earmark_node::node::Node::handle";
         let of = |inner: &str, phase: &str| {
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_are_missing_are_told() {
+    fn missing_functions_are_named() {
         let all_in_one = profile(&[("handle'lab::earmark_counted_delivery", 100)]);
         assert!(Functions::of_rsvp(&all_in_one).is_err());
         assert_eq!(Functions::of(&all_in_one).state, 100);

@@ -1,26 +1,26 @@
-//! The paper's figures of a processor, from what was counted.
+//! The paper's figures of a processor, from the counts.
 
 use super::callgrind::Counts;
 
-/// Cycles that a miss of the first level waits for the second: the paper's.
+/// Latency of a first-level miss, cycles, from the paper.
 pub(super) const SECOND_LEVEL: f64 = 6.0;
-/// Cycles that a miss of the second level waits for memory: 18 for the first 8 octets and 2 for each further 8 of a block, which is
-/// what the paper's simulator does unless told otherwise.
+/// Latency of a second-level miss, cycles: 18 for the first 8 octets and 2 for each further 8 of a block, the default
+/// of the paper's simulator.
 pub(super) const MEMORY: f64 = 32.0;
-/// Cycles that a wrong prediction costs: about what lies between fetching and resolving a branch.
+/// Cost of a wrong prediction, cycles: about the pipeline length between fetching and resolving a branch.
 pub(super) const WRONG_PREDICTION: f64 = 10.0;
 
 /// A figure of the paper.
 pub(super) struct Metric {
-    /// Its key, under that of a scenario.
+    /// Key of the figure, below that of a scenario.
     pub(super) key: &'static str,
-    /// Its name in tables.
+    /// Name in tables.
     pub(super) title: &'static str,
-    /// Its unit.
+    /// Unit.
     pub(super) unit: &'static str,
-    /// How it comes about.
+    /// Computes the figure.
     pub(super) of: fn(&Counts) -> f64,
-    /// What is different from the paper's.
+    /// Difference from the paper's definition.
     pub(super) note: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ const BRANCHES: &str =
 const ACCESSES: &str =
     "one for each instruction; the published one has those in it that were fetched in vain";
 
-/// All of them, in the order of the paper's tables.
+/// All figures, in the order of the paper's tables.
 pub(super) const ALL: [Metric; 13] = [
     Metric {
         key: "cycles_m",
@@ -110,13 +110,13 @@ pub(super) const ALL: [Metric; 13] = [
     },
 ];
 
-/// The one with this key.
+/// Returns the figure with this key.
 pub(super) fn metric(key: &str) -> Option<&'static Metric> {
     static ALL_OF_THEM: [Metric; 13] = ALL;
     ALL_OF_THEM.iter().find(|metric| metric.key == key)
 }
 
-/// An estimate of how long a processor of the paper's kind would take.
+/// Estimates the cycles of a processor of the paper's kind.
 pub(super) fn cycles(counts: &Counts) -> f64 {
     let Counts { instructions, il1_misses, dl1_misses, ul2_misses, .. } = *counts;
     let wrong = counts.conditional_missed + counts.indirect_missed;
@@ -142,12 +142,12 @@ pub(super) fn ul2_misses(counts: &Counts) -> f64 {
     percent(counts.ul2_misses, counts.il1_misses + counts.dl1_misses)
 }
 
-/// Calls and returns, which are no branches to valgrind.
+/// Number of calls and returns, which valgrind does not count as branches.
 pub(super) fn calls_and_returns(counts: &Counts) -> f64 {
     of_instructions(counts, 2 * counts.calls)
 }
 
-/// Of jumps and calls to an address that is not in the code, those that went where they were predicted to.
+/// Share of indirect jumps and calls with a correctly predicted target.
 pub(super) fn targets_predicted(counts: &Counts) -> f64 {
     100.0 - percent(counts.indirect_missed, counts.indirect)
 }
@@ -169,7 +169,7 @@ fn of_instructions(counts: &Counts, part: u64) -> f64 {
     percent(part, counts.instructions)
 }
 
-/// Of nothing it is 0.
+/// Returns the percentage; 0 if `all` is 0.
 pub(super) fn percent(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / (all as f64).max(1.0)
 }
@@ -207,7 +207,7 @@ mod tests {
         assert!(ipc(&Counts::default()).is_nan(), "of nothing");
     }
 
-    /// Every figure that the paper prints of a scenario has its place here, and no other.
+    /// The figures here are exactly those that the paper prints of a scenario.
     #[test]
     fn keys_are_the_published_ones() {
         let published: Vec<&str> = published::figures()

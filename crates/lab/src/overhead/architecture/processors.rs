@@ -10,10 +10,10 @@ use super::{Functions, MESSAGES};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
 
-/// A column that was not published: what stands above it, and how it comes about.
+/// A column without a published counterpart: its heading and its figure.
 type Own = (&'static str, Figured);
 
-/// Name, title, columns beside which the published ones stand, and others.
+/// Name, title, columns with published counterparts, and others.
 const TABLES: [(&str, &str, &[&str], &[Own]); 3] = [
     (
         "architecture-table1",
@@ -35,15 +35,15 @@ const TABLES: [(&str, &str, &[&str], &[Own]); 3] = [
     ),
 ];
 
-/// What the processor that is there takes.
+/// Cost on the real processor.
 pub(super) struct Here {
-    /// Microseconds.
+    /// Time, microseconds.
     pub(super) us: Estimate,
-    /// `None`: it has no counters, or they cannot tell.
+    /// Performance counters; `None` if they are unavailable or cannot separate the benchmark.
     pub(super) counted: Option<Counted>,
 }
 
-/// The paper's Tables 1 to 3.
+/// Adds the paper's Tables 1 to 3.
 pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
     chapter.heading("Simulated processors");
     chapter.text(format!(
@@ -81,7 +81,7 @@ pub(super) fn simulated(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[H
     others(chapter, samples);
 }
 
-/// Values beside the published ones. Cycles are those that this processor has counted, where it has.
+/// Adds values beside the published ones. Cycles are those counted by this processor, if available.
 fn entries(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
     const COUNTED: &str = "counted by this processor, whose caches are not the paper's";
     for (sample, here) in samples.iter().filter(|sample| sample.caches == OF_THE_PAPER).zip(here) {
@@ -101,7 +101,7 @@ fn entries(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
     }
 }
 
-/// What all protocols have in common: input, messages, time-outs.
+/// Adds a table for all protocols: input, messages, timeouts.
 fn others(chapter: &mut Chapter, samples: &[Sample<'_>]) {
     if samples.iter().all(|sample| sample.protocol == Protocol::Rsvp) {
         return;
@@ -148,7 +148,7 @@ fn others(chapter: &mut Chapter, samples: &[Sample<'_>]) {
     chapter.table(table);
 }
 
-/// The clock of this machine, and its counters.
+/// Adds the clock of this machine, and its counters.
 pub(super) fn this_machine(
     chapter: &mut Chapter,
     samples: &[Sample<'_>],
@@ -208,7 +208,7 @@ pub(super) fn this_machine(
     chapter.table(table);
 }
 
-/// What a quarter of a century has changed.
+/// Adds a summary of the changes in a quarter of a century.
 pub(super) fn conclude(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[Here]) {
     let first = samples.iter().find(|sample| sample.key().is_some()).zip(here.first());
     let Some((sample, here)) = first else { return };
@@ -236,7 +236,7 @@ pub(super) fn conclude(chapter: &mut Chapter, samples: &[Sample<'_>], here: &[He
     ));
 }
 
-/// Something by an estimate, whose ends change places.
+/// Divides by an estimate, whose interval ends change places.
 fn inverse(estimate: Estimate, something: f64) -> Estimate {
     let Estimate { median, low, high, repetitions } = estimate;
     Estimate {

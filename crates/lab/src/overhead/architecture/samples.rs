@@ -1,4 +1,4 @@
-//! The repetitions of a benchmark, and whether they did what they should.
+//! Repetitions of a benchmark, and the checks of their results.
 
 use super::super::chapter::{Cell, Chapter, Entry, Estimate, Table};
 use super::callgrind::Counts;
@@ -6,7 +6,7 @@ use super::simulator::{Caches, OF_THE_PAPER, Run};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;
 
-/// A figure that comes from what was counted.
+/// A figure computed from the counts.
 pub(super) type Figured = fn(&Counts) -> f64;
 
 /// The repetitions of one scenario on one kind of processor.
@@ -14,7 +14,7 @@ pub(super) struct Sample<'r> {
     pub(super) protocol: Protocol,
     pub(super) scenario: Scenario,
     pub(super) caches: Caches,
-    /// At least one.
+    /// At least one repetition.
     pub(super) runs: Vec<&'r Run>,
 }
 
@@ -26,7 +26,7 @@ impl Sample<'_> {
         }
     }
 
-    /// The paper's number of the scenario.
+    /// Returns the paper's number of the scenario.
     fn scenario_number(&self) -> Option<usize> {
         let place = Scenario::ALL.iter().position(|scenario| *scenario == self.scenario);
         place.filter(|_| self.protocol == Protocol::Rsvp).map(|place| place + 1)
@@ -36,7 +36,7 @@ impl Sample<'_> {
         if self.caches == OF_THE_PAPER { "the paper's caches" } else { "today's caches" }
     }
 
-    /// The key of the scenario, where it was published and simulated like this.
+    /// Returns the key of the scenario, if it was published and simulated with these caches.
     pub(super) fn key(&self) -> Option<String> {
         let number = self.scenario_number().filter(|_| self.caches == OF_THE_PAPER)?;
         Some(format!("delft.scenario{number}"))
@@ -52,7 +52,7 @@ impl Sample<'_> {
     }
 }
 
-/// Messages in and out, and what is left: each run has checked itself.
+/// Adds messages in and out and the remaining state; each run has checked itself.
 pub(super) fn check(chapter: &mut Chapter, samples: &[Sample<'_>]) {
     let mut table = Table::new(
         "architecture-check",
@@ -77,7 +77,7 @@ fn count(number: u64) -> Cell {
     Cell::Number(number as f64)
 }
 
-/// A value beside a published one, with what is different about it.
+/// Adds a value beside a published one, with a note about the difference.
 pub(super) fn entry(
     chapter: &mut Chapter,
     key: &str,

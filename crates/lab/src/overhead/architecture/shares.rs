@@ -1,4 +1,4 @@
-//! Which of the paper's functions takes how much: its Figures 4 and 5.
+//! Shares of the paper's functions: its Figures 4 and 5.
 
 use anyhow::Result;
 
@@ -11,7 +11,7 @@ use super::samples::{Sample, entry};
 /// Part and whole of a share.
 type Share = fn(&Functions) -> (u64, u64);
 
-/// What the paper has of a share.
+/// Published value of a share.
 enum Then {
     Nothing,
     Words(&'static str),
@@ -33,9 +33,9 @@ const ROWS: [(&str, Share, Then); 11] = [
     ("time-out: timers and ends", |f| (f.timers, f.all()), Then::Nothing),
     ("process, of all but time-outs", ALONE, Then::Process),
 ];
-/// Those of the first figure,
+/// Rows of the first figure.
 const MAIN: [usize; 4] = [0, 1, 2, 6];
-/// and of the second.
+/// Rows of the second figure.
 const SUB: [usize; 3] = [3, 4, 5];
 
 const PROCESS: Share = |f| (f.process(), f.all());
@@ -43,7 +43,7 @@ const ALONE: Share = |f| (f.process(), f.all() - f.time_out());
 const GENERATE: Share = |f| (f.generate, f.process());
 const WITHOUT_SESSION: Share = |f| (f.state + f.generate, f.process());
 
-/// Where the shares of generate and send were published.
+/// Scenarios with published shares of generate and send.
 const PUBLISHED_GENERATE: [(usize, &str); 2] =
     [(2, "delft.generate_share_pct.scenario2"), (3, "delft.generate_share_pct.scenario3")];
 
@@ -65,7 +65,7 @@ impl Then {
     }
 }
 
-/// The repetitions of the paper's scenarios.
+/// Repetitions of the paper's scenarios.
 struct Scenarios(Vec<Vec<Functions>>);
 
 impl Scenarios {
@@ -77,7 +77,7 @@ impl Scenarios {
         published.map(of_sample).collect::<Result<_>>().map(Scenarios)
     }
 
-    /// A share in the scenario with this number, percent.
+    /// Returns a share in the scenario with this number, percent.
     fn share(&self, number: usize, of: Share) -> Option<Estimate> {
         let repetitions = self.0.get(number.checked_sub(1)?)?;
         let shares = repetitions.iter().map(of);
@@ -90,10 +90,10 @@ impl Scenarios {
     }
 }
 
-/// Shares of all functions.
+/// Adds the shares of all functions.
 ///
 /// # Errors
-/// Functions cannot be told apart in this build.
+/// The functions are not separate in this build.
 pub(super) fn show(chapter: &mut Chapter, samples: &[Sample<'_>]) -> Result<()> {
     let scenarios = Scenarios::of(samples)?;
     chapter.heading("Functions");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_is_shown() {
+    fn published_shares_are_shown() {
         assert_eq!(Then::Process.cell(), "more than 73".into());
         assert_eq!(Then::Generate.cell(), "45.2 in scenario 2, 27.8 in scenario 3".into());
     }

@@ -1,4 +1,5 @@
-//! Processors with caches that valgrind simulates, and the benchmark run on them: several at once, as many as there are processors.
+//! Processors with caches simulated by valgrind, and parallel runs of the benchmark on them, one for each real
+//! processor.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -14,45 +15,45 @@ use crate::bench::calls::{Plan, Played};
 use crate::bench::messages::instructions::{Directory, Running};
 use crate::bench::router::COUNTED;
 
-/// More runs at once than this would only need memory.
+/// Limit of parallel runs, for their memory.
 const MOST_AT_ONCE: usize = 8;
-/// How often to look whether one has ended.
+/// Interval of checks whether a run has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// By how much longer the environment of each draw is, octets: no multiple of any way of a cache that is simulated.
+/// Difference in the length of the environment between draws, octets: not a multiple of any way of a simulated cache.
 const LONGER: u64 = 1_184;
-/// Callers that are kept apart: more than there are.
+/// Number of callers kept apart: more than occur.
 const CALLERS: u32 = 40;
 
 /// A cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cache {
-    /// Octets of all of it.
+    /// Total size, octets.
     pub(super) size: u32,
-    /// How many places a block may have; 1: direct-mapped.
+    /// Associativity; 1: direct-mapped.
     pub(super) ways: u32,
-    /// Octets of a block.
+    /// Block size, octets.
     pub(super) block: u32,
 }
 
-/// Those of a processor.
+/// Caches of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caches {
-    /// Of instructions, first level,
+    /// First-level instruction cache.
     pub(super) il1: Cache,
-    /// of data,
+    /// First-level data cache.
     pub(super) dl1: Cache,
-    /// and of both, second level.
+    /// Unified second-level cache.
     pub(super) ul2: Cache,
 }
 
-/// Those of the paper.
+/// Caches of the paper.
 pub(super) const OF_THE_PAPER: Caches = Caches {
     il1: Cache { size: 16 << 10, ways: 1, block: 32 },
     dl1: Cache { size: 16 << 10, ways: 4, block: 32 },
     ul2: Cache { size: 256 << 10, ways: 4, block: 64 },
 };
 
-/// Those of a core of today.
+/// Caches of a current core.
 pub(super) const OF_TODAY: Caches = Caches {
     il1: Cache { size: 32 << 10, ways: 8, block: 64 },
     dl1: Cache { size: 32 << 10, ways: 8, block: 64 },
@@ -60,12 +61,12 @@ pub(super) const OF_TODAY: Caches = Caches {
 };
 
 impl Cache {
-    /// Its size, KB.
+    /// Size, KB.
     pub(super) fn kilo(&self) -> f64 {
         f64::from(self.size) / 1_024.0
     }
 
-    /// How it is called for its ways.
+    /// Name of the associativity.
     pub(super) fn ways_named(&self) -> String {
         if self.ways == 1 { "direct-mapped".to_owned() } else { format!("{}-way", self.ways) }
     }
@@ -81,30 +82,31 @@ impl std::fmt::Display for Cache {
     }
 }
 
-/// One run.
+/// A run to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub(super) plan: Plan,
     pub(super) caches: Caches,
 }
 
-/// What it gave.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) played: Played,
     pub(super) profile: Profile,
 }
 
-/// A run that is under way.
+/// A run in progress.
 struct Started {
     place: usize,
     child: Running,
 }
 
-/// Does all of them; what they gave is in their order. `None`: there is no valgrind.
+/// Runs all jobs; returns their results in order. Returns `None` if valgrind is not installed.
 ///
 /// # Errors
-/// Valgrind does not get along with this program or this machine; the benchmark did not do what it should; it was interrupted.
+/// Valgrind fails on this program or this machine; the benchmark failed its own check; the measurement was
+/// interrupted.
 pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<Vec<Run>>> {
     let directory = Directory::new("architecture")?;
     let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE);
@@ -150,7 +152,7 @@ fn told(job: &Job) -> String {
     format!("{:?} with {:?}", job.plan, job.caches)
 }
 
-/// What makes this program play a plan.
+/// Returns the arguments with which this program plays a plan.
 pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     let name = |value: Option<clap::builder::PossibleValue>| {
         value.map_or(String::new(), |value| value.get_name().to_owned())
@@ -165,8 +167,9 @@ pub(super) fn arguments(plan: &Plan) -> Vec<String> {
     ]
 }
 
-/// Where the stack lies, and so what shares a place of a cache with it, goes by how long the environment is: whoever starts this
-/// program, runs of one draw have the same, and those of another draw another, as those of another machine have.
+/// Starts a run. The length of the environment determines the stack address, and so which data share a set of the
+/// cache with the stack: runs of one draw get equal lengths wherever this program is started, and those of another
+/// draw another length, like those of another machine.
 fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Running> {
     let Job { plan, caches } = job;
     let longer = "-".repeat((plan.seed * LONGER) as usize);
@@ -192,13 +195,13 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
         .map(Running)
 }
 
-/// The last line of what it complained of.
+/// Returns the last line of the run's standard error.
 fn last_words(directory: &Directory, place: usize) -> String {
     let text = fs::read_to_string(directory.0.join(format!("{place}.errors"))).unwrap_or_default();
     text.lines().last().unwrap_or("it did not say why").to_owned()
 }
 
-/// Reads what a run has left, and takes it away.
+/// Reads and removes the output files of a run.
 fn collect(directory: &Directory, place: usize) -> Result<Run> {
     let read = |kind: &str| {
         let file = directory.0.join(format!("{place}.{kind}"));
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caches_are_told() {
+    fn caches_are_described() {
         assert_eq!(OF_THE_PAPER.il1.to_string(), "16 KB, direct-mapped, blocks of 32 B");
         assert_eq!(OF_TODAY.ul2.to_string(), "1024 KB, 16-way, blocks of 64 B");
         assert_eq!(OF_THE_PAPER.dl1.argument(), "16384,4,32");

@@ -1,4 +1,4 @@
-//! Caches of many shapes: which one does the benchmark need?
+//! Sweep over caches of many shapes, to find the one that the benchmark needs.
 
 use super::super::chapter::{Axis, Chapter, Figure, Kind, Point, Series, Table};
 use super::super::published;
@@ -7,19 +7,19 @@ use super::simulator::{Cache, Caches, OF_THE_PAPER, Run};
 
 /// Sizes of a first-level cache, KB.
 const SIZES: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
-/// Octets of a block; valgrind simulates none of less than 32.
+/// Block sizes, octets; valgrind simulates none below 32.
 const BLOCKS: [u32; 4] = [32, 64, 128, 256];
-/// Places that a block may have.
+/// Associativities.
 const WAYS: [u32; 4] = [1, 2, 4, 8];
-/// Sizes of the second level, KB; it is larger than both caches of the first together.
+/// Sizes of the second level, KB, larger than both caches of the first together.
 const SECOND_SIZES: [u32; 5] = [64, 128, 256, 512, 1_024];
-/// A cache is as good as the best one if it takes so much longer at most.
+/// Largest factor of time by which a cache still counts as good as the best one.
 const AS_GOOD: f64 = 1.01;
 
-/// What changes cycles by no more than this, percent, matters little.
+/// Change of cycles that counts as small, percent.
 const LITTLE: f64 = 5.0;
 
-/// Which cache was varied.
+/// The varied cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Varied {
     Instructions,
@@ -27,7 +27,8 @@ pub(super) enum Varied {
     Second,
 }
 
-/// All shapes to try; the other caches are the paper's. Quick: the paper's cache with one thing changed.
+/// Returns all shapes to try; the other caches are the paper's. The quick set changes one property of the paper's
+/// cache at a time.
 pub(super) fn shapes(quick: bool) -> Vec<(Varied, Caches)> {
     let Caches { il1, dl1, ul2 } = OF_THE_PAPER;
     let mut shapes = Vec::new();
@@ -54,7 +55,7 @@ pub(super) fn shapes(quick: bool) -> Vec<(Varied, Caches)> {
     shapes
 }
 
-/// A shape, and what came of it.
+/// A shape, and its results.
 pub(super) struct Tried<'r> {
     pub(super) varied: Varied,
     pub(super) caches: Caches,
@@ -70,7 +71,7 @@ impl Tried<'_> {
         }
     }
 
-    /// Misses of the cache that was varied, percent.
+    /// Miss rate of the varied cache, percent.
     fn misses(&self) -> f64 {
         let counts = &self.run.profile.counts;
         match self.varied {
@@ -85,7 +86,7 @@ impl Tried<'_> {
     }
 }
 
-/// Tables, figures and words about them; leaves out what is no number.
+/// Adds tables, figures and text; leaves out values that are not finite.
 pub(super) fn show(chapter: &mut Chapter, tried: &[Tried<'_>]) {
     let instructions: Vec<&Tried<'_>> =
         tried.iter().filter(|one| one.varied == Varied::Instructions).collect();
@@ -110,7 +111,7 @@ pub(super) fn show(chapter: &mut Chapter, tried: &[Tried<'_>]) {
     chapter.table(table(tried));
 }
 
-/// The instruction cache: its size, its blocks, its ways, each with one of the others as in the paper.
+/// Figures of the instruction cache: its size, its blocks, its ways, each with one of the others as in the paper.
 fn figures_of_misses(chapter: &mut Chapter, tried: &[&Tried<'_>]) {
     let Cache { size, ways, block } = OF_THE_PAPER.il1;
     let misses = || Axis::linear("misses, %");
@@ -154,7 +155,7 @@ fn figures_of_misses(chapter: &mut Chapter, tried: &[&Tried<'_>]) {
     );
 }
 
-/// All shapes.
+/// Table of all shapes.
 fn table(tried: &[Tried<'_>]) -> Table {
     let mut table = Table::new(
         "architecture-caches",
@@ -202,7 +203,7 @@ impl Varied {
     }
 }
 
-/// Says which instruction cache is best, and how much each of the three matters.
+/// Adds the best instruction cache, and the influence of each of the three properties.
 fn best(chapter: &mut Chapter, instructions: &[&Tried<'_>], all: &[Tried<'_>]) {
     let least = |tried: &mut dyn Iterator<Item = &Tried<'_>>| {
         tried.map(Tried::cycles).fold(f64::INFINITY, f64::min)
@@ -244,7 +245,7 @@ fn best(chapter: &mut Chapter, instructions: &[&Tried<'_>], all: &[Tried<'_>]) {
     );
 }
 
-/// Lines through points of one name, where a name has at least two.
+/// Draws lines through points of one name, for names with at least two.
 fn figure(
     chapter: &mut Chapter,
     (name, title): (&str, &str),

@@ -1,12 +1,13 @@
-//! A binary tree over the bits of keys, in which each node holds a session: at depth d the search goes left or right by bit d of the
-//! key. No path is longer than a key has bits, and keys that differ early are found early.
+//! Binary tree over the bits of keys, in which each node holds a session: at depth d the search goes left or right by
+//! bit d of the key. The length of a path is at most the number of bits of a key, and keys that differ in early bits
+//! are found early.
 //!
-//! The Budapest paper says so much of Boomerang's tree, and not which bits come first: here it is the destination, most significant
-//! bit first, as masks of its aggregates need it.
+//! The Budapest paper describes no more of Boomerang's tree, and leaves the order of bits open: here the destination
+//! comes first, most significant bit first, as masks of its aggregates need it.
 
 use super::{Block, Blocks, Index, Key, NIL};
 
-/// Places of the highest bit of a key.
+/// Position of the highest bit of a key.
 const HIGHEST: u32 = 103;
 
 /// The tree.
@@ -16,25 +17,25 @@ pub(in crate::overhead) struct BitTree {
     blocks: Blocks,
 }
 
-/// Where a block hangs.
+/// Reference to a block: the root or a link of its parent.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Root,
     Below(u32, usize),
 }
 
-/// Which way the key goes at this depth.
+/// Returns the side of the key at this depth.
 fn side(bits: u128, depth: u32) -> usize {
     (bits >> HIGHEST.saturating_sub(depth) & 1) as usize
 }
 
 impl BitTree {
-    /// A tree without sessions.
+    /// Creates a tree without sessions.
     pub(in crate::overhead) fn new() -> BitTree {
         BitTree { root: NIL, blocks: Blocks::default() }
     }
 
-    /// Where a key is, and the block that hangs there; no block: where it belongs.
+    /// Returns the reference to a key's block and the block; without a block, the reference where it belongs.
     fn search(&self, key: &Key) -> (Place, u32) {
         let bits = key.bits();
         let (mut place, mut here, mut depth) = (Place::Root, self.root, 0);
@@ -57,7 +58,7 @@ impl BitTree {
         }
     }
 
-    /// Some block without others below it, below `top` or `top` itself, and where it hangs.
+    /// Returns a leaf at or below `top`, and the reference to it.
     fn leaf_below(&self, mut place: Place, top: u32) -> (Place, u32) {
         let mut here = top;
         loop {
@@ -83,7 +84,8 @@ impl Index for BitTree {
         number
     }
 
-    /// A leaf below takes its place: all keys below a block agree with it in the bits that lead there.
+    /// Removes a key, and returns whether it was present; a leaf below replaces its block, since all keys below a block
+    /// agree with it in the bits of its path.
     fn remove(&mut self, key: &Key) -> bool {
         let (place, here) = self.search(key);
         if here == NIL {
@@ -104,7 +106,8 @@ impl Index for BitTree {
 mod tests {
     use super::*;
 
-    /// Sessions to one host by consecutive ports share all but a few of the first bits, and still no path is longer than a key.
+    /// Sessions to one host by consecutive ports share all but a few of the first bits, and still no path is longer
+    /// than a key.
     #[test]
     fn no_path_is_longer_than_a_key() {
         let mut tree = BitTree::new();

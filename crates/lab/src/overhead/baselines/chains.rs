@@ -1,16 +1,16 @@
-//! Hash tables with chains: an array of heads, and a list of blocks behind each. What differs is the hash, and whether the array
-//! grows.
+//! Hash tables with chains: an array of heads, and a list of blocks for each. The variants differ in the hash, and in
+//! the growth of the array.
 
 use super::{Block, Blocks, Index, Key, NIL};
 
-/// Chains of ISI RSVP. Its papers do not tell how many there were.
+/// Number of chains of ISI RSVP, which its papers do not state.
 const ISI_CHAINS: usize = 256;
-/// Chains of YESSIR.
+/// Number of chains of YESSIR.
 const YESSIR_CHAINS: usize = 1_537;
-/// With how many chains the tables of GIST begin. Its paper does not tell.
+/// Initial number of chains in the tables of GIST, which its paper does not state.
 const GIST_CHAINS: usize = 101;
 
-/// A hash table with chains. New sessions go to the head of their chain, which is never dearer than elsewhere in it.
+/// A hash table with chains. New sessions go to the head of their chain, which is the cheapest place.
 #[derive(Debug)]
 pub(in crate::overhead) struct Chains {
     hash: fn(&Key) -> u32,
@@ -20,24 +20,25 @@ pub(in crate::overhead) struct Chains {
     blocks: Blocks,
 }
 
-/// How the array of heads grows when more than half as many sessions are there.
+/// Growth of the array of heads once there are more than half as many sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Growth {
-    /// Never.
+    /// No growth.
     Fixed,
-    /// By an eighth, so that all is rehashed often: GIST's first list of sizes was dense, how dense is not told.
+    /// Growth by an eighth, with frequent rehashing: the paper calls GIST's first list of sizes dense, without a
+    /// figure.
     Dense,
-    /// To more than twice its size.
+    /// Growth to more than twice the size.
     Doubling,
 }
 
 impl Chains {
-    /// The table of ISI RSVP: by the destination address alone, so that all sessions to a host share a chain.
+    /// Creates the table of ISI RSVP: by the destination address alone, so that all sessions to a host share a chain.
     pub(in crate::overhead) fn of_isi() -> Chains {
         Chains::new(ISI_CHAINS, Growth::Fixed, |key| key.destination)
     }
 
-    /// The table of YESSIR: by the sum of both addresses and both ports.
+    /// Creates the table of YESSIR: by the sum of both addresses and both ports.
     pub(in crate::overhead) fn of_yessir() -> Chains {
         Chains::new(YESSIR_CHAINS, Growth::Fixed, |key| {
             let ports = u32::from(key.source_port) + u32::from(key.destination_port);
@@ -45,12 +46,12 @@ impl Chains {
         })
     }
 
-    /// The first table of GIST: by the sum of the octets of the session's name, at most 4 080.
+    /// Creates the first table of GIST: by the sum of the octets of the session identifier, at most 4 080.
     pub(in crate::overhead) fn of_gist_first() -> Chains {
         Chains::new(GIST_CHAINS, Growth::Dense, |key| key.name.iter().copied().map(u32::from).sum())
     }
 
-    /// The second table of GIST: by the sum of the words of the session's name.
+    /// Creates the second table of GIST: by the sum of the words of the session identifier.
     pub(in crate::overhead) fn of_gist_second() -> Chains {
         Chains::new(GIST_CHAINS, Growth::Doubling, |key| {
             let (words, _) = key.name.as_chunks::<4>();
@@ -66,7 +67,7 @@ impl Chains {
         (self.hash)(key) as usize % self.heads.len()
     }
 
-    /// Block of a session, and the one before it in its chain.
+    /// Returns the block of a session, and the one before it in its chain.
     fn search(&self, key: &Key) -> Option<(u32, u32)> {
         let (mut before, mut here) = (NIL, self.heads[self.chain(key)]);
         while here != NIL {
@@ -133,7 +134,7 @@ impl Index for Chains {
 mod tests {
     use super::*;
 
-    /// What the papers say of their hashes.
+    /// The expected hashes are those that the papers describe.
     #[test]
     fn hashes_are_those_of_the_papers() {
         let (one, other) = (Key::numbered(0), Key::numbered(1));

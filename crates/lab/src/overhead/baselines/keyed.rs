@@ -1,4 +1,5 @@
-//! The index that the engines of this project use: an open table of block numbers, by a hash that nobody outside can foresee.
+//! Index that the engines of this project use: an open-addressing table of block numbers, with a keyed hash that
+//! outsiders cannot predict.
 
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
@@ -15,14 +16,14 @@ pub(in crate::overhead) struct Keyed {
 }
 
 impl Keyed {
-    /// A table without sessions. It is drawn alike each time, so that two runs measure the same.
+    /// Creates a table without sessions. The key is the same each time, so that two runs measure the same.
     pub(in crate::overhead) fn new() -> Keyed {
         let hash = KeyedHash::draw(&mut RandomStreams::new(1).stream("index"));
         Keyed { hash, table: HashTable::new(), blocks: Blocks::default() }
     }
 }
 
-/// As the index of YESSIR hashes a stream of IPv4.
+/// Hashes like the index of YESSIR for a stream of IPv4.
 fn hash_of(hash: &KeyedHash, key: &Key) -> u64 {
     let ports = u64::from(key.source_port) << 16 | u64::from(key.destination_port);
     let addresses = u64::from(key.source) << 32 | u64::from(key.destination);

@@ -1,4 +1,4 @@
-//! Timers of soft state: four structures behind one trait. Timers are named by numbers from 0 on, time is in milliseconds.
+//! Timers of soft state: four structures behind one trait. Timers are numbered from 0; time is in milliseconds.
 
 pub(in crate::overhead) mod buckets;
 pub(in crate::overhead) mod heap;
@@ -7,24 +7,24 @@ pub(in crate::overhead) mod wheel;
 
 use std::fmt;
 
-/// No timer.
+/// Index of no timer.
 const NIL: u32 = u32::MAX;
-/// Where a structure looks at its timers once in a while: how often.
+/// Interval of a structure with periodic scans, milliseconds.
 const TICK: u64 = 1_000;
 
-/// A structure that keeps timers.
+/// A structure of timers.
 pub(in crate::overhead) trait Timers: fmt::Debug {
-    /// Arms a timer that is not armed, to fire an interval after now.
+    /// Arms a timer that is not armed, to fire `interval` after `now`.
     fn arm(&mut self, timer: u32, now: u64, interval: u64);
-    /// Lets an armed timer begin again.
+    /// Restarts an armed timer.
     fn restart(&mut self, timer: u32, now: u64, interval: u64);
-    /// When [`Timers::expire`] shall be called next; `u64::MAX` for never.
+    /// Time of the next call of [`Timers::expire`]; `u64::MAX` for never.
     fn next(&self) -> u64;
-    /// Takes out the timers that have fired until now, and tells which.
+    /// Removes the timers that have expired by `now`, and adds them to `fired`.
     fn expire(&mut self, now: u64, fired: &mut Vec<u32>);
 }
 
-/// All structures at the time `now`, with room for so many timers, each with its name.
+/// Returns all structures at the time `now`, with room for `timers` timers, each with its name.
 pub(in crate::overhead) fn all(timers: usize, now: u64) -> [(&'static str, Box<dyn Timers>); 4] {
     [
         ("Earmark: timing wheel", Box::new(wheel::Wheel::new(timers, now))),
@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    /// Timers by deadline, as the standard library would keep them: what was restarted leaves a stale entry behind.
+    /// Reference model with the standard library's heap: a restarted timer leaves a stale entry behind.
     #[derive(Default)]
     struct Model {
         heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     proptest! {
-        /// In whole seconds all of them fire what a heap fires, second by second.
+        /// With deadlines in whole seconds every structure fires the same timers as a heap, second by second.
         #[test]
         fn each_structure_fires_what_a_heap_fires(
             seconds in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Table III: what a router of GIST spends its instructions on.
+//! Table III: instructions of a GIST router by component.
 
 use anyhow::Result;
 
@@ -10,15 +10,15 @@ use crate::overhead::Order;
 use crate::overhead::chapter::{Axis, Chapter, Estimate, Figure, Kind, Series, Table};
 use crate::overhead::published;
 
-/// The published table, and below it:
+/// Key of the published table.
 const KEY: &str = "gist.table3_runtime_pct";
 
-/// How many sessions stand meanwhile. Their number matters little: instructions do not wait for memory.
+/// Returns the numbers of sessions. They matter little: instruction counts are independent of memory latency.
 fn sessions(order: &Order) -> &'static [u32] {
     if order.quick { &[100, 200, 400] } else { &[100, 200, 400, 800, 1_600] }
 }
 
-/// The published row of a component.
+/// Returns the published row of a component.
 fn row(component: Component) -> &'static str {
     match component {
         Component::Timers => "timers",
@@ -32,7 +32,7 @@ fn row(component: Component) -> &'static str {
     }
 }
 
-/// Counts, by valgrind.
+/// Counts the instructions, by valgrind.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.heading("Where the time goes (Table III)");
@@ -79,7 +79,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     chapter.table(table);
     chapter.figure(figure(ours));
     let per_message = profiles.iter().map(|profile| {
-        // Six pings a session, each passing twice.
+        // Each session has six pings, each passing twice.
         profile.instructions as f64 / (f64::from(profile.sessions) * 12.0)
     });
     if let Some(each) = Estimate::of(&per_message.collect::<Vec<_>>()) {

@@ -1,4 +1,4 @@
-//! Two senders over one router: how long messages stay in it, with 20 000 and with 60 000 sessions.
+//! Two senders over one router: time that messages stay in it, with 20 000 and with 60 000 sessions.
 
 use anyhow::{Context, Result};
 
@@ -12,26 +12,26 @@ use crate::overhead::chapter::{Cell, Chapter, Estimate, Table};
 use crate::overhead::environment::Environment;
 use crate::overhead::published;
 
-/// Sessions, as published.
+/// Numbers of sessions, as published.
 const LOADS: [u32; 2] = [20_000, 60_000];
 
-/// A kind of message: its name, its place among the published keys, and its times.
+/// A kind of message: its name, its published key, and its times.
 type Kind = (&'static str, &'static str, fn(&Passings) -> &[Times]);
 const KINDS: [Kind; 2] = [
     ("Query to Response", "query", |passings| &passings.queries),
     ("Data", "data", |passings| &passings.data),
 ];
 
-/// What the rounds have found.
+/// Results of the rounds.
 pub(super) struct Middle {
     scaled: Scaled,
-    /// Parts of the time that each load is looked at in a round.
+    /// Number of parts of the window of each load in a round.
     parts: u32,
     results: [Vec<Passings>; 2],
 }
 
 impl Middle {
-    /// Nothing was measured yet.
+    /// Creates empty results.
     pub(super) fn new(quick: bool) -> Middle {
         let parts = if quick { 3 } else { 4 };
         Middle { scaled: Scaled::of_report(quick), parts, results: Default::default() }
@@ -103,7 +103,7 @@ fn one(scaled: Scaled, load: u32, parts: u32, supervision: &Supervision<'_>) -> 
     passing::measure_on(&chain, &plan, supervision)
 }
 
-/// What was done.
+/// Returns the description of the measurement.
 fn introduction(scaled: Scaled) -> Chapter {
     let mut chapter = Chapter::default();
     chapter.heading("Two senders over one router (section IV-C)");
@@ -117,7 +117,7 @@ fn introduction(scaled: Scaled) -> Chapter {
     chapter
 }
 
-/// What else was seen of the router.
+/// Returns a table of the router's other figures.
 fn router(scaled: Scaled, results: &[Vec<Passings>; 2]) -> Table {
     let columns = [
         "sessions, as published",

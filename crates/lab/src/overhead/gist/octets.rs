@@ -5,7 +5,7 @@ use crate::bench::bytes::{self, Comparison, NOTES};
 use crate::overhead::chapter::{Axis, Cell, Chapter, Estimate, Figure, Kind, Series, Table};
 use crate::overhead::published;
 
-/// Writes every message, and takes it apart.
+/// Counts the octets of every message, part by part.
 pub(super) fn measure() -> Chapter {
     let mut chapter = Chapter::default();
     chapter.heading("Octets of messages (Table I, Figure 5)");
@@ -101,7 +101,7 @@ fn of_procedures(procedures: &[Comparison]) -> Figure {
     }
 }
 
-/// 1, 2, 3 .. in place of names that are too long to stand below bars.
+/// Returns 1, 2, 3 .. in place of names that are too long to stand below bars.
 fn numbers(names: &[&str]) -> Vec<&'static str> {
     const NUMBERS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
     NUMBERS[..names.len().min(NUMBERS.len())].to_vec()
@@ -115,7 +115,7 @@ fn why(comparison: &Comparison) -> String {
         .join("; ")
 }
 
-/// A note as a sentence.
+/// Returns a note as a sentence.
 fn sentence(note: &str) -> String {
     let mut letters = note.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);

@@ -1,4 +1,4 @@
-//! Table II: what it costs how often GIST asks again who is next.
+//! Table II: cost of GIST's refresh interval.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ const SESSIONS: u32 = 15_000;
 const INTERVALS: &str = "gist.table2_refresh_cpu.interval_s";
 const KEY: &str = "gist.table2_refresh_cpu.cpu_pct";
 
-/// What the rounds have found.
+/// Results of the rounds.
 pub(super) struct Refreshing {
-    /// What each interval becomes.
+    /// Scaled length of every interval.
     period: Duration,
-    /// Parts of the time that each is looked at in a round.
+    /// Number of parts of the window of each interval in a round.
     parts: u32,
     intervals: Vec<f64>,
-    /// Of each interval percent of a processor, part by part.
+    /// Share of a processor by interval and part, percent.
     shares: Vec<Vec<f64>>,
 }
 
 impl Refreshing {
-    /// Nothing was measured yet.
+    /// Creates empty results.
     pub(super) fn new(quick: bool) -> Refreshing {
         let intervals = published::numbers(INTERVALS);
         let (period, parts) =
@@ -38,10 +38,10 @@ impl Refreshing {
         Refreshing { period, parts, intervals, shares }
     }
 
-    /// Measures every interval, on a network of its own.
+    /// Measures every interval, each on a network of its own.
     pub(super) fn round(&mut self, supervision: &Supervision<'_>) -> Result<()> {
         supervision.watcher.begin("the network starts", 1);
-        // The other end grants whatever this one proposes.
+        // The responder accepts any proposed validity.
         let chain = Chain::up(&Set::new(1, Transport::Tcp))?;
         let plans: Vec<Plan> = self.intervals.iter().map(|&interval| self.plan(interval)).collect();
         let measured =
@@ -103,7 +103,7 @@ impl Refreshing {
     }
 }
 
-/// By how much an interval is made shorter.
+/// Returns the factor by which an interval is shortened.
 fn scaled(interval: f64, period: Duration) -> Scaled {
     Scaled { by: (interval / period.as_secs_f64()).round().max(1.0) as u32 }
 }

@@ -1,41 +1,41 @@
-//! The published measurements in less time: fewer sessions, each refreshed so much more often, so that as many messages come in
-//! a second as did then.
+//! The published measurements in less time: fewer sessions with proportionally shorter refresh periods, so that the
+//! number of messages a second is unchanged.
 
 use std::time::Duration;
 
-/// How often a session was pinged, in place of a refresh of its application.
+/// Published ping interval of a session, in place of an application refresh.
 const PING: Duration = Duration::from_secs(30);
-/// How often GIST asked again who is next.
+/// Published refresh interval of GIST.
 const REFRESH: Duration = Duration::from_secs(180);
 
-/// By how much sessions are fewer, and periods shorter.
+/// Factor by which the number of sessions and the periods are reduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scaled {
     pub(super) by: u32,
 }
 
 impl Scaled {
-    /// As a report has time for: each round takes a refresh period of GIST for each level.
+    /// Returns the factor for a report: each round takes a refresh period of GIST for each level.
     pub(super) fn of_report(quick: bool) -> Scaled {
         Scaled { by: if quick { 250 } else { 50 } }
     }
 
-    /// Sessions in place of so many published ones.
+    /// Returns the scaled number of sessions.
     pub(super) fn sessions(self, published: u32) -> u32 {
         published / self.by
     }
 
-    /// How often a session is pinged.
+    /// Returns the scaled ping interval of a session.
     pub(super) fn ping(self) -> Duration {
         PING / self.by
     }
 
-    /// How often GIST refreshes, on average.
+    /// Returns the scaled mean refresh interval of GIST.
     pub(super) fn refresh(self) -> Duration {
         REFRESH / self.by
     }
 
-    /// For people, what was done instead of what was published.
+    /// Returns a note about the difference from the published measurement.
     pub(super) fn note(self) -> String {
         let Scaled { by } = self;
         let (ping, refresh) = (self.ping().as_secs_f64(), self.refresh().as_secs_f64());
@@ -46,7 +46,7 @@ impl Scaled {
     }
 }
 
-/// Pings a second with so many published sessions.
+/// Returns the pings a second with this number of published sessions.
 pub(super) fn pings_a_second(published: u32) -> f64 {
     f64::from(published) / PING.as_secs_f64()
 }

@@ -1,5 +1,5 @@
-//! Figures 8 to 10: what sessions cost the node at the end of a pair, and how long a round trip is meanwhile; and how long setting
-//! one up takes over an association that is there.
+//! Figures 8 to 10: cost of sessions for the node at the end of a pair, round-trip times meanwhile, and the time of a
+//! set-up over an existing association.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use crate::overhead::environment::Environment;
 use crate::overhead::published;
 use crate::testbed::Settings;
 
-/// Published sessions of each level: those of the text, and one between where there is time.
+/// Published numbers of sessions by level: those of the text, and one between for a quick report.
 const QUICK: [u32; 4] = [20_000, 45_000, 55_000, 60_000];
-/// Over connections only of the last one something was published.
+/// Levels over connections for a quick report; only the last one has a published figure.
 const QUICK_CONNECTED: [u32; 2] = [20_000, TOP];
 const FULL: [u32; 5] = [20_000, 30_000, 45_000, 55_000, 60_000];
-/// The level at which reservations are set up one after the other: the paper did with 15 000 to 25 000.
+/// Level at which consecutive reservations are set up; the paper has 15 000 to 25 000.
 const SET_UP_AT: u32 = 20_000;
-/// The last level, and how many sessions the paper held at the same time.
+/// Last level, and the number of sessions that the paper held at the same time.
 const TOP: u32 = 60_000;
-/// More than that.
+/// A larger number of sessions than the paper's.
 const MORE: u32 = 95_000;
 
-/// What one kind of transport came to.
+/// Results of one transport.
 struct Run {
     name: &'static str,
     transport: Option<Transport>,
     levels: Vec<Level>,
 }
 
-/// What the rounds have found.
+/// Results of the rounds.
 pub(super) struct Sessions {
     quick: bool,
     scaled: Scaled,
@@ -43,17 +43,17 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// Nothing was measured yet.
+    /// Creates empty results.
     pub(super) fn new(quick: bool) -> Sessions {
         let scaled = Scaled::of_report(quick);
         Sessions { quick, scaled, runs: Vec::new(), held: Vec::new() }
     }
 
-    /// Measures each transport, RSVP, and how many sessions are held, each on a network of its own.
+    /// Measures each transport, RSVP, and the number of sessions that can be held, each on a network of its own.
     pub(super) fn round(&mut self, round: u32, supervision: &Supervision<'_>) -> Result<()> {
         let Sessions { quick, scaled, .. } = *self;
         for transport in Transport::ALL {
-            // Of TLS nothing was published, nor is there time for what takes long in each round.
+            // There are no published figures of TLS, and its slow measurement does not fit every quick round.
             if transport == Transport::Tls && quick && round > 0 {
                 continue;
             }
@@ -96,7 +96,7 @@ impl Sessions {
     }
 }
 
-/// Adds what was measured later to the levels that there are.
+/// Adds later measurements to the existing levels.
 fn join(levels: &mut [Level], later: Vec<Level>) {
     for (level, later) in levels.iter_mut().zip(later) {
         level.processor.extend(later.processor);
@@ -130,7 +130,8 @@ fn climb(
     standing::measure_on(&chain, &plan, supervision)
 }
 
-/// As many sessions of RSVP, each refreshed every 30 s by Path and by Resv, over one router, which is looked at.
+/// Measures as many sessions of RSVP, each refreshed every 30 s by Path and by Resv, at the one router between the
+/// hosts.
 fn rsvp(quick: bool, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Vec<Level>> {
     let published: &[u32] = if quick { &[TOP] } else { &[SET_UP_AT, TOP] };
     let refresh = scaled.ping();
@@ -162,9 +163,9 @@ fn rsvp(quick: bool, scaled: Scaled, supervision: &Supervision<'_>) -> Result<Ve
     Ok(levels)
 }
 
-/// So many sessions at the same time, in datagrams, not scaled.
+/// Holds `sessions` sessions at the same time, in datagrams, not scaled.
 fn hold(sessions: u32, supervision: &Supervision<'_>) -> Result<Held> {
-    /// Sessions that begin in a second.
+    /// Number of sessions that begin in a second.
     const RATE: u32 = 12_000;
     supervision.watcher.begin("the network starts", 1);
     let chain = Chain::up(&Set::new(1, Transport::Datagram))?;
@@ -191,22 +192,22 @@ fn introduce(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     ));
 }
 
-/// Of values in the order in which they were measured.
+/// Summarizes values in order of time.
 fn estimate_of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
     Estimate::over_time(&values.collect::<Vec<_>>())
 }
 
-/// Parts of the time that a level is looked at in a round.
+/// Returns the number of parts of a level's window in a round.
 fn parts(quick: bool) -> u32 {
     if quick { 3 } else { 4 }
 }
 
-/// Percent of a processor.
+/// Returns the share of a processor, percent.
 fn percent(level: &Level) -> Option<Estimate> {
     estimate_of(level.processor.iter().map(|share| 100.0 * share))
 }
 
-/// The median round trip, milliseconds.
+/// Returns the median round-trip time, milliseconds.
 fn round_trip(level: &Level) -> Option<Estimate> {
     estimate_of(level.round_trips.iter().filter(|times| times.count > 0).map(|times| times.p50_ms))
 }
@@ -261,7 +262,7 @@ fn published_percent(transport: Option<Transport>, sessions: u32) -> Option<f64>
     published::number(&format!("gist.cpu_pct_60000.{name}")).filter(|_| sessions == TOP)
 }
 
-/// Milliseconds.
+/// Returns the published round-trip time, milliseconds.
 fn published_round_trip(transport: Option<Transport>, sessions: u32) -> Option<f64> {
     if !matches!(transport, Some(Transport::Datagram | Transport::Tcp)) {
         return None;
@@ -327,7 +328,7 @@ fn give_processor(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     for run in runs {
         let Some(share) = at(run, scaled, TOP).and_then(percent) else { continue };
         let keys: &[&str] = match run.transport {
-            // What runs here is one version, which is held against both.
+            // The one version here is compared with both published ones.
             Some(Transport::Datagram) => &["gist_d", "gist_0_5_2_d"],
             Some(Transport::Tcp) => &["gist_c"],
             Some(Transport::Tls) => &[],
@@ -363,8 +364,9 @@ fn give_round_trips(chapter: &mut Chapter, scaled: Scaled, runs: &[Run]) {
     }
 }
 
-/// As the paper has it, the number of sessions after which round trips become longer and longer: by those of one part of the time,
-/// in the order in which parts were measured at each level. `None`: there are not so many parts.
+/// Returns the paper's effective number of sessions, beyond which round-trip times grow steadily: the largest with less
+/// than twice the round-trip time of the first level, by one part of the window at each level. `None` if there are
+/// fewer parts.
 fn effective(run: &Run, part: usize) -> Option<u32> {
     let time = |level: &Level| level.round_trips.get(part).map(|times| times.p50_ms);
     let first = run.levels.first().and_then(time)?;
@@ -373,7 +375,7 @@ fn effective(run: &Run, part: usize) -> Option<u32> {
 }
 
 fn give_set_ups(chapter: &mut Chapter, runs: &[Run]) {
-    /// Set-ups of which a median is one value.
+    /// Number of set-ups in the median that makes one value.
     const BATCH: usize = 10;
     let mut table = Table::new(
         "gist-set-ups",

@@ -1,5 +1,5 @@
-//! Background traffic (Figures 2 to 4): UDP of 512 octets through the router at rising rates, while reservations pass it one at a
-//! time.
+//! Background traffic (Figures 2 to 4): UDP packets of 512 octets through the router at rising rates, while
+//! reservations pass it one at a time.
 
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,25 @@ use crate::overhead::passage::{NOWHERE, Passage, Passed};
 use crate::overhead::published;
 use crate::traffic::{Shape, Source};
 
-/// Rates that are asked for, Mbit/s. What the sender then manages is what counts.
+/// Requested rates, Mbit/s. The results are for the rates that the sender reached.
 const RATES: [u64; 8] = [0, 10, 25, 55, 100, 200, 400, 800];
 const QUICK: [u64; 4] = [0, 55, 200, 800];
-/// Packets of it that may go in a row when the sender is late.
+/// Largest number of background packets in a row when the sender is late.
 const BURST: u32 = 32;
-/// How long the background runs before anything is measured.
+/// Time from the start of the background to the first measurement.
 const START: Duration = Duration::from_millis(100);
-/// Longer than any measurement.
+/// Duration longer than any measurement.
 const LONG: Duration = Duration::from_secs(600);
-/// Sessions that nobody counts.
+/// Number of uncounted sessions.
 const WARM_UP: u32 = 20;
-/// Messages may get lost; if so many do there is something wrong.
+/// Number of lost messages above which the measurement fails.
 const MOST_LOST: u32 = 300;
-/// Parts of the messages whose means give the interval.
+/// Number of parts of the messages whose means give the interval.
 const PARTS: usize = 12;
 
-/// What was found at one rate.
+/// Results at one rate.
 struct At {
-    /// Mbit/s that were sent, IP headers included.
+    /// Rate sent, IP headers included, Mbit/s.
     rate: f64,
     passed: Vec<Passed>,
     lost: u32,
@@ -50,7 +50,7 @@ impl At {
     }
 }
 
-/// The messages of a session, and which of them is measured.
+/// Returns the messages of a session, and the name of the measured one.
 fn conversation(protocol: Protocol) -> Result<(Vec<Message>, &'static str)> {
     let named = |name: &str| {
         let found = protocol.messages().iter().find(|message| message.name == name);
@@ -65,7 +65,7 @@ fn conversation(protocol: Protocol) -> Result<(Vec<Message>, &'static str)> {
     })
 }
 
-/// Measures, and tells.
+/// Measures and describes the background loads.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let number = |key: &str| published::number(key).with_context(|| format!("{key} is missing"));
     let messages = number("budapest.loads.traffic_flow_messages")? as u32;
@@ -90,7 +90,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
 }
 
 struct Load {
-    /// Mbit/s.
+    /// Rate, Mbit/s.
     rate: u64,
     octets: u32,
     messages: u32,
@@ -142,7 +142,7 @@ impl Load {
                     ensure!(lost <= MOST_LOST, "{lost} messages of {} were lost", way.name);
                     break;
                 };
-                // Of an initiator that is new the kernel leaves the first message to the daemon.
+                // The kernel leaves the first message of a new initiator to the daemon.
                 if kind.name == measured && one.inside.is_some() == way.daemon {
                     passed.push(one);
                 }
@@ -216,7 +216,7 @@ fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
     chapter
 }
 
-/// Each message at the highest rate.
+/// Adds each message at the highest rate.
 fn levels(chapter: &mut Chapter, found: &[(Way, Vec<At>)]) {
     let Some(rate) = found.iter().filter_map(|(_, all)| Some(all.last()?.rate)).reduce(f64::min)
     else {
@@ -244,7 +244,7 @@ fn levels(chapter: &mut Chapter, found: &[(Way, Vec<At>)]) {
     });
 }
 
-/// What so many of a hundred values are not above.
+/// Returns the value that `count` of a hundred values do not exceed.
 fn of_100(mut values: Vec<f64>, count: usize) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get((values.len() * count / 100).min(values.len().saturating_sub(1))).copied()
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_shown() {
+    fn results_are_shown() {
         let inside = Some(Inside { all_us: 2.0, traffic_control_us: 1.0 });
         let at =
             |rate| At { rate, passed: vec![Passed { interfaces_us: 9.0, inside }; 24], lost: 1 };

@@ -1,4 +1,4 @@
-//! Signalling load: messages at rising rates, whether the router keeps up or not, until some are lost.
+//! Signalling load: messages at rising rates without waiting for the router, until some are lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -16,29 +16,29 @@ use crate::overhead::passage::Passage;
 /// Messages a second.
 const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
 const QUICK: [u32; 5] = [500, 2_000, 5_000, 20_000, 80_000];
-/// How long each rate lasts.
+/// Duration of each rate.
 const LASTS: Duration = Duration::from_millis(400);
-/// Messages of a rate, at most.
+/// Largest number of messages of a rate.
 const MOST: u32 = 20_000;
-/// Sessions that nobody counts.
+/// Number of uncounted sessions.
 const WARM_UP: u32 = 20;
-/// Sessions that are refreshed in turn.
+/// Number of sessions that are refreshed in turn.
 const KNOWN: u32 = 160;
-/// By how much a sleep may be late.
+/// Margin for late wake-ups of a sleep.
 const LATE: Duration = Duration::from_micros(200);
-/// How long a message may take after the last one was sent.
+/// Timeout of a message after the last one was sent.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A rate at which a larger part is lost is the last one.
+/// Share of lost messages above which the rate is the last one.
 const TOO_MANY: f64 = 0.01;
-/// Parts of the messages whose means give the interval.
+/// Number of parts of the messages whose means give the interval.
 const PARTS: usize = 12;
 
-/// What came of one rate.
+/// Results of one rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct At {
-    /// Messages a second that were really sent.
+    /// Messages a second that were sent.
     rate: f64,
-    /// Microseconds from interface to interface, of those that left.
+    /// Times from interface to interface of the messages that left, microseconds.
     took: Vec<f64>,
     sent: u32,
 }
@@ -49,17 +49,17 @@ impl At {
     }
 }
 
-/// What is sent to a router.
+/// Messages sent to a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flood {
     way: Way,
     name: &'static str,
-    /// Sessions that are refreshed in turn; where there are none, every message is about a new one.
+    /// Number of sessions that are refreshed in turn; `None` if every message is about a new one.
     known: Option<u32>,
 }
 
-/// Refreshes of RSVP do not leave a router, so that only new sessions can be watched; new sessions of Boomerang are the daemon's
-/// to put into traffic control, whoever sets them up, so that only refreshes are the kernel's alone.
+/// Returns the loads. RSVP refreshes do not leave a router at once, so only its new sessions can be observed. New
+/// sessions of Boomerang always involve the daemon for traffic control, so only its refreshes stay in the kernel.
 fn floods() -> [Flood; 3] {
     let [rsvp, by_daemon, by_kernel] = WAYS;
     [
@@ -69,12 +69,12 @@ fn floods() -> [Flood; 3] {
     ]
 }
 
-/// The message that makes a session, or refreshes it, and leaves the router by itself.
+/// Returns the message that creates or refreshes a session and is forwarded by the router.
 fn first(protocol: Protocol) -> Result<Message> {
     protocol.messages().first().copied().context("a protocol without messages")
 }
 
-/// Measures, and tells.
+/// Measures and describes the signalling loads.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let rates: &[u32] = if order.quick { &QUICK } else { &RATES };
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter(&found))
 }
 
-/// A router of its own, and messages at a rate.
+/// Sends messages at a rate through a router of its own.
 fn at_rate(flood: Flood, rate: u32) -> Result<At> {
     let Flood { way, known, .. } = flood;
     let mut passage = Passage::up(way.protocol, way.settings)?;
@@ -130,8 +130,8 @@ fn at_rate(flood: Flood, rate: u32) -> Result<At> {
     Ok(At { rate, took: watch.took, sent: count })
 }
 
-/// Which messages have come to the router and not left it, by their destinations, each of which has one session; those of one
-/// session leave in the order in which they came.
+/// Messages that have arrived at the router and not left it, by their destinations, each of which has one session;
+/// messages of one session leave in order of arrival.
 #[derive(Default)]
 struct Watch {
     came: HashMap<IpAddr, VecDeque<Duration>>,
@@ -139,7 +139,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Notes what passes until then. The last moments are not slept through, since a sleep is late.
+    /// Records passing messages until `due`. The last moments are spent without sleep, since a sleep ends late.
     fn until(&mut self, due: Instant, passage: &mut Passage) -> Result<()> {
         let awake = due - LATE;
         while Instant::now() < awake
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_known_by_their_destinations() {
+    fn messages_are_matched_by_destination() {
         let mut watch = Watch::default();
         let [a, b] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
         let us = Duration::from_micros;

@@ -1,7 +1,8 @@
-//! Checkpoints 1 and 2 (Tables 1 and 2): what messages take through a router with a daemon, one at a time.
+//! Checkpoints 1 and 2 (Tables 1 and 2): times of messages through a router with a daemon, one at a time.
 //!
-//! A round sends a few sessions' messages, each as soon as the one before has left. Each way is visited several times, with a router
-//! and a daemon of its own each time; Boomerang is treated by the daemon, and by the kernel on its behalf.
+//! A round sends the messages of a few sessions, each as soon as the one before has left. Each way is visited several
+//! times, each time with a new router and daemon; the daemon handles Boomerang in one way, and the kernel's offload
+//! in another.
 
 use anyhow::{Context, Result, ensure};
 
@@ -14,24 +15,24 @@ use crate::overhead::environment::Environment;
 use crate::overhead::passage::{NOWHERE, Passage, Passed, Way};
 use crate::overhead::published;
 
-/// How often each way is visited, one after the other, so that each sees the machine at different times.
+/// Number of visits of each way, in turns, so that each way is measured at different times.
 const VISITS: u32 = 4;
 /// Rounds of a visit.
 const ROUNDS: u32 = 2;
-/// Sessions in a round: 304 messages of each kind in all.
+/// Number of sessions in a round: 304 messages of each kind in all.
 const BATCH: u32 = 38;
-/// Sessions that nobody counts: neighbours find each other, and memory is touched.
+/// Number of uncounted sessions: neighbor resolution and first use of memory.
 const WARM_UP: u32 = 10;
-/// Messages that may get lost,
+/// Largest number of lost messages.
 const MOST_LOST: u32 = 30;
-/// and sessions that may be treated by the daemon where the kernel should have.
+/// Largest number of sessions that the daemon handles in place of the offload.
 const MOST_OTHERS: u32 = 1_000;
-/// How often the kernel's own part is timed by its test runner, in the time that all ways are visited once.
+/// Number of runs of the kernel's test runner while all ways are visited once.
 const TEST_RUNS: u32 = 2;
-/// Sessions that the kernel knows meanwhile.
+/// Number of sessions in the kernel during a test run.
 const KNOWN: u32 = 1_000;
 
-/// What a packet is called that is none.
+/// Name of packets without a message.
 const PLAIN: &str = "no message, UDP";
 
 const WAYS: [Way; 5] = [
@@ -52,7 +53,7 @@ const WAYS: [Way; 5] = [
     Way { protocol: Protocol::Nsis, name: "NSIS", settings: "", daemon: true },
 ];
 
-/// What a kind of message took, one value a round: microseconds.
+/// Times of a kind of message, one value a round, microseconds.
 #[derive(Clone, Debug, Default)]
 struct Times {
     message: &'static str,
@@ -61,7 +62,7 @@ struct Times {
     traffic_control: Vec<f64>,
 }
 
-/// A published row, and whose message is its counterpart.
+/// A published row, and the protocol and message of its counterpart.
 const PUBLISHED: [(&str, Protocol, &str); 6] = [
     ("table1_isi_rsvp.path", Protocol::Rsvp, "Path, new"),
     ("table1_isi_rsvp.path_tear", Protocol::Rsvp, "PathTear"),
@@ -76,7 +77,7 @@ fn published_key(protocol: Protocol, message: &str) -> Option<String> {
     found.map(|(key, _, _)| format!("budapest.{key}"))
 }
 
-/// Measures, and tells; says what is missing where there are no namespaces.
+/// Measures and describes the checkpoints; says what is missing if namespaces are unavailable.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.heading("Checkpoints 1 and 2: from interface to interface");
@@ -106,17 +107,17 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
     Ok(chapter)
 }
 
-/// What is measured of a way.
+/// Results of a way.
 struct Found {
     way: Way,
     kinds: Vec<Message>,
     times: Vec<Times>,
-    /// Packets that are nobody's message: microseconds between the interfaces, one value a round.
+    /// Times of packets without a message between the interfaces, one value a round, microseconds.
     plain: Vec<f64>,
 }
 
 impl Found {
-    /// All kinds of messages of a protocol but refreshes, in the order of a session.
+    /// Returns empty results for all kinds of messages of a protocol but refreshes, in the order of a session.
     fn nothing_yet(way: Way) -> Found {
         let kinds = way
             .protocol
@@ -129,7 +130,7 @@ impl Found {
         Found { way, kinds, times, plain: Vec::new() }
     }
 
-    /// Some rounds with a router and a daemon of their own.
+    /// Runs some rounds with a new router and daemon.
     fn visit(&mut self, supervision: &Supervision<'_>) -> Result<()> {
         let mut passage = Passage::up(self.way.protocol, self.way.settings)?;
         passage.expect_daemon(self.way.daemon);
@@ -145,7 +146,7 @@ impl Found {
         Ok(())
     }
 
-    /// The messages of so many sessions, one after the other, by their kinds.
+    /// Sends the messages of a number of sessions, one after the other, by kind.
     fn batch(
         &self,
         passage: &mut Passage,
@@ -170,7 +171,7 @@ impl Found {
                 };
                 passed.push(one);
             }
-            // Of an initiator that is new the kernel leaves the first message to the daemon.
+            // The kernel leaves the first message of a new initiator to the daemon.
             let is_of_way = |passed: &Passed| passed.inside.is_some() == way.daemon;
             if passed.len() < kinds.len() || !passed.iter().all(is_of_way) {
                 others += 1;
@@ -185,7 +186,7 @@ impl Found {
 }
 
 impl Times {
-    /// Notes the medians of a batch.
+    /// Records the medians of a batch.
     fn note(&mut self, batch: &[Passed]) {
         self.interfaces.extend(median(batch.iter().map(|passed| passed.interfaces_us)));
         let inside = || batch.iter().filter_map(|passed| passed.inside);
@@ -200,12 +201,12 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Of medians of rounds.
+/// Summarizes medians of rounds.
 fn of_rounds(medians: &[f64]) -> Option<Estimate> {
     Estimate::of_batches(medians, medians.len() as u64 * u64::from(BATCH))
 }
 
-/// Microseconds of a set-up and a release in the kernel, some times.
+/// Measures a set-up and a release in the kernel several times, microseconds.
 fn by_test_runner(into: &mut [Vec<f64>; 2], supervision: &Supervision<'_>) -> Result<()> {
     for _ in 0..TEST_RUNS {
         supervision.go_on()?;
@@ -287,7 +288,7 @@ fn tell(
                 mhz.and_then(|mhz| Some(inner?.times(mhz))).into(),
                 then_2.map(|us| us * theirs).into(),
             ]);
-            // Their Boomerang was part of the kernel.
+            // In the published measurement Boomerang was part of the kernel.
             let counts = way.protocol != Protocol::Boomerang || !way.daemon;
             if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
                 let mut entry = |part: &str, value, note: &str| {

@@ -1,7 +1,7 @@
-//! What the paper left to guesses: multicast sessions, and reservations that senders share.
+//! Cases that the paper estimates: multicast sessions, and reservations that senders share.
 //!
-//! A group's messages are those of its last sender and its last receiver, when all others are there already: what they cost
-//! shows what the router does about the others.
+//! The measured messages are those of the last sender and the last receiver of a group, when all others have joined:
+//! their cost shows the router's work for the others.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MOST];
 const STYLES: [(Style, &str); 3] =
     [(Style::FixedFilter, "FF"), (Style::SharedExplicit, "SE"), (Style::Wildcard, "WF")];
 const ROUNDS: u32 = 12;
-/// Groups in a round.
+/// Number of groups in a round.
 const BATCH: u32 = 25;
-/// Senders of the groups that have more than one.
+/// Number of senders of the groups that have more than one.
 const SENDERS: u32 = 4;
 
 const KINDS: [&str; 4] = ["Path", "Resv", "ResvTear", "PathTear"];
 
-/// Microseconds of each kind of message, one value a round.
+/// Times of each kind of message, one value a round, microseconds.
 #[derive(Clone, Debug)]
 struct Case {
     group: Group,
@@ -61,7 +61,7 @@ fn cases(receivers: &[u32]) -> Vec<Case> {
     cases
 }
 
-/// Measures, and tells.
+/// Measures and describes the cases.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
     let apart = Duration::from_millis(if order.quick { 300 } else { 2_000 });
     let mut cases = cases(&RECEIVERS);
@@ -91,8 +91,8 @@ fn rounds(
     })
 }
 
-/// One round of a case: a batch of groups is set up but for the last of each, whose messages are timed; `false` where it was
-/// disturbed though it may not be, and nothing was noted.
+/// Runs one round of a case: sets up a batch of groups without the last member of each, whose messages are then
+/// timed. Returns `false`, and records nothing, if `undisturbed` is required and the round was disturbed.
 fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Result<bool> {
     let group = case.group;
     let mut router = group.router(BATCH);

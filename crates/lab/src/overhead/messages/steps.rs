@@ -1,8 +1,9 @@
-//! The steps of messages on a router without I/O (Tables 3 to 8): which step takes how long, message by message.
+//! Steps of messages on a router without I/O (Tables 3 to 8): the time of each step, message by message.
 //!
-//! A round has a router of its own, with a few sessions, and a batch of sessions that are set up, refreshed and released again,
-//! once to warm up and once to be timed. Of each kind of message and each step a round gives the mean of its batch, without the
-//! least and the greatest tenth: the counter may be coarser than a step, so that a median would be a multiple of its grain.
+//! A round has a router of its own, with a few sessions, and a batch of sessions that are set up, refreshed and
+//! released again, once to warm up and once to be timed. For each kind of message and each step a round gives the
+//! mean of its batch, without the lowest and the highest tenth: the counter may be coarser than a step, so that a
+//! median would be a multiple of its resolution.
 
 mod published;
 
@@ -18,31 +19,31 @@ use crate::overhead::marks::{Clock, Marks, by_message, record};
 use crate::overhead::rounds::{do_all, elsewhere};
 use crate::overhead::steps::Times;
 
-/// Rounds, each with a router of its own.
+/// Number of rounds, each with a router of its own.
 const ROUNDS: u32 = 8;
-/// Messages of each kind in a round: 304 in all.
+/// Number of messages of each kind in a round: 304 in all.
 const BATCH: u32 = 38;
-/// Sessions that the router has beside.
+/// Number of resident sessions of the router.
 const RESIDENT: u32 = 10;
-/// How often a round is done again in which the thread lost its processor. A machine on which that does not help is told of, and
-/// the tenth that is left out of each mean has to do.
+/// Largest number of tries of a round, which is repeated if the thread lost its processor. If that does not help, the
+/// report says so, and each mean relies on the tenth that is left out.
 pub(super) const TRIES: u32 = 10;
 
-/// What the rounds have found.
+/// Results of the rounds.
 struct Found {
-    /// By protocol, and by the name of the message.
+    /// Times by protocol and by name of the message.
     times: Vec<(Protocol, Vec<(&'static str, Times)>)>,
-    /// What a mark has cost, nanoseconds, round by round.
+    /// Cost of a mark, round by round, nanoseconds.
     marks_ns: Vec<f64>,
-    /// Rounds that were done again,
+    /// Number of repeated rounds.
     again: u32,
-    /// and those that were disturbed each time.
+    /// Number of rounds that were disturbed each time.
     disturbed: u32,
 }
 
-/// Measures, and tells.
+/// Measures and describes the steps.
 pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Chapter> {
-    // Rounds lie apart, so that they see the machine at different times.
+    // Intervals between rounds make them sample the machine at different times.
     let apart = Duration::from_millis(if order.quick { 2_000 } else { 3_000 });
     let found = rounds(ROUNDS, apart, supervision)?;
     published::chapter(&found)
@@ -76,7 +77,8 @@ fn rounds(rounds: u32, apart: Duration, supervision: &Supervision<'_>) -> Result
     Ok(found)
 }
 
-/// One round of a protocol; `false` where it was disturbed though it may not be, and nothing was noted.
+/// Runs one round of a protocol. Returns `false`, and records nothing, if an undisturbed round is required and this
+/// one was disturbed.
 fn round(
     protocol: Protocol,
     marks: &Marks,
@@ -121,7 +123,7 @@ mod tests {
     use crate::bench::Unwatched;
     use crate::overhead::steps::Steps;
 
-    /// Steps add up to the whole, and the new Path has just those of the papers.
+    /// The steps add up to the whole, and a new Path has exactly those of the papers.
     #[test]
     fn every_message_has_steps_that_add_up() {
         let interrupted = AtomicBool::new(false);

@@ -1,6 +1,6 @@
-//! The router's daemon, on a thread of this process, so that the marks of its messages can be had.
+//! Daemon of the router, on a thread of this process, so that the marks of its messages are accessible.
 //!
-//! It sleeps until there is something to do, as a daemon does, so that checkpoint 1 has in it what waking it up takes.
+//! The thread sleeps until there is work, as a daemon does, so that checkpoint 1 includes the wake-up.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -19,16 +19,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::marks::{Marks, Stamp, record};
 
-/// How soon it ends when it is told to.
+/// Largest delay of the daemon's end.
 const NAP: Duration = Duration::from_millis(50);
-/// A daemon has this long to start: loading the classifier may take half a second on an idle machine.
+/// Timeout of the daemon's start: loading the classifier may take half a second on an idle machine.
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// When a message has left for so long, the daemon that has sent it has told so.
+/// Time after the departure of a message in which the daemon has passed on its marks.
 const SETTLING: Duration = Duration::from_micros(200);
-/// Messages whose marks may wait to be looked at; those of more are forgotten.
+/// Number of messages whose marks may wait; further ones are dropped.
 const WAITING: usize = 64;
 
-/// See the module's text.
+/// Thread of a daemon, and the marks of its messages.
 pub(super) struct Daemon {
     thread: Option<JoinHandle<Result<()>>>,
     stop: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one in a namespace.
+    /// Starts a daemon in a namespace.
     pub(super) fn start(namespace: Arc<Namespace>, configuration: &str) -> Result<Daemon> {
         let config = Config::parse(configuration, Path::new("router.toml"))?;
         let [stop, keep] = [false, true].map(|set| Arc::new(AtomicBool::new(set)));
@@ -49,7 +49,7 @@ impl Daemon {
             namespace.run_in(|| {
                 let node =
                     Embedded::start(&config).context("the router's daemon does not start")?;
-                // Whoever waits has gone where this fails.
+                // A failed send means that the waiting thread has ended.
                 let _ = ready.send(());
                 serve(node, &told, &wanted, &sender)
             })?
@@ -63,7 +63,7 @@ impl Daemon {
         }
     }
 
-    /// Forgets the marks of messages so far.
+    /// Drops the marks of messages so far.
     pub(super) fn forget(&mut self) {
         while self.marks.try_recv().is_ok() {}
     }
@@ -76,7 +76,7 @@ impl Daemon {
         self.expected = expected;
     }
 
-    /// The marks of the next message; `None` where the kernel has treated it by itself.
+    /// Returns the marks of the next message; `None` if the kernel's offload has handled it.
     pub(super) fn marks(&mut self, deadline: Instant) -> Result<Option<Vec<Stamp>>> {
         let patience = match self.expected {
             true => deadline.saturating_duration_since(Instant::now()),
@@ -90,14 +90,14 @@ impl Daemon {
         }
     }
 
-    /// Waits as long as is waited behind a message that the kernel treats by itself, if the kernel does.
+    /// Waits for as long as after a message that the kernel's offload handles, if it does.
     pub(super) fn settle(&self) {
         if !self.expected {
             std::thread::sleep(SETTLING);
         }
     }
 
-    /// Why it has ended.
+    /// Returns the error with which the daemon has ended.
     fn end(&mut self) -> anyhow::Error {
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(Err(error))) => error,
@@ -110,7 +110,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It is of no more interest how it ends.
+            // The result of the thread does not matter here.
             let _ = thread.join();
         }
     }
@@ -138,11 +138,11 @@ fn serve(
             served?;
             let is_message = |stamp: &Stamp| stamp.checkpoint == Checkpoint::Begin;
             if stamps.iter().any(is_message) {
-                // Nobody is waiting for those that find no room.
+                // Marks that find no room have no reader.
                 let _ = marks.try_send(std::mem::take(&mut stamps));
             }
         }
-        // A watcher might have wanted them.
+        // Events are for watchers, of which there are none here.
         node.take_events();
     }
     Ok(())

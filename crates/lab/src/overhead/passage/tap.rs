@@ -1,4 +1,5 @@
-//! What passes the router's interfaces, and when: a packet socket whose filter lets through what is short enough to be signalling.
+//! Packet socket for the packets that pass the router's interfaces, with timestamps; its filter accepts packets short
+//! enough for signalling.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -14,24 +15,24 @@ use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 const ALL_PROTOCOLS: u16 = 3;
 /// Octets of the Ethernet header.
 const LINK_HEADER: usize = 14;
-/// No message here is as long, headers included; packets of the background are longer.
+/// Upper limit of the length of messages, headers included; packets of the background are longer.
 const SHORTEST_OF_OTHERS: u32 = 500;
-/// Octets that frames may take while they wait.
+/// Receive buffer, octets.
 const RECEIVE_BUFFER: i32 = 64 << 20;
-/// Octets that are kept of a frame.
+/// Octets of a frame that are read.
 const LONGEST: usize = 2_048;
 
-/// IPv4 packets that are short: classic BPF over the frame.
+/// Filter for short IPv4 packets, as classic BPF over the frame.
 const SHORT: [SockFilter; 6] = [
     SockFilter::new(0x28, 0, 0, 12),     // 0 load the EtherType
     SockFilter::new(0x15, 0, 3, 0x0800), // 1 not IPv4: to 5
     SockFilter::new(0x28, 0, 0, 16),     // 2 load the packet's length
-    SockFilter::new(0x35, 1, 0, SHORTEST_OF_OTHERS), // 3 that long: to 5
-    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 4 take all of it
-    SockFilter::new(0x06, 0, 0, 0),      // 5 take nothing
+    SockFilter::new(0x35, 1, 0, SHORTEST_OF_OTHERS), // 3 not shorter: to 5
+    SockFilter::new(0x06, 0, 0, 0xffff_ffff), // 4 accept all of it
+    SockFilter::new(0x06, 0, 0, 0),      // 5 drop
 ];
 
-/// See the module's text.
+/// Packet socket on all interfaces of a namespace.
 pub(in crate::overhead) struct Tap {
     socket: Socket,
     frame: Vec<u8>,
@@ -40,19 +41,19 @@ pub(in crate::overhead) struct Tap {
 /// A packet that passed an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::overhead) struct Seen {
-    /// When, since 1970.
+    /// Time since 1970.
     pub(in crate::overhead) at: Duration,
-    /// Whether it left the router, or came.
+    /// Whether the packet left the router, or arrived.
     pub(in crate::overhead) leaves: bool,
     /// IP protocol number.
     pub(in crate::overhead) protocol: u8,
     pub(in crate::overhead) destination: IpAddr,
-    /// What the IP header is followed by.
+    /// Octets after the IP header.
     pub(in crate::overhead) payload: Vec<u8>,
 }
 
 impl Tap {
-    /// Begins to watch all interfaces of a namespace.
+    /// Starts to capture on all interfaces of a namespace.
     pub(super) fn open(namespace: &Namespace) -> Result<Tap> {
         let open = || -> std::io::Result<Socket> {
             let protocol = Protocol::from(i32::from(ALL_PROTOCOLS.to_be()));
@@ -66,18 +67,18 @@ impl Tap {
         Ok(Tap { socket, frame: vec![0; LONGEST] })
     }
 
-    /// Forgets what has passed.
+    /// Drops the packets captured so far.
     pub(in crate::overhead) fn forget(&mut self) -> Result<()> {
         while self.look()?.is_some() {}
         Ok(())
     }
 
-    /// How many packets it has missed, for want of room.
+    /// Returns the number of packets lost by a full buffer.
     pub(in crate::overhead) fn missed(&self) -> Result<u64> {
         sightings::missed(&self.socket).context("cannot tell what was missed")
     }
 
-    /// The next packet, once it has passed; `None` where none does until then.
+    /// Returns the next packet, once it has passed; `None` if none does until `deadline`.
     pub(in crate::overhead) fn next(&mut self, deadline: Instant) -> Result<Option<Seen>> {
         loop {
             if let Some(seen) = self.look()? {
@@ -95,7 +96,7 @@ impl Tap {
         }
     }
 
-    /// The next packet that has passed already.
+    /// Returns the next packet that has passed already.
     pub(in crate::overhead) fn look(&mut self) -> Result<Option<Seen>> {
         while let Some(sighting) = sightings::next(&self.socket, &mut self.frame)? {
             let packet = self.frame[..sighting.length].get(LINK_HEADER..).unwrap_or_default();

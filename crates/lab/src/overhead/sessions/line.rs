@@ -5,10 +5,10 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use crate::overhead::chapter::Estimate;
 use crate::statistics::CONFIDENCE;
 
-/// How much y grows with x: the slope of the line, with the interval of Student's t at n - 2 degrees of freedom. It takes for granted
-/// that the line is straight; where it is not, what is not straight widens the interval.
+/// Returns the slope of the regression line, with the interval of Student's t at n - 2 degrees of freedom. The model
+/// assumes a straight line; a deviation from it widens the interval.
 ///
-/// `None` where there are fewer than three points, or all have one x.
+/// Returns `None` if there are fewer than three points, or all have one x.
 fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
     let count = points.len() as f64;
     let freedom = count - 2.0;
@@ -30,10 +30,10 @@ fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
     Some(Estimate { median: slope, low, high, repetitions: points.len() as u64 })
 }
 
-/// The slope of all points, whose interval is widened until it has the slope of each part in it: of a machine that is now quicker
-/// and now slower one line tells too little, however many points it has.
+/// Returns the slope of all points, with an interval widened to include the slope of each part: on a machine whose
+/// speed varies with time, the interval of one line is too narrow, however many points it has.
 ///
-/// `None` where there are fewer than three points, or all have one x.
+/// Returns `None` if there are fewer than three points, or all have one x.
 pub(in crate::overhead) fn slope_of_parts(parts: &[Vec<(f64, f64)>]) -> Option<Estimate> {
     let all = slope(&parts.concat())?;
     let slopes = || parts.iter().filter_map(|part| Some(slope(part)?.median));
@@ -66,9 +66,9 @@ mod tests {
         assert!((slope.median - 0.5).abs() < 1e-12 && slope.high - slope.low < 1e-9, "{slope:?}");
     }
 
-    /// Five points whose slope and its standard error can be found by hand: 0.6 and sqrt(0.08); t is 3.182.
+    /// Slope and standard error of five points, computed by hand: 0.6 and sqrt(0.08); t is 3.182.
     #[test]
-    fn the_interval_is_that_of_the_books() {
+    fn interval_matches_the_one_by_hand() {
         let points = [(1.0, 2.0), (2.0, 4.0), (3.0, 5.0), (4.0, 4.0), (5.0, 5.0)];
         let slope = slope(&points).unwrap();
         let reach = 3.182_446 * 0.08_f64.sqrt();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_slope_has_none() {
+    fn too_few_different_points_have_no_slope() {
         assert_eq!(slope(&[(1.0, 1.0), (2.0, 2.0)]), None);
         assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
     }

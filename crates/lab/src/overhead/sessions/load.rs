@@ -1,4 +1,5 @@
-//! Session load: one router that holds so many sessions, all refreshed every 30 s, and what each message costs it meanwhile.
+//! Session load: one router that holds a number of sessions, all refreshed every 30 s, and the cost of each message
+//! meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -12,43 +13,43 @@ use crate::overhead::steps::Times;
 
 use super::table9;
 
-/// New sessions that come and go on top of those that stand.
+/// Number of new sessions that are set up and released besides the resident ones.
 pub(super) const BATCH: u32 = 50;
-/// How often they do in a visit; the median counts.
+/// Number of such batches in a visit; the median counts.
 const TIMES: u32 = 3;
-/// How often each session is refreshed.
+/// Refresh interval of each session, seconds.
 const REFRESH_S: u32 = 30;
-/// Routers refresh after half to one and a half times as long, each session at its own time: before this has passed they would have
-/// less to do than later.
+/// Warm-up, seconds. Routers refresh each session at a random time after half to one and a half intervals, so they
+/// have less work before this time than later.
 const WARM_UP_S: u32 = 15;
-/// Messages that are written at once.
+/// Number of messages that are written at once.
 const CHUNK: u32 = 1_000;
 
-/// What messages of a kind took.
+/// Cost of messages of a kind.
 pub(super) struct KindCosts {
     pub(super) message: Message,
-    /// Microseconds of one, visit by visit.
+    /// Time of one message, visit by visit, microseconds.
     pub(super) times: Vec<f64>,
-    /// Its steps, marked in visits of their own.
+    /// Steps of the message, marked in visits of their own.
     pub(super) steps: Times,
 }
 
-/// What was measured of a router with so many sessions.
+/// Measurements of a router with a number of sessions.
 pub(super) struct Costs {
     pub(super) protocol: Protocol,
     pub(super) sessions: u32,
     pub(super) kinds: Vec<KindCosts>,
-    /// Microseconds that the router is busy with its timers in a second, second by second.
+    /// Time that the router spends on timers in a second of virtual time, second by second, microseconds.
     pub(super) upkeep: Vec<f64>,
 }
 
-/// A router, its sessions, and what was measured of it.
+/// A router, its sessions, and its measurements.
 pub(super) struct Load {
     pub(super) costs: Costs,
     router: Router,
-    /// Seconds that have passed, in the router's time.
+    /// Virtual time that has passed, seconds.
     seconds: u32,
-    /// How often new sessions have come and gone.
+    /// Number of batches of new sessions so far.
     rounds: u32,
 }
 
@@ -59,7 +60,7 @@ impl Costs {
         Costs { protocol, sessions, kinds, upkeep: Vec::new() }
     }
 
-    /// Adds what was measured later of a router like this one.
+    /// Adds later measurements of an equal router.
     pub(super) fn add(&mut self, later: Costs) {
         for (all, later) in self.kinds.iter_mut().zip(later.kinds) {
             all.times.extend(later.times);
@@ -68,7 +69,8 @@ impl Costs {
         self.upkeep.extend(later.upkeep);
     }
 
-    /// Sessions that messages of this kind are about in a round: others each time, so that no table has their places in a cache.
+    /// Returns the sessions for messages of this kind in a round: different ones each time, so that their table
+    /// entries are not cached.
     fn batch(&self, kind: &Message, round: u32) -> Vec<u32> {
         match kind.step {
             Step::Refresh => far_apart(self.sessions, BATCH.min(self.sessions), round).collect(),
@@ -79,7 +81,7 @@ impl Costs {
         }
     }
 
-    /// Sessions that stand while messages of this kind are timed, on average.
+    /// Returns the mean number of resident sessions while messages of this kind are timed.
     pub(super) fn resident(&self, kind: &Message) -> f64 {
         let on_top = if kind.step == Step::Refresh { 0 } else { BATCH / 2 };
         f64::from(self.sessions + on_top)
@@ -87,7 +89,7 @@ impl Costs {
 }
 
 impl Load {
-    /// A router with its sessions, which came one after the other within 30 s. `go_on` hears how many there are.
+    /// Creates a router with its sessions, whose set-ups are spread over 30 s. `go_on` receives their number so far.
     pub(super) fn new(
         protocol: Protocol,
         sessions: u32,
@@ -110,14 +112,14 @@ impl Load {
         Ok(load)
     }
 
-    /// Sessions whose turn it is in this second: from the first, up to but without the second.
+    /// Returns the range of sessions that are refreshed in this second; the end is exclusive.
     fn share(&self, second: u32) -> (u32, u32) {
         let turn = u64::from(second % REFRESH_S);
         let end = |turn: u64| (turn * u64::from(self.costs.sessions) / u64::from(REFRESH_S)) as u32;
         (end(turn), end(turn + 1))
     }
 
-    /// Messages to the sessions whose turn it is.
+    /// Delivers messages to the sessions that are due in this second.
     fn deliver(&mut self, step: Step, second: u32, round: u32) {
         let (first, end) = self.share(second);
         for start in (first..end).step_by(CHUNK as usize) {
@@ -130,14 +132,14 @@ impl Load {
         }
     }
 
-    /// The neighbours refresh what is due in this second.
+    /// Delivers the refreshes of the neighbors that are due in this second.
     fn refresh(&mut self) {
         self.seconds += 1;
         let period = 1 + self.seconds / REFRESH_S;
         self.deliver(Step::Refresh, self.seconds - 1, period);
     }
 
-    /// A second passes, and the neighbours refresh what is due in it.
+    /// Advances time by a second, with the neighbors' refreshes that are due in it.
     pub(super) fn pass_a_second(&mut self) {
         self.refresh();
         let start = Instant::now();
@@ -145,10 +147,10 @@ impl Load {
         self.costs.upkeep.push(start.elapsed().as_secs_f64() * 1e6);
     }
 
-    /// Each kind of message comes, and is timed.
+    /// Delivers and times each kind of message.
     ///
     /// # Errors
-    /// A session was lost, or one too many has stayed.
+    /// A session was lost, or was not removed.
     pub(super) fn visit(&mut self) -> Result<()> {
         let mut times = vec![Vec::new(); self.costs.kinds.len()];
         for _ in 0..TIMES {
@@ -165,11 +167,11 @@ impl Load {
         self.expect()
     }
 
-    /// Each kind of message comes, and its steps are timed. A thread that loses its processor meanwhile does so in one message of a
-    /// batch or two, which the mean of the middle leaves out.
+    /// Delivers each kind of message and times its steps. A thread that loses its processor meanwhile does so in one
+    /// message of a batch or two, which the trimmed mean leaves out.
     ///
     /// # Errors
-    /// As of [`Load::visit`]; the kernel does not tell of context switches.
+    /// The errors of [`Load::visit`]; the kernel does not report context switches.
     pub(super) fn visit_steps(&mut self, clock: &Clock) -> Result<()> {
         let marks = Marks::begin();
         let mut stamps = Vec::new();
@@ -201,7 +203,7 @@ mod tests {
     use crate::overhead::steps::Steps;
 
     #[test]
-    fn sessions_stand_while_messages_of_all_kinds_are_timed() {
+    fn sessions_remain_while_messages_of_all_kinds_are_timed() {
         for protocol in Protocol::ALL {
             let mut told = Vec::new();
             let go_on = |count| {
@@ -210,7 +212,7 @@ mod tests {
             };
             let mut load = Load::new(protocol, 40, go_on).unwrap();
             assert!(told.is_sorted() && told.contains(&40), "{told:?}");
-            // Longer than any soft state lives that nobody refreshes, but for the routing state of GIST.
+            // This is longer than the lifetime of all unrefreshed soft state, except the routing state of GIST.
             for _ in 0..100 {
                 load.refresh();
                 load.router.advance(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Look-ups of sessions in each structure, ours and those of earlier implementations, among so many of them.
+//! Session look-ups in each structure, ours and those of earlier implementations, with a number of sessions.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,20 +9,21 @@ use super::Timed;
 use crate::bench::messages::STRIDE;
 use crate::overhead::baselines::{Index, Key, indexes};
 
-/// Look-ups that are timed in one go.
+/// Number of look-ups that are timed in one batch.
 const BATCH: u32 = 200;
-/// Sessions that are entered between two looks at whether to go on.
+/// Number of sessions that are inserted between two checks for an interrupt.
 const CHUNK: u32 = 10_000;
 
-/// A structure with its sessions, and what was measured of it.
+/// A structure with its sessions, and its measurements.
 pub(super) struct Lookups {
-    /// Nanoseconds of one look-up, round by round.
+    /// Time of one look-up, round by round, nanoseconds.
     pub(super) timed: Timed,
     index: Box<dyn Index>,
     looked_up: u32,
 }
 
-/// Every structure with so many sessions, of which there is at least one. `go_on` hears how many have been entered in all.
+/// Returns every structure with `sessions` sessions, at least one. `go_on` receives the total number of inserted
+/// sessions.
 pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Result<Vec<Lookups>> {
     let mut entered = 0;
     let fill = |(name, mut index): (&'static str, Box<dyn Index>)| {
@@ -39,10 +40,10 @@ pub(super) fn all(sessions: u32, mut go_on: impl FnMut(u64) -> Result<()>) -> Re
 }
 
 impl Lookups {
-    /// Sessions that are far from each other are looked up.
+    /// Looks up sessions that are far from each other.
     ///
     /// # Errors
-    /// One was not found.
+    /// A session was not found.
     pub(super) fn round(&mut self) -> Result<()> {
         let place = |n: u32| u64::from(n) * STRIDE % u64::from(self.timed.sessions);
         let numbers = self.looked_up..self.looked_up + BATCH;

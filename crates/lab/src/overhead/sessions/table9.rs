@@ -1,4 +1,4 @@
-//! Table 9 of the Budapest paper: which steps of messages take the longer the more sessions there are, and how much.
+//! Table 9 of the Budapest paper: steps of messages whose time grows with the number of sessions, and their slopes.
 
 use earmark_core::checkpoint::Checkpoint as C;
 
@@ -11,7 +11,7 @@ use crate::overhead::environment::Environment;
 use crate::overhead::published;
 use crate::overhead::steps::{RESERVATION_MANAGEMENT, Steps, step_name};
 
-/// A step of the paper, and what of ours does the same, in a message of RSVP.
+/// A step of the paper, and our steps in a message of RSVP that do the same.
 struct Counterpart {
     key: &'static str,
     words: &'static str,
@@ -51,10 +51,10 @@ const COUNTERPARTS: [Counterpart; 5] = [
         steps: &[C::TearRsb],
     },
 ];
-/// From microseconds a session to nanoseconds a thousand sessions.
+/// Factor from microseconds a session to nanoseconds a thousand sessions.
 const NS_A_THOUSAND: f64 = 1e6;
 
-/// Groups of steps of a message that were published as one.
+/// Returns the groups of a message's steps that were published as one.
 pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
     COUNTERPARTS
         .iter()
@@ -63,7 +63,7 @@ pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
         .collect()
 }
 
-/// The table beside ours, and every step of every message.
+/// Adds the comparison with the published table, and every step of every message.
 pub(super) fn tell(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Steps that feel how many sessions there are");
     let table = slopes(chapter, all);
@@ -86,7 +86,7 @@ pub(super) fn tell(chapter: &mut Chapter, all: &Measurements) {
     );
 }
 
-/// A kind of message in a router with so many sessions.
+/// Returns the cost of a kind of message in each router of a protocol, with its number of sessions.
 fn of_kind<'a>(
     all: &'a Measurements,
     protocol: Protocol,
@@ -98,7 +98,7 @@ fn of_kind<'a>(
     })
 }
 
-/// How much longer a kind of message takes for each session, or some of its steps, where there are no more sessions than so many.
+/// Returns the slope of the time of a message, or of some of its steps, per session, up to a number of sessions.
 fn slope_of(
     all: &Measurements,
     protocol: Protocol,
@@ -113,7 +113,7 @@ fn slope_of(
     }))
 }
 
-/// Slopes beside those of the paper.
+/// Returns the slopes beside those of the paper.
 fn slopes(chapter: &mut Chapter, all: &Measurements) -> Table {
     let mhz = Environment::of_this_machine().mhz;
     let then = published::number("budapest.cpu_mhz");
@@ -153,11 +153,12 @@ fn slopes(chapter: &mut Chapter, all: &Measurements) -> Table {
     table
 }
 
-/// Every step of every message, among few sessions and among many; `None` where there was but one number of sessions.
+/// Returns every step of every message, with few and with many sessions; `None` if there was only one number of
+/// sessions.
 fn every_step(all: &Measurements) -> Option<Table> {
     let sessions = || all.loads.iter().map(|load| load.sessions);
     let many = sessions().max()?;
-    // All that is known of a single one stays in the first cache.
+    // The state of a single session stays in the first-level cache.
     let few = sessions().filter(|&sessions| sessions > 1).min()?;
     if few == many {
         return None;
@@ -206,7 +207,8 @@ fn every_step(all: &Measurements) -> Option<Table> {
     Some(table)
 }
 
-/// Whether something takes longer among many sessions than among few: the intervals lie apart, and it is a tenth at least.
+/// Returns whether times with many sessions are longer: the intervals do not overlap, and the difference is at least
+/// a tenth.
 fn feels(few: Estimate, many: Estimate) -> bool {
     many.low > few.high && many.median > 1.1 * few.median
 }
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_feels_sessions_takes_surely_and_noticeably_longer() {
+    fn slower_steps_differ_clearly_and_by_a_tenth() {
         let between = |low, median, high| Estimate { median, low, high, repetitions: 8 };
         let few = between(9.0, 10.0, 11.0);
         assert!(feels(few, between(11.5, 12.0, 13.0)));

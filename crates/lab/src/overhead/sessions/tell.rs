@@ -1,4 +1,4 @@
-//! The chapter: what a session costs by each of these measures, beside what the Budapest paper found.
+//! Chapter on sessions: cost of a session by each of the measures, beside the results of the Budapest paper.
 
 use super::line::slope_of_parts;
 use super::load::{BATCH, Costs};
@@ -11,10 +11,10 @@ use crate::overhead::published;
 
 pub(super) const TABLE_9: &str = "budapest.table9_session_load";
 const TIMERS: &str = "isi_timer_management_per_session_per_second";
-/// Where the range of the paper may have ended, which it does not tell.
+/// Possible end of the paper's range, which the paper does not state.
 pub(super) const FEW: u32 = 10_000;
 
-/// What was found.
+/// Returns the chapter.
 pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     let mut chapter = Chapter::default();
     let largest = all.loads.iter().map(|load| load.sessions).max().unwrap_or(0);
@@ -32,7 +32,7 @@ pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
     chapter
 }
 
-/// How a measurement grows with sessions: of what was measured in the order of time, at each number of sessions.
+/// Returns the slope of a measurement per session, from values in order of time at each number of sessions.
 pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> Option<Estimate> {
     let mut of_parts: Vec<Vec<(f64, f64)>> = Vec::new();
     for (sessions, values) in values {
@@ -43,7 +43,7 @@ pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> 
     slope_of_parts(&of_parts)
 }
 
-/// Time of each message against sessions.
+/// Adds the time of each message against the number of sessions.
 fn messages(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Messages against sessions");
     chapter.text(
@@ -87,7 +87,7 @@ fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f
     loads.filter_map(value).collect()
 }
 
-/// Look-ups, as in Figure 5.
+/// Adds look-ups, as in Figure 5.
 fn lookups(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Finding a session");
     chapter.text(
@@ -124,7 +124,7 @@ fn lookups(chapter: &mut Chapter, all: &Measurements) {
     chapter.table(table);
 }
 
-/// Soft state, as in Figure 6.
+/// Adds soft state, as in Figure 6.
 fn timers(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("Keeping soft state");
     chapter.text(
@@ -186,7 +186,7 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
     chapter.table(table);
 }
 
-/// What comes in bursts counts by the mean of the parts of the time; the interval is their range.
+/// Summarizes work that comes in bursts by the means of parts in time; the interval is their range.
 fn mean_over_time(times: &[f64]) -> Option<Estimate> {
     let parts = parts(times);
     let Estimate { low, high, .. } = Estimate::over_time(times)?;
@@ -194,8 +194,8 @@ fn mean_over_time(times: &[f64]) -> Option<Estimate> {
     Some(Estimate { median, low, high, repetitions: times.len() as u64 })
 }
 
-/// Rows of what was measured at each size, the slope in the last of them; gives the slope, and the line of the figure. What takes no
-/// time at all, where nothing was due, has no place on a logarithmic axis.
+/// Adds rows of the values at each size, with the slope in the last one; returns the slope, and the line of the
+/// figure. A time of zero, if no timer was due, is left out of the figure because of its logarithmic axis.
 fn rows(
     table: &mut Table,
     name: &str,
@@ -229,7 +229,7 @@ pub(super) fn entry(chapter: &mut Chapter, key: String, unit: &str, value: Estim
     chapter.entries.push(Entry { key, unit, values: vec![value], note });
 }
 
-/// Sizes, each once.
+/// Returns the sizes without duplicates.
 fn sizes(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut sizes: Vec<u32> = all.collect();
     sizes.sort_unstable();
@@ -237,7 +237,7 @@ fn sizes(all: impl Iterator<Item = u32>) -> Vec<u32> {
     sizes
 }
 
-/// Names in the order in which they come first.
+/// Returns the names without duplicates, in order of first occurrence.
 fn names<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names = Vec::new();
     for name in all {

@@ -1,7 +1,7 @@
-//! The timers of soft state in each structure, ours and those of earlier implementations.
+//! Soft-state timers in each structure, ours and those of earlier implementations.
 //!
-//! Each session has two timers, as a state block of RSVP has: one that sends a refresh every 30 s, and one that would end the session
-//! and begins again with each refresh that comes, every 30 s too.
+//! Each session has two timers, like a state block of RSVP: one sends a refresh every 30 s, and one expires the
+//! session and restarts with each received refresh, every 30 s too.
 
 use std::time::Instant;
 
@@ -11,22 +11,23 @@ use super::Timed;
 use crate::bench::messages::STRIDE;
 use crate::overhead::baselines::timers::{self, Timers};
 
-/// Period of refreshes, milliseconds.
+/// Refresh period, milliseconds.
 const REFRESH: u64 = 30_000;
-/// How long a session lives without any: 3.5 times 1.5 times as long (RFC 2205 section 3.7), in whole seconds.
+/// Lifetime of an unrefreshed session, in milliseconds of whole seconds: 3.5 times 1.5 periods (RFC 2205 section
+/// 3.7).
 const LIFETIME: u64 = 157_000;
-/// When the measurement begins, milliseconds.
+/// Start of the measurement, milliseconds.
 const START: u64 = 600_000;
-/// A round, milliseconds.
+/// Length of a round, milliseconds.
 const SECOND: u64 = 1_000;
 
-/// A structure with the timers of so many sessions, and what was measured of it.
+/// A structure with the timers of a number of sessions, and its measurements.
 pub(super) struct Upkeep {
-    /// Microseconds of work in a second, round by round.
+    /// Time of the work in a second, round by round, microseconds.
     pub(super) timed: Timed,
     timers: Box<dyn Timers>,
     now: u64,
-    /// Refreshes that came, and that were sent.
+    /// Numbers of received and of sent refreshes.
     came: u64,
     sent: u64,
     fired: Vec<u32>,
@@ -40,17 +41,17 @@ fn lifetime_of(session: u32) -> u32 {
     2 * session + 1
 }
 
-/// Every structure with the timers of so many sessions, each of which has been refreshed once: by then a list does not lie in memory
-/// any more as it was made.
+/// Returns every structure with the timers of `sessions` sessions, each of which has been refreshed once: by then a
+/// list is no longer in the memory order of its creation.
 ///
 /// # Errors
-/// What `go_on` says.
+/// The errors of `go_on`.
 pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<Upkeep>> {
     let with_timers = |(name, timers): (&'static str, Box<dyn Timers>)| {
         let (timed, fired) = (Timed::new(name, sessions), Vec::new());
         let mut upkeep = Upkeep { timed, timers, now: START, came: 0, sent: 0, fired };
         for session in 0..sessions {
-            // Each at its own time of the period that has just passed.
+            // The starts are spread over the period that has just passed.
             let place = u64::from(session) * STRIDE % u64::from(sessions);
             let began = START - REFRESH + 1 + place * REFRESH / u64::from(sessions);
             upkeep.timers.arm(refresh_of(session), began, REFRESH);
@@ -67,10 +68,10 @@ pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<U
 }
 
 impl Upkeep {
-    /// A second passes.
+    /// Advances time by a second.
     ///
     /// # Errors
-    /// A session has ended, though it was refreshed.
+    /// A session has expired although it was refreshed.
     pub(super) fn round(&mut self) -> Result<()> {
         let end = self.now + SECOND;
         let start = Instant::now();
@@ -84,14 +85,14 @@ impl Upkeep {
         Ok(())
     }
 
-    /// The next refresh that comes, and of which session: those that come one after the other are far from each other.
+    /// Returns the time and session of the next received refresh; consecutive sessions are far from each other.
     fn next_refresh(&self) -> Option<(u64, u32)> {
         let sessions = u64::from(self.timed.sessions);
         let at = START + (self.came * REFRESH).checked_div(sessions)?;
         Some((at, (self.came % sessions * STRIDE % sessions) as u32))
     }
 
-    /// Whatever is due until then is done: what has fired is sent, and armed again.
+    /// Serves all timers up to `until`: sends refreshes, and restarts their timers.
     fn pass_until(&mut self, until: u64) -> Result<()> {
         loop {
             let next = self.timers.next();
@@ -119,7 +120,8 @@ impl Upkeep {
 mod tests {
     use super::*;
 
-    /// In 210 s, longer than any session would live, each is refreshed every 30 s both ways, and none ends.
+    /// In 210 s, longer than the lifetime of a session, each is refreshed every 30 s in both directions, and none
+    /// expires.
     #[test]
     fn refreshes_go_out_as_often_as_they_come() {
         for mut upkeep in all(60, || Ok(())).unwrap() {
@@ -128,7 +130,7 @@ mod tests {
             }
             let Timed { name, times, .. } = &upkeep.timed;
             assert_eq!((upkeep.came, times.len()), (420, 180), "{name}");
-            // A structure of whole seconds is up to one late each time.
+            // A structure with a resolution of seconds is up to one second late each time.
             assert!((405..=420).contains(&upkeep.sent), "{name}: {}", upkeep.sent);
         }
         assert!(all(1, || anyhow::bail!("interrupted")).is_err());

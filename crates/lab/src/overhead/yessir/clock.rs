@@ -1,19 +1,20 @@
-//! Operations that are timed one by one, as the figures of Pan and Schulzrinne were: their mean and their standard deviation.
+//! Timing of single operations, as in Pan and Schulzrinne: their mean and their standard deviation.
 //!
-//! A mean is that of the operations of a round without the least and the greatest tenth, and a standard deviation that without the
-//! least and the greatest hundredth: else both would tell of the few that an interrupt of the machine came between.
+//! A mean is that of the operations of a round without the lowest and the highest tenth; a standard deviation is that
+//! without the lowest and the highest hundredth. Otherwise both would reflect the few operations with an interrupt of
+//! the machine.
 
 use std::time::Instant;
 
 use crate::overhead::chapter::Estimate;
 use crate::overhead::marks::middle;
 
-/// How often the clock is read to find what that costs.
+/// Number of readings that determine the cost of the clock.
 const READINGS: u32 = 1_000;
-/// Of so many operations the least and the greatest do not count for the standard deviation.
+/// Number of operations for each that is left out of the standard deviation at both ends.
 const HUNDRED: usize = 100;
 
-/// The clock, and what it adds to whatever is timed by it.
+/// The clock, and the time that its readings add to a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     cost_us: f64,
@@ -26,30 +27,30 @@ struct Round {
     deviation: f64,
 }
 
-/// What round after round has found.
+/// Results of the rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     rounds: Vec<Round>,
-    /// Operations of the round that is under way, microseconds.
+    /// Operations of the current round, microseconds.
     times: Vec<f64>,
-    /// Operations of all rounds that are over.
+    /// Number of operations of all completed rounds.
     operations: u64,
 }
 
 impl Clock {
-    /// Finds out what reading the clock costs now, on this thread.
+    /// Measures the current cost of reading the clock, on this thread.
     pub(super) fn calibrated() -> Clock {
         let clock = Clock { cost_us: 0.0 };
         let readings = (0..READINGS).map(|_| clock.time(|| ()));
         Clock { cost_us: middle(readings.collect()) }
     }
 
-    /// What the clock costs, microseconds.
+    /// Returns the cost of the clock, microseconds.
     pub(super) fn cost_us(&self) -> f64 {
         self.cost_us
     }
 
-    /// How long something takes, without the clock, microseconds.
+    /// Returns the time of an operation, less the cost of the clock, microseconds.
     pub(super) fn time<T>(&self, operation: impl FnOnce() -> T) -> f64 {
         let start = Instant::now();
         let result = operation();
@@ -58,7 +59,7 @@ impl Clock {
         took.as_secs_f64() * 1e6 - self.cost_us
     }
 
-    /// Times an operation on each of these.
+    /// Times an operation on each of these items.
     pub(super) fn each<I, T>(
         &self,
         into: &mut Tally,
@@ -70,7 +71,7 @@ impl Clock {
 }
 
 impl Round {
-    /// Of these operations; `None` where there are fewer than two.
+    /// Summarizes these operations; `None` if there are fewer than two.
     fn of(times: &mut [f64]) -> Option<Round> {
         times.sort_unstable_by(f64::total_cmp);
         let hundredth = times.len() / HUNDRED;
@@ -86,34 +87,34 @@ impl Round {
 }
 
 impl Tally {
-    /// Another operation, microseconds.
+    /// Adds the time of an operation, microseconds.
     pub(super) fn add(&mut self, time: f64) {
         self.times.push(time);
     }
 
-    /// The round is over: its operations become one value.
+    /// Ends the round: its operations become one value.
     pub(super) fn end_round(&mut self) {
         self.operations += self.times.len() as u64;
         self.rounds.extend(Round::of(&mut self.times));
         self.times.clear();
     }
 
-    /// The mean of an operation: of the rounds' means.
+    /// Returns the mean time of an operation, from the means of the rounds.
     pub(super) fn mean(&self) -> Option<Estimate> {
         self.estimate(self.means())
     }
 
-    /// The standard deviation of an operation within a round.
+    /// Returns the standard deviation of an operation within a round.
     pub(super) fn deviation(&self) -> Option<Estimate> {
         self.estimate(self.rounds.iter().map(|round| round.deviation))
     }
 
-    /// Of a number of each round.
+    /// Summarizes a value of each round.
     pub(super) fn estimate(&self, rounds: impl Iterator<Item = f64>) -> Option<Estimate> {
         Estimate::of_batches(&rounds.collect::<Vec<f64>>(), self.operations)
     }
 
-    /// The means of the rounds, in their order.
+    /// Returns the means of the rounds, in order.
     pub(super) fn means(&self) -> impl Iterator<Item = f64> {
         self.rounds.iter().map(|round| round.mean)
     }
@@ -142,9 +143,9 @@ mod tests {
         assert_eq!(tally.means().collect::<Vec<f64>>(), [2.0, 4.0]);
     }
 
-    /// An operation that an interrupt came between changes neither, and one in ten that is slow has its part in the deviation.
+    /// An operation with an interrupt changes neither; one slow operation in ten contributes to the deviation.
     #[test]
-    fn a_few_that_were_disturbed_do_not_count() {
+    fn disturbed_operations_are_left_out() {
         let quiet: Vec<f64> = (0..200).map(|n| f64::from(n % 2)).collect();
         let mut disturbed = quiet.clone();
         (disturbed[7], disturbed[150]) = (9_000.0, 400.0);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_time_takes_it_without_the_clock() {
+    fn operation_time_excludes_the_clock() {
         let clock = Clock::calibrated();
         assert!(clock.cost_us() > 0.0);
         let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! Table 2: how long a new flow takes among so many that stand.
+//! Table 2: time of a new flow among a number of resident flows.
 
 use anyhow::{Result, ensure};
 use earmark_linux::heap;
@@ -10,21 +10,21 @@ use crate::overhead::baselines::chains::Chains;
 use crate::overhead::baselines::keyed::Keyed;
 use crate::overhead::baselines::{Index, Key};
 
-/// New flows of a batch. They are gone before the next.
+/// Number of new flows of a batch, which are removed before the next.
 const BATCH: u32 = 25;
-/// Flows that are entered between two looks at whether to go on.
+/// Number of flows that are inserted between two checks for an interrupt.
 const CHUNK: u32 = 10_000;
 
-/// So many flows that stand, and what was measured of new ones among them.
+/// A number of resident flows, and the measurements of new ones among them.
 pub(super) struct Flows {
     pub(super) resident: u32,
-    /// Octets of heap that a flow takes; `None` where nobody counts.
+    /// Heap of a flow, octets; `None` if the heap is not counted.
     pub(super) octets: Option<f64>,
-    /// A new flow in the router: the whole message.
+    /// Time of a new flow in the router: the whole message.
     pub(super) build: Tally,
-    /// A new flow in our index alone,
+    /// Time of a new flow in our index alone.
     pub(super) keyed: Tally,
-    /// and in a table of 1 537 chains.
+    /// Time of a new flow in a table of 1 537 chains.
     pub(super) chains: Tally,
 }
 
@@ -33,21 +33,21 @@ struct Standing {
     router: Router,
     keyed: Box<dyn Index>,
     chains: Box<dyn Index>,
-    /// Octets of heap that a flow of the router takes.
+    /// Heap of a flow in the router, octets.
     octets: Option<f64>,
 }
 
 impl Flows {
-    /// Nothing was measured yet.
+    /// Creates empty measurements.
     pub(super) fn new(resident: u32) -> Flows {
         let [build, keyed, chains] = std::array::from_fn(|_| Tally::default());
         Flows { resident, octets: None, build, keyed, chains }
     }
 
-    /// Flows that stand are made anew, and in so many rounds some come, and go again.
+    /// Creates the resident flows anew, and adds and removes new ones in `rounds` rounds.
     ///
     /// # Errors
-    /// One did not come, or has stayed; what `go_on` says.
+    /// A flow was not added or not removed; the errors of `go_on`.
     pub(super) fn rounds(
         &mut self,
         rounds: u32,
@@ -94,7 +94,7 @@ impl Standing {
         Ok(Standing { router, keyed, chains, octets })
     }
 
-    /// Flows from this one on come to the router beside those that are resident, and go again.
+    /// Adds new flows, from number `first` on, to the router with its resident ones, and removes them.
     fn build(&mut self, clock: &Clock, into: &mut Tally, first: u32, resident: u32) -> Result<()> {
         let kinds = Protocol::Yessir.messages();
         let messages = |router: &Router, kind: usize| -> Vec<Arrival> {
@@ -116,7 +116,7 @@ impl Standing {
     }
 }
 
-/// A structure with so many flows.
+/// Returns the structure with a number of flows.
 pub(super) fn filled(mut index: Box<dyn Index>, flows: u32) -> Box<dyn Index> {
     for number in 0..flows {
         index.enter(Key::numbered(number));
@@ -124,7 +124,7 @@ pub(super) fn filled(mut index: Box<dyn Index>, flows: u32) -> Box<dyn Index> {
     index
 }
 
-/// So many flows from this one on are looked for in vain, and entered; then they go.
+/// Looks up new flows without success and inserts them, from number `first` on; then removes them.
 pub(super) fn build(
     index: &mut dyn Index,
     clock: &Clock,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_are_built_among_those_that_stand() {
+    fn flows_are_built_beside_resident_ones() {
         let looks = Cell::new(0);
         let go_on = || {
             looks.set(looks.get() + 1);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_a_structure_goes_again() {
+    fn inserted_flows_are_removed_again() {
         let mut index = filled(Box::new(Keyed::new()), 40);
         let mut tally = Tally::default();
         build(&mut *index, &Clock::calibrated(), &mut tally, 40, 5);

@@ -1,11 +1,12 @@
-//! The kernel's part: a message comes in by one UDP socket of the loopback interface, and goes on by another.
+//! Part of the kernel: a message arrives at one UDP socket of the loopback interface, and leaves by another.
 //!
 //! ```text
 //!   source ---> inbound  (router)  outbound ---> sink
 //! ```
 //!
-//! What is timed begins when the message waits in the inbound socket, and ends when the outbound one has sent it: on this interface
-//! sending includes all that the kernel does until the message waits in the sink, so that one way through the kernel counts in full.
+//! The time begins when the message waits in the inbound socket, and ends when the outbound one has sent it: on this
+//! interface sending includes the kernel's work until the message waits in the sink, so that one full way through the
+//! kernel counts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,9 +18,9 @@ use earmark_wire::udp;
 use super::clock::{Clock, Tally};
 use crate::bench::router::Arrival;
 
-/// When to give a message up.
+/// Timeout of a message.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// More octets than any message here has.
+/// Buffer size, octets: larger than every message here.
 const LONGEST: usize = 2_048;
 
 /// The four sockets.
@@ -33,10 +34,10 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Opens them.
+    /// Opens the sockets.
     ///
     /// # Errors
-    /// The loopback interface is not there, or there are no ports left.
+    /// The loopback interface is missing, or there are no free ports.
     pub(super) fn open() -> Result<Sockets> {
         let open = || -> Result<UdpSocket> {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
@@ -49,8 +50,8 @@ impl Sockets {
         Ok(Sockets { source, inbound, outbound, sink, to_inbound, to_sink })
     }
 
-    /// Times each of these messages on its way: received, treated, and sent on. `treat` is given the message and somebody who sends
-    /// UDP packets, and sends one.
+    /// Times each of these messages on its way: received, handled, and forwarded. `treat` gets the message and a
+    /// function that sends UDP packets, and sends one.
     ///
     /// # Errors
     /// A message was lost, or none was sent.
@@ -84,7 +85,7 @@ impl Sockets {
     }
 }
 
-/// Sends a UDP packet on, its header apart.
+/// Function that sends a UDP packet; the header is separate.
 pub(super) type Send<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
 
 #[cfg(test)]

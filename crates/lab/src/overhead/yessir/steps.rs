@@ -1,7 +1,7 @@
-//! Table 3: the steps of a signed request for a new flow, and the whole of it, without and with the kernel's part.
+//! Table 3: steps of a signed request for a new flow, and the whole request, without and with the kernel's part.
 //!
-//! Look-up and creation of the flow and its admission are steps that the engine marks itself (checkpoint 3); the check of the digest
-//! and the look-up of the route, which it marks as one, are timed each for itself.
+//! The engine marks look-up, creation and admission of the flow itself (checkpoint 3); the check of the digest and
+//! the look-up of the route, which are one step there, are timed separately.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,38 +25,38 @@ use crate::overhead::baselines::keyed::Keyed;
 use crate::overhead::chapter::Estimate;
 use crate::overhead::marks::{self, Marks, Stamp, by_message, record};
 
-/// Flows that stand. The paper does not tell how many stood; up to so many its Table 2 is flat.
+/// Number of resident flows, which the paper does not state; its Table 2 is flat up to this number.
 pub(super) const RESIDENT: u32 = 1_000;
-/// New flows of a batch. They are gone before the next.
+/// Number of new flows of a batch, which are removed before the next.
 const BATCH: u32 = 50;
-/// Routes of a router in the backbone, among which a look-up is not a matter of course.
+/// Number of routes of a backbone router, for a realistic look-up.
 pub(super) const MANY_ROUTES: u32 = 65_000;
 const LINK: InterfaceId = InterfaceId(2);
 
-/// What was measured, step by step.
+/// Times of the steps.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// Whether the message is whose it says.
+    /// Check of the message's authentication.
     pub(super) integrity: Tally,
-    /// Looking a flow up in vain, and creating it: with its timer, and the limits of its source.
+    /// Failed look-up of the flow, and its creation with timer and source limits.
     pub(super) look_up: Tally,
-    /// Likewise in the index alone.
+    /// Look-up and creation in the index alone.
     pub(super) look_up_alone: Tally,
     pub(super) route: Tally,
     pub(super) route_of_many: Tally,
-    /// What the flow takes of the link is noted, and claimed in the ledger.
+    /// Admission: update of the link's reserved rate, and the claim in the ledger.
     pub(super) admission: Tally,
-    /// All of it in the router.
+    /// The whole request in the router.
     pub(super) total: Tally,
-    /// Receiving it and sending it on, without the router's part,
+    /// Receiving and sending without the router.
     pub(super) system_calls: Tally,
-    /// and with it.
+    /// Receiving and sending with the router.
     pub(super) through: Tally,
-    /// What reading the clock has cost, microseconds, round by round.
+    /// Cost of reading the clock, round by round, microseconds.
     pub(super) clock_us: Vec<f64>,
 }
 
-/// Everything that takes part in a round.
+/// Objects of a round.
 struct Bench {
     router: Router,
     secret: Secret,
@@ -67,7 +67,7 @@ struct Bench {
     stamps: Vec<Stamp>,
 }
 
-/// What the digest of a message is about.
+/// Input of a message's digest.
 struct Signed<'a> {
     stream: Stream,
     ssrc: u32,
@@ -76,10 +76,10 @@ struct Signed<'a> {
 }
 
 impl Steps {
-    /// Everything is made anew, and some flows come, step by step and then whole, and go again.
+    /// Creates all objects anew, and adds flows step by step and then whole, and removes them.
     ///
     /// # Errors
-    /// A flow did not come, a message was lost, or there are no sockets.
+    /// A flow was not added, a message was lost, or the sockets are unavailable.
     pub(super) fn round(&mut self, marks_clock: &marks::Clock, batches: Batches) -> Result<()> {
         let mut bench = Bench::new()?;
         let clock = Clock::calibrated();
@@ -142,7 +142,7 @@ impl Steps {
         bench.part(batch)
     }
 
-    /// The steps that the engine marks.
+    /// Times the steps that the engine marks.
     fn marked(&mut self, bench: &mut Bench, clock: &marks::Clock, new: &[Arrival]) -> Result<()> {
         let marks = Marks::begin();
         let Bench { router, stamps, .. } = bench;
@@ -158,7 +158,7 @@ impl Steps {
         Ok(())
     }
 
-    /// What the whole takes beyond the steps: the differences, round by round.
+    /// Returns the time of the whole request less its steps, from the differences of each round.
     pub(super) fn rest(&self) -> Option<Estimate> {
         let mut rest: Vec<f64> = self.total.means().collect();
         for step in [&self.integrity, &self.look_up, &self.route, &self.admission] {
@@ -169,7 +169,7 @@ impl Steps {
 }
 
 impl Bench {
-    /// Everything with its flows.
+    /// Creates all objects with their flows.
     fn new() -> Result<Bench> {
         let mut router = Router::that_wants_signatures();
         for number in 0..RESIDENT {
@@ -187,7 +187,7 @@ impl Bench {
         })
     }
 
-    /// All flows that have come in this batch go.
+    /// Removes all flows of this batch.
     fn part(&mut self, batch: u32) -> Result<()> {
         let count = self.router.sessions(Protocol::Yessir);
         ensure!(count == (RESIDENT + BATCH) as usize, "YESSIR: {count} flows");
@@ -229,7 +229,7 @@ fn table(prefixes: impl IntoIterator<Item = Prefix>) -> RouteTable {
     table
 }
 
-/// Prefixes of 8 to 24 bits, those of 24 the most by far. One in eight is where the flows go.
+/// Prefixes of 8 to 24 bits, most of them 24. One in eight covers the flows.
 fn backbone() -> impl Iterator<Item = Prefix> {
     let mut random = RandomStreams::new(1).stream("routes");
     (0..MANY_ROUTES).map(move |number| {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_good_for_its_own_message() {
+    fn digest_matches_only_its_own_message() {
         let router = Router::that_wants_signatures();
         let arrival = SIGNED[0].of(&router, 7, 0);
         let mut signed = Signed::read(&arrival).unwrap();

@@ -1,4 +1,4 @@
-//! The chapter: ours beside the tables of Pan and Schulzrinne.
+//! Chapter on YESSIR: our results beside the tables of Pan and Schulzrinne.
 
 use super::Measurements;
 use super::clock::Tally;
@@ -11,10 +11,11 @@ use crate::overhead::published;
 
 const TABLE_2: &str = "pan.table2_flow_build";
 const TABLE_3: &str = "pan.table3_yessir";
-/// Senders report every 30 s: flows of one router are so many times its set-ups a second, as the paper counts.
+/// Report interval of senders, seconds: the number of flows of a router is its set-ups a second times this, as in the
+/// paper.
 const REFRESH_S: f64 = 30.0;
 
-/// What was found.
+/// Returns the chapter.
 pub(super) fn tell(all: &Measurements) -> Chapter {
     let mut chapter = Chapter::default();
     chapter.text(
@@ -45,7 +46,7 @@ pub(super) fn tell(all: &Measurements) -> Chapter {
     chapter
 }
 
-/// Flow build time against flows.
+/// Adds flow build time against flows.
 fn table_2(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("A new flow among those that stand");
     let [mean, sd, flows] =
@@ -95,7 +96,7 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
     entry(chapter, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
 }
 
-/// The same as lines; published are flows, means and standard deviations.
+/// Adds the same as lines; the published lists are flows, means and standard deviations.
 fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64]; 3]) {
     let line = |name: &str, of: &dyn Fn(&super::Flows) -> Option<Estimate>| Series {
         name: name.to_owned(),
@@ -126,7 +127,7 @@ fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64
     });
 }
 
-/// The steps of a request.
+/// Adds the steps of a request.
 fn table_3(chapter: &mut Chapter, steps: &Steps) {
     chapter.heading("The steps of a request");
     let (here, then) = (Environment::of_this_machine().mhz, published::number("pan.cpu_mhz"));
@@ -180,7 +181,7 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
     ));
 }
 
-/// Those steps that were published, with what is different from what was.
+/// Adds the published steps, with notes about differences.
 fn entries(chapter: &mut Chapter, steps: &Steps) {
     let pairs = [
         ("message_integrity", &steps.integrity, "HMAC-SHA-256, cut to 16 octets"),
@@ -206,7 +207,7 @@ fn entries(chapter: &mut Chapter, steps: &Steps) {
     entry(chapter, &format!("{TABLE_3}.user_space_total"), "us", values, note);
 }
 
-/// Set-ups a second and flows.
+/// Adds set-ups a second and flows.
 fn capacity(chapter: &mut Chapter, all: &Measurements) {
     chapter.heading("How many flows");
     let through = &all.steps.through;
@@ -216,7 +217,7 @@ fn capacity(chapter: &mut Chapter, all: &Measurements) {
     let largest = all.flows.iter().max_by_key(|flows| flows.resident);
     let most = largest.and_then(|flows| flows.octets).map(|octets| memory / octets);
     let by_processor = rate.times(REFRESH_S);
-    // Whichever ends first.
+    // The lower limit applies.
     let active = match most {
         Some(most) if most < by_processor.median => Estimate::exact(most),
         _ => by_processor,

@@ -1,5 +1,5 @@
-//! What the papers planned and did not do, and what they did not see: other thresholds and loads, lifetimes, disciplines of the
-//! line, end users that roll back or are more important than others, other protocols, larger networks.
+//! Cases beyond the papers, in part planned there: other thresholds and loads, lifetimes, queueing disciplines, end
+//! users with rollback or with priorities, other protocols, larger networks.
 
 use anyhow::{Context, Result};
 use earmark_scenario::Outcome;
@@ -9,47 +9,47 @@ use super::case::{Load, MIXED, PRIORITIES};
 use super::{Job, play_jobs};
 use crate::statistics::Median;
 
-/// Thresholds, as they stand in scenarios.
+/// Thresholds, as values of scenarios.
 const THRESHOLDS: [&str; 12] =
     ["0", "1", "2", "3", "5", "8", "10", "15", "20", "30", "50", "\"infinite\""];
-/// Flows that a link of the study has room for.
+/// Number of flows that fit on a link of the study.
 const ROOM: u32 = 50;
 
-/// Points that belong together: what is on the axis, and one line for each series.
+/// A set of points: one axis, and one line for each series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sweep {
-    /// Its name, for files.
+    /// Name for files.
     pub name: &'static str,
-    /// What it is about.
+    /// Title.
     pub title: &'static str,
-    /// What is on the axis.
+    /// Label of the axis.
     pub axis: &'static str,
-    /// All of them.
+    /// All points.
     pub points: Vec<Point>,
 }
 
-/// What came of one setting.
+/// Results of one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where on the axis.
+    /// Position on the axis.
     pub x: String,
-    /// Which line.
+    /// Name of the line.
     pub series: String,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u64,
-    /// Share of the time in which flows wanted reservations that they had all of them.
+    /// Share of the flows' requested reservation time in which reservations were complete.
     pub served: Median,
-    /// Share of flows that got all of their reservation before they ended.
+    /// Share of flows that got a complete reservation before they ended.
     pub completed: Median,
-    /// Share of what was reserved that was for flows to which another part lacked.
+    /// Share of the reserved bandwidth that belonged to incomplete reservations.
     pub fragmented: Median,
-    /// Median of how long those waited that got it, seconds.
+    /// Median of the time until completion, over the flows that completed, seconds.
     pub wait_s: Median,
     /// Retries in the network.
     pub retries: Median,
 }
 
-/// One setting that is to be played.
+/// A setting to run.
 struct Setting {
     x: String,
     series: String,
@@ -58,7 +58,7 @@ struct Setting {
     seeds: u64,
 }
 
-/// Plays all sweeps, one after the other.
+/// Runs all sweeps, one after the other.
 pub(super) fn play_all(seeds: u64, quick: bool) -> Result<Vec<Sweep>> {
     let mut sweeps = vec![
         ("threshold", "Threshold and load", "T", threshold_and_load(seeds, quick)),
@@ -110,12 +110,12 @@ fn point(setting: &Setting, runs: &[Outcome]) -> Option<Point> {
     })
 }
 
-/// How a threshold is shown.
+/// Formats a threshold.
 fn shown(threshold: &str) -> String {
     if threshold == "\"infinite\"" { "∞".to_owned() } else { threshold.to_owned() }
 }
 
-/// A setting of the study's network without data.
+/// Returns a setting of the study's network without data.
 fn setting(
     x: impl Into<String>,
     series: impl Into<String>,
@@ -144,7 +144,7 @@ fn threshold_and_load(seeds: u64, quick: bool) -> Vec<Setting> {
     settings
 }
 
-/// The run is four lifetimes long, and the first of them counts for nothing.
+/// Lifetimes: a run is four lifetimes long, and the first of them does not count.
 fn lifetimes(seeds: u64, quick: bool) -> Vec<Setting> {
     let means: &[u32] = if quick { &[30, 150, 600] } else { &[30, 60, 150, 300, 600, 1_800] };
     let mut settings = Vec::new();
@@ -191,7 +191,8 @@ fn disciplines(seeds: u64, quick: bool) -> Vec<Setting> {
     settings
 }
 
-/// Who lacks something gives back the rest after so long, and asks again at random 20 to 40 s later.
+/// End users: those with an incomplete reservation release it after a time, and request again at random 20 to 40 s
+/// later.
 fn end_users(seeds: u64) -> Vec<Setting> {
     let mut settings = Vec::new();
     for (series, protocol, threshold) in [
@@ -213,7 +214,8 @@ fn end_users(seeds: u64) -> Vec<Setting> {
     settings
 }
 
-/// Boomerang and QoS NSLP keep nothing of a reservation that was refused somewhere: whoever asks has to ask again.
+/// Protocols: Boomerang and QoS NSLP keep no state of a refused reservation, so that the initiator has to request it
+/// again.
 fn protocols(seeds: u64) -> Vec<Setting> {
     let again = "{ after = \"2s\", again = \"uniform 19s 37s\" }";
     let mut settings = Vec::new();
@@ -240,7 +242,7 @@ fn protocols(seeds: u64) -> Vec<Setting> {
     settings
 }
 
-/// Flows between any two hosts, so many for each router.
+/// Networks: flows between any two hosts, a number of them for each router.
 fn networks(seeds: u64, quick: bool) -> Vec<Setting> {
     let made = "bandwidth = \"10Mbit\", reservable = \"50%\"";
     let waxman = |routers: u32| {
@@ -251,10 +253,10 @@ fn networks(seeds: u64, quick: bool) -> Vec<Setting> {
     };
     let abilene = format!("{{ file = \"abilene.graphml\", hosts = 22, {made} }}");
     let mut kinds = vec![("Abilene".to_owned(), abilene, 11, 1_100, seeds)];
-    // The longer the ways, the fewer flows fill them.
+    // Fewer flows fill the network if paths are longer.
     let sizes = [(50, 3_000), (200, 8_000), (1_000, 20_000)];
     for (routers, flows) in sizes.into_iter().take(if quick { 1 } else { 3 }) {
-        // The large ones have so many flows that a few seeds tell as much; six are the fewest that have an interval.
+        // Large networks have so many flows that a few seeds suffice; six is the least number with an interval.
         let seeds = (seeds * 25 / u64::from(routers)).clamp(seeds.min(6), seeds);
         kinds.push((format!("Waxman, {routers}"), waxman(routers), routers, flows, seeds));
     }

@@ -1,4 +1,4 @@
-//! The cases of the papers, as scenarios, and what was published of them.
+//! Cases of the papers, as scenarios, and their published results.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use serde::Serialize;
 
 const REGULAR: &str = include_str!("../../../../../scenarios/retry-regular.toml");
 const HIGH: &str = include_str!("../../../../../scenarios/retry-high.toml");
-/// Small, middle and large flows, each kind a third of what is wanted.
+/// Small, middle and large flows, each kind a third of the requested bandwidth.
 pub(super) const MIXED: &str = include_str!("../../../../../scenarios/retry-mixed.toml");
-/// High load, where a tenth of the flows displaces others.
+/// High load, in which a tenth of the flows preempts others.
 pub(super) const PRIORITIES: &str = include_str!("../../../../../scenarios/retry-priorities.toml");
 const NETWORK: &str = include_str!("../../../../../topologies/retry.toml");
 const ABILENE: &str = include_str!("../../../../../topologies/abilene.graphml");
 
-/// What scenarios of the study name beside them; it is part of the program, so that the study needs no files.
+/// Returns a file that scenarios of the study refer to; it is part of the program, so that the study needs no files.
 pub(super) fn file(name: &str) -> io::Result<String> {
     match name.rsplit('/').next() {
         Some("retry.toml") => Ok(NETWORK.to_owned()),
@@ -22,58 +22,58 @@ pub(super) fn file(name: &str) -> io::Result<String> {
     }
 }
 
-/// How much is asked for.
+/// Requested bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Load {
     /// 85 reservations at a time.
     Regular,
-    /// 120 of them.
+    /// 120 reservations at a time.
     High,
 }
 
-/// How reservations come about that were refused.
+/// Method of completing refused reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Case {
-    /// RSVP: by refreshes, node after node from the receiver on.
+    /// RSVP: by refreshes, hop by hop from the receiver.
     #[serde(rename = "rsvp")]
     Rsvp,
     /// One pass, by refreshes alone.
     #[serde(rename = "refresh")]
     Refresh,
-    /// One pass, and resource grabbing without a threshold,
+    /// One pass, and resource grabbing without a threshold.
     #[serde(rename = "grab_inf")]
     GrabInfinite,
-    /// with T = 10,
+    /// One pass, and resource grabbing with T = 10.
     #[serde(rename = "grab_10")]
     Grab10,
-    /// 8,
+    /// One pass, and resource grabbing with T = 8.
     #[serde(rename = "grab_8")]
     Grab8,
-    /// 3,
+    /// One pass, and resource grabbing with T = 3.
     #[serde(rename = "grab_3")]
     Grab3,
-    /// and 1.
+    /// One pass, and resource grabbing with T = 1.
     #[serde(rename = "grab_1")]
     Grab1,
 }
 
-/// What the papers say of a case, from one run.
+/// Published results of a case, from one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
-    /// Retries in the network in 550 s; only of high load.
+    /// Retries in the network in 550 s; only for high load.
     pub retries: Option<u32>,
-    /// How long the test flow waited, seconds; `None`: in vain, until the end.
+    /// Time until the test flow completed, seconds; `None` if it never did.
     pub completed_after: Option<f64>,
-    /// How often it tried.
+    /// Number of the test flow's tries.
     pub tries: u32,
 }
 
 impl Load {
-    /// Both.
+    /// Both loads.
     pub const ALL: [Load; 2] = [Load::Regular, Load::High];
 
-    /// Its scenario.
+    /// Returns the scenario of the load.
     pub(super) fn scenario(self) -> &'static str {
         match self {
             Load::Regular => REGULAR,
@@ -81,7 +81,7 @@ impl Load {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Load::Regular => "regular",
@@ -91,7 +91,7 @@ impl Load {
 }
 
 impl Case {
-    /// All, in the order of the papers.
+    /// All cases, in the order of the papers.
     pub const ALL: [Case; 7] = [
         Case::Rsvp,
         Case::Refresh,
@@ -102,7 +102,7 @@ impl Case {
         Case::Grab1,
     ];
 
-    /// In words.
+    /// Returns the title.
     pub fn title(self) -> &'static str {
         match self {
             Case::Rsvp => "RSVP",
@@ -115,7 +115,7 @@ impl Case {
         }
     }
 
-    /// What is to be set in the scenario.
+    /// Returns the settings of the scenario.
     pub(super) fn settings(self) -> [(&'static str, &'static str); 2] {
         let threshold = match self {
             Case::Rsvp | Case::Refresh => "0",
@@ -129,8 +129,8 @@ impl Case {
         [("protocol", protocol), ("retry.threshold", threshold)]
     }
 
-    /// What was published of it: figures 2 to 4 and 6 to 12, table 1. Of grabbing under regular load there is one run, without
-    /// a threshold.
+    /// Returns the published results: figures 2 to 4 and 6 to 12, table 1. Of grabbing under regular load there is
+    /// one run, without a threshold.
     pub fn published(self, load: Load) -> Option<Published> {
         let run =
             |retries, completed_after, tries| Some(Published { retries, completed_after, tries });
@@ -155,7 +155,7 @@ mod tests {
     use super::super::Job;
     use super::*;
 
-    /// The names in JSON are those that others read.
+    /// Other programs rely on the names in JSON.
     #[test]
     fn cases_have_their_names() {
         let names = Case::ALL.map(|case| serde_json::to_value(case).expect("plain data"));
@@ -163,7 +163,7 @@ mod tests {
         assert!(Load::ALL.iter().all(|load| serde_json::to_value(load).unwrap() == load.name()));
     }
 
-    /// Every scenario of the study can be played, with nothing but the program.
+    /// Every scenario of the study can be run with the program alone.
     #[test]
     fn cases_can_be_played() {
         for load in Load::ALL {

@@ -12,7 +12,7 @@ use crate::outcomes::timeline_svg;
 use crate::statistics::Median;
 use crate::study::plot::{self, Line, Strip};
 
-/// All tables, each under its title; as Markdown, or for a terminal.
+/// Returns all tables, each under its title; as Markdown, or for a terminal.
 pub fn tables(results: &Results, markdown: bool) -> String {
     let mut text = String::new();
     for load in Load::ALL {
@@ -61,7 +61,7 @@ fn push(table: &mut Table, cells: Vec<String>) {
     table.add_row(cells);
 }
 
-/// The papers' figures stand in brackets behind ours.
+/// Returns the table of cases, with the papers' figures in brackets behind ours.
 fn cases(rows: &[&Row], markdown: bool) -> Table {
     let header = [
         "case",
@@ -102,7 +102,7 @@ fn cases(rows: &[&Row], markdown: bool) -> Table {
     table
 }
 
-/// Who waits to the end waits for longer than that.
+/// Formats a waiting time; a wait up to the end means at least that time.
 fn waited(wait: &Median) -> String {
     let shown = |value: f64| match value {
         value if value >= PATIENCE_S => "never".to_owned(),
@@ -134,7 +134,7 @@ fn points(sweep: &Sweep, markdown: bool) -> Table {
     table
 }
 
-/// All drawings, each with the name of its file.
+/// Returns all drawings, each with the name of its file.
 pub fn drawings(results: &Results) -> Vec<(String, String)> {
     let mut drawings = Vec::new();
     for load in Load::ALL {
@@ -187,7 +187,7 @@ fn received(traces: &[&Played], load: Load) -> String {
     plot::panels(&title, 130_000.0, &panels)
 }
 
-/// Attempts of the test flow under regular load, in the three cases of the papers' figure 5.
+/// Draws the attempts of the test flow under regular load, in the three cases of the papers' figure 5.
 fn sequences(traces: &[Played]) -> Option<String> {
     let cases = [Case::Rsvp, Case::Refresh, Case::GrabInfinite];
     let of =
@@ -233,7 +233,7 @@ fn sweep_drawing(sweep: &Sweep, title: &str, value: Of) -> String {
     plot::lines(&title, (sweep.axis, &places), "%", 100.0, &lines)
 }
 
-/// Each once, in the order in which they come.
+/// Returns the names without duplicates, in order of first occurrence.
 fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in all {
@@ -252,7 +252,7 @@ mod tests {
     use super::super::rows::row;
     use super::*;
 
-    /// A run in which the test flow waits so long; the flow after it comes too late to ask.
+    /// A run in which the test flow waits this long; the flow after it starts too late for a request.
     fn run(wait: Option<f64>, retries: u64) -> Outcome {
         let test = FlowOutcome {
             flows: "test".to_owned(),
@@ -305,7 +305,7 @@ mod tests {
         Results { rows: rows.into(), sweeps: vec![sweep], traces: traces.into() }
     }
 
-    /// Who never completes counts with the whole time of waiting, so that medians have a meaning.
+    /// Flows that never complete count with the whole waiting time, so that medians are defined.
     #[test]
     fn a_row_has_what_its_runs_gave() {
         let results = results();

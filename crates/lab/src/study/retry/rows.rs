@@ -8,43 +8,43 @@ use super::case::{Case, Load};
 use super::play_cases;
 use crate::statistics::Median;
 
-/// How long the test flow waits for its reservation, seconds; who has none by then counts with this.
+/// Longest wait of the test flow for its reservation, seconds; without one it counts with this time.
 pub(super) const PATIENCE_S: f64 = 300.0;
 
-/// One case under one load.
+/// Results of one case under one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which load.
+    /// Load.
     pub load: Load,
-    /// Which case.
+    /// Case.
     pub case: Case,
-    /// How many seeds.
+    /// Number of seeds.
     pub seeds: u64,
     /// Retries in the network in 550 s.
     pub retries: Median,
     /// Share of the runs in which the test flow got its reservation.
     pub completed_share: f64,
-    /// How long it waited, seconds; [`PATIENCE_S`] where it got none.
+    /// Time until the test flow completed, seconds; [`PATIENCE_S`] if it never did.
     pub completion_s: Median,
-    /// Share of the runs in which it waited no longer than in the published run; where that one got nothing, in which it got
-    /// nothing either.
+    /// Share of the runs in which the test flow completed no later than in the published run; if that one did not
+    /// complete, share of the runs that did not either.
     pub as_lucky: Option<f64>,
-    /// How often it tried, beyond the first time at each node, until it had all, or to the end.
+    /// Number of the test flow's tries after the first at each node, until completion or the end.
     pub tries: Median,
-    /// Share of the time in which flows wanted reservations that they had all of them.
+    /// Share of the flows' requested reservation time in which reservations were complete.
     pub served: Median,
-    /// Share of what was reserved that was for flows to which another part lacked.
+    /// Share of the reserved bandwidth that belonged to incomplete reservations.
     pub fragmented: Median,
     /// Share of all flows that got their reservation before they ended.
     pub flows_completed: Median,
-    /// Retries, each counted at all routers that its message passes on its way from the receiver to the one that decides:
-    /// what may have been counted of RSVP.
+    /// Retries, each counted at all routers on the path of its message from the receiver to the deciding router,
+    /// which may be the papers' count for RSVP.
     pub passed: Median,
-    /// The wait of each seed, in their order, as in `completion_s`.
+    /// Waiting times by seed, as in `completion_s`.
     pub waits: Vec<f64>,
 }
 
-/// Plays every row.
+/// Runs every row.
 pub(super) fn play_all(seeds: u64) -> Result<Vec<Row>> {
     let played = play_cases("rows", seeds, "none")?;
     let rows = played.iter().map(|played| row(played.load, played.case, &played.runs));
@@ -53,7 +53,7 @@ pub(super) fn play_all(seeds: u64) -> Result<Vec<Row>> {
 
 pub(super) fn row(load: Load, case: Case, runs: &[Outcome]) -> Option<Row> {
     let of = |value: &dyn Fn(&Outcome) -> f64| Median::of(runs.iter().map(value));
-    // When it ends another begins, too late to ask.
+    // A second flow begins when the test flow ends, too late for a request.
     let asked = |flow: &&FlowOutcome| flow.reserves.is_some();
     let flows: Vec<&FlowOutcome> = runs.iter().flat_map(|run| &run.watched).filter(asked).collect();
     let wait = |flow: &&FlowOutcome| flow.completed_after.unwrap_or(PATIENCE_S);
@@ -83,7 +83,7 @@ pub(super) fn row(load: Load, case: Case, runs: &[Outcome]) -> Option<Row> {
     })
 }
 
-/// Routers are n1 to n5, and messages of RSVP come from n5.
+/// Counts a retry at every router it passes: routers are n1 to n5, and messages of RSVP come from n5.
 fn passed(run: &Outcome) -> f64 {
     let routers = |name: &str| {
         let number = name.trim_start_matches('n').parse::<u32>().unwrap_or(5);

@@ -1,9 +1,9 @@
-//! Timers in buckets by interval and offset, the buckets in a hash table of 60 chains (GIST 0.5.2). Time is in whole seconds: once a
-//! second all buckets are looked at, and those are emptied whose offset is that of the second.
+//! Timers in buckets by interval and offset, the buckets in a hash table of 60 chains (GIST 0.5.2). Time is in whole
+//! seconds: a scan of all buckets once a second empties those whose offset is that of the second.
 
 use super::{NIL, TICK, Timers};
 
-/// Chains of the table of buckets.
+/// Number of chains of the bucket table.
 const CHAINS: usize = 60;
 
 /// All buckets, and the timers in them.
@@ -11,16 +11,16 @@ const CHAINS: usize = 60;
 pub(in crate::overhead) struct Buckets {
     timers: Vec<Timer>,
     chains: [Vec<Bucket>; CHAINS],
-    /// The second that is looked at next.
+    /// Second of the next scan.
     next: u64,
 }
 
 /// A list of timers that fire together.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Seconds.
+    /// Interval, seconds.
     interval: u64,
-    /// Second of its beginning modulo the interval.
+    /// Second of the start modulo the interval.
     offset: u64,
     head: u32,
 }
@@ -31,17 +31,18 @@ struct Timer {
     previous: u32,
     next: u32,
     chain: u32,
-    /// Place of the bucket in the chain.
+    /// Index of the bucket in the chain.
     bucket: u32,
 }
 
-/// Where a bucket is. By the offset alone: 180 buckets of one interval are three to a chain, as the paper counts.
+/// Returns the chain of a bucket, by the offset alone: 180 buckets of one interval are three to a chain, as the paper
+/// counts.
 fn chain_of(offset: u64) -> usize {
     offset as usize % CHAINS
 }
 
 impl Buckets {
-    /// No buckets; the first second to be looked at is the one after `now`.
+    /// Creates an empty table; the first scan is of the second after `now`.
     pub(in crate::overhead) fn new(timers: usize, now: u64) -> Buckets {
         let timer = Timer { previous: NIL, next: NIL, chain: 0, bucket: 0 };
         let chains = [const { Vec::new() }; CHAINS];

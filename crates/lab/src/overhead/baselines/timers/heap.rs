@@ -1,4 +1,5 @@
-//! Timers in a binary heap, the earliest on top (XORP). Each timer knows its place, so that it can be moved without a search.
+//! Timers in a binary heap, the earliest on top (XORP). The position of each timer is known, so that it can be moved
+//! without a search.
 
 use super::{NIL, Timers};
 
@@ -7,12 +8,12 @@ use super::{NIL, Timers};
 pub(in crate::overhead) struct Heap {
     /// Deadline and timer.
     heap: Vec<(u64, u32)>,
-    /// Where each timer is.
+    /// Position of each timer.
     places: Vec<u32>,
 }
 
 impl Heap {
-    /// An empty heap.
+    /// Creates an empty heap.
     pub(in crate::overhead) fn new(timers: usize) -> Heap {
         Heap { heap: Vec::with_capacity(timers), places: vec![NIL; timers] }
     }
@@ -22,7 +23,7 @@ impl Heap {
         self.places[entry.1 as usize] = place as u32;
     }
 
-    /// Moves what is here up to where it belongs.
+    /// Moves an entry up to its position.
     fn rise(&mut self, mut place: usize) {
         let entry = self.heap[place];
         while place > 0 {
@@ -36,7 +37,7 @@ impl Heap {
         self.put(place, entry);
     }
 
-    /// Moves what is here down to where it belongs.
+    /// Moves an entry down to its position.
     fn sink(&mut self, mut place: usize) {
         let entry = self.heap[place];
         loop {

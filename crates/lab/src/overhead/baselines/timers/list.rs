@@ -1,8 +1,8 @@
-//! Timers in one list, which is walked to its end once a second (ISI RSVP). How often it walked is not told.
+//! Timers in one list, which is scanned once a second (ISI RSVP). The papers do not state the interval of the scan.
 
 use super::{NIL, TICK, Timers};
 
-/// The list. A timer is put at its head, and stays where it is when it begins again.
+/// The list. A timer is inserted at the head, and keeps its position when it restarts.
 #[derive(Debug)]
 pub(in crate::overhead) struct List {
     timers: Vec<Timer>,
@@ -17,7 +17,7 @@ struct Timer {
 }
 
 impl List {
-    /// An empty list, walked for the first time a second after `now`.
+    /// Creates an empty list, scanned for the first time a second after `now`.
     pub(in crate::overhead) fn new(timers: usize, now: u64) -> List {
         let timers = vec![Timer { deadline: 0, next: NIL }; timers];
         List { timers, head: NIL, next_walk: now + TICK }

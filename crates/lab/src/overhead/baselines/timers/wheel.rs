@@ -1,11 +1,11 @@
-//! The timing wheel of this project, as the engines use it.
+//! Timing wheel of this project, as the engines use it.
 
 use earmark_core::Time;
 use earmark_core::timer::{TimerId, TimingWheel};
 
 use super::Timers;
 
-/// The wheel, and the id that each timer has in it.
+/// The wheel, and the id of each timer in it.
 #[derive(Debug)]
 pub(in crate::overhead) struct Wheel {
     wheel: TimingWheel<u32>,
@@ -13,10 +13,10 @@ pub(in crate::overhead) struct Wheel {
 }
 
 impl Wheel {
-    /// An empty wheel that stands at `now`.
+    /// Creates an empty wheel at `now`.
     pub(in crate::overhead) fn new(timers: usize, now: u64) -> Wheel {
         let mut wheel = TimingWheel::new();
-        // Nothing is armed: it only learns the time.
+        // Without timers this only sets the time.
         wheel.pop_due(Time::from_millis(now));
         Wheel { wheel, ids: vec![None; timers] }
     }

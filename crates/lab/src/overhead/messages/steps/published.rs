@@ -1,4 +1,4 @@
-//! Which of our steps are those of Tables 3 to 8, and how both look side by side.
+//! Mapping of our steps to those of Tables 3 to 8, and their comparison.
 
 use anyhow::{Context, Result};
 use earmark_core::checkpoint::Checkpoint as C;
@@ -10,13 +10,13 @@ use crate::overhead::environment::Environment;
 use crate::overhead::published;
 use crate::overhead::steps::{RESERVATION_MANAGEMENT, Steps, Times, step_name};
 
-/// A step that was published, and what of ours does the same.
+/// A published step, and our steps that do the same.
 struct Counterpart {
     key: &'static str,
     protocol: Protocol,
     message: &'static str,
     steps: &'static [C],
-    /// What is different, where something is.
+    /// Difference, if any.
     note: Option<&'static str>,
 }
 
@@ -40,7 +40,7 @@ const RESV: &str = "Resv, new";
 const OUT: &str = "set-up, out";
 const RELEASE: &str = "release, out";
 
-/// What traffic control in the kernel adds is not in any of them: checkpoints 1 and 2 have it.
+/// Mapping of the steps. None includes traffic control in the kernel: checkpoints 1 and 2 have it.
 const COUNTERPARTS: [Counterpart; 20] = {
     use Protocol::{Boomerang, Rsvp};
     [
@@ -76,7 +76,7 @@ const COUNTERPARTS: [Counterpart; 20] = {
 const BY_ROUTE: &[C] = &[C::Route, C::Admission, C::ReservationManagement];
 const TEAR_PSB: &[C] = &[C::PathRefresh, C::TearPsb];
 const BACK: &[C] = &[C::ReservationManagement];
-/// The last one of Table 8.
+/// Last step of Table 8.
 const TEAR_SESSION: Counterpart = one(
     "table8_boomerang_tear_steps.tear_session",
     Protocol::Boomerang,
@@ -88,7 +88,7 @@ fn counterparts() -> impl Iterator<Item = &'static Counterpart> {
     COUNTERPARTS.iter().chain([&TEAR_SESSION])
 }
 
-/// Groups of steps of a message that were published as one.
+/// Returns the groups of a message's steps that were published as one.
 pub(super) fn groups(protocol: Protocol, message: &str) -> Vec<Steps> {
     counterparts()
         .filter(|one| one.protocol == protocol && one.message == message)
@@ -103,7 +103,7 @@ impl Found {
     }
 }
 
-/// All that is told of steps.
+/// Returns the chapter on the steps.
 pub(super) fn chapter(found: &Found) -> Result<Chapter> {
     let mut chapter = Chapter::default();
     chapter.heading("Checkpoint 3: the steps of a message");
@@ -167,7 +167,7 @@ fn explain(chapter: &mut Chapter, found: &Found) {
     );
 }
 
-/// Each step of each message, additions of ours included.
+/// Table of each step of each message, including those without a published counterpart.
 fn all_steps(found: &Found, mhz: Option<f64>) -> Table {
     let mut table = Table::new(
         "message-steps",
