@@ -66,7 +66,7 @@ const MODULES: [(&str, Component); 16] = [
     ("earmark_core::hash", Component::HashTables),
     ("earmark_nsis::gist::store", Component::HashTables),
     ("earmark_nsis::gist::peer", Component::HashTables),
-    ("earmark_nsis::gist::arrive", Component::ReceiveAndDistribute),
+    ("earmark_nsis::gist::receive", Component::ReceiveAndDistribute),
     ("earmark_nsis::engine", Component::ReceiveAndDistribute),
     ("earmark_node", Component::ReceiveAndDistribute),
     ("earmark_nsis::gist::transmit", Component::Compose),

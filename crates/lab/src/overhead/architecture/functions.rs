@@ -29,9 +29,9 @@ const GENERATE: [&str; 13] = [
     "::forward_path_tear",
     "::send_path_tear",
     "::send_resv_tear",
-    "::resv_conf_arrives",
-    "Exchange>::send",
-    "way::Way",
+    "::receive_resv_conf",
+    "RefreshReduction>::send",
+    "next_hops::NextHops",
     "routes::RouteTable",
     "::follow_route",
 ];
@@ -147,13 +147,13 @@ mod tests {
             format!("{inner}'{HANDLE}'lab::earmark_counted_{phase}'main")
         };
         let message = |inner: &str| of(inner, "delivery");
-        let generate = format!("earmark_wire::emit'{RSVP}::path_messages'{RSVP}::path_arrives");
+        let generate = format!("earmark_wire::emit'{RSVP}::path_messages'{RSVP}::receive_path");
         let session =
-            format!("hash'earmark_rsvp::store::Store::look_up_sender'{RSVP}::path_arrives");
+            format!("hash'earmark_rsvp::store::Store::look_up_sender'{RSVP}::receive_path");
         let parse = format!(
-            "checksum'<impl earmark_wire::rsvp::message::Message>::parse'{RSVP}::message_arrives"
+            "checksum'<impl earmark_wire::rsvp::message::Message>::parse'{RSVP}::receive_message"
         );
-        let state = format!("{RSVP}::schedule_path_refresh'{RSVP}::path_arrives");
+        let state = format!("{RSVP}::schedule_path_refresh'{RSVP}::receive_path");
         let deadline = "peek'<Rsvp as Engine>::next_deadline";
         let functions = Functions::of_rsvp(&profile(&[
             ("memcpy'lab::earmark_counted_input'main", 1),
