@@ -13,7 +13,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 /// Be the daemon of a node of a testbed
 #[derive(Debug, clap::Args)]
 pub(super) struct Node {
-    /// Its configuration.
+    /// Configuration of the node.
     #[arg(long)]
     config: PathBuf,
     /// End when the process that started it ends.
