@@ -29,6 +29,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<Socket> {
     }
     // A restarted daemon must not wait for the connections of its predecessor to time out.
     socket.set_reuse_address(true)?;
+    // The kernel answers a SYN with the options of the listening socket: without them a full queue delays each connection.
+    set_traffic_class(&socket, address.is_ipv4())?;
     socket.bind(&address.into())?;
     socket.listen(WAITING)?;
     Ok(socket)
@@ -49,6 +51,11 @@ pub(super) fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(SILENCE))?;
+    set_traffic_class(socket, is_ipv4)
+}
+
+/// Sets the type of service and the priority of signalling.
+fn set_traffic_class(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     match is_ipv4 {
         true => socket.set_tos_v4(TYPE_OF_SERVICE)?,
         false => socket.set_tclass_v6(TYPE_OF_SERVICE)?,
@@ -58,4 +65,28 @@ pub(super) fn prepare(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
         debug!(%error, "a connection goes with best effort");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    /// Priorities above 6 need the privilege to change queues; without it sockets keep the one of their type of service.
+    fn has_class_of_signalling(socket: &Socket) -> bool {
+        let probe = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let is_privileged = probe.set_priority(SIGNALLING_CLASS).is_ok();
+        !is_privileged || socket.priority().expect("a priority") == SIGNALLING_CLASS
+    }
+
+    #[test]
+    fn listening_socket_answers_in_the_class_of_signalling() {
+        let socket = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+        assert_eq!(socket.tos_v4().expect("a type of service"), TYPE_OF_SERVICE);
+        assert!(has_class_of_signalling(&socket));
+        let socket = listen(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))).expect("a free port");
+        assert_eq!(socket.tclass_v6().expect("a traffic class"), TYPE_OF_SERVICE);
+        assert!(has_class_of_signalling(&socket));
+    }
 }
