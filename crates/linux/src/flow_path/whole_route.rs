@@ -6,8 +6,8 @@ use earmark_core::{Hop, InterfaceId, Prefix};
 
 use super::{NextHop, Verdict};
 use crate::flow_routes::FlowRouteError;
-use crate::mirror::{NEXT_HOP_UNUSABLE, ip_address, next_hop, via};
-use crate::netlink::{Attribute, Attributes, Messages, NetlinkError, Received};
+use crate::mirror::{NEXT_HOP_UNUSABLE, gateway_in, ip_address, next_hop, via};
+use crate::netlink::{Attribute, Messages, NetlinkError, Received};
 
 /// Octets of `struct rtmsg`.
 const HEADER: usize = 12;
@@ -129,15 +129,7 @@ fn next_hops_in(paths: &Attribute<'_>) -> Result<Vec<NextHop>, NetlinkError> {
     while let Some((header, attributes, after)) =
         next_hop(rest).ok_or_else(|| paths.malformed("next hop"))?
     {
-        let mut gateway = None;
-        for attribute in Attributes::new(attributes) {
-            let attribute = attribute?;
-            match attribute.kind {
-                libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
-                libc::RTA_VIA => gateway = via(&attribute)?,
-                _ => {}
-            }
-        }
+        let gateway = gateway_in(attributes)?;
         let [_, _, flags, weight_less_one, a, b, c, d] = *header;
         next_hops.push(NextHop {
             interface: InterfaceId(u32::from_ne_bytes([a, b, c, d])),

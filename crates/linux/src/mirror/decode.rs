@@ -289,6 +289,20 @@ pub(crate) fn next_hop(list: &[u8]) -> Option<Option<NextHop<'_>>> {
     Some(Some((header, attributes, &list[length.next_multiple_of(4).min(list.len())..])))
 }
 
+/// Returns the gateway among the attributes of a next hop.
+pub(crate) fn gateway_in(attributes: &[u8]) -> Result<Option<IpAddr>, NetlinkError> {
+    let mut gateway = None;
+    for attribute in Attributes::new(attributes) {
+        let attribute = attribute?;
+        match attribute.kind {
+            libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
+            libc::RTA_VIA => gateway = via(&attribute)?,
+            _ => {}
+        }
+    }
+    Ok(gateway)
+}
+
 /// Returns the first usable next hop of a route with several, else its first. Only the kernel knows the one of a flow.
 fn usable_path(
     paths: &Attribute<'_>,
@@ -298,15 +312,7 @@ fn usable_path(
     while let Some((header, attributes, after)) =
         next_hop(rest).ok_or_else(|| paths.malformed("next hop"))?
     {
-        let mut gateway = None;
-        for attribute in Attributes::new(attributes) {
-            let attribute = attribute?;
-            match attribute.kind {
-                libc::RTA_GATEWAY => gateway = Some(ip_address(&attribute)?),
-                libc::RTA_VIA => gateway = via(&attribute)?,
-                _ => {}
-            }
-        }
+        let gateway = gateway_in(attributes)?;
         let path = (InterfaceId(u32_at(header, 4)), gateway);
         if header[2] & NEXT_HOP_UNUSABLE == 0 {
             return Ok(Some(path));

@@ -31,7 +31,7 @@ use earmark_core::{InterfaceId, MulticastRoute, Prefix, Route};
 use crate::link::interface_header;
 use crate::netlink::{Answers, Connection, Heard, Message, NetlinkError, Subscription};
 use decode::{Address, Link, RTNL_FAMILY_IP6MR, RTNL_FAMILY_IPMR};
-pub(crate) use decode::{NEXT_HOP_UNUSABLE, ip_address, next_hop, route_answer, via};
+pub(crate) use decode::{NEXT_HOP_UNUSABLE, gateway_in, ip_address, next_hop, route_answer, via};
 use hash_policy::HashPolicy;
 pub(crate) use hash_policy::multipath_policy;
 pub(crate) use next_hops::{NEXT_HOP_HEADER, NHA_ID, NextHopObject, RTM_GETNEXTHOP};
