@@ -21,10 +21,11 @@ mod receiver;
 mod show;
 
 pub use api::{Command, EnforcementChange, Event, HostUpdate, Input, NodeConfig};
-pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
-pub use node::Node;
-pub use receiver::{Ask, Listen, Unanswerable};
-pub use show::{
-    AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView, ReductionRow,
+pub use earmark_core::listing::{
+    AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, ReductionRow,
     ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };
+pub use edge::{Across, AggregateChange, Border, RSVP_E2E_IGNORE};
+pub use node::Node;
+pub use receiver::{Ask, Listen, Unanswerable};
+pub use show::{QueueView, names, sender_name};

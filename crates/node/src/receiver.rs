@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::admission::guaranteed_rate;
+use earmark_core::listing::SenderName;
 use earmark_core::{Effect, Effects, Rate};
 use earmark_rsvp::{Application, Command, Filters, Offer, ReserveRequest, least_upper_bound};
 use earmark_wire::intserv::{FlowSpec, Rspec, SenderTspec, TokenBucket};
@@ -14,7 +15,7 @@ use earmark_wire::rsvp::{ErrorCode, ErrorSpec, SenderTemplate, Session, Style};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Event;
-use crate::show::SenderName;
+use crate::show::names;
 
 /// Answers every sender of a session with a reservation of its own (FF) or one shared by all senders (WF, SE), until
 /// [`earmark_rsvp::Command::Release`] ends the application.
@@ -160,7 +161,7 @@ impl Listen {
     }
 
     fn wants(&self, sender: &SenderTemplate) -> bool {
-        self.senders.is_empty() || self.senders.iter().any(|name| name.matches(sender))
+        self.senders.is_empty() || self.senders.iter().any(|name| names(name, sender))
     }
 }
 

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use earmark_core::{Rate, Transport};
-use earmark_nsis::gist::machine::State;
-use earmark_nsis::nslp::Validity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -362,9 +360,9 @@ impl Row for RoutingStateRow {
             (Some(peer), None) => peer.to_string(),
             (None, _) => "-".to_owned(),
         };
-        let state = match self.validity {
-            Validity::Good | Validity::Bad => state(self.state).to_owned(),
-            Validity::Tentative => format!("{}, doubtful", state(self.state)),
+        let state = match &*self.validity {
+            "tentative" => format!("{}, doubtful", state(&self.state)),
+            _ => state(&self.state).to_owned(),
         };
         vec![
             Cell::new(&*self.application),
@@ -404,14 +402,15 @@ impl Row for AssociationRow {
     }
 }
 
-fn state(state: State) -> &'static str {
+fn state(state: &str) -> &str {
     match state {
-        State::Idle => "nothing",
-        State::WaitResponse => "asking",
-        State::WaitAssociation => "connecting",
-        State::EstablishedDownstream => "asked, stands",
-        State::WaitConfirm => "answered",
-        State::EstablishedUpstream => "was asked, stands",
+        "idle" => "nothing",
+        "wait_response" => "asking",
+        "wait_association" => "connecting",
+        "established_downstream" => "asked, stands",
+        "wait_confirm" => "answered",
+        "established_upstream" => "was asked, stands",
+        other => other,
     }
 }
 

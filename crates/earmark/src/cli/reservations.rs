@@ -14,7 +14,7 @@ use super::arguments::{ListenOptions, ReleaseOptions, ReserveOptions, SendOption
 use super::outcome::{Granted, Refusal, Wait, reach_of};
 use super::{Failure, Outcome, Output, light, nsis};
 use crate::client::{Client, ClientError};
-use crate::control::protocol::{Listen, Opened, Role, Send, SenderName, Signalling, Trace};
+use crate::control::protocol::{Listen, Opened, Role, Send, Signalling, Trace};
 use crate::describe;
 
 pub(super) fn send(
@@ -172,7 +172,7 @@ fn verified(
         return Ok(reach);
     };
     let begun = wait.client.trace(Trace {
-        from: Some(SenderName::from(&sender)),
+        from: Some(earmark_node::sender_name(&sender)),
         ip_protocol: awaited.ip_protocol,
         timeout_ms: TRACE_WITHIN.as_millis() as u32, // two thousand
         ..Trace::new(awaited.to)

@@ -59,7 +59,7 @@ impl End<'_> {
     fn senders(&self) -> Vec<SenderName> {
         match self {
             End::Sender(template) if template.source.is_unspecified() => Vec::new(),
-            End::Sender(template) => vec![template.into()],
+            End::Sender(template) => vec![earmark_node::sender_name(template)],
             End::Receiver(_, senders) => senders.to_vec(),
         }
     }

@@ -53,7 +53,7 @@ impl<K: Kernel> Desk<'_, K> {
         }
         Ok(value(TraceBegun {
             trace: number,
-            sender: SenderName::from(&sender),
+            sender: earmark_node::sender_name(&sender),
             at_s: now.as_secs_f64(),
         }))
     }
@@ -64,8 +64,11 @@ impl<K: Kernel> Desk<'_, K> {
         session: &Session,
         named: Option<&SenderName>,
     ) -> Result<SenderTemplate, Problem> {
-        let mut known =
-            self.driver.node().senders_of(session).filter(|s| named.is_none_or(|n| n.matches(s)));
+        let mut known = self
+            .driver
+            .node()
+            .senders_of(session)
+            .filter(|s| named.is_none_or(|n| earmark_node::names(n, s)));
         let first: Vec<SenderTemplate> = known.by_ref().take(SENDERS_NAMED).collect();
         match (&first[..], named) {
             ([one], _) => Ok(*one),

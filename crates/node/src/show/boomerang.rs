@@ -2,9 +2,10 @@
 
 use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
 use earmark_core::admission::ClaimId;
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 use earmark_core::{Rate, Time};
 
-use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use super::seconds_until;
 use crate::node::Node;
 
 impl Node {

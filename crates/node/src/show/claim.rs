@@ -2,8 +2,8 @@
 
 use earmark_core::Time;
 use earmark_core::admission::{ClaimId, Protocol};
+use earmark_core::listing::ReservationRow;
 
-use super::ReservationRow;
 use crate::node::Node;
 
 impl Node {

@@ -1,14 +1,14 @@
 //! Rows of NSIS: one for each session of QoS NSLP, and a reservation for its bandwidth on each link.
 
 use earmark_core::admission::{ClaimId, Service};
+use earmark_core::listing::{AggregateRow, ReservationRow, SenderName, SessionRow};
 use earmark_core::{InterfaceId, Time};
 use earmark_nsis::Nsis;
 use earmark_nsis::nslp::PeerHandle;
 use earmark_nsis::qos::SessionView;
 use earmark_wire::gist::Direction;
 
-use super::{ReservationRow, SenderName, SessionRow, seconds_until};
-use crate::edge::AggregateRow;
+use super::seconds_until;
 use crate::node::Node;
 
 impl Node {

@@ -4,11 +4,12 @@ use alloc::vec::Vec;
 
 use earmark_core::Time;
 use earmark_core::admission::{ClaimId, Service};
+use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 use earmark_wire::udp;
 use earmark_wire::yessir::Style;
 use earmark_yessir::{Counters, DropReason, LegView, SessionView};
 
-use super::{ReservationRow, SenderName, SessionRow, seconds_until};
+use super::seconds_until;
 use crate::node::Node;
 
 impl Node {
