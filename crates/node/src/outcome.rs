@@ -87,7 +87,7 @@ pub fn traced(hops: &[TraceHop], end: &TraceEnd) -> Option<Outcome> {
         to,
         hops_without: Some(without),
         nodes: Some(u16::try_from(hops.len().saturating_sub(1)).unwrap_or(u16::MAX)),
-        ..Outcome::reported(kind, None, Message::Trace)
+        ..Outcome::reported(kind, None, Message::new("trace"))
     })
 }
 
@@ -97,10 +97,10 @@ fn of_rsvp(event: &rsvp::Event) -> Option<Outcome> {
         Resv { reach, .. } | Confirmed { reach, .. } => (**reach).clone(),
         ResvGone { .. } | PathGone { .. } => Outcome::of(Kind::Ended),
         PathError { error, .. } => {
-            Outcome::reported(Kind::Refused, Some(error.node), Message::PathErr)
+            Outcome::reported(Kind::Refused, Some(error.node), Message::new("PathErr"))
         }
         ResvError { error, .. } => {
-            Outcome::reported(Kind::Refused, Some(error.node), Message::ResvErr)
+            Outcome::reported(Kind::Refused, Some(error.node), Message::new("ResvErr"))
         }
         Refused { available_bps, .. } => Outcome {
             available_bps: Some(Rate::from_bps(*available_bps)),
@@ -112,7 +112,7 @@ fn of_rsvp(event: &rsvp::Event) -> Option<Outcome> {
 
 fn of_boomerang(event: &boomerang::Event) -> Option<Outcome> {
     use boomerang::Event::*;
-    let reply = |kind| Outcome::reported(kind, None, Message::EchoReply);
+    let reply = |kind| Outcome::reported(kind, None, Message::new("echo reply"));
     Some(match event {
         Reached { reach, .. } => (**reach).clone(),
         Established { confirmed: true, .. } | Changed { .. } => reply(Kind::Unverified),
@@ -158,7 +158,7 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
             (**reach).clone()
         }
         Refused { source, available, .. } => Outcome {
-            by: by(source, Message::Response),
+            by: by(source, Message::new("RESPONSE")),
             available_bps: *available,
             ..Outcome::of(Kind::Refused)
         },
@@ -168,7 +168,7 @@ fn of_qos(event: &qos::Event) -> Option<Outcome> {
                 Some(qos::Source::Address(address)) => Some(*address),
                 _ => None,
             };
-            Outcome { by: by(source, Message::Notify), to, ..Outcome::of(kind) }
+            Outcome { by: by(source, Message::new("NOTIFY")), to, ..Outcome::of(kind) }
         }
         TimedOut { .. } => Outcome::of(Kind::Unanswered),
         Released { .. } | Gone { .. } => Outcome::of(Kind::Ended),
