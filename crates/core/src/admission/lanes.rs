@@ -63,6 +63,12 @@ impl Ledger {
         self.find_lane(link, destination).map(|lane| lane.link)
     }
 
+    /// Returns the link that a lane belongs to; `None` for a link that is no lane.
+    pub fn link_of_lane(&self, lane: InterfaceId) -> Option<InterfaceId> {
+        let mut links = self.lanes.by_link.iter();
+        links.find(|(_, lanes)| lanes.iter().any(|known| known.link == lane)).map(|(link, _)| *link)
+    }
+
     fn find_lane(&self, link: InterfaceId, destination: Prefix) -> Option<&Lane> {
         let lanes = self.lanes.by_link.get(&link)?;
         lanes.iter().find(|lane| lane.range.covers(destination))

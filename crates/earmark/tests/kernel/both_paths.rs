@@ -311,7 +311,11 @@ impl Router {
 
     fn state(&mut self) -> State {
         self.driver.catch_up(NOW, usize::MAX);
-        let engine = self.driver.node().boomerang_engine();
+        let engine = self
+            .driver
+            .node()
+            .engine::<earmark_boomerang::Boomerang>()
+            .expect("a node with Boomerang");
         let half = |half: boomerang::HalfView| (half.interface, half.rate);
         let session = |s: boomerang::SessionView| {
             (s.selector, s.initiator, [s.forward.map(half), s.reverse.map(half)], s.locked)

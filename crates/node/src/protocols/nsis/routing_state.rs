@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use core::net::{IpAddr, SocketAddr};
 
-use earmark_core::{Time, Transport};
+use earmark_core::Transport;
+use earmark_nsis::Nsis;
 use earmark_nsis::gist::RoutingStateView;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
@@ -13,8 +14,7 @@ use earmark_wire::gist::{Direction, Mri, PathCoupled, SessionId};
 use earmark_wire::ping_nslp;
 use serde::{Deserialize, Serialize};
 
-use super::seconds_until;
-use crate::node::Node;
+use crate::engine::NodeView;
 
 /// Routing state towards one peer for one session: half of a routing state of GIST.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,59 +80,60 @@ pub struct AssociationRow {
     pub said_s: f64,
 }
 
-impl Node {
-    /// Iterates over the messaging associations of GIST, in the order of their slab.
-    pub fn association_rows(&self, now: Time) -> impl Iterator<Item = AssociationRow> {
-        self.nsis.gist().associations().map(move |association| AssociationRow {
-            peer: association.peer.as_ref().map(|peer| peer.address),
-            identity: association.peer.map(|peer| peer.identity),
-            transport: association.transport,
-            stage: association.stage.into(),
-            is_ours: association.is_ours,
-            local: association.local,
-            remote: association.remote,
-            uses: association.uses,
-            heard_s: (now - association.heard).as_secs_f64(),
-            said_s: (now - association.said).as_secs_f64(),
-        })
-    }
+/// Iterates over the messaging associations, in the order of their slab.
+pub(crate) fn association_rows(
+    nsis: &Nsis,
+    view: NodeView<'_>,
+) -> impl Iterator<Item = AssociationRow> {
+    nsis.gist().associations().map(move |association| AssociationRow {
+        peer: association.peer.as_ref().map(|peer| peer.address),
+        identity: association.peer.map(|peer| peer.identity),
+        transport: association.transport,
+        stage: association.stage.into(),
+        is_ours: association.is_ours,
+        local: association.local,
+        remote: association.remote,
+        uses: association.uses,
+        heard_s: (view.now - association.heard).as_secs_f64(),
+        said_s: (view.now - association.said).as_secs_f64(),
+    })
+}
 
-    /// Iterates over the routing state of GIST, in the order of its slab.
-    pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
-        self.nsis
-            .gist()
-            .routing_states(0)
-            .map(move |(_, state)| self.routing_state_row(&state, now))
-    }
+/// Iterates over the routing state, in the order of its slab.
+pub(crate) fn routing_state_rows<'a>(
+    nsis: &'a Nsis,
+    view: NodeView<'a>,
+) -> impl Iterator<Item = RoutingStateRow> + 'a {
+    nsis.gist().routing_states(0).map(move |(_, state)| routing_state_row(&state, view))
+}
 
-    fn routing_state_row(&self, state: &RoutingStateView, now: Time) -> RoutingStateRow {
-        let (source, destination) = state.mri.addresses();
-        let (ports, ip_protocol) = match state.mri {
-            Mri::PathCoupled(flow) => (ports(&flow), flow.protocol.unwrap_or_default()),
-            Mri::LooseEnd(_) => ([0, 0], 0),
-        };
-        RoutingStateRow {
-            application: application(state.nslpid),
-            nslpid: state.nslpid,
-            session: state.session,
-            source,
-            source_port: ports[0],
-            destination,
-            destination_port: ports[1],
-            ip_protocol,
-            direction: match state.mri.direction() {
-                Direction::Downstream => "downstream".into(),
-                Direction::Upstream => "upstream".into(),
-            },
-            state: state.state,
-            validity: state.validity,
-            peer: state.peer.as_ref().map(|peer| peer.address),
-            interface: state.peer.as_ref().map(|peer| self.interface_name(peer.interface)),
-            ip_distance: state.ip_distance,
-            waiting: state.waiting,
-            refresh_in_s: state.next_at.and_then(|at| seconds_until(at, now)),
-            expires_in_s: state.expires_at.and_then(|at| seconds_until(at, now)),
-        }
+fn routing_state_row(state: &RoutingStateView, view: NodeView<'_>) -> RoutingStateRow {
+    let (source, destination) = state.mri.addresses();
+    let (ports, ip_protocol) = match state.mri {
+        Mri::PathCoupled(flow) => (ports(&flow), flow.protocol.unwrap_or_default()),
+        Mri::LooseEnd(_) => ([0, 0], 0),
+    };
+    RoutingStateRow {
+        application: application(state.nslpid),
+        nslpid: state.nslpid,
+        session: state.session,
+        source,
+        source_port: ports[0],
+        destination,
+        destination_port: ports[1],
+        ip_protocol,
+        direction: match state.mri.direction() {
+            Direction::Downstream => "downstream".into(),
+            Direction::Upstream => "upstream".into(),
+        },
+        state: state.state,
+        validity: state.validity,
+        peer: state.peer.as_ref().map(|peer| peer.address),
+        interface: state.peer.as_ref().map(|peer| view.interface_name(peer.interface)),
+        ip_distance: state.ip_distance,
+        waiting: state.waiting,
+        refresh_in_s: state.next_at.and_then(|at| view.seconds_until(at)),
+        expires_in_s: state.expires_at.and_then(|at| view.seconds_until(at)),
     }
 }
 
