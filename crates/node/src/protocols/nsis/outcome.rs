@@ -103,9 +103,9 @@ mod tests {
                 source: Some(qos::Source::Address("10.0.1.2".parse().unwrap())),
             })
         };
-        let outcome = outcome(&lost(TransientFailure::PathTruncated)).unwrap();
-        assert_eq!((outcome.kind, outcome.to), (Kind::Part, Some("10.0.1.2".parse().unwrap())));
-        let outcome = outcome(&lost(TransientFailure::ReservationFailure)).unwrap();
-        assert_eq!(outcome.kind, Kind::Refused);
+        let reported = outcome(&lost(TransientFailure::PathTruncated)).unwrap();
+        assert_eq!((reported.kind, reported.to), (Kind::Part, Some("10.0.1.2".parse().unwrap())));
+        let reported = outcome(&lost(TransientFailure::ReservationFailure)).unwrap();
+        assert_eq!(reported.kind, Kind::Refused);
     }
 }
