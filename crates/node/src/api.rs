@@ -1,13 +1,12 @@
 //! Interface of a node: settings, inputs, commands, events.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, Protocol, RetryPolicy};
+use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::outcome::Outcome;
 use earmark_core::{
     Datagram, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route,
@@ -20,37 +19,8 @@ use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::edge::{AggregateChange, Border};
+use crate::edge::AggregateChange;
 use crate::protocols::rsvp::receiver::{Listen, Unanswerable};
-
-/// Settings of a node.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NodeConfig {
-    /// Name for display.
-    pub name: String,
-    /// Seed of all random streams.
-    pub seed: u64,
-    /// Settings of RSVP.
-    pub rsvp: rsvp::Config,
-    /// Names of interfaces without RSVP. Packets that pass through them are forwarded like any other.
-    #[serde(default)]
-    pub without_rsvp: BTreeSet<String>,
-    /// Settings of Boomerang.
-    #[serde(default)]
-    pub boomerang: boomerang::Config,
-    /// Settings of YESSIR.
-    #[serde(default)]
-    pub yessir: yessir::Config,
-    /// Settings of NSIS.
-    #[serde(default)]
-    pub nsis: nsis::Config,
-    /// Borders by interface name: interfaces towards a core, which aggregates cross.
-    #[serde(default)]
-    pub borders: BTreeMap<String, Border>,
-    /// Retry policy for refused requests after bandwidth is released.
-    #[serde(default)]
-    pub retry: RetryPolicy,
-}
 
 /// An input of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,7 +146,7 @@ impl Command {
     }
 }
 
-/// A command for an engine that a program adds to the node; see [`crate::Node::add_engine`].
+/// A command for an engine that a program adds to the node; see [`crate::Engines`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OtherCommand {
     /// Name of the protocol.

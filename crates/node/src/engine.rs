@@ -43,6 +43,15 @@ pub trait NodeEngine: fmt::Debug {
         true
     }
 
+    /// Returns what the host does with a packet of one of these IP protocols. By default messages for the host are taken,
+    /// and on a router those in transit with router alert.
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        match arrival.here || arrival.is_alert_in_transit() {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
+    }
+
     /// Returns whether this engine has connections. The first engine that has them gets the events of all.
     fn has_streams(&self) -> bool {
         false
@@ -160,6 +169,39 @@ pub trait NodeEngine: fmt::Debug {
 
     /// Returns the engine itself, for callers that know its type and change it.
     fn engine_mut(&mut self) -> &mut dyn Any;
+}
+
+/// A packet that arrives at the host of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// IP protocol.
+    pub ip_protocol: u8,
+    /// Payload of the IP packet.
+    pub payload: &'a [u8],
+    /// Whether the packet has the router-alert option.
+    pub router_alert: bool,
+    /// Whether the packet is for this host.
+    pub here: bool,
+    /// Whether the host forwards packets.
+    pub forwards: bool,
+}
+
+impl Arrival<'_> {
+    /// Returns whether a router has to look at the packet in transit.
+    pub fn is_alert_in_transit(&self) -> bool {
+        self.router_alert && self.forwards
+    }
+}
+
+/// What a host does with an arriving packet for the sake of signalling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interception {
+    /// The node gets the packet, and the host does nothing with it.
+    Taken,
+    /// The node gets a copy; the host forwards or delivers the packet.
+    Copied,
+    /// The host forwards or delivers the packet.
+    Left,
 }
 
 /// A claim that an engine holds.

@@ -14,10 +14,10 @@ use earmark_core::{
 };
 use earmark_rsvp as rsvp;
 
-use crate::api::{Command, Event, Input, NodeConfig};
+use crate::api::{Command, Event, Input};
+use crate::config::NodeConfig;
 use crate::edge::{Edge, RSVP_E2E_IGNORE};
-use crate::engine::NodeEngine;
-use crate::protocols;
+use crate::engine::{Arrival, Interception, NodeEngine};
 
 /// Maximum number of displaced claims and waiting requests that are served after one input; the rest is due
 /// immediately.
@@ -47,24 +47,8 @@ pub struct Node {
     settle_again_at: Option<Time>,
 }
 
-/// Reason why an engine cannot be added to a node.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddEngineError {
-    /// Another engine has the name.
-    #[error("the node has an engine named `{0}` already")]
-    Name(&'static str),
-    /// Another engine has the number.
-    #[error("the engine `{name}` has number {number}, which another engine of the node has")]
-    Number {
-        /// Name of the engine.
-        name: &'static str,
-        /// Its number in the ledger.
-        number: u8,
-    },
-}
-
 impl Node {
-    /// Creates a node without interfaces and routes, with the engines of this project.
+    /// Creates a node without interfaces and routes, with the engines of its settings.
     pub fn new(config: NodeConfig) -> Node {
         let random = RandomStreams::new(config.seed);
         let mut ledger = Ledger::new();
@@ -72,7 +56,8 @@ impl Node {
         ledger.set_retry_policy(config.retry);
         let mut routes = RouteTable::new();
         routes.set_flow_hash(KeyedHash::draw(&mut random.stream("routes/flows")));
-        let engines = protocols::engines(&config, &random);
+        let engines: Vec<_> =
+            config.engines.iter().map(|kind| (kind.create)(&config, &random)).collect();
         let mut node = Node {
             name: config.name,
             interfaces: Interfaces::default(),
@@ -90,23 +75,6 @@ impl Node {
             node.insert(engine);
         }
         node
-    }
-
-    /// Adds an engine. Of several engines for an IP protocol, the one added last is asked first whether it accepts a
-    /// packet. Interfaces must be reported after this.
-    ///
-    /// # Errors
-    /// Another engine has the name or the number.
-    pub fn add_engine(&mut self, engine: Box<dyn NodeEngine>) -> Result<(), AddEngineError> {
-        let (name, number) = (engine.name(), engine.protocol());
-        if self.engines().any(|other| other.name() == name) {
-            return Err(AddEngineError::Name(name));
-        }
-        if self.engines().any(|other| other.protocol() == number) {
-            return Err(AddEngineError::Number { name, number: number.number() });
-        }
-        self.insert(engine);
-        Ok(())
     }
 
     fn insert(&mut self, engine: Box<dyn NodeEngine>) {
@@ -181,6 +149,16 @@ impl Node {
         if let Some(index) = index {
             self.with_engine(index, |engine, context| engine.command(now, command, context, out));
         }
+    }
+
+    /// Returns what the host does with a packet for the sake of signalling.
+    pub fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        if arrival.ip_protocol == RSVP_E2E_IGNORE {
+            return self.edge.interception(arrival);
+        }
+        let engines = self.by_ip_protocol.iter().filter(|(ip, _)| *ip == arrival.ip_protocol);
+        let mut answers = engines.map(|&(_, index)| self.engines[index].interception(arrival));
+        answers.find(|answer| *answer != Interception::Left).unwrap_or(Interception::Left)
     }
 
     fn with_engine(

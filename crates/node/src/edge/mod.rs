@@ -51,6 +51,7 @@ use earmark_rsvp as rsvp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Command, Event};
+use crate::engine::{Arrival, Interception};
 use crate::node::Node;
 use aggregate::{Action, Aggregate};
 pub use e2e_ignore::PROTOCOL as RSVP_E2E_IGNORE;
@@ -221,6 +222,14 @@ impl Edge {
             .filter(|aggregate| aggregate.interface == id)
             .map(|aggregate| aggregate.link)
             .collect()
+    }
+
+    /// Returns what the host does with a message of RSVP-E2E-IGNORE.
+    pub(crate) fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        match arrival.router_alert && self.borders.values().any(|border| border.hide) {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
     }
 
     /// Iterates over the aggregates.

@@ -7,23 +7,39 @@ pub(crate) mod rsvp;
 pub(crate) mod yessir;
 
 use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
 
-use earmark_boomerang::Boomerang;
-use earmark_core::random::RandomStreams;
-use earmark_nsis::Nsis;
-use earmark_yessir::Yessir;
+use earmark_boomerang::{self as boomerang_engine, Boomerang};
+use earmark_nsis::{self as nsis_engine, Nsis};
+use earmark_rsvp as rsvp_engine;
+use earmark_yessir::{self as yessir_engine, Yessir};
 
-use crate::api::NodeConfig;
-use crate::engine::NodeEngine;
+use crate::config::EngineKind;
+use rsvp::engine::RsvpEngine;
 
-/// Creates the engines of this project.
-pub(crate) fn engines(config: &NodeConfig, random: &RandomStreams) -> Vec<Box<dyn NodeEngine>> {
-    vec![
-        Box::new(rsvp::engine::RsvpEngine::new(config, random)),
-        Box::new(Boomerang::new(config.boomerang.clone(), random)),
-        Box::new(Yessir::new(config.yessir.clone(), random)),
-        Box::new(Nsis::new(config.nsis.clone(), random)),
-    ]
-}
+/// The engines of this project.
+pub(crate) const ENGINES: [EngineKind; 4] = [
+    EngineKind {
+        name: "rsvp",
+        protocol: rsvp_engine::ID,
+        ip_protocol: Some(rsvp_engine::PROTOCOL),
+        create: |config, random| Box::new(RsvpEngine::new(config, random)),
+    },
+    EngineKind {
+        name: "boomerang",
+        protocol: boomerang_engine::ID,
+        ip_protocol: None,
+        create: |config, random| Box::new(Boomerang::new(config.boomerang.clone(), random)),
+    },
+    EngineKind {
+        name: "yessir",
+        protocol: yessir_engine::ID,
+        ip_protocol: None,
+        create: |config, random| Box::new(Yessir::new(config.yessir.clone(), random)),
+    },
+    EngineKind {
+        name: "nsis",
+        protocol: nsis_engine::ID,
+        ip_protocol: None,
+        create: |config, random| Box::new(Nsis::new(config.nsis.clone(), random)),
+    },
+];

@@ -6,11 +6,12 @@ use core::any::Any;
 use earmark_boomerang::{self as boomerang, Boomerang};
 use earmark_core::admission::{ClaimId, Ledger, Owner, Protocol};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
+use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp;
 
 use super::listing;
 use crate::api::{Command, Event};
-use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
+use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
 use crate::show::{ReservationRow, SessionRow};
 
 impl NodeEngine for Boomerang {
@@ -24,6 +25,16 @@ impl NodeEngine for Boomerang {
 
     fn ip_protocols(&self) -> &'static [u8] {
         &[icmp::PROTOCOL_V4, icmp::PROTOCOL_V6]
+    }
+
+    /// Pings whose data begin with MAGIC are messages.
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        let data = arrival.payload.get(icmp::HEADER..).unwrap_or_default();
+        let is_message = data.starts_with(&MAGIC.to_be_bytes());
+        match is_message && (arrival.here || arrival.forwards) {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
     }
 
     fn receive(

@@ -10,7 +10,7 @@ use earmark_wire::udp;
 
 use super::listing;
 use crate::api::{Command, Event};
-use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
+use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
 use crate::show::{AggregateRow, ReservationRow, SessionRow};
 
 impl NodeEngine for Nsis {
@@ -28,7 +28,15 @@ impl NodeEngine for Nsis {
 
     /// Returns whether a UDP packet is for GIST, by its destination port.
     fn accepts(&self, datagram: &Datagram<'_>) -> bool {
-        datagram.payload.get(2..4) == Some(&nsis::PORT.to_be_bytes())
+        is_gist(datagram.payload)
+    }
+
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        let is_message = udp::Packet::parse(arrival.payload).is_ok() && is_gist(arrival.payload);
+        match is_message && (arrival.here || arrival.is_alert_in_transit()) {
+            true => Interception::Taken,
+            false => Interception::Left,
+        }
     }
 
     fn has_streams(&self) -> bool {
@@ -141,4 +149,8 @@ impl NodeEngine for Nsis {
     fn engine_mut(&mut self) -> &mut dyn Any {
         self
     }
+}
+
+fn is_gist(udp: &[u8]) -> bool {
+    udp.get(2..4) == Some(&nsis::PORT.to_be_bytes())
 }

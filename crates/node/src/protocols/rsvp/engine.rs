@@ -15,7 +15,8 @@ use earmark_rsvp::{self as rsvp, Rejection, Rsvp};
 
 use super::listing;
 use super::receiver::{Listen, Receivers};
-use crate::api::{Command, Event, NodeConfig};
+use crate::api::{Command, Event};
+use crate::config::NodeConfig;
 use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
 use crate::show::{NeighborRow, ReservationRow, SessionRow};
 

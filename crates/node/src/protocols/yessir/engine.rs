@@ -5,11 +5,14 @@ use core::any::Any;
 
 use earmark_core::admission::{ClaimId, Owner, Protocol};
 use earmark_core::{Context, Datagram, Effects, Engine, HostEvent, Input, Time};
+use earmark_wire::rtcp::PacketType;
+use earmark_wire::udp;
+use earmark_wire::yessir::has_message;
 use earmark_yessir::{self as yessir, Yessir};
 
 use super::listing;
 use crate::api::{Command, Event};
-use crate::engine::{Counter, HeldClaim, NodeEngine, NodeView, Rows};
+use crate::engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView, Rows};
 use crate::show::{ReservationRow, SessionRow};
 
 impl NodeEngine for Yessir {
@@ -23,6 +26,20 @@ impl NodeEngine for Yessir {
 
     fn ip_protocols(&self) -> &'static [u8] {
         &[yessir::PROTOCOL]
+    }
+
+    /// Reports with a message are copied at their destination, whose application must receive them too. Sender reports
+    /// without one are copied if their streams are measured.
+    fn interception(&self, arrival: &Arrival<'_>) -> Interception {
+        let Ok(packet) = udp::Packet::parse(arrival.payload) else { return Interception::Left };
+        match has_message(packet.payload) {
+            true if arrival.here => Interception::Copied,
+            true if arrival.is_alert_in_transit() => Interception::Taken,
+            false if self.measures() && begins_with_sender_report(packet.payload) => {
+                Interception::Copied
+            }
+            _ => Interception::Left,
+        }
     }
 
     fn receive(
@@ -113,4 +130,14 @@ impl NodeEngine for Yessir {
     fn engine_mut(&mut self) -> &mut dyn Any {
         self
     }
+}
+
+/// RTP version (RFC 3550 section 6.4.1).
+const RTP_VERSION: u8 = 2;
+
+/// Returns whether an RTCP compound begins with a sender report.
+fn begins_with_sender_report(compound: &[u8]) -> bool {
+    let is_report = |code| PacketType::from_code(code) == PacketType::SenderReport;
+    compound.first().is_some_and(|first| first >> 6 == RTP_VERSION)
+        && compound.get(1).is_some_and(|&code| is_report(code))
 }
