@@ -21,6 +21,7 @@ mod boomerang;
 mod gist;
 mod link;
 mod nslp;
+mod objects;
 mod rsvp;
 mod text;
 mod yessir;

@@ -1,9 +1,10 @@
 //! Messages of YESSIR as JSON: the report that carries one, then its fragments as objects.
 
 use earmark_wire::udp;
-use earmark_wire::yessir::{Command, Flowspec, Message, Report, has_message};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use earmark_wire::yessir::{Command, Message, Report, has_message};
+use serde_json::{Map, Value};
+
+use super::objects;
 
 /// The UDP packet if it carries a message, well-formed or malformed.
 pub(super) fn message(udp: &[u8]) -> Option<udp::Packet<'_>> {
@@ -24,11 +25,12 @@ pub(super) fn show(packet: &udp::Packet<'_>, shown: &mut Map<String, Value>) {
                 shown.insert("octets".into(), sender.octets.into());
             }
             shown.insert("bye".into(), report.goodbye.into());
-            shown.insert("objects".into(), fragments(message).into());
+            let mut objects = Vec::new();
+            objects::add(message, shown, &mut objects);
+            shown.insert("objects".into(), objects.into());
         }
         Err(error) => {
-            let text = error.to_string();
-            let error = json!({"kind": error.kind.name(), "offset": error.offset, "text": text});
+            let error = objects::error(error.kind.name(), error.offset, &error);
             shown.insert("error".into(), error);
         }
     }
@@ -43,41 +45,4 @@ fn name(report: &Report<'_>, message: &Message<'_>) -> &'static str {
         (Some(_), Command::Release) => "release",
         (Some(_), Command::Unknown(_)) => "unknown",
     }
-}
-
-fn fragments(message: &Message<'_>) -> Vec<Value> {
-    let mut fragments = vec![object("GENERIC", message.generic)];
-    if let Some(flowspec) = message.flowspec {
-        fragments.push(match flowspec {
-            Flowspec::Intserv(flowspec) => object("FLOWSPEC_INTSERV", flowspec),
-            Flowspec::Codec { payload_type, frames } => {
-                object("FLOWSPEC_CODEC", json!({ "payload_type": payload_type, "frames": frames }))
-            }
-            Flowspec::Class { dscp, rate } => {
-                object("FLOWSPEC_CLASS", json!({ "dscp": dscp, "rate": rate }))
-            }
-            Flowspec::Measured { window, headroom } => {
-                object("FLOWSPEC_MEASURED", json!({ "window": window, "headroom": headroom }))
-            }
-        });
-    }
-    fragments.extend(message.link_info.map(|info| object("LINK_INFO", info)));
-    fragments.extend(message.failures.iter().map(|note| object("FAILURE", note)));
-    fragments.extend(
-        message
-            .auth
-            .map(|auth| object("AUTH", json!({ "key": auth.key, "sequence": auth.sequence }))),
-    );
-    fragments
-}
-
-/// A fragment as an object whose first field is its name; rates stay in octets per second.
-fn object(class: &str, fields: impl Serialize) -> Value {
-    let mut object = Map::new();
-    object.insert("class".into(), class.into());
-    match serde_json::to_value(fields).unwrap_or_default() {
-        Value::Object(fields) => object.extend(fields),
-        other => drop(object.insert("value".into(), other)),
-    }
-    object.into()
 }
