@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use damage::{ODD, damage, damaged};
 use earmark::config::{Config, ConfigError, EXAMPLE, KeyFile};
-use earmark::decode::{Format, decode};
 use earmark::record::{ReplayError, replay};
 use earmark_core::{Datagram, InterfaceId};
+use earmark_decode::{Format, decode};
 use earmark_node::Input;
 use host::Host;
 use proptest::collection::vec;

@@ -3,6 +3,8 @@
 use earmark_wire::rsvp::{Body, Message, MessageType, objects};
 use serde_json::{Map, Value, json};
 
+use super::objects;
+
 /// Adds type, objects and errors; for a Bundle, the messages in it.
 pub(super) fn show(octets: &[u8], shown: &mut Map<String, Value>) {
     if let [_, code, _, _, send_ttl, ..] = *octets {
@@ -32,8 +34,7 @@ pub(super) fn show(octets: &[u8], shown: &mut Map<String, Value>) {
     });
     shown.insert("objects".into(), list.collect());
     if let Err(error) = parsed {
-        let text = error.to_string();
-        let error = json!({"kind": error.kind.name(), "offset": error.offset, "text": text});
+        let error = objects::error(error.kind.name(), error.offset, &error);
         shown.insert("error".into(), error);
     }
 }

@@ -7,6 +7,8 @@
 //! signalling. A malformed message is shown as far as its objects can be parsed, with the error and its offset. A fragment is
 //! reported as such and not reassembled, because half a message could only be guessed at.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Cursor, Read, Write};
 use std::net::IpAddr;
 
@@ -19,6 +21,7 @@ mod boomerang;
 mod gist;
 mod link;
 mod nslp;
+mod objects;
 mod rsvp;
 mod text;
 mod yessir;
