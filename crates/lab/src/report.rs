@@ -2,7 +2,7 @@
 //! drawing.
 
 mod chart;
-pub(crate) mod drawing;
+pub mod drawing;
 mod html;
 mod map;
 mod table;
@@ -13,7 +13,7 @@ pub use map::map;
 pub use table::stages;
 
 /// Escapes the special characters of HTML and SVG.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -9,20 +9,20 @@ use std::fmt::Write;
 use super::escape;
 
 /// Width of every drawing, points.
-pub(crate) const WIDTH: f64 = 960.0;
+pub const WIDTH: f64 = 960.0;
 
 /// Additions of a drawing to the common style.
-pub(crate) struct Style {
+pub struct Style {
     /// Custom properties with the drawing's colors in the light theme.
-    pub(crate) light: &'static str,
+    pub light: &'static str,
     /// Custom properties with the drawing's colors in the dark theme.
-    pub(crate) dark: &'static str,
+    pub dark: &'static str,
     /// Further rules.
-    pub(crate) rules: &'static str,
+    pub rules: &'static str,
 }
 
 /// Style with the colors `c0` to `c7`, for series without a color of their own.
-pub(crate) const SERIES: Style = Style {
+pub const SERIES: Style = Style {
     light: "--c0:#1f6feb;--c1:#1a7f37;--c2:#c4432b;--c3:#9a6700;--c4:#8250df;--c5:#1b7c83;--c6:#bf3989;--c7:#57606a",
     dark: "--c0:#58a6ff;--c1:#3fb950;--c2:#f47067;--c3:#d29922;--c4:#bc8cff;--c5:#39c5cf;--c6:#f778ba;--c7:#b1bac4",
     rules: ".bar{stroke-opacity:.5;stroke-width:3}.run{fill:var(--c0);fill-opacity:.45}.never{fill:var(--c2);fill-opacity:.45}\
@@ -30,10 +30,10 @@ pub(crate) const SERIES: Style = Style {
 };
 
 /// Number of colors in [`SERIES`].
-pub(crate) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 /// Begins the frame of a drawing, which `</svg>` is to end; the label is for screen readers.
-pub(crate) fn begin(height: f64, label: &str, style: &Style) -> String {
+pub fn begin(height: f64, label: &str, style: &Style) -> String {
     let (label, Style { light, dark, rules }) = (escape(label), style);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\"><style>\
@@ -47,20 +47,20 @@ pub(crate) fn begin(height: f64, label: &str, style: &Style) -> String {
 }
 
 /// Begins a frame with the label as the visible title of the whole drawing.
-pub(crate) fn begin_titled(height: f64, title: &str, style: &Style) -> String {
+pub fn begin_titled(height: f64, title: &str, style: &Style) -> String {
     let mut out = begin(height, title, style);
     self::title(&mut out, 0.0, title);
     out
 }
 
 /// Writes a title at the top of a part that begins at `top`. Writing to a string does not fail, here and below.
-pub(crate) fn title(out: &mut String, top: f64, title: &str) {
+pub fn title(out: &mut String, top: f64, title: &str) {
     let (y, title) = (top + 26.0, escape(title));
     let _ = write!(out, "<text class=\"title\" x=\"16\" y=\"{y:.0}\">{title}</text>");
 }
 
 /// Draws a line across the plot, with its name to the left.
-pub(crate) fn level(out: &mut String, (left, right): (f64, f64), y: f64, name: &str) {
+pub fn level(out: &mut String, (left, right): (f64, f64), y: f64, name: &str) {
     let _ = write!(
         out,
         "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -72,7 +72,7 @@ pub(crate) fn level(out: &mut String, (left, right): (f64, f64), y: f64, name: &
 }
 
 /// Writes a name below the plot that ends at `bottom`.
-pub(crate) fn tick(out: &mut String, x: f64, bottom: f64, name: &str) {
+pub fn tick(out: &mut String, x: f64, bottom: f64, name: &str) {
     let (y, name) = (bottom + 20.0, escape(name));
     let _ = write!(
         out,
