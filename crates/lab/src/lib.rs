@@ -4,6 +4,7 @@
 //! - [`traffic`]: sends and receives packets, each of which is measured.
 //! - [`demo`]: a stream beside a flood, without and with a reservation, on either kind of network.
 //! - [`capture`]: the signalling that passes a node, as a pcap file.
+//! - [`plot`]: plots as SVG.
 //! - [`report`]: results of the demo, as table, drawing and page.
 //! - [`runs`]: many runs of the simulator in parallel, on all processors.
 //! - [`outcomes`]: results of such runs, as tables, a timeline of attempts, and a summary.
@@ -17,6 +18,7 @@ pub mod capture;
 pub mod cli;
 pub mod demo;
 pub mod outcomes;
+pub mod plot;
 pub mod report;
 pub mod runs;
 pub mod statistics;

@@ -18,13 +18,12 @@
 //! - [`rounds`](mod@rounds): repeated measurements whose spread equals that between reports.
 //! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and its noise.
-//! - [`chapter`], [`published`], [`results`], [`page`], [`figure`]: results of a part, and their presentation.
+//! - [`chapter`], [`published`], [`results`], [`page`]: results of a part, and their presentation.
 
 mod architecture;
 mod baselines;
 pub mod chapter;
 pub mod environment;
-pub mod figure;
 mod gist;
 mod loads;
 mod marks;

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use earmark_lab::statistics::Median;
 
+pub use earmark_lab::plot::chart::{Axis, Figure, Kind, Point, Series};
+
 /// Results of a part of the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chapter {
@@ -82,68 +84,6 @@ pub struct Entry {
     pub values: Vec<Estimate>,
     /// Difference from the published measurement, if any.
     pub note: Option<String>,
-}
-
-/// A drawing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
-    /// Name for files.
-    pub name: String,
-    /// Title.
-    pub title: String,
-    /// Horizontal axis.
-    pub across: Axis,
-    /// Vertical axis.
-    pub up: Axis,
-    /// Kind of the drawing.
-    pub kind: Kind,
-    /// Values, series by series.
-    pub series: Vec<Series>,
-}
-
-/// Kind of a drawing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Joined by lines.
-    Lines,
-    /// Each a dot.
-    Dots,
-    /// Bars side by side, over the names of the axis.
-    Bars,
-}
-
-/// An axis.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Axis {
-    /// Label with unit.
-    pub label: String,
-    /// Whether the axis is logarithmic.
-    pub logarithmic: bool,
-    /// Names of the positions 0, 1, 2 ..; empty for numbers.
-    pub names: Vec<String>,
-}
-
-/// A series of values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// Name.
-    pub name: String,
-    /// Whether others published the series, which is then dashed.
-    pub published: bool,
-    /// Points, with confidence intervals where available.
-    pub points: Vec<Point>,
-}
-
-/// One value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// Horizontal value.
-    pub x: f64,
-    /// Vertical value.
-    pub y: f64,
-    /// Ends of the confidence interval.
-    pub interval: Option<[f64; 2]>,
 }
 
 impl Chapter {
@@ -293,24 +233,6 @@ impl From<Estimate> for Cell {
 impl<T: Into<Cell>> From<Option<T>> for Cell {
     fn from(cell: Option<T>) -> Cell {
         cell.map_or(Cell::Nothing, Into::into)
-    }
-}
-
-impl Axis {
-    /// Creates a linear axis.
-    pub fn linear(label: &str) -> Axis {
-        Axis { label: label.to_owned(), ..Axis::default() }
-    }
-
-    /// Creates a logarithmic axis; values must be above 0.
-    pub fn logarithmic(label: &str) -> Axis {
-        Axis { label: label.to_owned(), logarithmic: true, ..Axis::default() }
-    }
-
-    /// Creates an axis with names at the positions 0, 1, 2 ..
-    pub fn named(label: &str, names: &[&str]) -> Axis {
-        let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Axis { label: label.to_owned(), logarithmic: false, names }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 
 use super::chapter::{Block, Cell, Chapter, Estimate, Table};
-use super::figure;
-use earmark_lab::report::escape;
+use earmark_lab::plot::{chart, escape};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
@@ -61,7 +60,7 @@ fn show(out: &mut String, block: &Block) {
     let _ = match block {
         Block::Heading(text) => write!(out, "<h3>{}</h3>", escape(text)),
         Block::Text(text) => write!(out, "<p>{}</p>", escape(text)),
-        Block::Figure(figure) => write!(out, "<figure>{}</figure>", figure::svg(figure)),
+        Block::Figure(figure) => write!(out, "<figure>{}</figure>", chart::svg(figure)),
         Block::Table(table) => {
             show_table(out, table);
             Ok(())

@@ -10,6 +10,7 @@
 
 mod beyond;
 mod case;
+mod drawings;
 mod report;
 mod rows;
 

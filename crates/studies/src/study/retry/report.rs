@@ -6,10 +6,11 @@ use earmark_scenario::Outcome;
 
 use super::beyond::{Point, Sweep};
 use super::case::{Case, Load};
+use super::drawings::{self, Strip};
 use super::rows::{PATIENCE_S, Row};
 use super::{Played, Results};
-use crate::study::plot::{self, Line, Strip};
 use earmark_lab::outcomes::timeline_svg;
+use earmark_lab::plot::chart::{self, Axis, Figure, Kind, Series};
 use earmark_lab::statistics::Median;
 
 /// Returns all tables, each under its title; as Markdown, or for a terminal.
@@ -168,7 +169,7 @@ fn completion(results: &Results, load: Load) -> String {
     let strips: Vec<Strip> = rows.map(strip).collect();
     let title =
         format!("{} load: how long the test flow waits, each run a dot", capital(load.name()));
-    plot::strips(&title, "seconds; at 300: never; ring: the published run", PATIENCE_S, &strips)
+    drawings::strips(&title, "seconds; at 300: never; ring: the published run", PATIENCE_S, &strips)
 }
 
 fn received(traces: &[&Played], load: Load) -> String {
@@ -184,7 +185,7 @@ fn received(traces: &[&Played], load: Load) -> String {
         "{} load, first seed: what the test flow receives of 100 kbit/s; it asks at 250 s, the line is where it has all",
         capital(load.name())
     );
-    plot::panels(&title, 130_000.0, &panels)
+    drawings::panels(&title, 130_000.0, &panels)
 }
 
 /// Draws the attempts of the test flow under regular load, in the three cases of the papers' figure 5.
@@ -217,20 +218,24 @@ fn of_fragmented(point: &Point) -> Median {
 
 fn sweep_drawing(sweep: &Sweep, title: &str, value: Of) -> String {
     let places = names(sweep.points.iter().map(|point| &point.x));
-    let lines: Vec<Line> = names(sweep.points.iter().map(|point| &point.series))
-        .into_iter()
-        .map(|name| {
-            let at = |place: &String| {
-                let found = |point: &&Point| point.series == name && point.x == *place;
-                let Median { median, low, high } = value(sweep.points.iter().find(found)?);
-                Some([median * 100.0, low * 100.0, high * 100.0])
-            };
-            let values = places.iter().map(at).collect();
-            Line { name, values }
-        })
-        .collect();
-    let title = format!("{}: {title}", sweep.title);
-    plot::lines(&title, (sweep.axis, &places), "%", 100.0, &lines)
+    let series = names(sweep.points.iter().map(|point| &point.series)).into_iter().map(|name| {
+        let at = |(x, place): (usize, &String)| {
+            let found = |point: &&Point| point.series == name && point.x == *place;
+            let Median { median, low, high } =
+                value(sweep.points.iter().find(found)?).scaled(100.0);
+            Some(chart::Point { x: x as f64, y: median, interval: Some([low, high]) })
+        };
+        let points = places.iter().enumerate().filter_map(at).collect();
+        Series { name, published: false, points }
+    });
+    chart::svg(&Figure {
+        name: sweep.name.to_owned(),
+        title: format!("{}: {title}", sweep.title),
+        across: Axis::named(sweep.axis, &places),
+        up: Axis::percent(),
+        kind: Kind::Lines,
+        series: series.collect(),
+    })
 }
 
 /// Returns the names without duplicates, in order of first occurrence.
