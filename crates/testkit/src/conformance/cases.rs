@@ -1,4 +1,4 @@
-//! The cases in a folder of `conformance/`, and how a case runs. Shared by all protocols.
+//! The cases in a folder of `conformance/`, and how a case runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,29 +7,24 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 use similar::TextDiff;
 
-use crate::words::Fault;
+use super::words::Fault;
+use super::{Protocol, play};
 
 /// Environment variable: with 1, stories are rewritten instead of compared.
 const REWRITE: &str = "EARMARK_REWRITE";
 
-/// Plays a story in a topology, both as text; returns the story with the actual effects.
-pub(crate) type Play = fn(&str, &str) -> Result<String, Fault>;
+/// A test of all cases together: its name, and a function that is called with the names of the cases in order.
+pub type CheckAll = (&'static str, fn(&[String]) -> Result<(), Fault>);
 
-/// A test of all cases together, called with the names in order.
-pub(crate) type CheckAll = fn(&[String]) -> Result<(), Failed>;
-
-/// Root folder of the repository.
-pub(crate) fn root() -> PathBuf {
+/// Returns the root folder of the repository.
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the cases of a protocol, each as a separate test, and one test of all cases.
-pub(crate) fn run(
-    protocol: &str,
-    play: Play,
-    (test_of_all, check_all): (&str, CheckAll),
-) -> ExitCode {
-    let folder = root().join("conformance").join(protocol);
+/// Runs the cases of a protocol, each as a separate test, and a test of all cases: the `main` of a test target without
+/// the usual harness.
+pub fn run<P: Protocol>((test_of_all, check_all): CheckAll) -> ExitCode {
+    let folder = root().join("conformance").join(P::FOLDER);
     let cases = match cases(&folder) {
         Ok(cases) => cases,
         Err(error) => {
@@ -42,11 +37,11 @@ pub(crate) fn run(
         .iter()
         .map(|(name, path)| {
             let path = path.clone();
-            Trial::test(format!("{protocol}/{name}"), move || check(&path, play, rewrite))
+            Trial::test(format!("{}/{name}", P::FOLDER), move || check::<P>(&path, rewrite))
         })
         .collect();
     let names: Vec<String> = cases.into_iter().map(|(name, _)| name).collect();
-    trials.push(Trial::test(test_of_all, move || check_all(&names)));
+    trials.push(Trial::test(test_of_all, move || Ok(check_all(&names)?)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -66,16 +61,24 @@ fn cases(folder: &Path) -> std::io::Result<Vec<(String, PathBuf)>> {
 }
 
 /// Plays a case.
-fn check(folder: &Path, play: Play, rewrite: bool) -> Result<(), Failed> {
+fn check<P: Protocol>(folder: &Path, rewrite: bool) -> Result<(), Failed> {
     let read = |name: &str| {
         fs::read_to_string(folder.join(name)).map_err(|error| format!("{name}: {error}"))
     };
     let prose = read("README.md")?;
-    if !prose.starts_with("# ") || !prose.contains("RFC ") || !prose.contains("```text") {
-        return Err("README.md needs a title, the section of its RFC, and a drawing".into());
+    if !prose.starts_with("# ") || !prose.contains(P::CITATION) || !prose.contains("```text") {
+        let citation = P::CITATION.trim_end();
+        return Err(
+            format!("README.md needs a title, its source (`{citation}`) and a drawing").into()
+        );
     }
     let (topology, story) = (read("topology.toml")?, read("story.txt")?);
-    let played = play(&topology, &story)?;
+    if !story.lines().any(|line| line.starts_with("=>")) {
+        return Err(
+            "story.txt has no effects: they are written from the document, not recorded".into()
+        );
+    }
+    let played = play::<P>(&topology, &story)?;
     if played == story {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 /// Odd values: extremes of all ranges, other types, text that is no value.
-pub(crate) const ODD: [&str; 26] = [
+pub const ODD: [&str; 26] = [
     "",
     "0",
     "-1",
@@ -36,15 +36,21 @@ pub(crate) const ODD: [&str; 26] = [
 /// A change of a text: an octet is changed, a value or a line is replaced by something odd, a line is duplicated, the
 /// end is lost.
 #[derive(Clone, Debug)]
-pub(crate) enum Damage {
+pub enum Damage {
+    /// An octet has another value.
     Octet(Index, u8),
+    /// A value, behind an equals sign, is replaced.
     Value(Index, &'static str),
+    /// A line is replaced.
     Line(Index, &'static str),
+    /// A line is duplicated.
     Twice(Index),
+    /// The end is lost.
     Lost(Index),
 }
 
-pub(crate) fn damage() -> impl Strategy<Value = Damage> {
+/// Generates any damage.
+pub fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         any::<(Index, u8)>().prop_map(|(at, octet)| Damage::Octet(at, octet)),
         (any::<Index>(), select(&ODD[..])).prop_map(|(at, odd)| Damage::Value(at, odd)),
@@ -55,7 +61,7 @@ pub(crate) fn damage() -> impl Strategy<Value = Damage> {
 }
 
 /// Returns the text with all damage applied.
-pub(crate) fn damaged(text: &str, damage: &[Damage]) -> String {
+pub fn damaged(text: &str, damage: &[Damage]) -> String {
     let mut text = text.to_owned();
     for damage in damage {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

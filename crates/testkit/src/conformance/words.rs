@@ -5,17 +5,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Error text about a line.
-pub(crate) type Fault = String;
+pub type Fault = String;
 
 /// The words of a line that have not been taken yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Words<'a> {
+pub struct Words<'a> {
     words: Vec<&'a str>,
 }
 
 impl<'a> Words<'a> {
     /// Splits a line at blanks, without remarks in parentheses.
-    pub(crate) fn of(line: &'a str) -> Words<'a> {
+    pub fn of(line: &'a str) -> Words<'a> {
         let mut words = Vec::new();
         let mut depth = 0;
         for word in line.split_whitespace() {
@@ -31,16 +31,17 @@ impl<'a> Words<'a> {
     }
 
     /// Returns the remaining words as a line.
-    pub(crate) fn text_of_all(&self) -> String {
+    pub fn text_of_all(&self) -> String {
         self.words.join(" ")
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether no word is left.
+    pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
     /// Takes the next positional word.
-    pub(crate) fn next(&mut self, what: &str) -> Result<&'a str, Fault> {
+    pub fn next(&mut self, what: &str) -> Result<&'a str, Fault> {
         if self.words.is_empty() {
             return Err(format!("{what} is missing"));
         }
@@ -48,43 +49,46 @@ impl<'a> Words<'a> {
     }
 
     /// Takes the next word as a value.
-    pub(crate) fn value<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Fault> {
+    pub fn value<T: FromStr<Err: Display>>(&mut self, what: &str) -> Result<T, Fault> {
         let word = self.next(what)?;
         word.parse().map_err(|error| format!("{what} `{word}`: {error}"))
     }
 
     /// Takes a word at any position; returns whether it was present.
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
+    pub fn flag(&mut self, name: &str) -> bool {
         let place = self.words.iter().position(|word| *word == name);
         place.map(|place| self.words.remove(place)).is_some()
     }
 
+    /// Takes a word if it is the first one; returns whether it was.
+    pub fn flag_first(&mut self, name: &str) -> bool {
+        let found = self.words.first() == Some(&name);
+        if found {
+            self.words.remove(0);
+        }
+        found
+    }
+
     /// Takes `name=...` at any position.
-    pub(crate) fn text(&mut self, name: &str) -> Option<&'a str> {
+    pub fn text(&mut self, name: &str) -> Option<&'a str> {
         let value = |word: &'a str| word.strip_prefix(name)?.strip_prefix('=');
         let place = self.words.iter().position(|word| value(word).is_some())?;
         value(self.words.remove(place))
     }
 
     /// Takes an optional `name=...` as a value.
-    pub(crate) fn maybe<T: FromStr<Err: Display>>(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<T>, Fault> {
+    pub fn maybe<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, Fault> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.parse().map(Some).map_err(|error| format!("{name}={text}: {error}"))
     }
 
     /// Takes a required `name=...` as a value.
-    pub(crate) fn key<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<T, Fault> {
+    pub fn key<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<T, Fault> {
         self.maybe(name)?.ok_or_else(|| format!("{name}=... is missing"))
     }
 
     /// Takes the word `name` and the value behind it.
-    pub(crate) fn after<T: FromStr<Err: Display>>(
-        &mut self,
-        name: &str,
-    ) -> Result<Option<T>, Fault> {
+    pub fn after<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, Fault> {
         let Some(place) = self.words.iter().position(|word| *word == name) else {
             return Ok(None);
         };
@@ -97,7 +101,7 @@ impl<'a> Words<'a> {
     }
 
     /// Takes all words up to the first one in `ends`, and that one, if any.
-    pub(crate) fn until(&mut self, ends: &[&str]) -> (Words<'a>, Option<&'a str>) {
+    pub fn until(&mut self, ends: &[&str]) -> (Words<'a>, Option<&'a str>) {
         let place = self.words.iter().position(|word| ends.contains(word));
         let end = place.map(|place| self.words[place]);
         let rest = place.map_or(Vec::new(), |place| self.words.split_off(place + 1));
@@ -107,7 +111,7 @@ impl<'a> Words<'a> {
     }
 
     /// Checks that no word is left.
-    pub(crate) fn end(self) -> Result<(), Fault> {
+    pub fn end(self) -> Result<(), Fault> {
         match self.words.first() {
             Some(word) => Err(format!("`{word}` is not understood here")),
             None => Ok(()),
@@ -117,7 +121,7 @@ impl<'a> Words<'a> {
 
 /// A time such as `157.5s`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seconds(pub Duration);
+pub struct Seconds(pub Duration);
 
 impl FromStr for Seconds {
     type Err = Fault;
@@ -130,7 +134,7 @@ impl FromStr for Seconds {
 }
 
 /// Octets from hexadecimal digits.
-pub(crate) fn octets(text: &str) -> Result<Vec<u8>, Fault> {
+pub fn octets(text: &str) -> Result<Vec<u8>, Fault> {
     let octets = text.parse::<earmark_core::record::Octets>();
     octets.map(|octets| octets.0).map_err(|error| error.to_string())
 }

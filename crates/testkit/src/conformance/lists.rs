@@ -1,19 +1,25 @@
-//! The lists of requirements, `docs/conformance/*.md`, checked against the existing cases.
+//! The lists of rules, `docs/conformance/*.md`, checked against the existing cases.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::words::Fault;
+use super::cases::root;
+use super::words::Fault;
 
-/// Checks that every case in the documents exists, and that every case is in a document. A case appears as
-/// `[name](../../conformance/rsvp/name)`. Tests appear with their paths, which must exist too.
-pub(crate) fn check(root: &Path, cases: &[String]) -> Result<(), Fault> {
+/// Checks that every case of a protocol that the documents name exists, and that a document names every case. A case
+/// appears as `[name](../../conformance/rsvp/name)`. Tests appear with their paths, which must exist too.
+///
+/// # Errors
+/// What is missing.
+pub fn check(folder: &str, cases: &[String]) -> Result<(), Fault> {
+    let root = root();
     let text = documents(&root.join("docs/conformance"))?;
     let named: BTreeSet<&str> = text
-        .split("](../../conformance/rsvp/")
+        .split(&format!("](../../conformance/{folder}/"))
         .skip(1)
         .filter_map(|rest| rest.split([')', '/']).next())
+        .filter(|name| *name != "README.md")
         .collect();
     let there: BTreeSet<&str> = cases.iter().map(String::as_str).collect();
     let unnamed: Vec<_> = there.difference(&named).collect();
