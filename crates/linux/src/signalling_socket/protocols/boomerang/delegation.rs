@@ -15,9 +15,9 @@ use crate::sys::bpf::Map;
 
 /// Delegated amounts, by keys of four octets.
 #[derive(Debug)]
-pub(super) struct Loans {
+pub(super) struct Delegation {
     /// Index of the delegated total in `totals`; the taken total follows it.
-    places: Map<4, 4>,
+    indexes: Map<4, 4>,
     totals: Map<4, 8>,
     /// Ordered, because peers may choose the keys.
     entries: BTreeMap<[u8; 4], Entry>,
@@ -30,26 +30,26 @@ pub(super) struct Loans {
 /// than was taken: only their differences are meaningful.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    place: u32,
-    lent: u64,
+    index: u32,
+    delegated: u64,
     /// Sum of the taken amounts that the daemon knows of.
     known: u64,
 }
 
-impl Loans {
-    pub(super) fn create(names: [&str; 2], most: u32) -> io::Result<Loans> {
-        let [places, totals] = names;
-        Ok(Loans {
-            places: Map::create(places, most)?,
-            totals: Map::create_array(totals, 2 * most)?,
+impl Delegation {
+    pub(super) fn create(names: [&str; 2], max_keys: u32) -> io::Result<Delegation> {
+        let [indexes, totals] = names;
+        Ok(Delegation {
+            indexes: Map::create(indexes, max_keys)?,
+            totals: Map::create_array(totals, 2 * max_keys)?,
             entries: BTreeMap::new(),
-            free: (0..most).map(|number| 2 * number).collect(),
+            free: (0..max_keys).map(|number| 2 * number).collect(),
         })
     }
 
     /// Returns the descriptors of the maps, for the instructions of a program: the indexes, and the totals.
     pub(super) fn descriptors(&self) -> [i32; 2] {
-        [self.places.descriptor(), self.totals.descriptor()]
+        [self.indexes.descriptor(), self.totals.descriptor()]
     }
 
     /// Returns the number of keys with an entry.
@@ -62,42 +62,42 @@ impl Loans {
     ///
     /// # Errors
     /// `E2BIG`: the limit of keys is reached.
-    pub(super) fn lend(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
-        let Some(entry) = self.entries.get_mut(&key) else { return self.begin(key, amount) };
-        let lent = entry.known.wrapping_add(amount);
-        if lent != entry.lent {
-            self.totals.set(&entry.place.to_ne_bytes(), &lent.to_ne_bytes())?;
-            entry.lent = lent;
+    pub(super) fn delegate(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
+        let Some(entry) = self.entries.get_mut(&key) else { return self.add_key(key, amount) };
+        let delegated = entry.known.wrapping_add(amount);
+        if delegated != entry.delegated {
+            self.totals.set(&entry.index.to_ne_bytes(), &delegated.to_ne_bytes())?;
+            entry.delegated = delegated;
         }
         Ok(())
     }
 
     /// Delegates this much under a key that has no index yet.
-    fn begin(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
-        let place = *self.free.front().ok_or(Errno::TOOBIG)?;
-        self.totals.set(&place.to_ne_bytes(), &amount.to_ne_bytes())?;
-        self.totals.set(&behind(place), &[0; 8])?;
-        self.places.set(&key, &place.to_ne_bytes())?;
+    fn add_key(&mut self, key: [u8; 4], amount: u64) -> io::Result<()> {
+        let index = *self.free.front().ok_or(Errno::TOOBIG)?;
+        self.totals.set(&index.to_ne_bytes(), &amount.to_ne_bytes())?;
+        self.totals.set(&taken_index(index), &[0; 8])?;
+        self.indexes.set(&key, &index.to_ne_bytes())?;
         self.free.pop_front();
-        self.entries.insert(key, Entry { place, lent: amount, known: 0 });
+        self.entries.insert(key, Entry { index, delegated: amount, known: 0 });
         Ok(())
     }
 
     /// Returns the delegated amount, as far as the daemon knows; `None` if the key has no entry.
-    pub(super) fn lent(&self, key: [u8; 4]) -> Option<u64> {
-        let Entry { lent, known, .. } = *self.entries.get(&key)?;
-        Some(difference(lent, known))
+    pub(super) fn delegated(&self, key: [u8; 4]) -> Option<u64> {
+        let Entry { delegated, known, .. } = *self.entries.get(&key)?;
+        Some(difference(delegated, known))
     }
 
     /// Returns the delegated amount, or more if more was taken before the amount was reduced.
     pub(super) fn outstanding(&self, key: [u8; 4]) -> io::Result<u64> {
-        let Some(&Entry { place, lent, known }) = self.entries.get(&key) else { return Ok(0) };
-        let taken = self.totals.get(&behind(place))?.map_or(known, u64::from_ne_bytes);
-        Ok(difference(lent, known).max(difference(taken, known)))
+        let Some(&Entry { index, delegated, known }) = self.entries.get(&key) else { return Ok(0) };
+        let taken = self.totals.get(&taken_index(index))?.map_or(known, u64::from_ne_bytes);
+        Ok(difference(delegated, known).max(difference(taken, known)))
     }
 
     /// Accounts for an amount that the program has taken, or (`is_returned`) returned.
-    pub(super) fn learn(&mut self, key: [u8; 4], amount: u64, is_returned: bool) {
+    pub(super) fn account(&mut self, key: [u8; 4], amount: u64, is_returned: bool) {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.known = match is_returned {
                 true => entry.known.wrapping_sub(amount),
@@ -107,17 +107,17 @@ impl Loans {
     }
 
     /// Removes a key and its totals.
-    pub(super) fn end(&mut self, key: [u8; 4]) -> io::Result<()> {
+    pub(super) fn remove(&mut self, key: [u8; 4]) -> io::Result<()> {
         let entry = self.entries.remove(&key);
-        self.places.remove(&key)?;
-        self.free.extend(entry.map(|entry| entry.place));
+        self.indexes.remove(&key)?;
+        self.free.extend(entry.map(|entry| entry.index));
         Ok(())
     }
 }
 
 /// Returns the index of the taken total.
-fn behind(place: u32) -> [u8; 4] {
-    (place + 1).to_ne_bytes()
+fn taken_index(index: u32) -> [u8; 4] {
+    (index + 1).to_ne_bytes()
 }
 
 /// Returns `one` minus `other`; 0 if that is negative.

@@ -20,10 +20,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use earmark_core::{Datagram, InterfaceId, Outgoing};
 
-use super::raw::membership;
-use super::{OpenError, set, size_receive_buffer};
+use super::IP_PROTOCOL;
 use crate::interface::InterfaceName;
 use crate::netlink::{Connection, Message, NetlinkError};
+use crate::signalling_socket::OpenError;
+use crate::signalling_socket::interface_settings::Incoming;
+use crate::signalling_socket::socket_options::{membership, set, set_receive_buffer};
 use crate::sys::socket::{Received, Target, send_packet};
 use crate::traffic_control::SIGNALLING_CLASS;
 
@@ -39,8 +41,8 @@ const SEND_TTL: usize = 4;
 
 /// The UDP sockets, and the interfaces on which they are used.
 #[derive(Debug)]
-pub(super) struct UdpSockets {
-    pub(super) ports: Vec<Port>,
+pub(in crate::signalling_socket) struct UdpSockets {
+    pub(in crate::signalling_socket) ports: Vec<Port>,
     /// Whether this host has no raw sockets.
     udp_only: bool,
     interfaces: BTreeSet<InterfaceId>,
@@ -49,18 +51,19 @@ pub(super) struct UdpSockets {
 
 /// One UDP socket.
 #[derive(Debug)]
-pub(super) struct Port {
-    pub(super) socket: OwnedFd,
+pub(in crate::signalling_socket) struct Port {
+    pub(in crate::signalling_socket) socket: OwnedFd,
     is_ipv4: bool,
     port: u16,
 }
 
 impl UdpSockets {
     /// Opens the ports at which this kind of node receives; no interface uses them yet.
-    pub(super) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
-        let heard: &[u16] = if udp_only { &[FROM_UDP_ONLY, FROM_OTHERS] } else { &[FROM_UDP_ONLY] };
+    pub(in crate::signalling_socket) fn open(udp_only: bool) -> Result<UdpSockets, OpenError> {
+        let received: &[u16] =
+            if udp_only { &[FROM_UDP_ONLY, FROM_OTHERS] } else { &[FROM_UDP_ONLY] };
         let mut ports = Vec::new();
-        for &port in heard {
+        for &port in received {
             ports.push(Port::open(true, port)?);
             match Port::open(false, port) {
                 Err(error) if error.is_missing_family() => {}
@@ -74,13 +77,22 @@ impl UdpSockets {
         Ok(UdpSockets { ports, udp_only, interfaces: BTreeSet::new(), routes })
     }
 
+    /// Whether messages of this IP protocol can be sent inside UDP.
+    pub(in crate::signalling_socket) fn supports(protocol: u8) -> bool {
+        protocol == IP_PROTOCOL
+    }
+
     /// Whether messages inside UDP are received and sent through an interface.
-    pub(super) fn serves(&self, interface: InterfaceId) -> bool {
+    pub(in crate::signalling_socket) fn serves(&self, interface: InterfaceId) -> bool {
         self.interfaces.contains(&interface)
     }
 
     /// Starts or stops using an interface.
-    pub(super) fn serve(&mut self, interface: InterfaceId, serve: bool) -> io::Result<()> {
+    pub(in crate::signalling_socket) fn serve(
+        &mut self,
+        interface: InterfaceId,
+        serve: bool,
+    ) -> io::Result<()> {
         let changed = match serve {
             true => self.interfaces.insert(interface),
             false => self.interfaces.remove(&interface),
@@ -102,22 +114,26 @@ impl UdpSockets {
     }
 
     /// Whether there is a socket of this address family.
-    pub(super) fn can_signal(&self, destination: IpAddr) -> bool {
+    pub(in crate::signalling_socket) fn can_signal(&self, destination: IpAddr) -> bool {
         self.ports.iter().any(|port| port.is_ipv4 == destination.is_ipv4())
     }
 
     /// Returns the socket that receives what is sent to a group, for a host without raw sockets.
-    pub(super) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
-        let heard = |p: &&Port| p.is_ipv4 == group.is_ipv4() && p.port == FROM_OTHERS;
-        self.ports.iter().find(heard).map(|port| &port.socket)
+    pub(in crate::signalling_socket) fn group_socket(&self, group: IpAddr) -> Option<&OwnedFd> {
+        let matches = |p: &&Port| p.is_ipv4 == group.is_ipv4() && p.port == FROM_OTHERS;
+        self.ports.iter().find(matches).map(|port| &port.socket)
     }
 
     /// Returns the message inside a UDP packet; `None` if the interface does not use UDP, or the packet is too short
     /// for a message.
-    pub(super) fn datagram<'a>(&self, octets: &'a [u8], about: &Received) -> Option<Datagram<'a>> {
+    pub(in crate::signalling_socket) fn message<'a>(
+        &self,
+        octets: &'a [u8],
+        about: &Received,
+    ) -> Option<Incoming<'a>> {
         let interface = InterfaceId(about.interface?);
         self.serves(interface).then_some(())?;
-        Some(Datagram {
+        let datagram = Datagram {
             interface,
             source: about.source?,
             destination: about.destination?,
@@ -125,11 +141,16 @@ impl UdpSockets {
             router_alert: false,
             encapsulated: true,
             payload: octets,
-        })
+        };
+        Some(Incoming { protocol: IP_PROTOCOL, is_copy: false, share_change: None, datagram })
     }
 
     /// Sends a message inside UDP.
-    pub(super) fn send(&mut self, out: &Outgoing, payload: &[u8]) -> io::Result<()> {
+    pub(in crate::signalling_socket) fn send(
+        &mut self,
+        out: &Outgoing,
+        payload: &[u8],
+    ) -> io::Result<()> {
         let port = if self.udp_only { FROM_UDP_ONLY } else { FROM_OTHERS };
         let (to, hop_limit) = match (self.udp_only, out.destination.is_multicast()) {
             (false, _) => (out.destination, out.ttl),
@@ -194,11 +215,11 @@ impl Port {
         };
         set(&socket, "ask for packet information", level, information, 1)?;
         set(&socket, "turn multicast loops off", level, echo, 0)?;
-        size_receive_buffer(&socket)?;
+        set_receive_buffer(&socket)?;
         // A host without privileges cannot use the class; its messages wait with other traffic.
         let class = SIGNALLING_CLASS as i32;
         if let Err(error) =
-            set(&socket, "choose the class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
+            set(&socket, "set the traffic class", libc::SOL_SOCKET, libc::SO_PRIORITY, class)
         {
             tracing::debug!(%error, "RSVP inside UDP goes with best effort");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use earmark_core::{InterfaceId, Outgoing};
 use earmark_linux::{
-    ClassifierChoice, FastKey, FastPath, FastSession, PassedMessages, Settled, Share,
+    ClassifierChoice, ForwardedMessages, Offload, OffloadKey, OffloadSession, Share, ShareChange,
     SignallingSocket,
 };
 
@@ -21,7 +21,7 @@ use crate::support::{Line, RECEIVER, SENDER, eventually};
 /// A message for IPv4 by bit rates, as its initiating node sends it.
 #[derive(Clone, Copy)]
 struct Message {
-    key: FastKey,
+    key: OffloadKey,
     rates: [u32; 2],
 }
 
@@ -34,14 +34,14 @@ fn message(source_port: u16) -> Message {
     classifier[10..13].copy_from_slice(&[0x13, 0x89, 17]);
     let mut mask = [0xff; 16];
     mask[13..].fill(0);
-    Message { key: FastKey { classifier, mask }, rates: [2_000_000, 64_000] }
+    Message { key: OffloadKey { classifier, mask }, rates: [2_000_000, 64_000] }
 }
 
 impl Message {
-    fn session(&self) -> FastSession {
+    fn session(&self) -> OffloadSession {
         let share = |rate| Share { interface: InterfaceId(1), rate };
         let [forward, reverse] = self.rates.map(|rate| (rate > 0).then(|| share(rate)));
-        FastSession { initiator: SENDER, interval: 30, forward, reverse }
+        OffloadSession { initiator: SENDER, interval: 30, forward, reverse }
     }
 
     /// Returns the ICMP message: an echo, or its reply.
@@ -62,13 +62,13 @@ fn finished(mut octets: Vec<u8>) -> Vec<u8> {
     octets
 }
 
-fn fast_path(socket: &SignallingSocket) -> &FastPath {
-    socket.fast_path().expect("BPF")
+fn offload(socket: &SignallingSocket) -> &Offload {
+    socket.offload().expect("BPF")
 }
 
 /// Returns the number of refreshes of each direction.
-fn refreshes(socket: &SignallingSocket, key: &FastKey) -> [u32; 2] {
-    let seen = fast_path(socket).seen(key).expect("an answer").expect("entered");
+fn refreshes(socket: &SignallingSocket, key: &OffloadKey) -> [u32; 2] {
+    let seen = offload(socket).activity(key).expect("an answer").expect("entered");
     assert_eq!(seen.interval, 30);
     let seen = [seen.forward, seen.reverse];
     for direction in seen {
@@ -93,7 +93,7 @@ pub(crate) fn refreshed_by_the_kernel() {
         take_one(what, router, |m| assert_eq!(m.datagram.payload, ours.octets(false)));
     };
     is_taken(&mut sender, &mut router, "the first");
-    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session()).expect("entered");
     assert_eq!(refreshes(&router, &ours.key), [0, 0]);
     for count in 1..=3 {
         for router_alert in [true, false] {
@@ -107,27 +107,27 @@ pub(crate) fn refreshed_by_the_kernel() {
         assert_eq!(refreshes(&router, &ours.key), [2 * count, 2 * count]);
         assert_nothing(&mut router);
     }
-    let passed = PassedMessages { requests: 6, replies: 6, refreshes: 12 };
-    assert_eq!(fast_path(&router).passed().ok(), Some(passed));
+    let passed = ForwardedMessages { requests: 6, replies: 6, refreshes: 12 };
+    assert_eq!(offload(&router).forwarded().ok(), Some(passed));
 
-    fast_path(&router).suspend_all().expect("suspended");
+    offload(&router).suspend_all().expect("suspended");
     is_taken(&mut sender, &mut router, "after a change of routes");
     assert_eq!(refreshes(&router, &ours.key), [6, 6], "what was seen is still known");
-    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session()).expect("entered");
     send(&mut sender);
     take_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 1]);
 
     // A direction without a reservation here is forwarded, and is not counted.
     let one_way = Message { rates: [2_000_000, 0], ..ours };
-    fast_path(&router).set(&ours.key, &one_way.session()).expect("entered");
+    offload(&router).set(&ours.key, &one_way.session()).expect("entered");
     sender.send(&out, &one_way.octets(false)).expect("sent");
     take_one("it is back", &mut sender, |_| ());
     assert_eq!(refreshes(&router, &ours.key), [1, 0]);
 
-    assert!(fast_path(&router).remove(&ours.key).expect("removed"));
-    assert!(!fast_path(&router).remove(&ours.key).expect("an answer"));
-    assert_eq!(fast_path(&router).seen(&ours.key).expect("an answer"), None);
+    assert!(offload(&router).remove(&ours.key).expect("removed"));
+    assert!(!offload(&router).remove(&ours.key).expect("an answer"));
+    assert_eq!(offload(&router).activity(&ours.key).expect("an answer"), None);
     is_taken(&mut sender, &mut router, "after it was taken out");
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn all_else_is_the_daemons() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
     let ours = message(6_001);
-    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session()).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     // Offsets of octets that are changed: the format, a flag, the interval, the version, each key, the mask, the rate.
     let places = [16, 17, 19, 20, 21, 32, 36, 40, 43, 44, 48, 55, 64, 67];
@@ -183,7 +183,7 @@ pub(crate) fn not_for_what_is_no_packet() {
     let line = line();
     let router = router(&line);
     let ours = message(6_001);
-    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session()).expect("entered");
     let packet = |first: u8| {
         let (header, octets) = (usize::from(first & 15) * 4, ours.octets(false));
         let mut packet = vec![0; header];
@@ -197,7 +197,7 @@ pub(crate) fn not_for_what_is_no_packet() {
         [packet, octets].concat()
     };
     for (first, refreshed) in [(0x44, 0), (0x65, 0), (0x55, 0), (0x45, 1), (0x46, 2)] {
-        let run = fast_path(&router).time(&packet(first), 1);
+        let run = offload(&router).measure(&packet(first), 1);
         assert!(run.is_ok(), "{first:#x}: {run:?}");
         assert_eq!(refreshes(&router, &ours.key), [refreshed, 0], "{first:#x}");
     }
@@ -211,15 +211,15 @@ pub(crate) fn set_up_and_release() {
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let (outward, inward) = (line.outward, line.inward);
     let lend = |router: &mut SignallingSocket, rates: [u64; 2]| {
-        let fast_path = router.fast_path_mut().expect("BPF");
+        let offload = router.offload_mut().expect("BPF");
         for (interface, rate) in [outward, inward].into_iter().zip(rates) {
-            assert_eq!(fast_path.lend(interface, rate).ok(), Some(rate));
+            assert_eq!(offload.delegate(interface, rate).ok(), Some(rate));
         }
     };
     let shares = |router: &SignallingSocket| {
-        [outward, inward].map(|interface| fast_path(router).share(interface).expect("an answer"))
+        [outward, inward].map(|interface| offload(router).share(interface).expect("an answer"))
     };
-    fast_path(&router).set_longest_interval(Some(30)).expect("set");
+    offload(&router).set_longest_interval(Some(30)).expect("set");
     let mut send = |message: &Message, what: &str| {
         sender.send(&out, &message.octets(false)).expect("sent");
         take_one(what, &mut sender, |m| assert_eq!(m.datagram.source, IpAddr::from(RECEIVER)));
@@ -229,7 +229,7 @@ pub(crate) fn set_up_and_release() {
         while router
             .receive(|m| {
                 assert!(m.is_copy);
-                copies.push(m.settled.expect("done"));
+                copies.push(m.share_change.expect("done"));
             })
             .expect("received")
             > 0
@@ -240,13 +240,13 @@ pub(crate) fn set_up_and_release() {
         [(outward, 2_000_000), (inward, 64_000)].map(|(interface, rate)| Share { interface, rate });
 
     lend(&mut router, [5_000_000, 1_000_000]);
-    router.fast_path_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
+    router.offload_mut().expect("BPF").allow(SENDER, 1_000).expect("allowed");
     for port in [1, 2] {
         send(&message(port), "it is back");
         assert_eq!(refreshes(&router, &message(port).key), [0, 0]);
         send(&message(port), "its refresh, too");
         assert_eq!(refreshes(&router, &message(port).key), [1, 1]);
-        let expected = [Settled::Reserved(forward), Settled::Reserved(reverse)];
+        let expected = [ShareChange::Reserved(forward), ShareChange::Reserved(reverse)];
         assert_eq!(copies(&mut router), expected);
     }
     assert_eq!(shares(&router), [1_000_000, 872_000]);
@@ -254,16 +254,16 @@ pub(crate) fn set_up_and_release() {
     let release = Message { rates: [0, 0], ..message(1) };
     send(&release, "it is back");
     assert_eq!(shares(&router), [1_000_000, 872_000], "the daemon has not looked");
-    assert_eq!(copies(&mut router), [Settled::Released([forward, reverse])]);
+    assert_eq!(copies(&mut router), [ShareChange::Released([forward, reverse])]);
     assert_eq!(shares(&router), [3_000_000, 936_000]);
 
     // A reduction of the share takes effect once the taken part is known.
     send(&message(3), "it is back");
-    let less = router.fast_path_mut().expect("BPF").lend(outward, 0).expect("lent");
+    let less = router.offload_mut().expect("BPF").delegate(outward, 0).expect("lent");
     assert_eq!(less, 2_000_000);
     assert_eq!(copies(&mut router).len(), 2);
     assert_eq!(shares(&router), [0, 872_000]);
-    router.fast_path_mut().expect("BPF").lend(outward, 3_000_000).expect("lent");
+    router.offload_mut().expect("BPF").delegate(outward, 3_000_000).expect("lent");
 
     // Rate too high; interval too long; locked; not all five keys, or an invalid port; released, and not removed yet;
     // or no share delegated any more.
@@ -284,11 +284,11 @@ pub(crate) fn set_up_and_release() {
     let mut is_taken = |octets: &[u8]| {
         sender.send(&out, octets).expect("sent");
         take_one("the daemon's", &mut router, |m| {
-            assert_eq!((m.is_copy, m.settled, m.datagram.payload), (false, None, octets));
+            assert_eq!((m.is_copy, m.share_change, m.datagram.payload), (false, None, octets));
         });
     };
     others.iter().for_each(|octets| is_taken(octets));
-    fast_path(&router).set_longest_interval(None).expect("set");
+    offload(&router).set_longest_interval(None).expect("set");
     sender.send(&out, &message(5).octets(false)).expect("sent");
     take_one("the daemon's", &mut router, |m| assert!(!m.is_copy));
     assert_eq!(shares(&router), [3_000_000, 872_000]);
@@ -300,10 +300,10 @@ pub(crate) fn copies_wake_nobody() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
-    let path = router.fast_path_mut().expect("BPF");
+    let path = router.offload_mut().expect("BPF");
     path.set_longest_interval(Some(30)).expect("set");
     for interface in [line.outward, line.inward] {
-        assert_eq!(path.lend(interface, 5_000_000).ok(), Some(5_000_000));
+        assert_eq!(path.delegate(interface, 5_000_000).ok(), Some(5_000_000));
     }
     path.allow(SENDER, 1_000).expect("allowed");
     let is_awake = |router: &SignallingSocket, patience: Timespec| {
@@ -330,10 +330,10 @@ pub(crate) fn so_much_for_each() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let mut router = router(&line);
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
-    let path = router.fast_path_mut().expect("BPF");
+    let path = router.offload_mut().expect("BPF");
     path.set_longest_interval(Some(30)).expect("set");
-    path.lend(line.outward, 100_000_000).expect("lent");
-    path.lend(line.inward, 100_000_000).expect("lent");
+    path.delegate(line.outward, 100_000_000).expect("lent");
+    path.delegate(line.inward, 100_000_000).expect("lent");
     let mut next = 1;
     // Number of half sessions that are set up until one goes to the daemon.
     let mut set_up = |router: &mut SignallingSocket| {
@@ -344,7 +344,7 @@ pub(crate) fn so_much_for_each() {
             let mut taken = false;
             eventually("it came by", || {
                 router
-                    .receive(|m| match m.settled {
+                    .receive(|m| match m.share_change {
                         Some(_) => halves += 1,
                         None => taken = true,
                     })
@@ -360,12 +360,12 @@ pub(crate) fn so_much_for_each() {
     };
     assert_eq!(set_up(&mut router), 0, "nobody was let");
     for allowance in [5, 4, 0, 1] {
-        let path = router.fast_path_mut().expect("BPF");
+        let path = router.offload_mut().expect("BPF");
         path.allow(SENDER, allowance).expect("allowed");
         assert_eq!(set_up(&mut router), allowance);
-        assert_eq!(fast_path(&router).allowance(SENDER), Some(0));
+        assert_eq!(offload(&router).allowance(SENDER), Some(0));
     }
-    let path = router.fast_path_mut().expect("BPF");
+    let path = router.offload_mut().expect("BPF");
     path.allow(SENDER, 5).expect("allowed");
     for number in 0..4_096_u32 {
         path.allow(Ipv4Addr::from(number.to_be_bytes()), 1).expect("allowed");
@@ -373,19 +373,19 @@ pub(crate) fn so_much_for_each() {
     assert_eq!(path.allowance(SENDER), None);
     assert_eq!(set_up(&mut router), 0);
 
-    let path = router.fast_path_mut().expect("BPF");
+    let path = router.offload_mut().expect("BPF");
     let link = |number: u32| InterfaceId(1_000_000 + number);
     // Two exist already.
     for number in 2..1_024 {
-        assert_eq!(path.lend(link(number), 5).ok(), Some(5));
+        assert_eq!(path.delegate(link(number), 5).ok(), Some(5));
     }
-    let refused = path.lend(link(1_024), 6).expect_err("there is no room");
+    let refused = path.delegate(link(1_024), 6).expect_err("there is no room");
     assert_eq!(refused.raw_os_error(), Some(Errno::TOOBIG.raw_os_error()));
     assert!(path.share(line.outward).is_ok_and(|share| share < 100_000_000), "some was taken");
-    path.forget(line.outward).expect("forgotten");
+    path.remove_link(line.outward).expect("forgotten");
     assert_eq!(path.share(line.outward).ok(), Some(0));
-    assert_eq!(path.lend(link(1_024), 6).ok(), Some(6));
-    assert_eq!(path.lend(line.inward, 7).ok(), Some(7));
+    assert_eq!(path.delegate(link(1_024), 6).ok(), Some(6));
+    assert_eq!(path.delegate(line.inward, 7).ok(), Some(7));
 }
 
 /// Messages that the kernel forwards itself pass a flood like our own messages.
@@ -396,7 +396,7 @@ pub(crate) fn through_a_flood() {
     let mut sender = open_on(&line.sender, &[ends(&line)[0]], BOOMERANG);
     let router = router(&line);
     let ours = message(6_001);
-    fast_path(&router).set(&ours.key, &ours.session()).expect("entered");
+    offload(&router).set(&ours.key, &ours.session()).expect("entered");
     let out = outgoing(1, SENDER.into(), RECEIVER.into());
     let messages = || {
         for _ in 0..COUNT {

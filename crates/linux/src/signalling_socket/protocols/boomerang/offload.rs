@@ -1,40 +1,39 @@
 //! Boomerang in the kernel without the daemon (`bpf/boomerang.c`), for IPv4.
 //!
-//! **Refresh.** The daemon grants, the kernel remembers. Sessions that the daemon has entered here are refreshed
-//! without it: a message that would only be forwarded unchanged, and would only update a time, is forwarded by the
-//! kernel, which writes its time into the entry. So the daemon checks the entry before it lets a session expire.
+//! **Refresh.** Sessions that the daemon has granted and entered here are refreshed without it: a message that would
+//! only be forwarded unchanged, and would only update a time, is forwarded by the kernel, which writes its time into the
+//! entry. So the daemon checks the entry before it lets a session expire.
 //!
-//! **Setup and release.** The daemon may delegate a share of a link to the kernel ([`FastPath::lend`]), which it keeps
-//! out of the ledger, and let the kernel set up a number of sessions of an initiating node ([`FastPath::allow`]), so
-//! that limits hold. The kernel then enters a session that names all five keys exactly and fits both limits, and adds
-//! the rate of a released session to the share. The daemon receives a copy of each such message ([`super::Settled`])
-//! but is not woken for it: a daemon that delegates reads the copies periodically, and always before it answers a
-//! request for the reserved rates. For each copy it does what it would have done for the message, except forwarding it;
-//! what it claims or releases thereby is what the share has lost or gained. Until the copy is read, packets of the new
-//! session are sent with best effort.
+//! **Setup and release.** The daemon may delegate a share of a link to the kernel ([`Offload::delegate`]), which it
+//! keeps out of the ledger, and let the kernel set up a number of sessions of an initiating node ([`Offload::allow`]),
+//! so that limits hold. The kernel then enters a session that names all five keys exactly and fits both limits, and adds
+//! the rate of a released session to the share. The daemon receives a copy of each such message ([`ShareChange`]) but is
+//! not woken for it: a daemon that delegates reads the copies periodically, and always before it answers a request for
+//! the reserved rates. For each copy it does what it would have done for the message, except forwarding it; what it
+//! claims or releases thereby is what the share has lost or gained. Until the copy is read, packets of the new session
+//! are sent with best effort.
 //!
 //! Everything else in a message goes to the daemon, which then enters the session again, or removes it. A session must
 //! not be entered if this host is an end of it, if it is locked by a key, aggregated, or refreshed with an option, or
 //! if this node would lower its interval: those messages are changed or answered on every pass. Nor may anything be
 //! delegated if the daemon would check more than rates and limits before it grants: keys, or credentials.
 
-mod loans;
-
 use std::collections::VecDeque;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use earmark_core::InterfaceId;
+use earmark_core::{Datagram, InterfaceId};
 
-use self::loans::Loans;
-use super::settings::{Settled, Share};
+use super::delegation::Delegation;
 use crate::sys::bpf::Map;
 use crate::sys::bpf_run;
 
+/// Section of the object that holds the program.
+pub(super) const SECTION: &str = "boomerang";
 /// Maximum number of sessions. The kernel reserves sixteen octets for each, and a hundred more for existing ones.
 const SESSIONS: u32 = 1 << 18;
 /// Octets of `struct keys` and `struct session`.
@@ -62,7 +61,7 @@ const ETHERNET: [u8; 14] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
 /// Identity of a session: classifier and mask, octet for octet as in its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FastKey {
+pub struct OffloadKey {
     /// Classifier for IPv4.
     pub classifier: [u8; 16],
     /// Mask of the classifier.
@@ -71,7 +70,7 @@ pub struct FastKey {
 
 /// Content of the session's messages while nothing changes, and its reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FastSession {
+pub struct OffloadSession {
     /// Node that sends echoes and receives the replies.
     pub initiator: Ipv4Addr,
     /// Seconds between refreshes.
@@ -82,9 +81,27 @@ pub struct FastSession {
     pub reverse: Option<Share>,
 }
 
+/// A part of a link's bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Outgoing interface.
+    pub interface: InterfaceId,
+    /// Bits per second.
+    pub rate: u32,
+}
+
+/// A change of delegated shares that the kernel has made for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareChange {
+    /// The kernel has taken this from the share of a link.
+    Reserved(Share),
+    /// The kernel has added these to the shares of links; a rate of zero means no share.
+    Released([Share; 2]),
+}
+
 /// Refreshes of one direction of a session since it was entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Activity {
     /// Number of refreshes, modulo 2^32.
     pub refreshes: u32,
     /// Time since the last refresh, or the setup by the kernel, to some milliseconds; `None` if there was neither.
@@ -93,18 +110,18 @@ pub struct Seen {
 
 /// State of a session in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenSession {
+pub struct SessionActivity {
     /// Seconds between refreshes.
     pub interval: u8,
     /// Direction of the echo.
-    pub forward: Seen,
+    pub forward: Activity,
     /// Direction of the reply.
-    pub reverse: Seen,
+    pub reverse: Activity,
 }
 
 /// Messages that the kernel forwarded without a copy for the daemon, since the program was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassedMessages {
+pub struct ForwardedMessages {
     /// Echoes.
     pub requests: u64,
     /// Replies.
@@ -115,33 +132,33 @@ pub struct PassedMessages {
 
 /// The sessions, shared with the kernel.
 #[derive(Debug)]
-pub struct FastPath {
+pub struct Offload {
     sessions: Map<KEYS, SESSION>,
     node: Map<4, 8>,
     /// Delegated bits per second, by interface.
-    links: Loans,
+    links: Delegation,
     /// Permitted setups of half sessions, by initiating node.
-    initiators: Loans,
+    initiators: Delegation,
     /// The initiating nodes in the order of their entry.
     order: VecDeque<[u8; 4]>,
     /// `None` until it is loaded.
     program: Option<OwnedFd>,
 }
 
-impl FastPath {
-    pub(super) fn new() -> io::Result<FastPath> {
-        Ok(FastPath {
+impl Offload {
+    pub(in crate::signalling_socket) fn new() -> io::Result<Offload> {
+        Ok(Offload {
             sessions: Map::create("earmark_session", SESSIONS)?,
             node: Map::create_array("earmark_node", NODE_NUMBERS)?,
-            links: Loans::create(["earmark_links", "earmark_shares"], LINKS)?,
-            initiators: Loans::create(["earmark_nodes", "earmark_allowed"], INITIATORS)?,
+            links: Delegation::create(["earmark_links", "earmark_shares"], LINKS)?,
+            initiators: Delegation::create(["earmark_nodes", "earmark_allowed"], INITIATORS)?,
             order: VecDeque::new(),
             program: None,
         })
     }
 
     /// Returns the maps, by their symbols in the program.
-    pub(super) fn maps(&self) -> [(&'static str, i32); 6] {
+    pub(in crate::signalling_socket) fn maps(&self) -> [(&'static str, i32); 6] {
         let [links, shares] = self.links.descriptors();
         let [initiators, allowances] = self.initiators.descriptors();
         [
@@ -154,12 +171,19 @@ impl FastPath {
         ]
     }
 
-    pub(super) fn set_program(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
-        self.program = Some(program.try_clone_to_owned()?);
+    /// Uses a program that was loaded from a section, if it is the one of these sessions.
+    pub(in crate::signalling_socket) fn set_program(
+        &mut self,
+        section: &str,
+        program: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        if section == SECTION {
+            self.program = Some(program.try_clone_to_owned()?);
+        }
         Ok(())
     }
 
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(in crate::signalling_socket) fn is_loaded(&self) -> bool {
         self.program.is_some()
     }
 
@@ -167,7 +191,7 @@ impl FastPath {
     ///
     /// # Errors
     /// `E2BIG`: the limit of sessions is reached. The daemon then continues to refresh the session itself.
-    pub fn set(&self, key: &FastKey, session: &FastSession) -> io::Result<()> {
+    pub fn set(&self, key: &OffloadKey, session: &OffloadSession) -> io::Result<()> {
         let mut value = [0; SESSION];
         value[..EPOCH].copy_from_slice(&session.initiator.octets());
         value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.to_ne_bytes());
@@ -185,7 +209,7 @@ impl FastPath {
     ///
     /// # Errors
     /// `E2BIG`: the limit of sessions is reached.
-    pub fn withhold(&self, key: &FastKey) -> io::Result<()> {
+    pub fn exclude(&self, key: &OffloadKey) -> io::Result<()> {
         let mut value = [0; SESSION];
         // The previous epoch: the kernel ignores such an entry.
         value[EPOCH..INTERVAL].copy_from_slice(&self.epoch()?.wrapping_sub(1).to_ne_bytes());
@@ -194,23 +218,23 @@ impl FastPath {
 
     /// Removes a session; its next message goes to the daemon unless the kernel can set it up again. Returns whether it
     /// was present.
-    pub fn remove(&self, key: &FastKey) -> io::Result<bool> {
+    pub fn remove(&self, key: &OffloadKey) -> io::Result<bool> {
         self.sessions.remove(&octets_of(key))
     }
 
     /// Returns what the kernel has recorded of a session; `None` if it is not entered.
-    pub fn seen(&self, key: &FastKey) -> io::Result<Option<SeenSession>> {
+    pub fn activity(&self, key: &OffloadKey) -> io::Result<Option<SessionActivity>> {
         let Some(value) = self.sessions.get(&octets_of(key))? else { return Ok(None) };
         let now = clock_gettime(ClockId::Monotonic);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
         let [forward, reverse] = HALVES.map(|at| {
             let last = Duration::from_nanos(number::<8>(&value, at + 8));
-            Seen {
+            Activity {
                 refreshes: number::<4>(&value, at + 4) as u32,
                 ago: (!last.is_zero()).then(|| now.saturating_sub(last)),
             }
         });
-        Ok(Some(SeenSession { interval: value[INTERVAL], forward, reverse }))
+        Ok(Some(SessionActivity { interval: value[INTERVAL], forward, reverse }))
     }
 
     /// Makes the kernel pass the next message of every session to the daemon: routes may have changed, or interfaces.
@@ -231,8 +255,8 @@ impl FastPath {
     ///
     /// # Errors
     /// `E2BIG`: the limit of links is reached.
-    pub fn lend(&mut self, interface: InterfaceId, rate: u64) -> io::Result<u64> {
-        self.links.lend(interface.0.to_ne_bytes(), rate)?;
+    pub fn delegate(&mut self, interface: InterfaceId, rate: u64) -> io::Result<u64> {
+        self.links.delegate(interface.0.to_ne_bytes(), rate)?;
         self.share(interface)
     }
 
@@ -242,15 +266,15 @@ impl FastPath {
     }
 
     /// Removes a link and its delegated share.
-    pub fn forget(&mut self, interface: InterfaceId) -> io::Result<()> {
-        self.links.end(interface.0.to_ne_bytes())
+    pub fn remove_link(&mut self, interface: InterfaceId) -> io::Result<()> {
+        self.links.remove(interface.0.to_ne_bytes())
     }
 
     /// Lets the kernel set up this many half sessions of an initiating node before it asks the daemon again, in place
     /// of the previous number. At the limit of nodes, the permission of the oldest entry is removed.
     pub fn allow(&mut self, initiator: Ipv4Addr, set_ups: u32) -> io::Result<()> {
         let key = initiator.octets();
-        let (wanted, has) = (u64::from(set_ups), self.initiators.lent(key));
+        let (wanted, has) = (u64::from(set_ups), self.initiators.delegated(key));
         // Small changes are not worth a system call.
         if has.is_some_and(|has| (wanted.div_ceil(2)..=wanted).contains(&has)) {
             return Ok(());
@@ -259,41 +283,47 @@ impl FastPath {
             if self.initiators.len() >= INITIATORS as usize
                 && let Some(first) = self.order.pop_front()
             {
-                self.initiators.end(first)?;
+                self.initiators.remove(first)?;
             }
             self.order.push_back(key);
         }
-        self.initiators.lend(key, wanted)
+        self.initiators.delegate(key, wanted)
     }
 
     /// Returns how many half sessions of an initiating node the kernel may still set up, as far as the daemon has read
     /// the copies; `None` if the node has no entry.
     pub fn allowance(&self, initiator: Ipv4Addr) -> Option<u64> {
-        self.initiators.lent(initiator.octets())
+        self.initiators.delegated(initiator.octets())
     }
 
-    /// Accounts for the copy of a message of this initiating node.
-    pub(super) fn account(&mut self, settled: &Settled, initiator: Option<Ipv4Addr>) {
-        let mut learn = |share: &Share, is_returned| {
-            self.links.learn(share.interface.0.to_ne_bytes(), share.rate.into(), is_returned);
+    /// Accounts for the copy of a message; `None` if it is malformed.
+    pub(in crate::signalling_socket) fn account(
+        &mut self,
+        change: &ShareChange,
+        message: Option<&Datagram<'_>>,
+    ) {
+        let mut account_for = |share: &Share, is_returned| {
+            self.links.account(share.interface.0.to_ne_bytes(), share.rate.into(), is_returned);
         };
-        match settled {
-            Settled::Reserved(share) => {
-                learn(share, false);
-                if let Some(initiator) = initiator {
-                    self.initiators.learn(initiator.octets(), 1, false);
+        match change {
+            ShareChange::Reserved(share) => {
+                account_for(share, false);
+                if let Some(initiator) = message.and_then(initiator) {
+                    self.initiators.account(initiator.octets(), 1, false);
                 }
             }
-            Settled::Released(shares) => shares.iter().for_each(|share| learn(share, true)),
+            ShareChange::Released(shares) => {
+                shares.iter().for_each(|share| account_for(share, true))
+            }
         }
     }
 
     /// Returns the number of messages forwarded without the daemon and without a copy for it.
-    pub fn passed(&self) -> io::Result<PassedMessages> {
+    pub fn forwarded(&self) -> io::Result<ForwardedMessages> {
         let number = |key| io::Result::Ok(self.node.get(key)?.map_or(0, u64::from_ne_bytes));
         let refreshes = [number(&NODE_REFRESHES[0])?, number(&NODE_REFRESHES[1])?];
         let others = [number(&NODE_OTHERS[0])?, number(&NODE_OTHERS[1])?];
-        Ok(PassedMessages {
+        Ok(ForwardedMessages {
             requests: refreshes[0].wrapping_add(others[0]),
             replies: refreshes[1].wrapping_add(others[1]),
             refreshes: refreshes[0].wrapping_add(refreshes[1]),
@@ -306,7 +336,7 @@ impl FastPath {
     ///
     /// # Errors
     /// `InvalidInput` for a packet that the program would pass to the daemon; the kernel's errors. Needs CAP_BPF.
-    pub fn time(&self, packet: &[u8], times: u32) -> io::Result<Duration> {
+    pub fn measure(&self, packet: &[u8], times: u32) -> io::Result<Duration> {
         let program = self.program.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let frame = [&ETHERNET, packet].concat();
         match bpf_run::run(program.as_fd(), &frame, times)? {
@@ -321,7 +351,16 @@ impl FastPath {
     }
 }
 
-fn octets_of(key: &FastKey) -> [u8; KEYS] {
+/// Returns the initiating node of a message.
+fn initiator(datagram: &Datagram<'_>) -> Option<Ipv4Addr> {
+    let is_reply = datagram.payload.first() == Some(&0);
+    match if is_reply { datagram.destination } else { datagram.source } {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn octets_of(key: &OffloadKey) -> [u8; KEYS] {
     let mut octets = [0; KEYS];
     octets[..16].copy_from_slice(&key.classifier);
     octets[16..].copy_from_slice(&key.mask);

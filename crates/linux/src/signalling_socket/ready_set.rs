@@ -12,44 +12,36 @@ use rustix::io::Errno;
 
 use super::OpenError;
 
-/// Maximum number of sockets: four, UDP's two ports in two families, and five for router alert.
-pub(super) const MOST: u64 = 13;
-/// First numbers of UDP's ports and of the sockets for router alert.
-const FIRST_UDP: u64 = 4;
-const FIRST_ALERTED: u64 = 8;
+/// Maximum number of sources: the interceptor, UDP's two ports in two families, and raw sockets: two for each IP
+/// protocol, and one for each value of IPv6's router alert.
+pub(super) const MAX_SOURCES: u64 = 64;
+/// First numbers of UDP's ports and of the raw sockets.
+const FIRST_UDP: u64 = 1;
+const FIRST_RAW: u64 = 5;
 
 /// A source of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    Raw4,
-    Raw6,
-    Transit6,
     Intercepted,
     Udp(usize),
-    Alerted(usize),
+    Raw(usize),
 }
 
 impl Source {
     /// Returns the number of the source in the epoll set.
     fn number(self) -> u64 {
         match self {
-            Source::Raw4 => 0,
-            Source::Raw6 => 1,
-            Source::Transit6 => 2,
-            Source::Intercepted => 3,
+            Source::Intercepted => 0,
             Source::Udp(port) => FIRST_UDP + port as u64,
-            Source::Alerted(socket) => FIRST_ALERTED + socket as u64,
+            Source::Raw(socket) => FIRST_RAW + socket as u64,
         }
     }
 
     pub(super) fn from_number(number: u64) -> Source {
         match number {
-            0 => Source::Raw4,
-            1 => Source::Raw6,
-            2 => Source::Transit6,
-            3 => Source::Intercepted,
-            FIRST_UDP..FIRST_ALERTED => Source::Udp((number - FIRST_UDP) as usize),
-            _ => Source::Alerted((number - FIRST_ALERTED) as usize),
+            0 => Source::Intercepted,
+            FIRST_UDP..FIRST_RAW => Source::Udp((number - FIRST_UDP) as usize),
+            _ => Source::Raw((number - FIRST_RAW) as usize),
         }
     }
 }
@@ -61,31 +53,35 @@ pub(super) struct ReadySet {
     /// The number of the first source in the set.
     first: u64,
     /// Whether the set is the caller's, who polls it and reports readable sources.
-    is_told: bool,
+    is_callers: bool,
     /// Bit mask of the sources that are known to be readable.
-    ready: u16,
+    ready: u64,
 }
 
 impl ReadySet {
     /// Creates a set of its own.
     pub(super) fn new() -> Result<ReadySet, OpenError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
-        Ok(ReadySet { epoll, first: 0, is_told: false, ready: 0 })
+        Ok(ReadySet { epoll, first: 0, is_callers: false, ready: 0 })
     }
 
     /// Uses the caller's set, in which sources have numbers from `first` on; the caller reports readable ones.
     pub(super) fn inside(epoll: OwnedFd, first: u64) -> ReadySet {
-        ReadySet { epoll, first, is_told: true, ready: 0 }
+        ReadySet { epoll, first, is_callers: true, ready: 0 }
     }
 
     pub(super) fn add(&self, source: Source, socket: BorrowedFd<'_>) -> Result<(), OpenError> {
+        if source.number() >= MAX_SOURCES {
+            return Err(failed(Errno::MFILE));
+        }
         let data = epoll::EventData::new_u64(self.first + source.number());
         epoll::add(&self.epoll, socket, data, epoll::EventFlags::IN).map_err(failed)
     }
 
     /// Records a readable source; ignores numbers of other descriptors.
     pub(super) fn note(&mut self, number: u64) {
-        if let Some(number) = number.checked_sub(self.first).filter(|&number| number < MOST) {
+        if let Some(number) = number.checked_sub(self.first).filter(|&number| number < MAX_SOURCES)
+        {
             self.ready |= 1 << number;
         }
     }
@@ -96,12 +92,12 @@ impl ReadySet {
     }
 
     /// Polls the sockets unless the caller reports them; never waits.
-    pub(super) fn look(&mut self) -> io::Result<()> {
-        if self.is_told {
+    pub(super) fn poll(&mut self) -> io::Result<()> {
+        if self.is_callers {
             return Ok(());
         }
         self.ready = 0;
-        let mut room = [const { MaybeUninit::uninit() }; MOST as usize];
+        let mut room = [const { MaybeUninit::uninit() }; MAX_SOURCES as usize];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.epoll, &mut room[..], Some(&now)) {
             Ok((events, _)) => events.iter().for_each(|event| self.note(event.data.u64())),
@@ -113,8 +109,12 @@ impl ReadySet {
 
     /// Returns the sources that are known to be readable.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> + use<> {
-        let ready = self.ready;
-        (0..MOST).filter(move |number| ready & (1 << number) != 0).map(Source::from_number)
+        let mut ready = self.ready;
+        std::iter::from_fn(move || {
+            let number = ready.trailing_zeros();
+            ready &= ready.checked_sub(1)?; // clears the lowest bit; none is left at 0
+            Some(Source::from_number(number.into()))
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
