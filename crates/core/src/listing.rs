@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use earmark_wire::gist::SessionId;
+use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
 
 use crate::{Prefix, Rate, Transport};
@@ -120,6 +121,28 @@ pub struct SenderName {
     /// IPv6 flow label, if the filter has one instead of a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_label: Option<u32>,
+}
+
+impl SenderName {
+    /// Returns whether this name matches a sender. A name without port and flow label matches all senders at its address.
+    pub fn matches(&self, template: &SenderTemplate) -> bool {
+        let selector = match (self.flow_label, self.port) {
+            (Some(label), _) => Some(SourceSelector::FlowLabel(label)),
+            (None, 0) => None,
+            (None, port) => Some(SourceSelector::Port(port)),
+        };
+        self.address == template.source && selector.is_none_or(|named| named == template.selector)
+    }
+}
+
+impl From<&FilterSpec> for SenderName {
+    fn from(filter: &FilterSpec) -> SenderName {
+        let (port, flow_label) = match filter.selector {
+            SourceSelector::Port(port) => (port, None),
+            SourceSelector::FlowLabel(label) => (0, Some(label)),
+        };
+        SenderName { address: filter.source, port, flow_label }
+    }
 }
 
 /// Counters of a reservation's queue since it was installed.

@@ -5,5 +5,4 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
-pub mod decode;
 mod protocols;

@@ -1,8 +1,6 @@
 //! Malformed input of users and files: settings, keys, requests, recordings and captures are read, or refused with their place,
 //! without a panic.
 
-#[path = "../../scenario/tests/malformed_input/damage.rs"]
-mod damage;
 #[path = "control/host.rs"]
 #[allow(dead_code)] // this test uses a part of its functions only
 mod host;
@@ -13,10 +11,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use damage::{ODD, damage, damaged};
-use earmark::decode::{Format, decode};
 use earmark_core::{Datagram, InterfaceId};
+use earmark_decode::{Format, decode};
 use earmark_node::Input;
+use earmark_testkit::damage::{ODD, damage, damaged};
 use earmarkd::config::{Config, ConfigError, EXAMPLE, KeyFile};
 use earmarkd::record::{ReplayError, replay};
 use host::Host;

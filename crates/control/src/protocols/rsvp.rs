@@ -329,15 +329,6 @@ pub fn filter(filter: &FilterSpec) -> String {
     }
 }
 
-/// Returns the name of a sender.
-pub fn sender_name(filter: &FilterSpec) -> SenderName {
-    let (port, flow_label) = match filter.selector {
-        SourceSelector::Port(port) => (port, None),
-        SourceSelector::FlowLabel(label) => (0, Some(label)),
-    };
-    SenderName { address: filter.source, port, flow_label }
-}
-
 /// Describes the progress of a trace.
 pub fn tracing(last_hop: IpAddr, known: usize, attempt: u8, reach: u8) -> String {
     let again = if attempt > 1 { ", again" } else { "" };

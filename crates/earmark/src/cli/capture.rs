@@ -5,14 +5,14 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use earmark_control::command::with_cause;
+use earmark_decode::{DecodeError, Format, Summary};
 
 use super::{Failure, Outcome, Output};
-use crate::decode::{self, DecodeError, Format};
 
 pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
     let format = if out.json { Format::Json } else { Format::Text };
     let summary =
-        decode::decode(open(file)?, &mut out.to, format).map_err(|error| match error {
+        earmark_decode::decode(open(file)?, &mut out.to, format).map_err(|error| match error {
             DecodeError::Write(error) => Failure::from(error),
             other => Failure::new(
                 "capture",
@@ -21,7 +21,7 @@ pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> 
             ),
         })?;
     if !out.json {
-        let decode::Summary { frames, messages, malformed, unknown_link_type } = summary;
+        let Summary { frames, messages, malformed, unknown_link_type } = summary;
         eprintln!("{frames} frames, {messages} messages, {malformed} of them malformed");
         if unknown_link_type > 0 {
             eprintln!("{unknown_link_type} frames have a link type that is not known here");

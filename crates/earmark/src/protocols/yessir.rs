@@ -163,7 +163,7 @@ impl AwaitedStream<'_> {
             let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved"
                 .to_owned();
             let node = answer.failures.first().map(|note| NodeName::Address(note.node));
-            let by = Some(OutcomeSource { node, message: Message::ReceiverReport });
+            let by = Some(OutcomeSource { node, message: Message::new("receiver report") });
             return Verdict::Refused(Refusal { why, hint, reach: Reach { by, ..reach }, more });
         }
         let mut what = format!("{} for {to}", stream_text(self.options));

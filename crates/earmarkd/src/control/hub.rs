@@ -12,6 +12,7 @@ use std::time::Duration;
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_core::outcome::Outcome;
+use earmark_node::outcome::application_of;
 use earmark_node::{Command, Event, Input, Node, outcome};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 use tracing::{debug, info};
 
 use super::connection::{Connection, Line};
-use super::events::{application_of, to_client};
+use super::events::to_client;
 use super::requests::Desk;
 use crate::describe;
 use crate::driver::{Driver, Kernel};

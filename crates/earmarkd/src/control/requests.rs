@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
 use earmark_core::outcome::Outcome;
+use earmark_node::outcome::application_of;
 use earmark_node::{Command, Event, Input};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
@@ -16,7 +17,6 @@ use serde_json::Value;
 use tracing::info;
 
 use super::checks::{check_senders, session, template, tspec};
-use super::events::application_of;
 use super::hub::{Application, ClientId, Hub, MOST_APPLICATIONS};
 use crate::describe;
 use crate::driver::{Driver, Kernel};
@@ -59,7 +59,7 @@ impl End<'_> {
     fn senders(&self) -> Vec<SenderName> {
         match self {
             End::Sender(template) if template.source.is_unspecified() => Vec::new(),
-            End::Sender(template) => vec![earmark_node::sender_name(template)],
+            End::Sender(template) => vec![template.into()],
             End::Receiver(_, senders) => senders.to_vec(),
         }
     }

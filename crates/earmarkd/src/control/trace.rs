@@ -53,7 +53,7 @@ impl<K: Kernel> Desk<'_, K> {
         }
         Ok(value(TraceBegun {
             trace: number,
-            sender: earmark_node::sender_name(&sender),
+            sender: earmark_control::SenderName::from(&sender),
             at_s: now.as_secs_f64(),
         }))
     }
@@ -64,11 +64,9 @@ impl<K: Kernel> Desk<'_, K> {
         session: &Session,
         named: Option<&SenderName>,
     ) -> Result<SenderTemplate, Problem> {
-        let mut known = self
-            .driver
-            .node()
-            .senders_of(session)
-            .filter(|s| named.is_none_or(|n| earmark_node::names(n, s)));
+        let rsvp = self.driver.node().engine::<rsvp::Rsvp>().into_iter();
+        let senders = rsvp.flat_map(|rsvp| rsvp.senders_of(session));
+        let mut known = senders.filter(|s| named.is_none_or(|n| n.matches(s)));
         let first: Vec<SenderTemplate> = known.by_ref().take(SENDERS_NAMED).collect();
         match (&first[..], named) {
             ([one], _) => Ok(*one),

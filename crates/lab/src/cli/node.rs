@@ -12,7 +12,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Be the daemon of a node of a testbed
 #[derive(Debug, clap::Args)]
-pub(super) struct Node {
+pub struct Node {
     /// Configuration of the node.
     #[arg(long)]
     config: PathBuf,
@@ -22,7 +22,11 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn run(&self) -> Result<ExitCode> {
+    /// Runs the daemon until it ends.
+    ///
+    /// # Errors
+    /// The configuration cannot be read; the daemon cannot start, or fails.
+    pub fn run(&self) -> Result<ExitCode> {
         if self.bound {
             set_parent_process_death_signal(Some(Signal::TERM))?;
         }

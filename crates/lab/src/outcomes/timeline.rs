@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Attempted, FlowOutcome, Outcome};
 
-use crate::report::drawing::{self, Style, level, tick};
+use crate::plot::axis::{Area, Scale};
+use crate::plot::drawing::{Drawing, Style};
 
 /// Largest gap between attempts of one pass along the path, seconds.
 const PASS: f64 = 1.0;
@@ -111,10 +112,8 @@ fn way(topology: &Topology, from: usize, to: usize) -> Vec<usize> {
     way
 }
 
-/// Left end of the plot.
-const LEFT: f64 = 96.0;
-/// Right end of the plot.
-const RIGHT: f64 = 930.0;
+/// Left and right end of the plots.
+const ACROSS: (f64, f64) = (96.0, 930.0);
 /// Height of a node's line.
 const LINE: f64 = 22.0;
 /// Height of the text above a flow's plot.
@@ -132,55 +131,53 @@ const STYLE: Style = Style {
 /// Returns the timeline as a drawing: time from left to right, nodes from top to bottom; a dot is granted, a cross
 /// refused, and the dashed line marks the complete reservation.
 pub fn timeline_svg(outcomes: &[Outcome], topology: &Topology) -> String {
-    let mut drawn = String::new();
+    let mut drawing = Drawing::new();
     let mut top = 0.0;
     for (title, flow) in flows(outcomes) {
-        top = panel(&mut drawn, top, &title, flow, &path(flow, topology));
+        top = panel(&mut drawing, top, &title, flow, &path(flow, topology));
     }
-    let frame = drawing::begin(top.max(ABOVE), "attempts to reserve", &STYLE);
-    format!("{frame}{drawn}</svg>\n")
+    drawing.finish(top.max(ABOVE), "attempts to reserve", &STYLE)
 }
 
 /// Draws one flow; returns the top of the next one.
-fn panel(out: &mut String, top: f64, title: &str, flow: &FlowOutcome, nodes: &[String]) -> f64 {
+fn panel(
+    drawing: &mut Drawing,
+    top: f64,
+    title: &str,
+    flow: &FlowOutcome,
+    nodes: &[String],
+) -> f64 {
     let asked = flow.reserves.unwrap_or_default();
     let last = flow.attempts.last().map_or(asked, |attempt| attempt.at);
     let completed = flow.completed_after.map(|after| asked + after);
     let span = (last.max(completed.unwrap_or(last)) - asked).max(1.0);
-    let x = |at: f64| LEFT + (RIGHT - LEFT) * (at - asked) / span;
-    let y = |line: usize| top + ABOVE + LINE * (line as f64 + 0.5);
-    let bottom = top + ABOVE + LINE * nodes.len() as f64;
-    drawing::title(out, top, title);
+    let (left, right) = ACROSS;
+    let top = top + ABOVE;
+    let area = Area { left, right, top, bottom: top + LINE * nodes.len() as f64 };
+    let after = Scale::linear(0.0, span, area.across());
+    let y = |line: usize| area.top + LINE * (line as f64 + 0.5);
+    drawing.title(top - ABOVE, title);
     for (line, node) in nodes.iter().enumerate() {
-        level(out, (LEFT, RIGHT), y(line), node);
+        area.level(drawing, y(line), node);
     }
     let step = [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0];
     let step = step.into_iter().find(|step| span / step <= 10.0).unwrap_or(span / 5.0);
-    for part in 0..=(span / step) as u32 {
-        let after = f64::from(part) * step;
-        tick(out, x(asked + after), bottom, &format!("{after} s"));
+    for seconds in after.every(step) {
+        area.tick(drawing, after.place(seconds), &format!("{seconds} s"));
     }
     if let Some(completed) = completed {
-        let (x, above) = (x(completed), top + ABOVE - 4.0);
-        let _ = write!(
-            out,
-            "<line class=\"whole\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{above:.1}\" y2=\"{bottom:.1}\"/>"
-        );
+        let x = after.place(completed - asked);
+        drawing.line("whole", (x, area.top - 4.0), (x, area.bottom));
     }
     for attempt in &flow.attempts {
         let Some(line) = nodes.iter().position(|node| *node == attempt.node) else { continue };
-        let (x, y) = (x(attempt.at), y(line));
-        let _ = match attempt.granted {
-            true => write!(out, "<circle class=\"granted\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
-            false => write!(
-                out,
-                "<path class=\"refused\" d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\"/>",
-                x - 4.0,
-                y - 4.0
-            ),
-        };
+        let center = (after.place(attempt.at - asked), y(line));
+        match attempt.granted {
+            true => drawing.circle("granted", center, 4.0, None),
+            false => drawing.cross("refused", center),
+        }
     }
-    bottom + BELOW
+    area.bottom + BELOW
 }
 
 #[cfg(test)]
@@ -216,13 +213,10 @@ mod tests {
     #[test]
     fn attempts_are_drawn_to_scale() {
         let drawing = timeline_svg(&outcomes()[..1], &topology());
-        assert!(drawing.contains("<circle class=\"granted\" cx=\"96.0\" cy=\"55.0\""), "{drawing}");
-        assert!(drawing.contains("<path class=\"refused\" d=\"M99.4 73.0"), "{drawing}");
-        assert!(
-            drawing.contains("<circle class=\"granted\" cx=\"930.0\" cy=\"77.0\""),
-            "{drawing}"
-        );
-        assert!(drawing.contains("<line class=\"whole\" x1=\"930.0\""), "all was granted then");
+        assert!(drawing.contains("<circle class=\"granted\" cx=\"96\" cy=\"55\""), "{drawing}");
+        assert!(drawing.contains("<path class=\"refused\" d=\"M99.4 73"), "{drawing}");
+        assert!(drawing.contains("<circle class=\"granted\" cx=\"930\" cy=\"77\""), "{drawing}");
+        assert!(drawing.contains("<line class=\"whole\" x1=\"930\""), "all was granted then");
         assert!(drawing.contains(">2 s</text>") && !drawing.contains("NaN"));
         let empty = timeline_svg(&[], &topology());
         assert!(empty.starts_with("<svg") && !empty.contains("NaN"));

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use earmark::decode::{Format, decode};
 use earmark_control::Client;
 use earmark_control::{Listen, Send, Trace};
 use earmark_core::Rate;
+use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_node::Event;

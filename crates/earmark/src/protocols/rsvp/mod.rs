@@ -5,7 +5,7 @@ pub(crate) mod trace;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use earmark_control::protocols::rsvp::{advice, error_text, rate, sender_name};
+use earmark_control::protocols::rsvp::{advice, error_text, rate};
 use earmark_control::{Ask, Client, ClientError, Event, Listen, Role, Send, SenderName, Trace};
 use earmark_core::Rate;
 use earmark_core::outcome::{Kind, Outcome as Reach};
@@ -182,7 +182,7 @@ impl AwaitedReservation {
         rate: Option<Rate>,
         reach: Reach,
     ) -> Granted {
-        self.sender = sender.map(sender_name);
+        self.sender = sender.map(SenderName::from);
         // A receiver that reserves what senders announce learns that the reservation stands, but not its rate.
         let rate = rate.or(self.rate);
         let much = rate.map_or(String::new(), |rate| format!("{rate} "));

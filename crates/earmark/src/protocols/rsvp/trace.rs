@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use comfy_table::Cell;
-use earmark_control::protocols::rsvp::{rate, sender_name, tracing};
+use earmark_control::protocols::rsvp::{rate, tracing};
 use earmark_control::text::with_port;
 use earmark_control::{Client, Event, SenderName, Trace, TraceBegun};
 use earmark_core::Rate;
@@ -261,7 +261,7 @@ impl Report<'_> {
                     "reserved_bps": hop.flowspec.as_ref().map(rate),
                     "service": hop.flowspec.as_ref().map(service),
                     "style": hop.style.map(Style::name),
-                    "senders": hop.filters.iter().map(sender_name).collect::<Vec<_>>(),
+                    "senders": hop.filters.iter().map(SenderName::from).collect::<Vec<_>>(),
                     "merged": hop.merged,
                     "refresh_s": hop.refresh_s,
                     "refresh_multiple": hop.refresh_multiple,
