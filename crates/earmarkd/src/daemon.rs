@@ -144,14 +144,14 @@ fn start(
     socket: SignallingSocket,
     listener: Listener,
 ) -> Result<EventLoop, DaemonError> {
-    let Station { clock, origin, driver, watch } = Station::start(config, socket)?;
+    let Runtime { clock, origin, driver, watch } = Runtime::start(config, socket)?;
     let reload = Reload::new(config, origin);
     EventLoop::new(clock, driver, watch, listener, Hub::new(&config.name), reload)
         .map_err(DaemonError::system("wait for events"))
 }
 
 /// A daemon without its clients: a node, the kernel below it, and the watch over the host.
-pub(crate) struct Station {
+pub(crate) struct Runtime {
     pub(crate) clock: Clock,
     /// Wall-clock time at which the clock started.
     origin: Timestamp,
@@ -159,18 +159,18 @@ pub(crate) struct Station {
     pub(crate) watch: Watch,
 }
 
-impl Station {
+impl Runtime {
     /// Starts a node in the network namespace of the calling thread.
-    pub(crate) fn open(config: &Config) -> Result<Station, DaemonError> {
-        Station::start(config, claim(config)?)
+    pub(crate) fn open(config: &Config) -> Result<Runtime, DaemonError> {
+        Runtime::start(config, claim(config)?)
     }
 
-    fn start(config: &Config, socket: SignallingSocket) -> Result<Station, DaemonError> {
+    fn start(config: &Config, socket: SignallingSocket) -> Result<Runtime, DaemonError> {
         let (clock, origin) = (Clock::start(), Timestamp::now());
         let (mut driver, Findings { mirror, initial, adopted }) = node(config, socket, origin)?;
         let watch = Watch::start(clock.now(), config, mirror, initial, adopted, &mut driver)
             .map_err(DaemonError::TrafficControl)?;
-        Ok(Station { clock, origin, driver, watch })
+        Ok(Runtime { clock, origin, driver, watch })
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::event::epoll;
 use rustix::fs::Timespec;
 
 use crate::config::Config;
-use crate::daemon::{DaemonError, Station};
+use crate::daemon::{DaemonError, Runtime};
 use crate::event_loop::{TIMER_GRAIN, next_multiple, receive};
 
 /// Numbers of the sources in the epoll set; the sources of messages follow.
@@ -25,7 +25,7 @@ const FIRST_MESSAGES: u64 = 2;
 
 /// A node that runs inside the calling program.
 pub struct Embedded {
-    station: Station,
+    station: Runtime,
     set: OwnedFd,
     ready: Vec<epoll::Event>,
     grain: Duration,
@@ -38,7 +38,7 @@ impl Embedded {
     /// # Errors
     /// The errors of a daemon: missing privileges, another daemon in the namespace, or settings that do not fit this host.
     pub fn start(config: &Config) -> Result<Embedded, DaemonError> {
-        let mut station = Station::open(config)?;
+        let mut station = Runtime::open(config)?;
         let set = wait_set(&mut station).map_err(|error| DaemonError::System {
             doing: "wait for events",
             cause: error.to_string(),
@@ -69,7 +69,7 @@ impl Embedded {
     /// A socket that the node depends on failed.
     pub fn serve(&mut self) -> io::Result<()> {
         self.look()?;
-        let Station { clock, driver, watch, .. } = &mut self.station;
+        let Runtime { clock, driver, watch, .. } = &mut self.station;
         let mut is_told_of_messages = false;
         for event in &self.ready {
             match event.data.u64() {
@@ -101,7 +101,7 @@ impl Embedded {
 
     /// Time by which [`Embedded::serve`] must be called.
     pub fn next_deadline(&self) -> Time {
-        let Station { driver, watch, .. } = &self.station;
+        let Runtime { driver, watch, .. } = &self.station;
         let timers = driver.next_deadline().map(|deadline| next_multiple(deadline, self.grain));
         let house = Some(watch.next_deadline());
         let deadlines = [timers, driver.next_look(), driver.next_stream_deadline(), house];
@@ -137,7 +137,7 @@ impl AsFd for Embedded {
     }
 }
 
-fn wait_set(station: &mut Station) -> io::Result<OwnedFd> {
+fn wait_set(station: &mut Runtime) -> io::Result<OwnedFd> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let enter = |number, descriptor: BorrowedFd<'_>| {
         epoll::add(&set, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)

@@ -31,7 +31,7 @@ const ACCEPTS: usize = 16;
 /// the refresh itself. No timer of a protocol needs more precision.
 pub(crate) const TIMER_GRAIN: Duration = Duration::from_millis(10);
 /// Pause in accepting clients when the process has no file descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// State of a running daemon.
 pub(crate) struct EventLoop {
@@ -143,7 +143,7 @@ impl EventLoop {
                 Err(error) => {
                     // Probably out of descriptors. The client still waits, so avoid a busy loop.
                     warn!(%error, "cannot let a client in");
-                    std::thread::sleep(BREATH);
+                    std::thread::sleep(ACCEPT_BACKOFF);
                     break;
                 }
             }

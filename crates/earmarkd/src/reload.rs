@@ -8,7 +8,7 @@ use earmark_rsvp::Renewal;
 use jiff::Timestamp;
 use tracing::{info, warn};
 
-use crate::config::{Config, ConfigError, KeyFile, Renewed};
+use crate::config::{Config, ConfigError, KeyFile, Reloaded};
 use crate::daemon::{node_config, streams_settings};
 use crate::driver::Driver;
 use crate::system::System;
@@ -36,12 +36,12 @@ impl Reload {
     pub(crate) fn read(&mut self, now: Time, watch: &mut Watch, driver: &mut Driver<System>) {
         match self.settings() {
             None => {}
-            Some(Ok(Renewed { config, waiting })) => {
+            Some(Ok(Reloaded { config, waiting })) => {
                 for key in waiting {
                     warn!("a change that waits for a restart of the daemon: {key}");
                 }
-                watch.renew(now, &config, driver);
-                if let Err(error) = driver.kernel().streams.renew(&streams_settings(&config)) {
+                watch.reload(now, &config, driver);
+                if let Err(error) = driver.kernel().streams.reload(&streams_settings(&config)) {
                     warn!(%error, "the old keys and certificates stay (nsis.tls)");
                 }
                 let NodeConfig { rsvp, nsis, .. } = node_config(&config, None, self.origin);
@@ -64,9 +64,9 @@ impl Reload {
         }
     }
 
-    fn settings(&mut self) -> Option<Result<Renewed, ConfigError>> {
+    fn settings(&mut self) -> Option<Result<Reloaded, ConfigError>> {
         let started = self.started.as_mut()?;
         let path = started.file.clone()?;
-        Some(Config::load(&path).map(|new| started.renew(new)))
+        Some(Config::load(&path).map(|new| started.reload(new)))
     }
 }

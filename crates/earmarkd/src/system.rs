@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
 use crate::driver::{Arrival, Kernel, LinkView, LookupFailure, SendFailure, TrafficControlFailure};
-use crate::short_cut::{self, ShortCut};
+use crate::protocols::boomerang::offload::{self, OffloadTable};
 use crate::streams::Streams;
 use counters::TrafficControlCounters;
 use earmark_control::command::with_cause;
@@ -38,7 +38,7 @@ const FLOWS_PER_AUDIT: usize = 2_000;
 pub(crate) struct System {
     pub(crate) socket: SignallingSocket,
     traffic_control: TrafficControl,
-    short_cut: ShortCut,
+    offload: OffloadTable,
     pub(crate) streams: Streams,
     /// Interfaces whose queues the daemon manages.
     planned: BTreeSet<InterfaceId>,
@@ -70,7 +70,7 @@ impl System {
         System {
             socket,
             traffic_control,
-            short_cut: ShortCut::default(),
+            offload: OffloadTable::default(),
             streams,
             planned,
             hands_off,
@@ -96,7 +96,7 @@ impl System {
     /// interval of at most `longest` seconds.
     pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
         let path = self.socket.offload();
-        path.map_or(Ok(()), |path| self.short_cut.set_part(path, part, longest))
+        path.map_or(Ok(()), |path| self.offload.set_part(path, part, longest))
     }
 
     /// Starts signalling on an interface with its settings.
@@ -235,7 +235,7 @@ impl System {
     fn stop_signalling(&mut self, interface: InterfaceId) {
         self.hands_off.remove(&interface);
         if let Some(path) = self.socket.offload_mut() {
-            self.short_cut.forget(path, interface);
+            self.offload.forget(path, interface);
         }
         self.signalling.remove(&interface);
         self.socket.remove_interface(interface);
@@ -244,23 +244,23 @@ impl System {
 
 impl Kernel for System {
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
-        let short_cut = &mut self.short_cut;
+        let offload = &mut self.offload;
         // The engines recognize copies themselves and forward only the messages that were intercepted.
         self.socket.receive(|message| {
             each(match message.share_change {
-                Some(done) => Arrival::Settled(short_cut.settled(&message.datagram, done)),
+                Some(done) => Arrival::Settled(offload.settled(&message.datagram, done)),
                 None => Arrival::Message(message.protocol, message.datagram),
             });
         })
     }
 
     fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
-        self.short_cut.carry_out(self.socket.offload_mut()?, now, event)
+        self.offload.carry_out(self.socket.offload_mut()?, now, event)
     }
 
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
         let path = self.socket.offload_mut();
-        path.map_or_else(Vec::new, |path| self.short_cut.take_back(path))
+        path.map_or_else(Vec::new, |path| self.offload.take_back(path))
     }
 
     fn lend(
@@ -269,11 +269,11 @@ impl Kernel for System {
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
         let path = self.socket.offload_mut();
-        path.map_or_else(Vec::new, |path| self.short_cut.lend(path, now, link))
+        path.map_or_else(Vec::new, |path| self.offload.lend(path, now, link))
     }
 
     fn next_look(&self) -> Option<Time> {
-        self.short_cut.next_look()
+        self.offload.next_look()
     }
 
     fn has_copies(&self) -> bool {
@@ -281,16 +281,16 @@ impl Kernel for System {
     }
 
     fn passed(&mut self) -> Option<boomerang::Command> {
-        self.short_cut.passed(self.socket.offload()?)
+        self.offload.passed(self.socket.offload()?)
     }
 
     fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
-        short_cut::seen(self.socket.offload()?, now, selector).ok().flatten()
+        offload::seen(self.socket.offload()?, now, selector).ok().flatten()
     }
 
     fn suspend_refreshes(&mut self) {
         if let Some(path) = self.socket.offload() {
-            self.short_cut.suspend(path);
+            self.offload.suspend(path);
         }
     }
 

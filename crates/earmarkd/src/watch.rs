@@ -105,7 +105,7 @@ impl Watch {
     }
 
     /// Applies changed settings.
-    pub(crate) fn renew(&mut self, now: Time, config: &Config, driver: &mut Driver<System>) {
+    pub(crate) fn reload(&mut self, now: Time, config: &Config, driver: &mut Driver<System>) {
         self.lifetime = config.lifetime();
         self.every = config.reconcile;
         self.next_reconciliation = self.next_reconciliation.min(now + self.every);

@@ -333,7 +333,7 @@ fn requests_wait_while_answers_are_unread() {
 #[test]
 fn client_beyond_limit_gets_error() {
     let mut host = Host::new();
-    let peers: Vec<Peer> = (0..earmarkd::control::MOST_CLIENTS).map(|_| host.connect()).collect();
+    let peers: Vec<Peer> = (0..earmarkd::control::MAX_CLIENTS).map(|_| host.connect()).collect();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     assert!(host.hub.connect(ours).is_none());
     let mut told = String::new();

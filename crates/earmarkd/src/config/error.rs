@@ -40,7 +40,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn at(
+    pub(crate) fn at(
         place: Place,
         message: impl Into<String>,
         hint: impl Into<String>,
@@ -49,7 +49,7 @@ impl ConfigError {
     }
 
     /// An error of the TOML parser, with as much advice as its message allows.
-    pub(super) fn of_parser(place: Place, message: &str) -> ConfigError {
+    pub(crate) fn of_parser(place: Place, message: &str) -> ConfigError {
         let hint = match nearest(message) {
             Some(name) => format!("did you mean `{name}`?"),
             None if message.contains("expected a sequence") => {
@@ -60,7 +60,7 @@ impl ConfigError {
         ConfigError::at(place, message, hint)
     }
 
-    pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
+    pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
         ConfigError::at(
             Place { file: path.to_owned(), ..Place::default() },
             format!("cannot read the file: {error}"),

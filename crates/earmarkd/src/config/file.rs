@@ -12,19 +12,21 @@ use earmark_wire::rsvp::Dscp;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::across::AcrossTable;
-use super::exchange::{HelloTable, ReductionTable};
-use super::light::{BoomerangTable, ProtocolName, YessirInterceptName, YessirTable};
+use super::core_aggregates::AcrossTable;
 use super::mark::MarkTable;
-use super::nsis::{NsisInterceptName, NsisTable};
-use super::policy::PolicyTable;
-use super::proxy::{ReceiverTable, SenderTable};
+use super::protocols::ProtocolName;
 use super::services::ServiceTable;
 use super::source::Source;
 use super::{
     Config, ConfigError, Control, DEFAULT_SOCKET, IntegrityConfig, InterfaceConfig, Limits, Place,
     Queueing, Reservable,
 };
+use crate::protocols::boomerang::config::BoomerangTable;
+use crate::protocols::nsis::config::{NsisInterceptName, NsisTable};
+use crate::protocols::rsvp::policy::PolicyTable;
+use crate::protocols::rsvp::proxy::{ReceiverTable, SenderTable};
+use crate::protocols::rsvp::refresh_reduction::{HelloTable, ReductionTable};
+use crate::protocols::yessir::config::{YessirInterceptName, YessirTable};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,7 +116,7 @@ enum InterceptName {
 /// A share or a rate: `0.75`, `"75%"` or `"7.5Mbit"`.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a share such as \"75%\" or 0.75, or a rate such as \"7.5Mbit\"")]
-pub(super) enum Share {
+pub(crate) enum Share {
     Number(f64),
     Text(String),
 }
@@ -154,14 +156,14 @@ struct DaemonTable {
 }
 
 /// Longest name of an interface: Linux allows 15 octets and a terminator (IFNAMSIZ).
-const LONGEST_INTERFACE_NAME: usize = 15;
+const MAX_INTERFACE_NAME: usize = 15;
 /// Upper bound of `classes`: HTB has 16 bits for a class, and a few classes are the daemon's own.
-const MOST_CLASSES: u32 = 60_000;
+const MAX_CLASSES: u32 = 60_000;
 /// Upper bound of `overhead`, more than any stack of tunnels adds to a packet, octets.
-const MOST_OVERHEAD: u32 = 1_000;
+const MAX_OVERHEAD: u32 = 1_000;
 /// Longest path of the control socket: `sun_path` of Linux has 108 octets with its terminator, and the daemon binds a
 /// temporary name that is a little longer.
-const LONGEST_SOCKET_PATH: usize = 90;
+const MAX_SOCKET_PATH: usize = 90;
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let source = Source::new(text, path);
@@ -227,10 +229,12 @@ impl Source<'_> {
     fn control(&self, table: ControlTable) -> Result<Control, ConfigError> {
         if let Some(socket) = &table.socket {
             let length = socket.get_ref().as_os_str().len();
-            if length == 0 || length > LONGEST_SOCKET_PATH {
+            if length == 0 || length > MAX_SOCKET_PATH {
                 return Err(self.error(
                     socket.span(),
-                    format!("a socket's path has 1 to {LONGEST_SOCKET_PATH} octets, this one has {length}"),
+                    format!(
+                        "a socket's path has 1 to {MAX_SOCKET_PATH} octets, this one has {length}"
+                    ),
                     "a short path such as /run/earmark/control.sock",
                 ));
             }
@@ -285,7 +289,7 @@ impl Source<'_> {
             services: self.services(&table.service, bandwidth, reservable)?,
             reservable,
             latency_us: table.latency_us,
-            classes: self.within(table.classes, 1..MOST_CLASSES + 1, defaults.classes)?,
+            classes: self.within(table.classes, 1..MAX_CLASSES + 1, defaults.classes)?,
             queue_packets: self.within(table.queue_packets, 1..100_001, defaults.queue_packets)?,
             queues: table.queues.unwrap_or_default(),
             integrity: table.integrity,
@@ -410,7 +414,7 @@ impl Source<'_> {
         Ok(limits::Interface {
             neighbors: self.ranges(&table.neighbors)?,
             largest: largest.map(|text| self.read(text, hint)).transpose()?,
-            overhead: self.within(table.overhead.clone(), 0..MOST_OVERHEAD + 1, 0)?,
+            overhead: self.within(table.overhead.clone(), 0..MAX_OVERHEAD + 1, 0)?,
         })
     }
 
@@ -447,8 +451,8 @@ fn fault_of_name(name: &str) -> Option<(String, &'static str)> {
     if name.is_empty() || name == "." || name == ".." {
         return Some((cannot("it names nothing"), HINT));
     }
-    if name.len() > LONGEST_INTERFACE_NAME {
-        let why = format!("it has more than {LONGEST_INTERFACE_NAME} octets");
+    if name.len() > MAX_INTERFACE_NAME {
+        let why = format!("it has more than {MAX_INTERFACE_NAME} octets");
         return Some((cannot(&why), HINT));
     }
     if name.contains(':') {

@@ -1,22 +1,17 @@
-//! The daemon's settings: one TOML file, read at start and again on SIGHUP ([`Config::renew`]).
+//! The daemon's settings: one TOML file, read at start and again on SIGHUP ([`Config::reload`]).
 //!
 //! [`Config::load`] returns valid settings, or a [`ConfigError`] that names file, line and key and says what to write
 //! instead. It does not check whether an interface exists: the daemon waits for interfaces that do not.
 
-mod across;
 mod capacity;
+mod core_aggregates;
 mod error;
-mod exchange;
-mod file;
-mod keys;
-mod light;
+pub(crate) mod file;
 mod mark;
-mod nsis;
-mod policy;
-mod proxy;
-mod renewal;
+mod protocols;
+mod reload;
 mod services;
-mod source;
+pub(crate) mod source;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,15 +28,15 @@ use earmark_wire::rsvp::Dscp;
 
 pub use capacity::{Capacity, Reservable};
 pub use error::{ConfigError, Place};
-pub use keys::KeyFile;
-pub use nsis::NsisConfig;
-pub use renewal::Renewed;
+pub use reload::Reloaded;
+
+pub use crate::protocols::nsis::config::NsisConfig;
+pub use crate::protocols::rsvp::keys::KeyFile;
 
 /// An example configuration that explains every setting. `earmarkd config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Default path of the control socket.
-pub const DEFAULT_SOCKET: &str = "/run/earmark/control.sock";
+pub use earmark_control::DEFAULT_SOCKET;
 
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]

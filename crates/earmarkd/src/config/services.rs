@@ -9,7 +9,7 @@ use super::source::Source;
 use super::{ConfigError, InterfaceConfig, Reservable};
 
 /// Most services of an interface.
-const MOST_SERVICES: usize = earmark_linux::traffic_control::MAX_SERVICES;
+const MAX_SERVICES: usize = earmark_linux::traffic_control::MAX_SERVICES;
 
 /// The part of a link available to reservations and services; signalling and best effort keep the rest.
 const SHARED: f64 = 0.97;
@@ -80,10 +80,10 @@ impl Source<'_> {
         bandwidth: Option<Rate>,
         reservable: Reservable,
     ) -> Result<Vec<ServicePlan>, ConfigError> {
-        if let Some(surplus) = tables.get(MOST_SERVICES) {
+        if let Some(surplus) = tables.get(MAX_SERVICES) {
             return Err(self.error(
                 surplus.bandwidth.span(),
-                format!("an interface has at most {MOST_SERVICES} services"),
+                format!("an interface has at most {MAX_SERVICES} services"),
                 "put several code points into one service: dscp = [\"af41\", \"af42\"]",
             ));
         }

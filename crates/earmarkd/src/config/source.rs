@@ -11,8 +11,8 @@ use toml::Spanned;
 use super::{ConfigError, Place};
 use earmark_core::amounts::parse_duration;
 
-pub(super) struct Source<'a> {
-    pub(super) text: &'a str,
+pub(crate) struct Source<'a> {
+    pub(crate) text: &'a str,
     path: &'a Path,
     /// Offset of each line, so that the place of a value is found without scanning the text before it.
     lines: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
+    pub(crate) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(ends).collect();
         let tables = text.lines().enumerate();
@@ -30,7 +30,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads a duration within `range`; `default` if it is absent.
-    pub(super) fn duration(
+    pub(crate) fn duration(
         &self,
         text: Option<&Spanned<String>>,
         range: RangeInclusive<Duration>,
@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads an integer within `range`; `default` if it is absent.
-    pub(super) fn within(
+    pub(crate) fn within(
         &self,
         value: Option<Spanned<u32>>,
         range: Range<u32>,
@@ -65,7 +65,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads a number between two bounds; `default` if it is absent.
-    pub(super) fn between(
+    pub(crate) fn between(
         &self,
         value: Option<Spanned<f64>>,
         low: f64,
@@ -84,7 +84,7 @@ impl<'a> Source<'a> {
     }
 
     /// Parses a text value.
-    pub(super) fn read<T: FromStr<Err: Display>>(
+    pub(crate) fn read<T: FromStr<Err: Display>>(
         &self,
         text: &Spanned<String>,
         hint: &str,
@@ -95,7 +95,7 @@ impl<'a> Source<'a> {
     }
 
     /// The place of `span`. The key is read from the line itself, so that errors of the TOML parser have one too.
-    pub(super) fn place(&self, span: Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: Range<usize>) -> Place {
         let line = self.lines.partition_point(|&begin| begin <= span.start).max(1);
         let key = key_of(self.line(line)).unwrap_or_default();
         let before = self.tables.partition_point(|&(at, _)| at < line);
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
     }
 
     /// An error about the value at `span`, with what to write instead.
-    pub(super) fn error(
+    pub(crate) fn error(
         &self,
         span: Range<usize>,
         message: impl Into<String>,
@@ -119,7 +119,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns a line, counted from 1.
-    pub(super) fn line(&self, number: usize) -> &str {
+    pub(crate) fn line(&self, number: usize) -> &str {
         let begin = number.checked_sub(1).and_then(|line| self.lines.get(line).copied());
         begin.and_then(|begin| self.text[begin..].lines().next()).unwrap_or_default()
     }

@@ -156,7 +156,7 @@ fn twenty_thousand_interfaces_are_parsed_quickly() {
     let last = config.interfaces[19_999].place.clone().unwrap();
     assert_eq!((last.line, last.key.as_str()), (59_999, "interface.name"));
     let renewed = config.clone();
-    assert_eq!(config.renew(renewed).waiting, Vec::<String>::new());
+    assert_eq!(config.reload(renewed).waiting, Vec::<String>::new());
     text.push_str("[[interface]]\nname = \"eth0\"\n");
     let error = read(&text).unwrap_err();
     assert_eq!((error.place.line, error.place.key.as_str()), (60_002, "interface.name"));

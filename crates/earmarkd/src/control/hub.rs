@@ -24,19 +24,19 @@ use tracing::{debug, info};
 
 use super::connection::{Connection, Line};
 use super::events::to_client;
-use super::requests::Desk;
+use super::requests::RequestHandler;
 use crate::describe;
 use crate::driver::{Driver, Kernel};
 use earmark_control::{ApplicationRow, Problem, ProblemCode, Request, Response, Signalling};
 
 /// Most clients at a time.
-pub const MOST_CLIENTS: usize = 64;
+pub const MAX_CLIENTS: usize = 64;
 /// Most applications at a time.
-pub(super) const MOST_APPLICATIONS: usize = 65_536;
+pub(crate) const MAX_APPLICATIONS: usize = 65_536;
 /// Octets of events that may be queued for a watcher.
-const MOST_UNSEEN: usize = 1024 * 1024;
+const MAX_UNREAD: usize = 1024 * 1024;
 /// Time that a client has to read the remaining output before its connection is closed.
-const PARTING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of a client while it is connected; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,31 +45,31 @@ pub struct ClientId(pub u64);
 /// All clients of the control socket, with their applications and traces.
 #[derive(Debug, Default)]
 pub struct Hub {
-    pub(super) node: String,
+    pub(crate) node: String,
     clients: BTreeMap<ClientId, Connection>,
-    pub(super) applications: BTreeMap<u64, Application>,
+    pub(crate) applications: BTreeMap<u64, Application>,
     last_client: u64,
     /// Owners of the traces in progress.
-    pub(super) traces: BTreeMap<u64, ClientId>,
-    pub(super) last_application: u64,
-    pub(super) counters: ControlCounters,
+    pub(crate) traces: BTreeMap<u64, ClientId>,
+    pub(crate) last_application: u64,
+    pub(crate) counters: ControlCounters,
 }
 
 /// An application, opened by `send`, `listen` or `reserve`.
 #[derive(Debug)]
-pub(super) struct Application {
-    pub(super) row: ApplicationRow,
+pub(crate) struct Application {
+    pub(crate) row: ApplicationRow,
     /// The template of a sender; its address may be chosen by the node.
-    pub(super) template: Option<SenderTemplate>,
+    pub(crate) template: Option<SenderTemplate>,
     /// Client with whose connection the application ends.
-    pub(super) owner: Option<ClientId>,
+    pub(crate) owner: Option<ClientId>,
     /// Client that receives the application's events.
-    pub(super) follower: Option<ClientId>,
+    pub(crate) follower: Option<ClientId>,
 }
 
 /// Counters of the hub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct ControlCounters {
+pub(crate) struct ControlCounters {
     /// Clients that connected.
     pub clients: u64,
     /// Requests that succeeded.
@@ -89,12 +89,12 @@ impl Hub {
     /// Adds a client. Returns `None` if that failed, or if there are too many (the client gets an error).
     pub fn connect(&mut self, stream: UnixStream) -> Option<ClientId> {
         let mut connection = Connection::new(stream).ok()?;
-        if self.clients.len() >= MOST_CLIENTS {
+        if self.clients.len() >= MAX_CLIENTS {
             say(
                 &mut connection,
                 &Response::Error(Problem::new(
                     ProblemCode::Limit,
-                    format!("{MOST_CLIENTS} clients are connected, which is the most there can be"),
+                    format!("{MAX_CLIENTS} clients are connected, which is the most there can be"),
                     "end a `watch` or two and try again",
                 )),
             );
@@ -169,7 +169,7 @@ impl Hub {
         self.clients.values().filter_map(|client| client.closing).min()
     }
 
-    pub(super) fn watch(&mut self, id: ClientId) {
+    pub(crate) fn watch(&mut self, id: ClientId) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.watching = true;
         }
@@ -229,7 +229,7 @@ impl Hub {
                 r#"one JSON object a line, such as {"show":{"what":"links"}}; see docs/control-protocol.md"#,
             )
         })?;
-        Desk { hub: self, driver, client: id, now }.carry_out(request)
+        RequestHandler { hub: self, driver, client: id, now }.carry_out(request)
     }
 
     fn disconnect<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
@@ -252,7 +252,7 @@ impl Hub {
     }
 
     /// Ends an application.
-    pub(super) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
+    pub(crate) fn release<K: Kernel>(&mut self, number: u64, now: Time, driver: &mut Driver<K>) {
         let known = self.applications.remove(&number);
         let command = match known.map_or(Signalling::Rsvp, |known| known.row.protocol) {
             Signalling::Rsvp => {
@@ -279,7 +279,7 @@ impl Hub {
         driver.handle(now, Input::Command(command));
     }
 
-    pub(super) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
+    pub(crate) fn publish_one(&mut self, now: Time, event: &Event, node: &Node) {
         let on = || describe::interface_of(event).map(|id| node.interface_name(id));
         let words = || describe::event(event, &on().unwrap_or_default());
         let application = application_of(event);
@@ -334,11 +334,11 @@ impl Hub {
                 to_line(&Response::Event(to_client(now, event, outcome, node)))
             });
             client.say(text);
-            if client.waiting() > MOST_UNSEEN {
+            if client.waiting() > MAX_UNREAD {
                 info!(?id, "a watcher does not keep up");
                 self.counters.dropped_watchers += 1;
                 client.forget_waiting();
-                client.closing = Some(now + PARTING);
+                client.closing = Some(now + CLOSE_TIMEOUT);
                 say(
                     client,
                     &Response::Error(Problem::new(

@@ -5,17 +5,13 @@
 //! applications, `requests`, `light`, `nsis`, `path` and `trace` the handling of each request, `checks` its validation, and
 //! `listener` the socket's file.
 
-mod checks;
 mod connection;
 mod events;
 mod hub;
-mod light;
 mod listener;
-mod nsis;
 mod path;
-mod requests;
-mod trace;
+pub(crate) mod requests;
 
 pub use events::engine_event;
-pub use hub::{ClientId, Hub, MOST_CLIENTS};
+pub use hub::{ClientId, Hub, MAX_CLIENTS};
 pub use listener::{Listener, ListenerError};

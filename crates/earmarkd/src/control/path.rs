@@ -14,10 +14,10 @@ use earmark_linux::{
 use earmark_node::{EnforcementRow, Node, ReservationRow};
 use serde_json::Value;
 
-use super::checks::check_label;
-use super::requests::{Desk, rejected, value};
+use super::requests::{RequestHandler, rejected, value};
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
+use crate::protocols::rsvp::checks::check_label;
 use earmark_control::{
     ClaimRow, DEFAULT_CLAIMS, ElsewhereRow, HashPolicyRow, MAX_CLAIMS, MatchRow, NextHopRow,
     PacketsRow, PathAnswer, PathFlow, PathOutcome, PathRequest, Problem, ProblemCode, RouteRow,
@@ -28,7 +28,7 @@ use warnings::Warnings;
 /// Most claims on other interfaces in an answer.
 const MAX_ELSEWHERE: usize = 16;
 
-impl<K: Kernel> Desk<'_, K> {
+impl<K: Kernel> RequestHandler<'_, K> {
     pub(super) fn path(&mut self, request: &PathRequest) -> Result<Value, Problem> {
         let flow = flow_of(request)?;
         let incoming = self.incoming_of(request)?;

@@ -1,7 +1,7 @@
 //! Handling of requests.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use earmark_boomerang as boomerang;
 use earmark_core::Time;
@@ -10,64 +10,40 @@ use earmark_node::outcome::application_of;
 use earmark_node::{Command, Event, Input};
 use earmark_nsis::{self as nsis, ping, qos};
 use earmark_rsvp as rsvp;
-use earmark_wire::rsvp::{SenderTemplate, Session, Style};
+use earmark_wire::rsvp::{SenderTemplate, Session};
 use earmark_yessir as yessir;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::info;
 
-use super::checks::{check_senders, session, template, tspec};
-use super::hub::{Application, ClientId, Hub, MOST_APPLICATIONS};
-use crate::describe;
+use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
 use crate::driver::{Driver, Kernel};
+use crate::protocols;
+use crate::protocols::rsvp::checks::session;
 use earmark_control::{
-    ApplicationRow, Ask, DEFAULT_ROWS, Identity, Keep, Listen, Listing, Opened, Problem,
-    ProblemCode, Release, Released, Request, Role, Rows, Send, SenderName, Show, Signalling,
-    StyleName, VERSION, Versions, Watching,
+    ApplicationRow, Ask, DEFAULT_ROWS, Keep, Listen, Listing, Opened, Problem, ProblemCode,
+    Release, Released, Request, Role, Rows, Send, SenderName, Show, Signalling, VERSION, Versions,
+    Watching,
 };
 
 /// Context of a request: the client, the time, and the parts of the daemon that the request may concern.
-pub(super) struct Desk<'a, K> {
-    pub(super) hub: &'a mut Hub,
-    pub(super) driver: &'a mut Driver<K>,
-    pub(super) client: ClientId,
-    pub(super) now: Time,
+pub(crate) struct RequestHandler<'a, K> {
+    pub(crate) hub: &'a mut Hub,
+    pub(crate) driver: &'a mut Driver<K>,
+    pub(crate) client: ClientId,
+    pub(crate) now: Time,
 }
 
 /// Relation of an application to the connection that opens it.
 #[derive(Clone, Copy)]
-pub(super) struct Tie {
-    pub(super) hold: bool,
-    pub(super) follow: bool,
+pub(crate) struct Lifetime {
+    pub(crate) hold: bool,
+    pub(crate) follow: bool,
 }
 
-/// End of a flow that an application is, with its filter.
-#[derive(Clone, Copy)]
-enum End<'a> {
-    Sender(SenderTemplate),
-    Receiver(StyleName, &'a [SenderName]),
-}
-
-impl End<'_> {
-    fn style(&self) -> Option<StyleName> {
-        match *self {
-            End::Sender(_) => None,
-            End::Receiver(style, _) => Some(style),
-        }
-    }
-
-    fn senders(&self) -> Vec<SenderName> {
-        match self {
-            End::Sender(template) if template.source.is_unspecified() => Vec::new(),
-            End::Sender(template) => vec![template.into()],
-            End::Receiver(_, senders) => senders.to_vec(),
-        }
-    }
-}
-
-impl<K: Kernel> Desk<'_, K> {
+impl<K: Kernel> RequestHandler<'_, K> {
     /// Carries out `request` and returns its answer.
-    pub(super) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
+    pub(crate) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
         match request {
             Request::Show(request) => Ok(self.show(&request)),
             Request::Watch(_) => {
@@ -170,42 +146,29 @@ impl<K: Kernel> Desk<'_, K> {
         Ok(value(Keep { application: number }))
     }
 
-    fn send(&mut self, request: &Send) -> Result<Value, Problem> {
-        let session = self.session(request.to, request.ip_protocol)?;
-        let template = template(request)?;
-        let tspec = tspec(request)?;
-        let tie = Tie { hold: request.hold, follow: request.follow };
-        let ttl = request.ttl;
-        let end = End::Sender(template);
-        self.open(session, end, tie, &request.identity, |application| {
-            vec![
-                Command::Rsvp(rsvp::Command::Session { application, session }),
-                Command::Rsvp(rsvp::Command::Sender { application, template, tspec, ttl }),
-            ]
-        })
-    }
-
-    fn listen(&mut self, request: &Listen) -> Result<Value, Problem> {
-        let session = self.session(request.on, request.ip_protocol)?;
-        let destination = session.destination;
-        if !destination.is_multicast() && !self.driver.is_local(destination) {
-            return Err(rejected(
-                format!("{destination} is none of this host's addresses, so nothing arrives there"),
-                "listen on an address of this host (`ip address` lists them), or run this on the receiver",
-            ));
+    pub(crate) fn row(
+        &self,
+        protocol: Signalling,
+        role: Role,
+        destination: SocketAddr,
+        ip_protocol: u8,
+    ) -> ApplicationRow {
+        ApplicationRow {
+            application: 0, // the number is assigned by `enter`
+            protocol,
+            role,
+            destination: destination.ip(),
+            destination_port: destination.port(),
+            ip_protocol,
+            style: None,
+            senders: Vec::new(),
+            held: false,
+            outcome: Outcome::default(),
+            last: None,
         }
-        check_senders(request)?;
-        let tie = Tie { hold: request.hold, follow: request.follow };
-        let &Listen { ask, style, confirm, ref senders, .. } = request;
-        let end = End::Receiver(style, senders);
-        self.open(session, end, tie, &request.identity, |application| {
-            let (ask, style, senders) = (requested(ask), style_of(style), senders.clone());
-            let all = earmark_node::Listen::new(application, session);
-            vec![Command::Listen(earmark_node::Listen { ask, confirm, style, senders, ..all })]
-        })
     }
 
-    pub(super) fn session(
+    pub(crate) fn session(
         &self,
         destination: SocketAddr,
         ip_protocol: u8,
@@ -223,59 +186,20 @@ impl<K: Kernel> Desk<'_, K> {
         Ok(session)
     }
 
-    /// Assigns a number to an application, has the node carry out its commands, and records it unless the node rejects one.
-    fn open(
-        &mut self,
-        session: Session,
-        end: End<'_>,
-        tie: Tie,
-        identity: &Identity,
-        commands: impl FnOnce(rsvp::Application) -> Vec<Command>,
-    ) -> Result<Value, Problem> {
-        let (role, template) = match end {
-            End::Sender(template) => (Role::Sender, Some(template)),
-            End::Receiver(..) => (Role::Receiver, None),
-        };
-        let row = ApplicationRow {
-            application: 0, // the number is assigned by `enter`
-            protocol: Signalling::Rsvp,
-            role,
-            destination: session.destination,
-            destination_port: session.port,
-            ip_protocol: session.protocol,
-            style: end.style(),
-            senders: end.senders(),
-            held: tie.hold,
-            outcome: Outcome::default(),
-            last: None,
-        };
-        self.enter(row, template, tie, |number| {
-            let application = rsvp::Application(number);
-            let identity = (!identity.is_empty()).then(|| {
-                let Identity { user, application: name, priority } = identity.clone();
-                let identity = rsvp::policy::Identity { user, application: name, priority };
-                Command::Rsvp(rsvp::Command::Identity { application, identity })
-            });
-            identity.into_iter().chain(commands(application)).collect()
-        })
-    }
-
     /// Assigns a number to an application, has the node carry out the commands for that number, and records the application
     /// unless the node rejects a command.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &mut self,
         row: ApplicationRow,
         template: Option<SenderTemplate>,
-        tie: Tie,
+        lifetime: Lifetime,
         commands: impl FnOnce(u64) -> Vec<Command>,
     ) -> Result<Value, Problem> {
-        let Desk { hub, driver, client, now } = self;
-        if hub.applications.len() >= MOST_APPLICATIONS {
+        let RequestHandler { hub, driver, client, now } = self;
+        if hub.applications.len() >= MAX_APPLICATIONS {
             return Err(Problem::new(
                 ProblemCode::Limit,
-                format!(
-                    "{MOST_APPLICATIONS} applications are open, which is the most there can be"
-                ),
+                format!("{MAX_APPLICATIONS} applications are open, which is the most there can be"),
                 "`earmark show applications` lists them, `earmark release` ends them",
             ));
         }
@@ -286,8 +210,8 @@ impl<K: Kernel> Desk<'_, K> {
         let row = ApplicationRow { application: number, ..row };
         let (role, protocol) = (row.role, row.protocol);
         let (destination, port) = (row.destination, row.destination_port);
-        let owner = tie.hold.then_some(*client);
-        let follower = tie.follow.then_some(*client);
+        let owner = lifetime.hold.then_some(*client);
+        let follower = lifetime.follow.then_some(*client);
         hub.applications.insert(number, Application { row, template, owner, follower });
         for command in commands(number) {
             driver.handle(*now, Input::Command(command));
@@ -305,22 +229,29 @@ impl<K: Kernel> Desk<'_, K> {
     }
 }
 
-/// Converts the policy of a receiver.
-fn requested(ask: Ask) -> earmark_node::Ask {
-    match ask {
-        Ask::ControlledLoad => earmark_node::Ask::ControlledLoad,
-        Ask::Rate(rate) => earmark_node::Ask::Rate(rate),
-        Ask::Delay(delay) => earmark_node::Ask::Delay(delay),
+/// The source of a flow to `to`; its address may be chosen by the node.
+pub(crate) fn source(from: Option<SocketAddr>, to: SocketAddr) -> Result<SocketAddr, Problem> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = from.unwrap_or(SocketAddr::new(any, 0));
+    if from.ip().is_unspecified() {
+        return Ok(SocketAddr::new(any, from.port()));
     }
+    if from.is_ipv4() != to.is_ipv4() {
+        return Err(rejected(
+            format!("{} and {} are of different IP versions", from.ip(), to.ip()),
+            "both IPv4 or both IPv6",
+        ));
+    }
+    Ok(from)
 }
 
-/// Converts a reservation style.
-fn style_of(name: StyleName) -> Style {
-    match name {
-        StyleName::Ff => Style::FixedFilter,
-        StyleName::Se => Style::SharedExplicit,
-        StyleName::Wf => Style::Wildcard,
-    }
+/// Name of a sender; empty if the node chooses its address.
+pub(crate) fn named(from: SocketAddr) -> Vec<SenderName> {
+    let name = SenderName { address: from.ip(), port: from.port(), flow_label: None };
+    if from.ip().is_unspecified() { Vec::new() } else { vec![name] }
 }
 
 fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
@@ -340,23 +271,12 @@ fn by_protocol(
     protocols.into_iter().map(|(protocol, groups)| (protocol, value(groups))).collect()
 }
 
-pub(super) fn no_such_application(number: u64) -> Problem {
+pub(crate) fn no_such_application(number: u64) -> Problem {
     Problem::new(
         ProblemCode::NoSuchApplication,
         format!("there is no application {number}"),
         "`earmark show applications` lists them",
     )
-}
-
-pub(super) fn rejection(event: &Event, number: u64) -> Option<rsvp::Rejection> {
-    match event {
-        Event::Rsvp(rsvp::Event::Rejected { reason, .. })
-            if application_of(event) == Some(number) =>
-        {
-            Some(*reason)
-        }
-        _ => None,
-    }
 }
 
 /// The rejection that an event of any protocol reports for an application.
@@ -366,59 +286,31 @@ fn refusal(event: &Event, number: u64) -> Option<Problem> {
     }
     match event {
         Event::Rsvp(rsvp::Event::Rejected { reason, .. }) => {
-            Some(rejected(reason.to_string(), hint_for(*reason)))
+            Some(rejected(reason.to_string(), protocols::rsvp::describe::hint(*reason)))
         }
         Event::Boomerang(boomerang::Event::Rejected { reason, .. }) => {
-            let (what, hint) = describe::boomerang_rejection(*reason);
+            let (what, hint) = protocols::boomerang::describe::rejection(*reason);
             Some(rejected(what.to_owned(), hint))
         }
         Event::Yessir(yessir::Event::Rejected { reason, .. }) => {
-            Some(rejected(reason.to_string(), describe::yessir_hint(*reason)))
+            Some(rejected(reason.to_string(), protocols::yessir::describe::hint(*reason)))
         }
         Event::Nsis(nsis::Event::Qos(qos::Event::Rejected { reason, .. })) => {
-            let (what, hint) = describe::qos_rejection(*reason);
+            let (what, hint) = protocols::nsis::describe::qos_rejection(*reason);
             Some(rejected(what.to_owned(), hint))
         }
         Event::Nsis(nsis::Event::Ping(ping::Event::Rejected { reason, .. })) => {
-            Some(rejected(reason.to_string(), describe::ping_hint(*reason)))
+            Some(rejected(reason.to_string(), protocols::nsis::describe::ping_hint(*reason)))
         }
         _ => None,
     }
 }
 
-fn hint_for(reason: rsvp::Rejection) -> &'static str {
-    use rsvp::Rejection::*;
-    match reason {
-        NoRoute => {
-            "is the outgoing interface up, and in the daemon's configuration? `earmark show links` lists those that are"
-        }
-        NotOurAddress => "leave --from out, or give an address of this host",
-        Ports => "all senders of one destination name their port (--from ADDR:PORT), or none does",
-        Specification(_) => {
-            "rates and sizes must be positive, and a reserved rate at least the token rate"
-        }
-        SenderTaken => {
-            "give this one another --from port, or release the other (`earmark show applications`)"
-        }
-        Conflict => {
-            "release the other one first (`earmark show applications`), or ask for the same service"
-        }
-        Style => {
-            "release the reservations in the other style first, or ask in theirs (`earmark show reservations`)"
-        }
-        Limit => "release what is not needed, or raise the limits",
-        Identity => "for example --user alice@example.org or --application \"APP=voice, VER=1\"",
-        BadSession => "give a destination address and a protocol such as udp",
-        SeveralSenders => "name one of them as `from`",
-        SessionOpen | NoSession | NoSuchSender => "this is a defect of earmark's; please report it",
-    }
-}
-
-pub(super) fn rejected(message: String, hint: &str) -> Problem {
+pub(crate) fn rejected(message: String, hint: &str) -> Problem {
     Problem::new(ProblemCode::Rejected, message, hint)
 }
 
 /// Converts an answer to JSON, which cannot fail for our own answers.
-pub(super) fn value(answer: impl Serialize) -> Value {
+pub(crate) fn value(answer: impl Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }

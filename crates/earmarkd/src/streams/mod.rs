@@ -162,7 +162,7 @@ impl Streams {
     ///
     /// # Errors
     /// The settings of TLS are invalid, and the old ones stay.
-    pub fn renew(&mut self, settings: &Settings) -> Result<(), TlsError> {
+    pub fn reload(&mut self, settings: &Settings) -> Result<(), TlsError> {
         self.tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         self.limits = settings.limits;
         Ok(())

@@ -17,7 +17,7 @@ use super::{LISTENERS, Listener, Streams};
 /// Most connections accepted in a turn.
 const ACCEPTS: usize = 16;
 /// Pause in accepting connections when the process has no file descriptors left.
-const BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// Connections from one source.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,7 @@ impl Streams {
                 Err(error) => {
                     // Probably out of descriptors. Neighbors still wait, so avoid a busy loop.
                     warn!(%error, "cannot let neighbours in");
-                    self.accept_again = Some(now + BREATH);
+                    self.accept_again = Some(now + ACCEPT_BACKOFF);
                     self.listen_for(epoll::EventFlags::empty())?;
                     break;
                 }

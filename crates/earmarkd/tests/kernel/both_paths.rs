@@ -20,7 +20,7 @@ use earmark_linux::{SignallingSocket, link};
 use earmark_node::{HostUpdate, Input, NodeConfig, TrafficRow};
 use earmark_wire::{icmp, ipv4};
 use earmarkd::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
-use earmarkd::short_cut::{self, ShortCut};
+use earmarkd::protocols::boomerang::offload::{self, OffloadTable};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestCaseResult, TestRunner};
 
@@ -68,7 +68,7 @@ struct Paper {
     waiting: VecDeque<(Ipv4Addr, Ipv4Addr, Vec<u8>)>,
     sent: Vec<Sent>,
     installed: BTreeMap<ClaimId, (InterfaceId, Flow, Rate)>,
-    kernel: Option<(SignallingSocket, ShortCut)>,
+    kernel: Option<(SignallingSocket, OffloadTable)>,
     /// Number of messages that the kernel left to the daemon, and of those that it reported.
     taken: u32,
     settled: u32,
@@ -76,12 +76,12 @@ struct Paper {
 
 impl Kernel for Paper {
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
-        if let Some((socket, short_cut)) = &mut self.kernel {
+        if let Some((socket, offload)) = &mut self.kernel {
             return socket.receive(|message| {
                 each(match message.share_change {
                     Some(done) => {
                         self.settled += 1;
-                        Arrival::Settled(short_cut.settled(&message.datagram, done))
+                        Arrival::Settled(offload.settled(&message.datagram, done))
                     }
                     None => {
                         self.taken += 1;
@@ -105,19 +105,19 @@ impl Kernel for Paper {
     }
 
     fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
-        let (socket, short_cut) = self.kernel.as_mut()?;
-        short_cut.carry_out(socket.offload_mut()?, now, event)
+        let (socket, offload) = self.kernel.as_mut()?;
+        offload.carry_out(socket.offload_mut()?, now, event)
     }
 
     fn suspend_refreshes(&mut self) {
-        if let Some((socket, short_cut)) = &mut self.kernel {
-            short_cut.suspend(socket.offload().expect("BPF"));
+        if let Some((socket, offload)) = &mut self.kernel {
+            offload.suspend(socket.offload().expect("BPF"));
         }
     }
 
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
-        let Some((socket, short_cut)) = &mut self.kernel else { return Vec::new() };
-        short_cut.take_back(socket.offload_mut().expect("BPF"))
+        let Some((socket, offload)) = &mut self.kernel else { return Vec::new() };
+        offload.take_back(socket.offload_mut().expect("BPF"))
     }
 
     fn lend(
@@ -125,8 +125,8 @@ impl Kernel for Paper {
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
-        let Some((socket, short_cut)) = &mut self.kernel else { return Vec::new() };
-        short_cut.lend(socket.offload_mut().expect("BPF"), now, link)
+        let Some((socket, offload)) = &mut self.kernel else { return Vec::new() };
+        offload.lend(socket.offload_mut().expect("BPF"), now, link)
     }
 
     fn has_copies(&self) -> bool {
@@ -134,13 +134,13 @@ impl Kernel for Paper {
     }
 
     fn passed(&mut self) -> Option<boomerang::Command> {
-        let (socket, short_cut) = self.kernel.as_mut()?;
-        short_cut.passed(socket.offload()?)
+        let (socket, offload) = self.kernel.as_mut()?;
+        offload.passed(socket.offload()?)
     }
 
     fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
         let (socket, _) = self.kernel.as_ref()?;
-        short_cut::seen(socket.offload()?, now, selector).expect("an answer")
+        offload::seen(socket.offload()?, now, selector).expect("an answer")
     }
 
     fn send<'a>(
@@ -221,10 +221,10 @@ struct State {
 
 impl Router {
     fn new(links: [InterfaceId; 2], socket: Option<SignallingSocket>) -> Router {
-        let mut short_cut = ShortCut::default();
+        let mut offload = OffloadTable::default();
         if let Some(socket) = &socket {
             let path = socket.offload().expect("BPF");
-            short_cut.set_part(path, 1.0, LONGEST_INTERVAL).expect("set");
+            offload.set_part(path, 1.0, LONGEST_INTERVAL).expect("set");
         }
         let config = NodeConfig {
             boomerang: boomerang::Config {
@@ -234,7 +234,7 @@ impl Router {
             },
             ..NodeConfig::default()
         };
-        let kernel = socket.map(|socket| (socket, short_cut));
+        let kernel = socket.map(|socket| (socket, offload));
         let paper = Paper { kernel, ..Paper::default() };
         let mut router = Router { driver: Driver::new(config, paper, None), links };
         for (number, id) in links.into_iter().enumerate() {

@@ -223,7 +223,7 @@ fn reload_applies_to_new_connections() {
     near.connect(2, Transport::Tls, port);
     near.write(2, b"one");
     until("let in", &mut [&mut near, &mut far], |nodes| nodes[1].heard(1) == b"one");
-    far.streams.renew(&authority.settings("r2", &["r9"])).expect("good settings");
+    far.streams.reload(&authority.settings("r2", &["r9"])).expect("good settings");
     near.connect(4, Transport::Tls, port);
     near.write(4, b"two");
     until("refused", &mut [&mut near, &mut far], |nodes| nodes[0].end_of(4).is_some());
@@ -234,6 +234,6 @@ fn reload_applies_to_new_connections() {
         tls: Some(TlsSettings { key: authority.path("none"), ..r1.tls.expect("there") }),
         ..deaf()
     };
-    assert!(far.streams.renew(&broken).is_err());
+    assert!(far.streams.reload(&broken).is_err());
     assert!(far.streams.tls.is_some(), "the old one stays");
 }

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::source::Source;
-use super::{ConfigError, Place};
+use crate::config::source::Source;
+use crate::config::{ConfigError, Place};
 
 /// The keys of a file, with their lifetimes by the wall clock.
 #[derive(Clone, Debug, PartialEq)]

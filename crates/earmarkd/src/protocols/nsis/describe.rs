@@ -5,11 +5,11 @@ use earmark_nsis::nslp::Validity;
 use earmark_nsis::{Event, ping, qos};
 use earmark_wire::gist::Mri;
 
-use super::with_port;
 use earmark_control::protocols::nsis::outcome;
+use earmark_control::text::with_port;
 
 /// Describes an event in one line.
-pub(super) fn event(event: &Event, on: &str) -> String {
+pub(crate) fn event(event: &Event, on: &str) -> String {
     match event {
         Event::Gist(event) => of_gist(event),
         Event::Qos(event) => of_qos(event, on),
@@ -112,7 +112,7 @@ fn by(source: Option<&qos::Source>) -> String {
 }
 
 /// Formats the source of an outcome.
-pub fn qos_source(source: &qos::Source) -> String {
+pub(crate) fn qos_source(source: &qos::Source) -> String {
     match source {
         qos::Source::Address(address) => address.to_string(),
         qos::Source::Name(name) => name.clone(),
@@ -136,7 +136,7 @@ fn of_ping(event: &ping::Event) -> String {
 }
 
 /// Advice about a command that Ping NSLP rejected.
-pub fn ping_hint(reason: ping::Rejection) -> &'static str {
+pub(crate) fn ping_hint(reason: ping::Rejection) -> &'static str {
     use ping::Rejection::*;
     match reason {
         NoRoute => {
@@ -150,7 +150,7 @@ pub fn ping_hint(reason: ping::Rejection) -> &'static str {
 }
 
 /// Describes why QoS NSLP rejected a command, with advice.
-pub fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static str) {
+pub(crate) fn qos_rejection(reason: qos::Rejection) -> (&'static str, &'static str) {
     use qos::Rejection::*;
     match reason {
         SessionOpen | NoSession | SessionTaken => (

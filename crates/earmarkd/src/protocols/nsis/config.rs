@@ -11,13 +11,13 @@ use earmark_nsis::qos::{self, AggregateRule, Rule};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::ConfigError;
-use super::source::Source;
+use crate::config::ConfigError;
+use crate::config::source::Source;
 use crate::streams::{Identity, Limits, Settings, TlsSettings};
 
 /// Default TCP ports of connections: unused ones, since none are assigned. Neighbors learn them from GIST.
-pub(super) const TCP: u16 = 30_270;
-pub(super) const TLS: u16 = 30_271;
+pub(crate) const TCP: u16 = 30_270;
+pub(crate) const TLS: u16 = 30_271;
 
 /// Settings of NSIS.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Default for NsisConfig {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NsisTable {
+pub(crate) struct NsisTable {
     identity: Option<IpAddr>,
     validity: Option<Spanned<String>>,
     hold: Option<Spanned<String>>,
@@ -143,13 +143,13 @@ struct TlsTable {
 /// Names of [`earmark_linux::Gist`] in the file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum NsisInterceptName {
+pub(crate) enum NsisInterceptName {
     RouterAlert,
     Port,
 }
 
 impl Source<'_> {
-    pub(super) fn nsis(&self, table: NsisTable) -> Result<NsisConfig, ConfigError> {
+    pub(crate) fn nsis(&self, table: NsisTable) -> Result<NsisConfig, ConfigError> {
         let engine = earmark_nsis::Config {
             gist: self.gist(&table)?,
             qos: self.qos(&table)?,

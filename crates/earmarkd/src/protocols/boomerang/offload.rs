@@ -22,7 +22,7 @@ use self::lending::Lending;
 
 /// State of the entries.
 #[derive(Debug, Default)]
-pub struct ShortCut {
+pub struct OffloadTable {
     /// Whether an entry was added since all were suspended.
     is_used: bool,
     /// Counts of messages that were reported to the engine.
@@ -30,7 +30,7 @@ pub struct ShortCut {
     lending: Lending,
 }
 
-impl ShortCut {
+impl OffloadTable {
     /// Sets the part of the reservable rate of each link that is delegated to the kernel at most, for sessions with an interval
     /// of at most `longest` seconds. With a part of zero nothing is delegated.
     ///

@@ -6,11 +6,11 @@ use earmark_core::Rate;
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 
-use super::requests::rejected;
+use crate::control::requests::rejected;
 use earmark_control::{Listen, Problem, Send, StyleName};
 
 /// Returns the session, if its data can exist.
-pub(super) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
+pub(crate) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Session, Problem> {
     if destination.ip().is_unspecified() {
         return Err(rejected(
             format!("{} is no address that data could go to", destination.ip()),
@@ -33,7 +33,7 @@ pub(super) fn session(destination: SocketAddr, ip_protocol: u8) -> Result<Sessio
 }
 
 /// Returns the sender template.
-pub(super) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
+pub(crate) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
     let any: IpAddr = match request.to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -62,7 +62,7 @@ pub(super) fn template(request: &Send) -> Result<SenderTemplate, Problem> {
 }
 
 /// Checks a flow label: a number of 20 bits other than zero (RFC 6437), for IPv6 only.
-pub(super) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
+pub(crate) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
     if !address.is_ipv6() {
         return Err(rejected(
             format!("{address} is of IPv4, which has no flow labels"),
@@ -79,7 +79,7 @@ pub(super) fn check_label(label: u32, address: IpAddr) -> Result<(), Problem> {
 }
 
 /// Checks that the senders that a receiver names are possible.
-pub(super) fn check_senders(request: &Listen) -> Result<(), Problem> {
+pub(crate) fn check_senders(request: &Listen) -> Result<(), Problem> {
     if request.style == StyleName::Wf && !request.senders.is_empty() {
         return Err(rejected(
             "the wildcard style is for all senders, so none can be named".to_owned(),
@@ -101,7 +101,7 @@ pub(super) fn check_senders(request: &Listen) -> Result<(), Problem> {
 }
 
 /// Returns the token bucket of the data.
-pub(super) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
+pub(crate) fn tspec(request: &Send) -> Result<TokenBucket, Problem> {
     if request.rate_bps == Rate::ZERO {
         return Err(rejected(
             "a rate of 0 reserves nothing".to_owned(),

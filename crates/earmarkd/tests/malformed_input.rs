@@ -4,8 +4,8 @@
 #[path = "control/host.rs"]
 #[allow(dead_code)] // this test uses a part of its functions only
 mod host;
-#[path = "rubbish/said.rs"]
-mod said;
+#[path = "malformed_input/valid_samples.rs"]
+mod valid_samples;
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -147,7 +147,7 @@ fn expire(host: &mut Host, deadlines: usize) {
 /// Every request is answered with each of its values replaced by odd ones in turn, without harm.
 #[test]
 fn requests_with_odd_values_are_answered() {
-    for request in said::requests() {
+    for request in valid_samples::requests() {
         let mut places = Vec::new();
         leaves(&request, "", &mut places);
         for place in places {
@@ -176,15 +176,15 @@ fn recording() -> Vec<String> {
         std::env::temp_dir().join(format!("earmark-rubbish-{}-{number}.jsonl", std::process::id()));
     let mut host = Host::recorded(Some(&file));
     let mut peer = host.connect();
-    for request in said::requests() {
+    for request in valid_samples::requests() {
         peer.say(format!("{request}\n").as_bytes());
         host.serve(&peer);
     }
-    for (protocol, payload) in said::messages() {
+    for (protocol, payload) in valid_samples::messages() {
         let datagram = Datagram {
             interface: InterfaceId(2),
-            source: said::NEIGHBOR.into(),
-            destination: said::HERE.into(),
+            source: valid_samples::NEIGHBOR.into(),
+            destination: valid_samples::HERE.into(),
             ttl: 63,
             router_alert: true,
             encapsulated: false,
@@ -192,7 +192,7 @@ fn recording() -> Vec<String> {
         };
         host.driver.handle(host.now, Input::Datagram(protocol, datagram));
     }
-    for event in said::stream_events() {
+    for event in valid_samples::stream_events() {
         host.driver.handle(host.now, Input::Stream(event.replay()));
     }
     expire(&mut host, 12);
@@ -311,7 +311,7 @@ proptest! {
         changes in vec((any::<Index>(), any::<u8>()), 1..6),
         end in proptest::option::of(any::<Index>()),
     ) {
-        let mut file = if next_generation { said::pcapng() } else { said::pcap() };
+        let mut file = if next_generation { valid_samples::pcapng() } else { valid_samples::pcap() };
         prop_assert!(decode(&file[..], &mut Vec::new(), Format::Text).is_ok_and(|it| it.messages > 3));
         for (at, octet) in changes {
             let at = at.index(file.len());
@@ -331,7 +331,7 @@ proptest! {
 /// Every octet of a capture, including lengths, is replaced by the largest one.
 #[test]
 fn wrong_lengths_in_captures_are_handled() {
-    for mut file in [said::pcap(), said::pcapng()] {
+    for mut file in [valid_samples::pcap(), valid_samples::pcapng()] {
         // Headers and the first packets.
         for at in 0..file.len().min(300) {
             let octet = std::mem::replace(&mut file[at], 0xff);

@@ -10,19 +10,18 @@ use earmark_nsis::nslp::Attributes;
 use earmark_nsis::{self as nsis, ping, qos};
 use serde_json::Value;
 
-use super::light::{named, source};
-use super::requests::{Desk, Tie, rejected};
+use crate::control::requests::{Lifetime, RequestHandler, named, rejected, source};
 use crate::driver::Kernel;
 use earmark_control::{ApplicationRow, Establish, Expect, Ping, Problem, Role, Signalling};
 
-impl<K: Kernel> Desk<'_, K> {
+impl<K: Kernel> RequestHandler<'_, K> {
     /// Sends Ping messages.
-    pub(super) fn ping(&mut self, request: &Ping) -> Result<Value, Problem> {
+    pub(crate) fn ping(&mut self, request: &Ping) -> Result<Value, Problem> {
         // GIST ignores the port of the data.
         let to = SocketAddr::new(request.to, 0);
         let row = self.row(Signalling::Ping, Role::Initiator, to, 0);
         let row = ApplicationRow { held: request.hold, ..row };
-        let tie = Tie { hold: request.hold, follow: request.follow };
+        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
         let span = |milliseconds: u32| Duration::from_millis(milliseconds.into());
         let asked = ping::Request {
             attributes: attributes(request.reliable, request.secure),
@@ -32,7 +31,7 @@ impl<K: Kernel> Desk<'_, K> {
             timeout: request.timeout_ms.map(span),
             ..ping::Request::new(request.to)
         };
-        self.enter(row, None, tie, |number| {
+        self.enter(row, None, lifetime, |number| {
             let application = ping::Application(number);
             let command = ping::Command::Ping { application, request: asked };
             vec![Command::Nsis(nsis::Command::Ping(command))]
@@ -40,7 +39,7 @@ impl<K: Kernel> Desk<'_, K> {
     }
 
     /// Opens a session of QoS NSLP as the sender.
-    pub(super) fn establish(&mut self, request: &Establish) -> Result<Value, Problem> {
+    pub(crate) fn establish(&mut self, request: &Establish) -> Result<Value, Problem> {
         let (to, from) = (request.to, source(request.from, request.to)?);
         self.session(to, request.ip_protocol)?;
         if request.flow_label.is_some() && to.is_ipv4() {
@@ -82,9 +81,9 @@ impl<K: Kernel> Desk<'_, K> {
             None => named(from),
         };
         let row = ApplicationRow { senders, held: request.hold, ..row };
-        let tie = Tie { hold: request.hold, follow: request.follow };
+        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
         let (query, by_receiver) = (request.query, request.by_receiver);
-        self.enter(row, None, tie, |number| {
+        self.enter(row, None, lifetime, |number| {
             let (application, request) = (qos::Application(number), wanted);
             let command = match (query, by_receiver) {
                 (true, _) => qos::Command::Query { application, request },
@@ -96,7 +95,7 @@ impl<K: Kernel> Desk<'_, K> {
     }
 
     /// Opens an application of QoS NSLP as the receiver.
-    pub(super) fn expect(&mut self, request: &Expect) -> Result<Value, Problem> {
+    pub(crate) fn expect(&mut self, request: &Expect) -> Result<Value, Problem> {
         let on = request.on;
         let anywhere = on.ip().is_unspecified();
         if !anywhere && !self.driver.is_local(on.ip()) {
@@ -114,8 +113,8 @@ impl<K: Kernel> Desk<'_, K> {
         };
         let row = self.row(Signalling::Nsis, Role::Receiver, on, request.ip_protocol);
         let row = ApplicationRow { held: request.hold, ..row };
-        let tie = Tie { hold: request.hold, follow: request.follow };
-        self.enter(row, None, tie, |number| {
+        let lifetime = Lifetime { hold: request.hold, follow: request.follow };
+        self.enter(row, None, lifetime, |number| {
             let application = qos::Application(number);
             let command = qos::Command::Listen { application, listen };
             vec![Command::Nsis(nsis::Command::Qos(command))]

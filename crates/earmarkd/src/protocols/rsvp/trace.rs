@@ -7,16 +7,16 @@ use earmark_rsvp as rsvp;
 use earmark_wire::rsvp::{SenderTemplate, Session, SourceSelector};
 use serde_json::Value;
 
-use super::requests::{Desk, rejected, rejection, value};
-use crate::describe;
+use super::request::rejection;
+use crate::control::requests::{RequestHandler, rejected, value};
 use crate::driver::Kernel;
 use earmark_control::{Problem, ProblemCode, SenderName, Trace, TraceBegun};
 
 /// Most senders listed in the error if several match.
 const SENDERS_NAMED: usize = 8;
 
-impl<K: Kernel> Desk<'_, K> {
-    pub(super) fn trace(&mut self, request: &Trace) -> Result<Value, Problem> {
+impl<K: Kernel> RequestHandler<'_, K> {
+    pub(crate) fn trace(&mut self, request: &Trace) -> Result<Value, Problem> {
         let session = self.session(request.to, request.ip_protocol)?;
         let sender = self.sender_to_trace(&session, request.from.as_ref())?;
         let mixed = [Some(sender.source), request.last_hop].into_iter().flatten();
@@ -26,7 +26,7 @@ impl<K: Kernel> Desk<'_, K> {
                 "all IPv4 or all IPv6",
             ));
         }
-        let super::requests::Desk { hub, driver, client, now } = self;
+        let RequestHandler { hub, driver, client, now } = self;
         // Earlier events must not be taken for the outcome of the command.
         hub.publish(*now, driver);
         hub.last_application += 1;
@@ -83,7 +83,8 @@ impl<K: Kernel> Desk<'_, K> {
                  `earmark show sessions` lists those that it knows",
             )),
             (several, _) => {
-                let names: Vec<String> = several.iter().map(describe::filter).collect();
+                let names: Vec<String> =
+                    several.iter().map(earmark_control::protocols::rsvp::filter).collect();
                 let more = if known.next().is_some() { " and others" } else { "" };
                 Err(Problem::new(
                     ProblemCode::Rejected,

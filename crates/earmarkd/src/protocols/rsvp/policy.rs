@@ -8,12 +8,12 @@ use earmark_rsvp::policy::{About, Action, Pattern, Rule, Settings};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::source::Source;
-use super::{ConfigError, InterfaceConfig};
+use crate::config::source::Source;
+use crate::config::{ConfigError, InterfaceConfig};
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PolicyTable {
+pub(crate) struct PolicyTable {
     #[serde(default)]
     preemption: PreemptionName,
     #[serde(default)]
@@ -63,7 +63,7 @@ const NAME: &str =
 const RATE: &str = "a rate such as \"2Mbit\"";
 
 impl Source<'_> {
-    pub(super) fn policy(
+    pub(crate) fn policy(
         &self,
         table: PolicyTable,
         interfaces: &[InterfaceConfig],
@@ -121,7 +121,7 @@ impl Source<'_> {
     }
 
     /// Reads names of interfaces that take part.
-    pub(super) fn interface_names(
+    pub(crate) fn interface_names(
         &self,
         names: &[Spanned<String>],
         known: &[InterfaceConfig],
@@ -137,7 +137,7 @@ impl Source<'_> {
     }
 
     /// Reads address ranges; a single address is the smallest one.
-    pub(super) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
+    pub(crate) fn ranges(&self, texts: &[Spanned<String>]) -> Result<Vec<Prefix>, ConfigError> {
         let range = |text: &Spanned<String>| match text.get_ref().parse() {
             Ok(address) => Ok(Prefix::host(address)),
             Err(_) => self.read(text, RANGE),

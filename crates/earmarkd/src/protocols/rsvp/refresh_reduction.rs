@@ -6,12 +6,12 @@ use earmark_rsvp::{HelloTiming, Reduction, Retransmission};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::ConfigError;
-use super::source::Source;
+use crate::config::ConfigError;
+use crate::config::source::Source;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReductionTable {
+pub(crate) struct ReductionTable {
     enabled: Option<bool>,
     bundle: Option<bool>,
     acknowledge_within: Option<Spanned<String>>,
@@ -25,16 +25,16 @@ pub(super) struct ReductionTable {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HelloTable {
+pub(crate) struct HelloTable {
     interval: Option<Spanned<String>>,
     lost_after: Option<Spanned<f64>>,
 }
 
 /// Upper bound of `max_partners`.
-const MOST_PARTNERS: u32 = 65_536;
+const MAX_PARTNERS: u32 = 65_536;
 
 impl Source<'_> {
-    pub(super) fn reduction(&self, table: ReductionTable) -> Result<Reduction, ConfigError> {
+    pub(crate) fn reduction(&self, table: ReductionTable) -> Result<Reduction, ConfigError> {
         let Reduction { retransmission, .. } = Reduction::default();
         let ms = Duration::from_millis;
         let retransmission = Retransmission {
@@ -71,7 +71,7 @@ impl Source<'_> {
             )?,
             max_partners: self.within(
                 table.max_partners,
-                1..MOST_PARTNERS + 1,
+                1..MAX_PARTNERS + 1,
                 defaults.max_partners,
             )?,
             retransmission,
@@ -79,7 +79,7 @@ impl Source<'_> {
         })
     }
 
-    pub(super) fn hello(&self, table: HelloTable) -> Result<HelloTiming, ConfigError> {
+    pub(crate) fn hello(&self, table: HelloTable) -> Result<HelloTiming, ConfigError> {
         let defaults = HelloTiming::default();
         let hint = "for example \"1s\"; from 5ms to 1 hour (60min) are possible, and without it no neighbour is asked";
         let interval = match &table.interval {

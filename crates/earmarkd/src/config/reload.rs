@@ -6,7 +6,7 @@ use super::{Config, InterfaceConfig, NsisConfig, Protocols};
 
 /// Result of a reload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Renewed {
+pub struct Reloaded {
     /// The settings from now on: the new ones, except for the keys in `waiting`.
     pub config: Config,
     /// Keys that differ from those at start and keep their old values until the daemon restarts.
@@ -16,7 +16,7 @@ pub struct Renewed {
 impl Config {
     /// Applies the settings of `new` that may change while the daemon runs that was started with these settings. New interfaces
     /// take part from now on and are added to these settings too.
-    pub fn renew(&mut self, new: Config) -> Renewed {
+    pub fn reload(&mut self, new: Config) -> Reloaded {
         let mut waiting = Vec::new();
         let mut interfaces = Vec::new();
         let mut added = Vec::new();
@@ -24,7 +24,7 @@ impl Config {
             self.interfaces.iter().map(|known| (known.name.as_str(), known)).collect();
         for interface in &new.interfaces {
             match known.get(interface.name.as_str()) {
-                Some(known) => interfaces.push(known.renew(interface, &mut waiting)),
+                Some(known) => interfaces.push(known.reload(interface, &mut waiting)),
                 None if interface.integrity.is_some() => {
                     waiting.push(format!("interface {}: integrity", interface.name));
                 }
@@ -91,13 +91,13 @@ impl Config {
             adoption_time: new.adoption_time,
             ..self.clone()
         };
-        Renewed { config, waiting }
+        Reloaded { config, waiting }
     }
 }
 
 impl InterfaceConfig {
     /// Applies the settings of `new` that may change, and adds the names of the others to `waiting`.
-    fn renew(&self, new: &InterfaceConfig, waiting: &mut Vec<String>) -> InterfaceConfig {
+    fn reload(&self, new: &InterfaceConfig, waiting: &mut Vec<String>) -> InterfaceConfig {
         for (key, differs) in [
             ("classes", self.classes != new.classes),
             ("queues", self.queues != new.queues),
@@ -156,7 +156,7 @@ mod tests {
              [policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
              [nsis]\nrefresh = \"7s\"\nmax_states = 9\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
         );
-        let Renewed { config: renewed, waiting } = started.renew(config(&text));
+        let Reloaded { config: renewed, waiting } = started.reload(config(&text));
         assert_eq!(
             waiting,
             [
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(eth0.limits.neighbors.len(), 1);
         assert!(eth1.says_the_same_as(&started.interfaces[1]), "only its line is another");
         // The file is changed back to what it was.
-        let Renewed { config: renewed, waiting } = started.renew(config(STARTED));
+        let Reloaded { config: renewed, waiting } = started.reload(config(STARTED));
         assert_eq!((renewed, waiting), (started, vec![]));
     }
 
@@ -194,9 +194,9 @@ mod tests {
         let mut started = config(STARTED);
         let eth2 = "[[interface]]\nname = \"eth2\"\nbandwidth = \"1Mbit\"\n";
         let added = format!("{STARTED}{eth2}");
-        let Renewed { config: renewed, waiting } = started.renew(config(&added));
+        let Reloaded { config: renewed, waiting } = started.reload(config(&added));
         assert_eq!((renewed.interfaces.len(), waiting), (3, vec![]));
-        let Renewed { config: renewed, waiting } = started.renew(config(STARTED));
+        let Reloaded { config: renewed, waiting } = started.reload(config(STARTED));
         assert_eq!(renewed.interfaces.len(), 3);
         assert_eq!(waiting, ["interface eth2, which is not there any more"]);
     }

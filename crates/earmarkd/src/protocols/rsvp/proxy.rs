@@ -9,12 +9,12 @@ use earmark_wire::rsvp::{FilterSpec, Session, SourceSelector};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::source::Source;
-use super::{ConfigError, InterfaceConfig};
+use crate::config::source::Source;
+use crate::config::{ConfigError, InterfaceConfig};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SenderTable {
+pub(crate) struct SenderTable {
     from: Spanned<String>,
     to: Spanned<String>,
     ip_protocol: Option<u8>,
@@ -27,7 +27,7 @@ pub(super) struct SenderTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReceiverTable {
+pub(crate) struct ReceiverTable {
     #[serde(default)]
     interfaces: Vec<Spanned<String>>,
     #[serde(default)]
@@ -45,7 +45,7 @@ const RATE: &str = "a rate such as \"2Mbit\"";
 const ENDPOINT: &str = "an address and a port such as \"10.0.0.5:4000\" or \"[2001:db8::5]:4000\"";
 
 impl Source<'_> {
-    pub(super) fn proxies(
+    pub(crate) fn proxies(
         &self,
         senders: &[SenderTable],
         receivers: &[ReceiverTable],
