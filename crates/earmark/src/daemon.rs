@@ -353,6 +353,7 @@ pub(crate) fn node_config(
         },
         nsis: nsis_config(config),
         retry: config.retry,
+        ..NodeConfig::default()
     }
 }
 
