@@ -5,12 +5,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use earmark_core::Time;
-use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_node::NodeConfig;
-use earmark_rsvp as rsvp;
 use earmark_sim::{Keep, Network, NodeId, Shape, Source};
-use earmark_yessir as yessir;
 
 use crate::build::{Built, build};
 use crate::data::Stream;
@@ -18,6 +15,7 @@ use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, Received};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};
+use crate::protocols::{self, CommonSettings, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::scenario::{Scenario, ScenarioError};
@@ -72,7 +70,8 @@ pub(crate) fn play_prepared<P>(
     prepare: impl FnOnce(&mut Network, &[NodeId]) -> P,
 ) -> Result<(Outcome, Network, P), PlayError> {
     scenario.check(topology)?;
-    let mut run = ScenarioRun::new(scenario, topology, seed);
+    let protocol = scenario.reserving_protocol()?;
+    let mut run = ScenarioRun::new(scenario, protocol, topology, seed);
     let prepared = prepare(&mut run.network, &run.nodes);
     let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
     for (number, flow) in run.schedule.iter().enumerate() {
@@ -108,6 +107,7 @@ const LOG_INTERVAL: Duration = Duration::from_millis(500);
 
 struct ScenarioRun<'a> {
     scenario: &'a Scenario,
+    protocol: &'static dyn ScenarioProtocol,
     topology: &'a Topology,
     paths: Paths<'a>,
     /// Address of each node.
@@ -130,7 +130,12 @@ struct ScenarioRun<'a> {
 }
 
 impl<'a> ScenarioRun<'a> {
-    fn new(scenario: &'a Scenario, topology: &'a Topology, seed: u64) -> ScenarioRun<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        protocol: &'static dyn ScenarioProtocol,
+        topology: &'a Topology,
+        seed: u64,
+    ) -> ScenarioRun<'a> {
         let paths = topology.paths();
         let Built { mut network, nodes, routing } = build(topology, seed, &settings(scenario));
         network.watch_attempts();
@@ -148,6 +153,7 @@ impl<'a> ScenarioRun<'a> {
             faults: FaultSchedule::new(&scenario.faults, topology),
             routing,
             scenario,
+            protocol,
             addresses: paths.addresses(),
             topology,
             paths,
@@ -206,7 +212,7 @@ impl<'a> ScenarioRun<'a> {
         if !self.rollbacks.contains_key(&number) {
             self.tracker.begin(request.number, request.flow(), now, links);
         }
-        request.request(&mut self.network, self.scenario.protocol);
+        protocols::request(self.protocol, &request, &mut self.network);
         self.tracker.process(&self.network.take_log());
         let rollback = self.scenario.rollback.as_ref()?;
         let begin = || RollbackState {
@@ -226,7 +232,7 @@ impl<'a> ScenarioRun<'a> {
             // A complete reservation may still be lost.
             return Some((now + rollback.after.max(MIN_CHECK_INTERVAL), Step::Check, number));
         }
-        request.release(&mut self.network, self.scenario.protocol);
+        protocols::release(self.protocol, &request, &mut self.network);
         self.tracker.process(&self.network.take_log());
         let rollbacks = self.rollbacks.get_mut(&number)?;
         rollbacks.count += 1;
@@ -239,7 +245,7 @@ impl<'a> ScenarioRun<'a> {
         let reservation = flow.reserves.and_then(|_| {
             let request = self.request(number);
             let reservation = self.tracker.end(request.number, &request.flow(), self.network.now());
-            request.release(&mut self.network, self.scenario.protocol);
+            protocols::release(self.protocol, &request, &mut self.network);
             reservation
         });
         if let Some(reservation) = &reservation
@@ -347,18 +353,12 @@ fn share(part: Duration, whole: Duration) -> f64 {
 
 /// Returns the settings of every node.
 fn settings(scenario: &Scenario) -> NodeConfig {
-    let timing = rsvp::Timing { refresh: scenario.refresh, ..rsvp::Timing::default() };
-    let important = scenario.flows.iter().any(|flows| flows.priority.is_some());
-    let preemption = important.then(PreemptionPolicy::default);
-    let policy = rsvp::policy::Settings { preemption, ..rsvp::policy::Settings::default() };
-    let mut settings = NodeConfig {
-        rsvp: rsvp::Config { timing, policy, ..rsvp::Config::default() },
-        retry: scenario.retry.policy(),
-        ..NodeConfig::default()
-    };
-    let seconds = u16::try_from(scenario.refresh.as_secs()).unwrap_or(u16::MAX).max(1);
-    settings.yessir = yessir::Config { interval: seconds, ..yessir::Config::default() };
-    settings.boomerang.refresh_interval = u8::try_from(seconds).unwrap_or(u8::MAX);
-    settings.nsis.qos.refresh = scenario.refresh;
+    let retry = scenario.retry.policy();
+    let mut settings = NodeConfig { retry, ..scenario.protocols.node_config() };
+    let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
+    let common = CommonSettings { refresh: scenario.refresh, has_priorities };
+    for protocol in scenario.protocols.all() {
+        protocol.configure(&common, &mut settings);
+    }
     settings
 }

@@ -39,12 +39,13 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::admission::{Counting, Discipline, RetryPolicy};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::data::Data;
 use crate::endpoints::Between;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
+use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::topology::{Choice, Topology, TopologyError};
 use crate::value_syntax::{self, Lifetime};
 use crate::values;
@@ -57,8 +58,11 @@ pub struct Scenario {
     pub name: String,
     /// Topology; file names are relative to the scenario's file.
     pub topology: Choice,
-    /// Protocol of the reservations.
-    pub protocol: Protocol,
+    /// Name of the protocol of the reservations.
+    pub protocol: String,
+    /// Protocols that the scenario may name; by default those of this project.
+    #[serde(skip)]
+    pub protocols: Protocols,
     /// Duration of the run.
     #[serde(deserialize_with = "value_syntax::time")]
     pub duration: Duration,
@@ -82,20 +86,6 @@ pub struct Scenario {
     /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
-}
-
-/// Protocol of the reservations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// RSVP.
-    Rsvp,
-    /// Boomerang.
-    Boomerang,
-    /// YESSIR: one-pass, with partial reservations.
-    Yessir,
-    /// QoS NSLP over GIST.
-    Nsis,
 }
 
 /// Retry policy of refused requests.
@@ -285,6 +275,14 @@ pub enum ScenarioError {
         /// The reason.
         why: &'static str,
     },
+    /// No protocol has the name.
+    #[error("there is no protocol `{name}`; there are {known}")]
+    Protocol {
+        /// The name.
+        name: String,
+        /// Names of the protocols.
+        known: String,
+    },
     /// The protocol has no priorities.
     #[error("flows `{0}` have a priority, but only rsvp tells routers of it")]
     Priority(String),
@@ -313,14 +311,26 @@ impl Scenario {
         overrides::parse(text, overrides)
     }
 
+    /// Returns the protocol that reserves.
+    ///
+    /// # Errors
+    /// No protocol has the name.
+    pub fn reserving_protocol(&self) -> Result<&'static dyn ScenarioProtocol, ScenarioError> {
+        self.protocols.by_name(&self.protocol).ok_or_else(|| ScenarioError::Protocol {
+            name: self.protocol.clone(),
+            known: self.protocols.names().collect::<Vec<_>>().join(", "),
+        })
+    }
+
     /// Checks the values, and that flows are between nodes of a topology.
     ///
     /// # Errors
     /// The first error found.
     pub fn check(&self, topology: &Topology) -> Result<(), ScenarioError> {
         values::check(self)?;
+        let protocol = self.reserving_protocol()?;
         for flows in &self.flows {
-            if flows.priority.is_some() && self.protocol != Protocol::Rsvp {
+            if flows.priority.is_some() && !protocol.has_priorities() {
                 return Err(ScenarioError::Priority(flows.name.clone()));
             }
             if !flows.between.has_pairs(topology) {

@@ -7,9 +7,9 @@ use earmark_core::{Rate, Time};
 use earmark_sim::dice::{exponential, happens};
 use earmark_sim::{NodeId, Shape};
 
-use super::sampling::{below, between, milliseconds, one_of};
+use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::reservation::ReservationRequest;
-use crate::scenario::Protocol;
+use crate::sampling::{below, between, milliseconds, one_of};
 use crate::topology::{Role, Topology};
 
 /// Time at which the last one ends.
@@ -31,7 +31,7 @@ pub(super) struct Flow {
     /// Requested reservation, and its packets.
     pub(super) request: ReservationRequest,
     /// Protocol of the request; `None` for a flow that only fills queues.
-    pub(super) by: Option<Protocol>,
+    pub(super) by: Option<&'static dyn ScenarioProtocol>,
     /// Start time.
     pub(super) starts_at: Time,
     /// Time of the request.
@@ -43,7 +43,12 @@ pub(super) struct Flow {
 }
 
 /// Draws the flows of a network.
-pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> Vec<Flow> {
+pub(super) fn draw(
+    topology: &Topology,
+    nodes: &[NodeId],
+    protocols: &Protocols,
+    dice: &mut Stream,
+) -> Vec<Flow> {
     let is_host = |place: &usize| topology.nodes[*place].role == Role::Host;
     let hosts: Vec<usize> = (0..topology.nodes.len()).filter(is_host).collect();
     let reserving = between(dice, 4, FLOWS.min(8 * hosts.len()));
@@ -66,17 +71,20 @@ pub(super) fn draw(topology: &Topology, nodes: &[NodeId], dice: &mut Stream) -> 
                 priority: None,
             };
             match number < reserving {
-                true => one_that_reserves(ends, request, dice),
+                true => one_that_reserves(ends, request, protocols, dice),
                 false => one_that_floods(ends, request, dice),
             }
         })
         .collect()
 }
 
-fn one_that_reserves(ends: [usize; 2], request: ReservationRequest, dice: &mut Stream) -> Flow {
-    const PROTOCOLS: [Protocol; 4] =
-        [Protocol::Rsvp, Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis];
-    let by = Some(one_of(dice, &PROTOCOLS));
+fn one_that_reserves(
+    ends: [usize; 2],
+    request: ReservationRequest,
+    protocols: &Protocols,
+    dice: &mut Stream,
+) -> Flow {
+    let by = Some(one_of(dice, protocols.all()));
     let starts = Time::ZERO + milliseconds(dice, 0, 45_000);
     let requests_at = starts + milliseconds(dice, 0, 2_000);
     let ends_at = (requests_at + exponential(dice, STAY)).min(Time::ZERO + END);
