@@ -26,6 +26,7 @@ mod play;
 mod reservation;
 mod routing;
 mod scenario;
+mod scheduler;
 pub mod topology;
 mod value_syntax;
 mod values;
@@ -42,4 +43,5 @@ pub use play::{PlayError, play};
 pub use scenario::{
     Arrivals, Flows, Protocol, Retry, Rollback, Scenario, ScenarioError, Threshold,
 };
+pub use scheduler::{Discipline, LinkScheduler, Schedulers};
 pub use value_syntax::Lifetime;
