@@ -137,7 +137,9 @@ impl<'a> ScenarioRun<'a> {
         seed: u64,
     ) -> ScenarioRun<'a> {
         let paths = topology.paths();
-        let Built { mut network, nodes, routing } = build(topology, seed, &settings(scenario));
+        let Built { mut network, nodes, links, routing } =
+            build(topology, seed, &settings(scenario));
+        scenario.scheduler.apply(topology, &links, &mut network);
         network.watch_attempts();
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
         let routers: BTreeSet<NodeId> =

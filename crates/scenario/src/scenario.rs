@@ -10,6 +10,7 @@
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
 //! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
+//! scheduler = "priority"                   # of every link, the default; or "wfq", "fifo"; of some: see docs/simulator.md
 //!
 //! [[flows]]
 //! name = "reserved"
@@ -46,6 +47,7 @@ use crate::endpoints::Between;
 use crate::faults::{self, Fault, FaultError};
 use crate::overrides::{self, Override, OverrideError};
 use crate::protocols::{Protocols, ScenarioProtocol};
+use crate::scheduler::Schedulers;
 use crate::topology::{Choice, Topology, TopologyError};
 use crate::value_syntax::{self, Lifetime};
 use crate::values;
@@ -80,6 +82,9 @@ pub struct Scenario {
     /// Simulation of the flows' data.
     #[serde(default)]
     pub data: Data,
+    /// Schedulers of the links.
+    #[serde(default)]
+    pub scheduler: Schedulers,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,
@@ -289,6 +294,9 @@ pub enum ScenarioError {
     /// Flows without endpoints.
     #[error("flows `{0}` go from no node to another: say between = [[\"a\", \"b\"]]")]
     Nowhere(String),
+    /// A scheduler is set for a link that does not exist.
+    #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
+    NoSuchLink([String; 2]),
     /// A fault is invalid.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -343,6 +351,7 @@ impl Scenario {
                 }
             }
         }
+        self.scheduler.check(topology, self.data)?;
         faults::check(&self.faults, topology)?;
         Ok(())
     }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use earmark_core::{Effect, Effects, Installation, InterfaceId};
 use earmark_node::{Event, HostUpdate, Input, Node};
 
+use crate::egress::Reservations;
 use crate::log::{Loss, What};
 use crate::network::{Happening, Network, NodeId};
 use crate::packet::Packet;
@@ -39,7 +40,8 @@ impl Network {
         for (interface, port) in host.ports.iter_mut() {
             let adopt =
                 |(flow, rate, protocol)| HostUpdate::Adopted { interface, flow, rate, protocol };
-            updates.extend(port.egress.orphan().into_iter().map(adopt));
+            let orphans = port.egress.change(self.now, Reservations::orphan);
+            updates.extend(orphans.into_iter().map(adopt));
         }
         self.note(node, What::Restarted);
         for update in updates {
@@ -68,7 +70,8 @@ impl Network {
         let ports = &mut self.hosts[node.0].ports;
         let mut gone = Vec::new();
         for (interface, port) in ports.iter_mut() {
-            gone.extend(port.egress.reap().into_iter().map(|flow| (interface, flow)));
+            let reaped = port.egress.change(self.now, Reservations::reap);
+            gone.extend(reaped.into_iter().map(|flow| (interface, flow)));
         }
         let interfaces: Vec<InterfaceId> = ports.iter().map(|(interface, _)| interface).collect();
         for interface in interfaces {
@@ -129,7 +132,7 @@ impl Network {
         effect: &Effect<Event>,
         refused: &mut Vec<(Installation, u16)>,
     ) {
-        let host = &mut self.hosts[node.0];
+        let (now, host) = (self.now, &mut self.hosts[node.0]);
         match effect {
             Effect::Send(out, range) => {
                 let packet = Packet::signalling(out, effects.octets(range));
@@ -155,8 +158,9 @@ impl Network {
                     (Some(errno), port) => {
                         refused.push((*installation, errno));
                         // No one claims a dead daemon's reservation for the flow again: its bandwidth is free now.
-                        if port.is_some_and(|port| port.egress.reject(&installation.flow, protocol))
-                        {
+                        if port.is_some_and(|port| {
+                            port.egress.change(now, |r| r.reject(&installation.flow, protocol))
+                        }) {
                             self.note(
                                 node,
                                 What::Reaped(installation.interface, installation.flow),
@@ -165,7 +169,7 @@ impl Network {
                     }
                     (None, None) => refused.push((*installation, NO_SUCH_DEVICE)),
                     (None, Some(port)) => {
-                        port.egress.install(self.now, protocol, installation);
+                        port.egress.change(now, |r| r.install(protocol, installation));
                         self.note(node, What::Installed(*installation));
                         self.serve(node, installation.interface);
                         self.classify_fluids(node, installation.interface, &installation.flow);
@@ -175,18 +179,22 @@ impl Network {
             Effect::AddFlow(claim, flow) => {
                 let protocol = host.protocol_of(*claim);
                 for (_, port) in host.ports.iter_mut() {
-                    port.egress.add_flow(*claim, protocol, *flow);
+                    port.egress.change(now, |r| r.add_flow(*claim, protocol, *flow));
                 }
                 self.classify_fluids_everywhere(node, flow);
             }
             Effect::RemoveFlow(claim, flow) => {
-                host.ports.iter_mut().for_each(|(_, port)| port.egress.remove_flow(*claim, flow));
+                for (_, port) in host.ports.iter_mut() {
+                    port.egress.change(now, |r| r.remove_flow(*claim, flow));
+                }
                 self.classify_fluids_everywhere(node, flow);
             }
             Effect::Remove(claim) => {
                 let ports = host.ports.iter_mut();
                 let freed: Vec<(InterfaceId, u32)> = ports
-                    .filter_map(|(interface, port)| Some((interface, port.egress.remove(*claim)?)))
+                    .filter_map(|(interface, port)| {
+                        Some((interface, port.egress.change(now, |r| r.remove(*claim))?))
+                    })
                     .collect();
                 self.note(node, What::Removed(*claim));
                 for (interface, class) in freed {
@@ -198,7 +206,7 @@ impl Network {
                 if let Event::NotAdopted { interface, flow, .. } = event
                     && let Some(port) = host.ports.get_mut(*interface)
                 {
-                    port.egress.reject(flow, None);
+                    port.egress.change(now, |r| r.reject(flow, None));
                     self.classify_fluids(node, *interface, flow);
                 }
                 self.note(node, What::Event(event.clone()));

@@ -43,8 +43,6 @@ extern crate alloc;
 extern crate std;
 
 mod agenda;
-mod class;
-mod classifier;
 mod daemons;
 pub mod dice;
 mod egress;
@@ -57,6 +55,7 @@ mod measurement;
 mod network;
 mod packet;
 mod port;
+mod scheduler;
 mod shape;
 mod streams;
 mod tap;
@@ -65,10 +64,14 @@ mod transmission;
 
 pub use egress::Reserved;
 pub use faults::Faults;
-pub use fluid::FluidId;
+pub use fluid::{FluidId, NoFluidModel};
 pub use log::{Entry, Loss, What};
 pub use measurement::{Figures, Protocol, StageResult, Trace};
 pub use network::{LinkEnd, LinkSpec, Network, NodeId};
+pub use packet::Packet;
+pub use scheduler::{
+    Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,
+};
 pub use shape::Shape;
 pub use streams::Welcome;
 pub use tap::Tapped;

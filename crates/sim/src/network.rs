@@ -23,14 +23,12 @@ use crate::fluid::{FluidId, Fluids};
 use crate::groups::Groups;
 use crate::host::{Host, Verdict};
 use crate::log::{Entry, Loss, What};
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, MTU, Packet};
 use crate::port::Port;
+use crate::scheduler::Scheduler;
 use crate::streams::{Pair, Told};
 use crate::tap::Tapped;
 use crate::traffic::{Running, StreamId};
-
-/// Largest IP packet of a link, octets.
-pub(crate) const MTU: u32 = 1_500;
 
 /// A node of the network that returned this ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -97,6 +95,8 @@ pub struct Network {
     pub(crate) hosts: Vec<Host>,
     pub(crate) streams: Vec<Running>,
     pub(crate) fluids: Fluids,
+    /// An interface whose scheduler has no fluid model, if there was ever one.
+    pub(crate) without_fluid: Option<(NodeId, InterfaceId)>,
     pub(crate) groups: Groups,
     log: Vec<Entry>,
     /// Whether attempts to reserve are logged.
@@ -117,6 +117,7 @@ impl Network {
             hosts: Vec::new(),
             streams: Vec::new(),
             fluids: Fluids::default(),
+            without_fluid: None,
             groups: Groups::default(),
             log: Vec::new(),
             attempts: false,
@@ -245,11 +246,26 @@ impl Network {
         };
         (changed.bandwidth, changed.reservable) = (bandwidth, bandwidth);
         if let Some(port) = host.ports.get_mut(interface) {
-            port.egress.set_bandwidth(bandwidth);
+            port.egress.set_bandwidth(self.now, bandwidth);
         }
         host.interfaces.set(changed.clone());
         self.inform(node, HostUpdate::Interface(changed));
         self.widen_fluids(node, interface);
+    }
+
+    /// Replaces the scheduler of both directions of the link behind an interface. Packets that wait there are lost.
+    pub fn set_scheduler<S: Scheduler + 'static>(&mut self, node: NodeId, interface: InterfaceId) {
+        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
+            return;
+        };
+        for (node, interface) in [(node, interface), peer] {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.egress.set_scheduler::<S>(self.now);
+                if !port.egress.shares_fluid() {
+                    self.without_fluid = Some((node, interface));
+                }
+            }
+        }
     }
 
     /// Makes traffic control of a node refuse every installation with this error number from now on; `None`: no longer.
@@ -334,7 +350,9 @@ impl Network {
     /// Returns the reservations in traffic control of a node, by interface, including classes of a dead daemon.
     pub fn traffic_control(&self, node: NodeId) -> impl Iterator<Item = (InterfaceId, Reserved)> {
         let ports = self.hosts[node.0].ports.iter();
-        ports.flat_map(|(id, port)| port.egress.reserved().map(move |reserved| (id, reserved)))
+        ports.flat_map(|(id, port)| {
+            port.egress.reservations().reserved().map(move |reserved| (id, reserved))
+        })
     }
 
     /// Returns all nodes, in the order of their addition.

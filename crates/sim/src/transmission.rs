@@ -2,10 +2,10 @@
 
 use earmark_core::{InterfaceId, Time};
 
-use crate::egress::Next;
 use crate::log::{Loss, What};
 use crate::network::{Happening, Network, NodeId};
 use crate::packet::{Body, Packet};
+use crate::scheduler::Next;
 
 impl Network {
     /// Appends a packet to the queue of an interface.
@@ -40,10 +40,10 @@ impl Network {
             return self.plan(node, interface, free);
         }
         match port.egress.next(now) {
-            Next::Transmit(packet, occupied) => {
-                port.busy_until = now + occupied;
-                let (free, waits) = (port.busy_until, port.egress.waits());
-                if waits {
+            Next::Transmit(packet) => {
+                port.busy_until = now + port.egress.transmission_time(&packet);
+                let free = port.busy_until;
+                if port.egress.has_packets() {
                     self.plan(node, interface, free);
                 }
                 self.transmit(node, interface, packet);

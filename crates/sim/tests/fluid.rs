@@ -127,7 +127,8 @@ fn both(streams: &[Stream], script: impl Fn(&mut Net)) -> [Result; 2] {
     });
     let packets = packets.collect();
     let mut net = self::net();
-    let ids: Vec<_> = streams.iter().map(|s| net.bench.network.add_fluid(&net.source(s))).collect();
+    let add = |s| net.bench.network.add_fluid(&net.source(s)).expect("links share fluid");
+    let ids: Vec<_> = streams.iter().map(add).collect();
     script(&mut net);
     net.bench.network.run_until(end);
     let network = &net.bench.network;

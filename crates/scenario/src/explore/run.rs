@@ -121,7 +121,7 @@ impl ExplorationRun {
         let topology = random_network::draw(&mut random.stream("network"));
         let faults = random_faults::draw(&topology, &mut random.stream("faults"));
         let settings = settings(protocols, &mut random.stream("settings"));
-        let Built { network, nodes, routing } = build(&topology, seed, &settings);
+        let Built { network, nodes, routing, .. } = build(&topology, seed, &settings);
         let flows = random_flows::draw(&topology, &nodes, protocols, &mut random.stream("flows"));
         let outcome = Exploration {
             seed,

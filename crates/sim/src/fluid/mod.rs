@@ -49,6 +49,16 @@ use crate::traffic::{Keep, Source};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FluidId(u32);
 
+/// The scheduler of an interface has no fluid model ([`Scheduler::fluid_sharing`](crate::Scheduler::fluid_sharing)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the scheduler of interface {interface:?} of node {node:?} has no fluid model")]
+pub struct NoFluidModel {
+    /// Node of the interface.
+    pub node: NodeId,
+    /// Interface with the scheduler.
+    pub interface: InterfaceId,
+}
+
 /// All fluid streams of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Fluids {
@@ -86,7 +96,13 @@ struct Stream {
 
 impl Network {
     /// Adds a fluid stream. Its source address is determined now, its path when it starts.
-    pub fn add_fluid(&mut self, source: &Source) -> FluidId {
+    ///
+    /// # Errors
+    /// The scheduler of a link of the network has no fluid model. Schedulers that are set later are not checked.
+    pub fn add_fluid(&mut self, source: &Source) -> Result<FluidId, NoFluidModel> {
+        if let Some((node, interface)) = self.without_fluid {
+            return Err(NoFluidModel { node, interface });
+        }
         let number = self.fluids.streams.len() as u32; // memory limits streams to fewer than 2^32
         let dice = self.random.stream(&self.next_stream_name());
         let starts = source.from.max(self.now);
@@ -117,7 +133,7 @@ impl Network {
         self.fluids.running.insert((source.destination, source.destination_port, number));
         self.fluids.streams.push(Some(Box::new(stream)));
         self.enter(first.min(source.until), Happening::Turn(FluidId(number)));
-        FluidId(number)
+        Ok(FluidId(number))
     }
 
     /// Returns the octets of a stream sent and received so far; zeros if only counts are recorded.

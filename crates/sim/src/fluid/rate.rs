@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use earmark_core::Rate;
 
-use crate::egress::FRAMING;
+use crate::packet::FRAMING;
 
 /// Thousandths of a bit per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

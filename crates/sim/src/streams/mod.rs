@@ -18,8 +18,8 @@ use earmark_core::{CloseReason, Connect, ConnectionId, Outgoing, StreamEvent};
 use earmark_node::Input;
 
 use crate::log::{Loss, What};
-use crate::network::{Happening, MTU, Network, NodeId};
-use crate::packet::{Body, Packet, USUAL_TTL};
+use crate::network::{Happening, Network, NodeId};
+use crate::packet::{Body, MTU, Packet, USUAL_TTL};
 pub(crate) use endpoint::Told;
 pub use endpoint::Welcome;
 use endpoint::{Endpoint, Wanted};

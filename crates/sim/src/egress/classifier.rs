@@ -12,18 +12,18 @@ use hashbrown::HashTable;
 
 /// A claim on a flow: the class that its packets may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FlowClaim {
     pub(crate) class: u32,
     /// Whether the running daemon has requested it.
-    pub(crate) named: bool,
-    /// Protocol of the claim, if it is known.
+    pub(crate) claimed: bool,
+    /// Protocol of the claim, if known.
     pub(crate) protocol: Option<Protocol>,
 }
 
 /// Flows and the claims on them.
 #[derive(Debug, Default)]
 pub(crate) struct Classifier {
-    places: BTreeMap<Flow, Vec<Place>>,
+    claims: BTreeMap<Flow, Vec<FlowClaim>>,
     /// The ranges among the flows, the narrowest first. Few.
     ranges: BTreeSet<(u32, Flow)>,
     /// Flows that lead to each class.
@@ -34,33 +34,33 @@ pub(crate) struct Classifier {
 
 impl Classifier {
     /// Returns the claims on a flow.
-    pub(crate) fn get(&self, flow: &Flow) -> &[Place] {
-        self.places.get(flow).map_or(&[], Vec::as_slice)
+    pub(crate) fn get(&self, flow: &Flow) -> &[FlowClaim] {
+        self.claims.get(flow).map_or(&[], Vec::as_slice)
     }
 
     /// Enters or changes a claim on a flow.
-    pub(crate) fn set(&mut self, flow: Flow, place: Place) {
+    pub(crate) fn set(&mut self, flow: Flow, claim: FlowClaim) {
         if flow.is_range() {
             self.ranges.insert((flow.openness(), flow));
         }
-        let places = self.places.entry(flow).or_default();
-        match places.iter_mut().find(|known| known.class == place.class) {
-            Some(known) => *known = place,
+        let claims = self.claims.entry(flow).or_default();
+        match claims.iter_mut().find(|known| known.class == claim.class) {
+            Some(known) => *known = claim,
             None => {
-                places.push(place);
-                self.members.entry(place.class).or_default().insert(flow);
+                claims.push(claim);
+                self.members.entry(claim.class).or_default().insert(flow);
             }
         }
         self.found.clear();
     }
 
     /// Removes a claim on a flow, if it is present.
-    pub(crate) fn remove(&mut self, flow: &Flow, class: u32) -> Option<Place> {
-        let places = self.places.get_mut(flow)?;
-        let at = places.iter().position(|place| place.class == class)?;
-        let gone = places.remove(at);
-        if places.is_empty() {
-            self.places.remove(flow);
+    pub(crate) fn remove(&mut self, flow: &Flow, class: u32) -> Option<FlowClaim> {
+        let claims = self.claims.get_mut(flow)?;
+        let at = claims.iter().position(|claim| claim.class == class)?;
+        let gone = claims.remove(at);
+        if claims.is_empty() {
+            self.claims.remove(flow);
             self.ranges.remove(&(flow.openness(), *flow));
         }
         if let Some(members) = self.members.get_mut(&class) {
@@ -74,7 +74,7 @@ impl Classifier {
     }
 
     /// Removes all claims of a class; returns them by flow in ascending order.
-    pub(crate) fn remove_class(&mut self, class: u32) -> Vec<(Flow, Place)> {
+    pub(crate) fn remove_class(&mut self, class: u32) -> Vec<(Flow, FlowClaim)> {
         let flows = self.members.get(&class).cloned().unwrap_or_default();
         flows.into_iter().filter_map(|flow| Some((flow, self.remove(&flow, class)?))).collect()
     }
@@ -82,25 +82,25 @@ impl Classifier {
     /// Removes the claims that `unwanted` selects; returns them by flow in ascending order. Visits all claims.
     pub(crate) fn extract(
         &mut self,
-        mut unwanted: impl FnMut(&Flow, &Place) -> bool,
-    ) -> Vec<(Flow, Place)> {
-        let gone = self.iter().filter(|(flow, place)| unwanted(flow, place));
-        let gone: Vec<(Flow, Place)> = gone.map(|(flow, place)| (*flow, *place)).collect();
-        for (flow, place) in &gone {
-            self.remove(flow, place.class);
+        mut unwanted: impl FnMut(&Flow, &FlowClaim) -> bool,
+    ) -> Vec<(Flow, FlowClaim)> {
+        let gone = self.iter().filter(|(flow, claim)| unwanted(flow, claim));
+        let gone: Vec<(Flow, FlowClaim)> = gone.map(|(flow, claim)| (*flow, *claim)).collect();
+        for (flow, claim) in &gone {
+            self.remove(flow, claim.class);
         }
         gone
     }
 
     /// Returns all claims, by flow in ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &Place)> {
-        self.places.iter().flat_map(|(flow, places)| places.iter().map(move |place| (flow, place)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &FlowClaim)> {
+        self.claims.iter().flat_map(|(flow, claims)| claims.iter().map(move |claim| (flow, claim)))
     }
 
     /// Returns all claims, by flow in ascending order; classes must not be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Flow, &mut Place)> {
-        let places = self.places.iter_mut();
-        places.flat_map(|(flow, places)| places.iter_mut().map(move |place| (flow, place)))
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Flow, &mut FlowClaim)> {
+        let claims = self.claims.iter_mut();
+        claims.flat_map(|(flow, claims)| claims.iter_mut().map(move |claim| (flow, claim)))
     }
 
     /// Whether a flow leads to a class.
@@ -116,10 +116,10 @@ impl Classifier {
     /// Returns the best claim of this flow alone and the best shared one; `better` compares classes.
     pub(crate) fn best(&self, flow: &Flow, better: &impl Fn(u32, u32) -> bool) -> [Option<u32>; 2] {
         let mut best = [None::<u32>; 2];
-        for place in self.get(flow) {
-            let best = &mut best[usize::from(self.is_shared(place.class))];
-            if best.is_none_or(|best| better(place.class, best)) {
-                *best = Some(place.class);
+        for claim in self.get(flow) {
+            let best = &mut best[usize::from(self.is_shared(claim.class))];
+            if best.is_none_or(|best| better(claim.class, best)) {
+                *best = Some(claim.class);
             }
         }
         best
