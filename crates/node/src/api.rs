@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_boomerang as boomerang;
-use earmark_core::admission::{ClaimId, Protocol, RetryPolicy};
+use earmark_core::admission::{AdmissionMethod, ClaimId, Protocol, RetryPolicy};
 use earmark_core::{
     Datagram, Flow, FlowAnswer, Interface, InterfaceId, MulticastRoute, Prefix, Rate, Route,
     StreamEvent,
@@ -47,6 +47,12 @@ pub struct NodeConfig {
     /// Retry policy for refused requests after bandwidth is released.
     #[serde(default)]
     pub retry: RetryPolicy,
+    /// Admission control of the links that `link_admission` does not name.
+    #[serde(default)]
+    pub admission: AdmissionMethod,
+    /// Admission control by interface name.
+    #[serde(default)]
+    pub link_admission: BTreeMap<String, AdmissionMethod>,
 }
 
 /// An input of a node.
@@ -114,6 +120,14 @@ pub enum HostUpdate {
         interface: InterfaceId,
         /// Bandwidth concerned.
         rate: Rate,
+    },
+    /// Sample of the traffic of a link's reservations, due as often as the link's admission control says
+    /// ([`sample_interval`](earmark_core::admission::AdmissionControl::sample_interval)).
+    Measured {
+        /// Interface of the link.
+        interface: InterfaceId,
+        /// Count of IP octets that the reservations have sent.
+        octets: u64,
     },
     /// Traffic control could not install a claim.
     TrafficControlRefused {

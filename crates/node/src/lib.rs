@@ -25,6 +25,6 @@ pub use edge::{Across, AggregateChange, AggregateRow, Border, RSVP_E2E_IGNORE};
 pub use node::Node;
 pub use receiver::{Ask, Listen, Unanswerable};
 pub use show::{
-    AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    AdmissionRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };

@@ -1,13 +1,13 @@
 //! The node: dispatches each input to the engines concerned.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use earmark_boomerang as boomerang;
 use earmark_boomerang::Boomerang;
-use earmark_core::admission::{Attempt, Ledger, Owner, Protocol};
+use earmark_core::admission::{AdmissionMethod, Attempt, Ledger, Owner, Protocol};
 use earmark_core::hash::KeyedHash;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
@@ -48,6 +48,10 @@ pub struct Node {
     pub(crate) without_rsvp: BTreeSet<String>,
     pub(crate) routes: RouteTable,
     pub(crate) ledger: Ledger,
+    /// Admission control of the links that `link_admission` does not name.
+    pub(crate) admission: AdmissionMethod,
+    /// Admission control by interface name.
+    pub(crate) link_admission: BTreeMap<String, AdmissionMethod>,
     pub(crate) rsvp: Rsvp,
     pub(crate) boomerang: Boomerang,
     pub(crate) yessir: Yessir,
@@ -75,6 +79,8 @@ impl Node {
             without_rsvp: config.without_rsvp,
             routes,
             ledger,
+            admission: config.admission,
+            link_admission: config.link_admission,
             rsvp: Rsvp::new(config.rsvp, &random),
             boomerang: Boomerang::new(config.boomerang, &random),
             yessir: Yessir::new(config.yessir, &random),

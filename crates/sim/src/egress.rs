@@ -42,6 +42,8 @@ pub(crate) struct Egress {
     gone: Vec<Flow>,
     /// Classes by the claim IDs of the running daemon.
     claims: BTreeMap<ClaimId, u32>,
+    /// Octets that all reserved classes have sent.
+    reserved_octets: u64,
 }
 
 /// A reservation in traffic control.
@@ -77,7 +79,13 @@ impl Egress {
             flows: Classifier::default(),
             gone: Vec::new(),
             claims: BTreeMap::new(),
+            reserved_octets: 0,
         }
+    }
+
+    /// Returns the count of octets that all reserved classes have sent.
+    pub(crate) fn reserved_octets(&self) -> u64 {
+        self.reserved_octets
     }
 
     pub(crate) fn set_bandwidth(&mut self, bandwidth: Rate) {
@@ -123,6 +131,7 @@ impl Egress {
             };
             match class.take(now) {
                 Ok(packet) => {
+                    self.reserved_octets += u64::from(packet.length);
                     // Classes that were skipped have waited for tokens, and are the first of the next turn.
                     self.waiting.remove(turn);
                     if !class.queue.is_empty() {

@@ -24,6 +24,7 @@ mod ledger;
 mod link;
 mod links;
 mod measured;
+mod method;
 mod preemption;
 mod queue;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use journal::Attempt;
 pub use ledger::{Ledger, RemovedLink};
 pub use link::{AdoptError, LinkCapacity, LinkStatus};
 pub use measured::{MeasuredSum, MeasurementBased};
+pub use method::AdmissionMethod;
 pub use preemption::{Displaced, PreemptionPolicy, Priority};
 pub use queue::{Counting, Discipline, EnqueueError, LOOKAHEAD, QueuedRequest, RetryPolicy};
 
