@@ -29,6 +29,6 @@ pub use engine::{Arrival, Counter, HeldClaim, Interception, NodeEngine, NodeView
 pub use node::Node;
 pub use protocols::rsvp::receiver::{Ask, Listen, Unanswerable};
 pub use show::{
-    AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView, ReductionRow,
-    ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
+    AdmissionRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow, QueueView,
+    ReductionRow, ReservationRow, RoutingStateRow, SenderName, SessionRow, TrafficRow,
 };

@@ -1,12 +1,15 @@
 //! The daemons of the network: start and death, their inputs, and the execution of their effects.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use earmark_core::admission::AdmissionControl;
 use earmark_core::{Effect, Effects, Installation, InterfaceId};
 use earmark_node::{Event, HostUpdate, Input, Node};
 
 use crate::egress::Reservations;
+use crate::host::Host;
 use crate::log::{Loss, What};
 use crate::network::{Happening, Network, NodeId};
 use crate::packet::Packet;
@@ -47,6 +50,9 @@ impl Network {
         for update in updates {
             self.inform(node, update);
         }
+        for interface in self.hosts[node.0].ports.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.plan_measurement(node, interface);
+        }
         self.enter(self.now + grace, Happening::Reap(node, generation));
     }
 
@@ -80,6 +86,42 @@ impl Network {
         for (interface, flow) in gone {
             self.note(node, What::Reaped(interface, flow));
             self.inform(node, HostUpdate::AdoptedGone { interface, flow });
+        }
+    }
+
+    /// Sets the admission control of one direction of a link, for the running daemon: any implementation, beside those
+    /// that the settings of a node name.
+    pub fn set_admission(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        control: Box<dyn AdmissionControl>,
+    ) {
+        if let Some(daemon) = &mut self.hosts[node.0].node {
+            daemon.set_admission(interface, control);
+            self.plan_measurement(node, interface);
+        }
+    }
+
+    /// Schedules the next sample of the traffic of a link's reservations, if its admission control measures.
+    pub(crate) fn plan_measurement(&mut self, node: NodeId, interface: InterfaceId) {
+        let Host { node: daemon, generation, .. } = &self.hosts[node.0];
+        let control = daemon.as_ref().and_then(|daemon| daemon.ledger().admission(interface));
+        if let Some(interval) = control.and_then(AdmissionControl::sample_interval) {
+            let sample = Happening::Measure(node, interface, *generation);
+            self.enter(self.now + interval, sample);
+        }
+    }
+
+    pub(crate) fn measure(&mut self, node: NodeId, interface: InterfaceId, generation: u32) {
+        let host = &self.hosts[node.0];
+        if host.generation != generation || host.node.is_none() {
+            return;
+        }
+        if let Some(port) = host.ports.get(interface) {
+            let octets = port.egress.reserved_octets();
+            self.inform(node, HostUpdate::Measured { interface, octets });
+            self.plan_measurement(node, interface);
         }
     }
 

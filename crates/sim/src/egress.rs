@@ -24,6 +24,8 @@ pub(crate) struct Egress {
     queue_packets: usize,
     reservations: Reservations,
     scheduler: Box<dyn Scheduler>,
+    /// Octets of packets that have entered reserved classes.
+    reserved_octets: u64,
 }
 
 impl Egress {
@@ -35,6 +37,7 @@ impl Egress {
             queue_packets,
             reservations: Reservations::default(),
             scheduler: Box::new(StrictPriority::new(bandwidth, queue_packets)),
+            reserved_octets: 0,
         }
     }
 
@@ -84,7 +87,17 @@ impl Egress {
             None if packet.urgent => PacketClass::Signalling,
             None => PacketClass::BestEffort,
         };
-        self.scheduler.enqueue(now, class, packet)
+        let octets = packet.length;
+        let entered = self.scheduler.enqueue(now, class, packet);
+        if entered && matches!(class, PacketClass::Reserved(_)) {
+            self.reserved_octets += u64::from(octets);
+        }
+        entered
+    }
+
+    /// Returns the octets of packets that have entered reserved classes.
+    pub(crate) fn reserved_octets(&self) -> u64 {
+        self.reserved_octets
     }
 
     /// Whether a packet waits.

@@ -78,6 +78,8 @@ pub(crate) enum Happening {
     FindFluids,
     /// The grace period for a dead daemon's state ends, if the daemon of this generation still runs.
     Reap(NodeId, u32),
+    /// The traffic of a link's reservations is measured, if the daemon of this generation still runs.
+    Measure(NodeId, InterfaceId, u32),
     /// A timer of a connection may have expired.
     Repeat(NodeId, Pair),
     /// An event of a connection is reported to the daemon.
@@ -194,6 +196,7 @@ impl Network {
             };
             host.interfaces.set(interface.clone());
             self.inform(end.node, HostUpdate::Interface(interface));
+            self.plan_measurement(end.node, ids[side]);
             let hop = Hop { interface: ids[side], gateway: None, source: Some(end.address) };
             self.add_route(end.node, Route { prefix, metric: 0, hop });
         }
@@ -397,6 +400,9 @@ impl Network {
             Happening::Turn(fluid) => self.turn_fluid(fluid),
             Happening::FindFluids => self.find_fluids(),
             Happening::Reap(node, generation) => self.reap(node, generation),
+            Happening::Measure(node, interface, generation) => {
+                self.measure(node, interface, generation);
+            }
             Happening::Repeat(node, pair) => self.repeat(node, pair),
             Happening::Told(node, told) => {
                 let (pair, connection, told) = *told;
