@@ -22,7 +22,7 @@ pub struct Tables {
     pub routes: RouteTable,
     /// Bandwidth of the links.
     pub ledger: Ledger,
-    /// Numbers of the claims, in the order of their first appearance.
+    /// Numbers of the claims.
     claims: BTreeMap<ClaimId, usize>,
 }
 
@@ -138,8 +138,8 @@ impl Tables {
         }
     }
 
-    /// Returns the text of an effect on traffic control: claims are numbered in the order in which they appear, and a
-    /// removed one loses its number. `None` for other effects.
+    /// Returns the text of an effect on traffic control: a claim has the lowest number that is free when it appears,
+    /// until it is removed. `None` for other effects.
     pub fn reservation<E>(&mut self, effect: &Effect<E>) -> Option<String> {
         match effect {
             Effect::Install(installation) => {
@@ -172,14 +172,17 @@ impl Tables {
     }
 
     fn number(&mut self, claim: ClaimId) -> usize {
-        let count = self.claims.len() + 1;
-        *self.claims.entry(claim).or_insert(count)
+        let free = (1..).find(|number| !self.claims.values().any(|taken| taken == number));
+        *self.claims.entry(claim).or_insert(free.unwrap_or_default())
     }
 }
 
 /// Returns the text of a flow: `10.0.1.9 port 5000 to 10.0.9.9 port 6000`, without what is open.
 pub fn flow_text(flow: &Flow) -> String {
-    let mut text = flow.source.map_or_else(|| "any".into(), |source| source.to_string());
+    let mut text = match (flow.source, flow.sources()) {
+        (Some(_), Some(sources)) if flow.source_open != 0 => sources.to_string(),
+        (source, _) => source.map_or_else(|| "any".into(), |source| source.to_string()),
+    };
     if flow.source_port != 0 {
         text += &format!(" port {}", flow.source_port);
     }
