@@ -1,7 +1,7 @@
 //! Text of a node's messages and events.
 
 use earmark_boomerang::Event;
-use earmark_core::{Outgoing, Routes};
+use earmark_core::Outgoing;
 use earmark_testkit::conformance::tables::Tables;
 use earmark_wire::boomerang::{OptionItem, Rates};
 use earmark_wire::icmp::{Echo, Kind, PseudoHeader};
@@ -10,19 +10,9 @@ use crate::common::Message;
 
 /// Returns the text of a sent message: `unchanged` if it has every octet of the one that came, and its fields otherwise.
 pub(crate) fn message(tables: &Tables, how: &Outgoing, octets: &[u8], came: &[u8]) -> String {
-    let &Outgoing { interface, source, destination, ttl, .. } = how;
-    let route = || tables.routes.lookup(destination).map(|hop| hop.interface);
-    let on = interface.or_else(route);
-    let on = on.map(|id| format!("{} ", tables.links.name(id))).unwrap_or_default();
-    let alert = if how.router_alert { " alert" } else { "" };
-    let kind = match octets.first() {
-        Some(0 | 129) => "reply",
-        _ => "echo",
-    };
-    // The TTL of the node's own messages is no rule of the protocol.
-    let own = tables.interfaces.is_local(source);
-    let ttl = if own { String::new() } else { format!(" ttl={ttl}") };
-    let head = format!("send {on}{kind} from {source} to {destination}{ttl}{alert}");
+    let &Outgoing { source, destination, .. } = how;
+    let head =
+        tables.sent(how, if matches!(octets.first(), Some(0 | 129)) { "reply" } else { "echo" });
     if octets == came {
         return head + " unchanged";
     }

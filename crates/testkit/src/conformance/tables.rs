@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, Service};
 use earmark_core::{
-    Context, Effect, Effects, Engine, Flow, HostEvent, Input, Interface, Interfaces, RouteTable,
-    Time,
+    Context, Effect, Effects, Engine, Flow, HostEvent, Input, Interface, Interfaces, Outgoing,
+    Prefix, RouteTable, Routes, Time,
 };
 
 use super::topology::Links;
@@ -131,7 +131,7 @@ impl Tables {
         Ok(event)
     }
 
-    fn remove_routes(&mut self, prefix: earmark_core::Prefix) {
+    fn remove_routes(&mut self, prefix: Prefix) {
         let old: Vec<_> = self.routes.iter().filter(|old| old.prefix == prefix).copied().collect();
         for old in &old {
             self.routes.remove(old);
@@ -169,6 +169,20 @@ impl Tables {
             }
             _ => None,
         }
+    }
+
+    /// Returns the first line of a sent message: `send eth2 KIND from A to B ttl=62 alert`. The interface is that of the
+    /// routes where the node leaves it to them; the TTL is missing if the node is the source, because its choice of a
+    /// TTL is no rule of a protocol.
+    pub fn sent(&self, how: &Outgoing, kind: &str) -> String {
+        let &Outgoing { interface, source, destination, ttl, .. } = how;
+        let route = || self.routes.lookup(destination).map(|hop| hop.interface);
+        let on = interface.or_else(route);
+        let on = on.map(|id| format!("{} ", self.links.name(id))).unwrap_or_default();
+        let own = self.interfaces.is_local(source);
+        let ttl = if own { String::new() } else { format!(" ttl={ttl}") };
+        let alert = if how.router_alert { " alert" } else { "" };
+        format!("send {on}{kind} from {source} to {destination}{ttl}{alert}")
     }
 
     fn number(&mut self, claim: ClaimId) -> usize {
