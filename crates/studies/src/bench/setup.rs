@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use earmark_core::Time;
+use earmark_lab::statistics::percentile;
 use serde::Serialize;
 
 use super::Supervision;
@@ -100,18 +101,14 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
         installed,
         seconds: course.whole.as_secs_f64(),
         rate: f64::from(installed) / course.whole.as_secs_f64().max(1e-9),
-        latency_p50_ms: millis(course.quantile(0.5)),
-        latency_p99_ms: millis(course.quantile(0.99)),
+        latency_p50_ms: course.latency_ms(50),
+        latency_p99_ms: course.latency_ms(99),
         recovered: course.late.min(u32::try_from(lost_messages).unwrap_or(u32::MAX)),
         lost_messages,
         errors: sender.progress.errors + receiver.progress.errors,
         processor_us: processor.as_secs_f64() * 1e6 / each,
         memory_octets: after.memory.saturating_sub(before.memory) as f64 / each,
     })
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 /// Summary of the times of all sessions.
@@ -141,10 +138,9 @@ impl Course {
         Course { whole: last.since(first), latencies, late }
     }
 
-    /// Returns a quantile of the latencies; zero if there are none.
-    fn quantile(&self, part: f64) -> Duration {
-        let rank = (self.latencies.len() as f64 * part).ceil() as usize;
-        self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    /// Returns a percentile of the latencies, milliseconds; 0 if there are none.
+    fn latency_ms(&self, percent: usize) -> f64 {
+        percentile(&self.latencies, percent).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     }
 }
 
@@ -161,8 +157,8 @@ mod tests {
         let course = Course::of(&begun, &done, Duration::from_secs(30));
         assert_eq!(course.whole, Duration::from_secs(23));
         assert_eq!(course.late, 1);
-        assert_eq!(course.quantile(0.5), Duration::from_millis(5));
-        assert_eq!(course.quantile(0.99), Duration::from_secs(20));
-        assert_eq!(Course::of(&[1], &[0], Duration::ZERO).quantile(0.5), Duration::ZERO);
+        assert_eq!(course.latency_ms(50), 5.0);
+        assert_eq!(course.latency_ms(99), 20_000.0);
+        assert_eq!(Course::of(&[1], &[0], Duration::ZERO).latency_ms(50), 0.0);
     }
 }

@@ -5,15 +5,15 @@
 //! current ones, and then with instruction caches of many shapes. Cycles are an estimate, except those of the clock
 //! and the counters of this machine.
 //!
-//! - [`simulator`], [`callgrind`]: runs under valgrind, and their output files.
+//! - [`simulator`], [`counts`]: runs under valgrind, and what they count.
 //! - [`functions`]: attribution of instructions to the paper's functions; [`shares`]: share of each.
 //! - [`metrics`]: the paper's figures, from the counts.
 //! - [`processors`]: comparison with the published figures; [`samples`]: the repetitions behind it.
 //! - [`sweep`]: caches of many shapes.
 //! - [`clock`]: the same on the real processor.
 
-mod callgrind;
 mod clock;
+mod counts;
 mod functions;
 mod metrics;
 mod processors;

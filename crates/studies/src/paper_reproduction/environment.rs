@@ -5,6 +5,7 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Instant;
 
+use earmark_lab::statistics::{percentile, sorted};
 use serde::{Deserialize, Serialize};
 
 use super::chapter::{Cell, Chapter, Table};
@@ -69,12 +70,12 @@ impl Noise {
         Noise::of(times.collect())
     }
 
-    fn of(mut times: Vec<f64>) -> Noise {
-        times.sort_unstable_by(f64::total_cmp);
-        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        let median = at(0.5);
-        let over = |share| at(share) / median - 1.0;
-        Noise { median_us: median, one_in_20: over(0.95), longest: over(1.0) }
+    fn of(times: Vec<f64>) -> Noise {
+        let times = sorted(times);
+        let [median, one_in_20, longest] =
+            [50, 95, 100].map(|percent| percentile(&times, percent).unwrap_or(f64::NAN));
+        let over = |time| time / median - 1.0;
+        Noise { median_us: median, one_in_20: over(one_in_20), longest: over(longest) }
     }
 
     /// Returns whether results should be read with care.

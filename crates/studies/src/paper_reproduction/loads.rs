@@ -8,10 +8,10 @@ use anyhow::Result;
 
 use super::Order;
 use super::chapter::{Chapter, Estimate, Point, Series};
-use super::marks::middle;
 use super::passage::Way;
 use crate::bench::Supervision;
 use crate::bench::router::Protocol;
+use earmark_lab::statistics::trimmed_mean;
 
 const WAYS: [Way; 3] = [
     Way { protocol: Protocol::Rsvp, name: "RSVP", settings: "", daemon: true },
@@ -45,7 +45,8 @@ pub(super) fn measure(order: &Order, supervision: &Supervision<'_>) -> Result<Ch
 /// of a virtual machine for some milliseconds would dominate a plain mean.
 fn usual(values: &[f64], parts: usize) -> Option<Estimate> {
     let part = values.len().div_ceil(parts.max(1)).max(1);
-    let means: Vec<f64> = values.chunks(part).map(|part| middle(part.to_vec())).collect();
+    let means: Vec<f64> =
+        values.chunks(part).map(|part| trimmed_mean(part.iter().copied())).collect();
     Estimate::of(&means)
 }
 

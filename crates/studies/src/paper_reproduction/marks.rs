@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, mark, set_hook};
+use earmark_lab::statistics::trimmed_mean;
 use earmark_linux::cycles;
 
 /// Capacity of one recording, marks.
@@ -136,7 +137,7 @@ impl Clock {
         let mut stamps = Vec::new();
         record(marks, &mut stamps, || (0..MOST).for_each(|_| mark(Checkpoint::Parse)))?;
         let between = stamps.windows(2).map(|pair| (pair[1].ticks - pair[0].ticks) as f64);
-        self.mark = middle(between.collect());
+        self.mark = trimmed_mean(between);
         Ok(())
     }
 
@@ -157,14 +158,6 @@ impl Clock {
     pub(crate) fn mark_ns(&self) -> f64 {
         self.mark * self.tick
     }
-}
-
-/// Returns the mean of values without the lowest and the highest tenth, which may include interruptions.
-pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let tenth = values.len() / 10;
-    let middle = &values[tenth..values.len() - tenth];
-    middle.iter().sum::<f64>() / middle.len().max(1) as f64
 }
 
 /// Divides marks by message, from [`Checkpoint::Begin`] on.
@@ -207,8 +200,5 @@ mod tests {
         let clock = Clock { tick: 0.5, mark: 20.0 };
         assert_eq!(clock.step_us(at(100), at(2_120)), 1.0);
         assert_eq!(clock.step_us(at(100), at(110)), -0.005);
-        assert_eq!(middle(vec![5.0, 1.0, 9.0]), 5.0);
-        let values = [100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, -100.0];
-        assert_eq!(middle(values.to_vec()), 4.5);
     }
 }

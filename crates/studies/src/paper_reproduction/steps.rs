@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use earmark_core::checkpoint::Checkpoint;
+use earmark_lab::statistics::trimmed_mean;
 
 use super::chapter::Estimate;
-use super::marks::{Clock, Stamp, middle};
+use super::marks::{Clock, Stamp};
 
 /// Steps of reservation management in the Budapest paper (Tables 4 and 9).
 pub(super) const RESERVATION_MANAGEMENT: &[Checkpoint] =
@@ -79,7 +80,7 @@ impl Times {
         for steps in sets {
             let all =
                 messages.iter().map(|message| clock.steps_us(message, |step| steps.has(step)));
-            self.batches.entry(steps).or_default().push(middle(all.collect()));
+            self.batches.entry(steps).or_default().push(trimmed_mean(all));
         }
         self.messages += messages.len() as u64;
     }

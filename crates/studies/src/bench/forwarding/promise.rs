@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
+use earmark_lab::statistics::percentile;
 use earmark_linux::netns::Namespace;
 use earmark_linux::packets::{self, Mix, Watched};
 use earmark_linux::sightings;
@@ -194,8 +195,7 @@ impl Promise {
 
 /// Returns a percentile of sorted times, milliseconds; 0 of none.
 fn percentile_ms(sorted: &[Duration], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
+    percentile(sorted, percent).map_or(0.0, |time| time.as_nanos() as f64 / 1e6)
 }
 
 impl Tap {

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use earmark_lab::statistics::{percentile, sorted};
 
 use super::super::chapter::Estimate;
 use super::simulator::arguments;
@@ -32,10 +33,9 @@ pub(super) fn times(
     for round in 0..values {
         for (plan, times) in plans.iter().zip(&mut times) {
             supervision.go_on()?;
-            let mut batch =
+            let batch =
                 (0..BATCH).map(|_| Ok(calls::play(plan)?.us)).collect::<Result<Vec<f64>>>()?;
-            batch.sort_unstable_by(f64::total_cmp);
-            times.push(batch[BATCH / 2]);
+            times.extend(percentile(&sorted(batch), 50));
         }
         supervision.watcher.reached(round as u64 + 1);
     }

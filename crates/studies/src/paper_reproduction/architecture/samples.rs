@@ -1,7 +1,7 @@
 //! Repetitions of a benchmark, and the checks of their results.
 
 use super::super::chapter::{Cell, Chapter, Entry, Estimate, Table};
-use super::callgrind::Counts;
+use super::counts::Counts;
 use super::simulator::{Caches, OF_THE_PAPER, Run};
 use crate::bench::calls::Scenario;
 use crate::bench::router::Protocol;

@@ -3,17 +3,16 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-use super::callgrind::Profile;
+use super::counts::Profile;
 use crate::bench::Supervision;
 use crate::bench::calls::{Plan, Played};
-use crate::bench::messages::instructions::{Directory, Running};
 use crate::bench::router::COUNTED;
+use crate::callgrind::{self, Directory, Running};
 
 /// Limit of parallel runs, for their memory.
 const MOST_AT_ONCE: usize = 8;
@@ -174,21 +173,20 @@ fn start(job: &Job, directory: &Directory, place: usize) -> std::io::Result<Runn
     let Job { plan, caches } = job;
     let longer = "-".repeat((plan.seed * LONGER) as usize);
     let file = |kind: &str| directory.0.join(format!("{place}.{kind}"));
-    Command::new("valgrind")
-        .args(["--tool=callgrind", "--cache-sim=yes", "--branch-sim=yes"])
-        .args(["--collect-atstart=no", "--dump-line=no"])
-        .arg(format!("--separate-callers={CALLERS}"))
-        .arg(format!("--toggle-collect={COUNTED}"))
-        .arg(format!("--I1={}", caches.il1.argument()))
-        .arg(format!("--D1={}", caches.dl1.argument()))
-        .arg(format!("--LL={}", caches.ul2.argument()))
-        .arg(format!("--callgrind-out-file={}", file("counts").display()))
-        .arg(std::env::current_exe()?)
+    let options = [
+        "--cache-sim=yes".to_owned(),
+        "--branch-sim=yes".to_owned(),
+        "--dump-line=no".to_owned(),
+        format!("--separate-callers={CALLERS}"),
+        format!("--I1={}", caches.il1.argument()),
+        format!("--D1={}", caches.dl1.argument()),
+        format!("--LL={}", caches.ul2.argument()),
+    ];
+    callgrind::command(COUNTED, &file("counts"), &options)?
         .args(arguments(plan))
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("EARMARK_DRAW", longer)
-        .stdin(Stdio::null())
         .stdout(File::create(file("json"))?)
         .stderr(File::create(file("errors"))?)
         .spawn()

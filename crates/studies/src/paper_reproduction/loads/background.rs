@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::Rate;
+use earmark_lab::statistics::{percentile, sorted};
 
 use super::{WAYS, Way, mean, series, usual};
 use crate::bench::Supervision;
@@ -191,7 +192,7 @@ fn chapter(found: &[(Way, Vec<At>)], messages: u32, octets: u32) -> Chapter {
                 outer(at).into(),
                 inner(at).into(),
                 mean(&at.interfaces()).into(),
-                of_100(at.interfaces(), 95).into(),
+                percentile(&sorted(at.interfaces()), 95).into(),
                 f64::from(at.lost).into(),
             ]);
         }
@@ -244,12 +245,6 @@ fn levels(chapter: &mut Chapter, found: &[(Way, Vec<At>)]) {
     });
 }
 
-/// Returns the value that `count` of a hundred values do not exceed.
-fn of_100(mut values: Vec<f64>, count: usize) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get((values.len() * count / 100).min(values.len().saturating_sub(1))).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,8 +256,6 @@ mod tests {
             let (kinds, measured) = conversation(way.protocol).unwrap();
             assert!(kinds.iter().any(|kind| kind.name == measured));
         }
-        assert_eq!(of_100(vec![], 95), None);
-        assert_eq!(of_100((1..=100).map(f64::from).collect(), 95), Some(96.0));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! in another.
 
 use anyhow::{Context, Result, ensure};
+use earmark_lab::statistics::{percentile, sorted};
 
 use crate::bench::Supervision;
 use crate::bench::messages::fast_path;
@@ -196,9 +197,7 @@ impl Times {
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    percentile(&sorted(values), 50)
 }
 
 /// Summarizes medians of rounds.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use earmark_lab::statistics::trimmed_mean;
 use earmark_wire::rsvp::Style;
 
 use super::steps::TRIES;
@@ -14,7 +15,7 @@ use crate::bench::router::group::{Group, MOST, Said};
 use crate::bench::router::{Protocol, Router};
 use crate::paper_reproduction::Order;
 use crate::paper_reproduction::chapter::{Axis, Chapter, Estimate, Figure, Kind, Series, Table};
-use crate::paper_reproduction::marks::{Clock, Marks, Stamp, by_message, middle, record};
+use crate::paper_reproduction::marks::{Clock, Marks, Stamp, by_message, record};
 use crate::paper_reproduction::rounds::{do_all, elsewhere};
 
 const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MOST];
@@ -119,7 +120,7 @@ fn round(case: &mut Case, marks: &Marks, clock: &Clock, undisturbed: bool) -> Re
         let took = by_message(&stamps).map(|message| clock.steps_us(message, |_| true));
         let took: Vec<f64> = took.collect();
         ensure!(took.len() == BATCH as usize, "{} of {BATCH} messages have marks", took.len());
-        *mean = middle(took);
+        *mean = trimmed_mean(took);
     }
     let left = router.sessions(Protocol::Rsvp);
     let expected = if last_sender > 0 { BATCH } else { 0 };
