@@ -11,23 +11,23 @@
 //! - [`set_up`]: consecutive reservations, as seen by a user who waits for each.
 //! - [`resident`]: many refreshed sessions: cost for each daemon, and round-trip times meanwhile.
 //! - [`ping`]: messages of Ping NSLP a second without a loss.
-//! - [`standing`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
-//! - [`passing`]: time that their messages stay in a router.
+//! - [`steady_state`]: cost of sessions of Ping NSLP alone, as in the published measurement of GIST.
+//! - [`transit`]: time that their messages stay in a router.
 //! - [`profile`]: instructions of a router without I/O, by component.
 //! - `spoken`: messages of hosts without a node, encoded.
 
 pub mod chain;
 mod components;
 mod engines;
-pub mod passing;
+pub(in crate::bench) mod messages;
 pub mod ping;
 pub mod profile;
 pub mod resident;
 pub mod sender;
 pub mod set_up;
-pub(in crate::bench) mod spoken;
-pub mod standing;
+pub mod steady_state;
 pub mod table;
+pub mod transit;
 
 use std::time::Duration;
 

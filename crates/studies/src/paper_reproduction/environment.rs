@@ -8,7 +8,7 @@ use std::time::Instant;
 use earmark_lab::statistics::{percentile, sorted};
 use serde::{Deserialize, Serialize};
 
-use super::chapter::{Cell, Chapter, Table};
+use super::section::{Cell, Section, Table};
 
 /// Number of timings of the same work.
 const REPETITIONS: usize = 1_000;
@@ -136,9 +136,9 @@ impl Environment {
         self.before.iter().chain(&self.after).any(Noise::is_noisy)
     }
 
-    /// Returns the chapter about the machine.
-    pub fn chapter(&self) -> Chapter {
-        let mut chapter = Chapter::default();
+    /// Returns the section about the machine.
+    pub fn section(&self) -> Section {
+        let mut section = Section::default();
         let mut table = Table::new("environment", "The machine", &["what", "value"]);
         let mut row = |what: &str, value: String| table.row([what.into(), Cell::Text(value)]);
         let kind = if self.is_virtual { ", a virtual machine" } else { "" };
@@ -163,9 +163,9 @@ impl Environment {
                 );
             }
         }
-        chapter.table(table);
+        section.table(table);
         if self.is_noisy() {
-            chapter.text(
+            section.text(
                 "This machine was noisy: the same work took more than 10 % longer in one of 20 repetitions. Intervals tell how \
                  far results can be trusted; small differences should not be.",
             );
@@ -174,8 +174,8 @@ impl Environment {
         for (fault, state) in &self.mitigations {
             table.row([fault.as_str().into(), state.as_str().into()]);
         }
-        chapter.table(table);
-        chapter
+        section.table(table);
+        section
     }
 }
 

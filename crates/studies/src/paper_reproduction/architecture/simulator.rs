@@ -132,10 +132,10 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
             let place = started.place;
             if !status.success() {
                 let last = last_words(&directory, place);
-                bail!("valgrind could not run {}: {status}: {last}", told(&jobs[place]));
+                bail!("valgrind could not run {}: {status}: {last}", described(&jobs[place]));
             }
             let run = collect(&directory, place);
-            runs[place] = Some(run.with_context(|| format!("of {}", told(&jobs[place])))?);
+            runs[place] = Some(run.with_context(|| format!("of {}", described(&jobs[place])))?);
             done += 1;
         }
         under_way = waiting;
@@ -147,7 +147,7 @@ pub(super) fn run(jobs: &[Job], supervision: &Supervision<'_>) -> Result<Option<
     }
 }
 
-fn told(job: &Job) -> String {
+fn described(job: &Job) -> String {
     format!("{:?} with {:?}", job.plan, job.caches)
 }
 

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use crate::paper_reproduction::chapter::Estimate;
+use crate::paper_reproduction::section::Estimate;
 use earmark_lab::statistics::{trimmed, trimmed_mean};
 
 /// Number of readings that determine the cost of the clock.
