@@ -239,7 +239,7 @@ fn prepare(
             system.signal_through(*id, interface).map_err(failed)?;
         }
     }
-    if node_config.boomerang.offload && system.socket.fast_path().is_none() {
+    if node_config.boomerang.offload && system.socket.offload().is_none() {
         warn!(
             "the kernel cannot refresh sessions of Boomerang (boomerang.kernel): it lends no BPF"
         );
@@ -353,6 +353,7 @@ pub(crate) fn node_config(
         },
         nsis: nsis_config(config),
         retry: config.retry,
+        ..NodeConfig::default()
     }
 }
 

@@ -7,7 +7,7 @@ mod nsis;
 use std::net::IpAddr;
 
 use earmark_core::{Flow, Rate};
-use earmark_node::{AggregateChange, EnforcementChange, Event};
+use earmark_node::{AggregateChange, EnforcementChange, Event, OtherEvent};
 use earmark_rsvp::diagnostics::TraceEnd;
 use earmark_rsvp::{self as rsvp, Change};
 use earmark_wire::intserv::FlowSpec;
@@ -25,6 +25,7 @@ pub fn event(event: &Event, on: &str) -> String {
         Event::Boomerang(event) => light::of_boomerang(event, on),
         Event::Yessir(event) => light::of_yessir(event, on),
         Event::Nsis(event) => nsis::event(event, on),
+        Event::Other(OtherEvent { name, event, .. }) => format!("{name}: {event}"),
         Event::NoAnswer { template, reason, .. } => {
             format!("nothing was reserved for sender {}: {reason}", filter(template))
         }

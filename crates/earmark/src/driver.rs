@@ -242,7 +242,11 @@ impl<K: Kernel> Driver<K> {
         if let Err(error) = self.look(now) {
             warn!(%error, "what the kernel has done");
         }
-        let engine = self.inside.node.boomerang_engine();
+        let engine = self
+            .inside
+            .node
+            .engine::<earmark_boomerang::Boomerang>()
+            .expect("a node with Boomerang");
         let all = engine.sessions().take(sessions).filter(|session| session.offloaded);
         let seen: Vec<_> =
             all.filter_map(|session| self.kernel.seen(now, &session.selector)).collect();
@@ -364,7 +368,11 @@ impl<K: Kernel> Driver<K> {
                 (application.0, Some(*destination))
             }
             Command::Yessir(yessir::Command::Release { application }) => (application.0, None),
-            Command::Rsvp(_) | Command::Yessir(_) | Command::Boomerang(_) | Command::Nsis(_) => {
+            Command::Rsvp(_)
+            | Command::Yessir(_)
+            | Command::Boomerang(_)
+            | Command::Nsis(_)
+            | Command::Other(_) => {
                 return;
             }
         };

@@ -10,7 +10,6 @@ pub mod client;
 pub mod config;
 pub mod control;
 pub mod daemon;
-pub mod decode;
 pub mod describe;
 pub mod driver;
 pub mod embedded;

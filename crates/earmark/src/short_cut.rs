@@ -14,7 +14,7 @@ use earmark_boomerang::{
 };
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
-use earmark_linux::{FastKey, FastPath, FastSession, InterfaceName, PassedMessages, Share};
+use earmark_linux::{ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
@@ -26,7 +26,7 @@ pub struct ShortCut {
     /// Whether an entry was added since all were suspended.
     is_used: bool,
     /// Counts of messages that were reported to the engine.
-    told: PassedMessages,
+    told: ForwardedMessages,
     lending: Lending,
 }
 
@@ -36,13 +36,13 @@ impl ShortCut {
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn set_part(&mut self, path: &FastPath, part: f64, longest: u8) -> io::Result<()> {
+    pub fn set_part(&mut self, path: &Offload, part: f64, longest: u8) -> io::Result<()> {
         self.lending.part = part;
         path.set_longest_interval((part > 0.0).then_some(longest))
     }
 
     /// Carries out an instruction. Returns the answer to a query, if the event is one.
-    pub fn carry_out(&mut self, path: &mut FastPath, now: Time, event: &Event) -> Option<Seen> {
+    pub fn carry_out(&mut self, path: &mut Offload, now: Time, event: &Event) -> Option<Seen> {
         let outcome = match event {
             Event::Allowance { initiator: IpAddr::V4(initiator), changes } => {
                 if let Err(error) = path.allow(*initiator, *changes) {
@@ -76,7 +76,7 @@ impl ShortCut {
     }
 
     /// Has the engine get all messages of a session. If that cannot be entered, set-up by the kernel is disabled.
-    fn withhold(&mut self, path: &mut FastPath, selector: &Selector) -> io::Result<()> {
+    fn withhold(&mut self, path: &mut Offload, selector: &Selector) -> io::Result<()> {
         let Some(key) = key(selector) else { return Ok(()) };
         // The kernel sets up only sessions whose mask leaves nothing open.
         let shape = selector.keys().1;
@@ -85,7 +85,7 @@ impl ShortCut {
         {
             return path.remove(&key).map(drop);
         }
-        let noted = path.withhold(&key);
+        let noted = path.exclude(&key);
         if noted.is_err() && self.lending.part > 0.0 {
             warn!("there are too many sessions of Boomerang for the kernel to set up more");
             return self.set_part(path, 0.0, 0);
@@ -94,7 +94,7 @@ impl ShortCut {
     }
 
     /// Has the engine get the next message of each session, because routes or interfaces may have changed.
-    pub fn suspend(&mut self, path: &FastPath) {
+    pub fn suspend(&mut self, path: &Offload) {
         self.lending.pause();
         if self.is_used
             && let Err(error) = path.suspend_all()
@@ -105,14 +105,14 @@ impl ShortCut {
     }
 
     /// Withdraws the delegated bandwidth of links. Returns, for each link, the rate that the kernel may have granted already.
-    pub fn take_back(&mut self, path: &mut FastPath) -> Vec<(InterfaceId, Rate)> {
+    pub fn take_back(&mut self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
         self.lending.take_back(path)
     }
 
     /// Delegates bandwidth of links to the kernel. Returns the delegated rate of each link.
     pub fn lend(
         &mut self,
-        path: &mut FastPath,
+        path: &mut Offload,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
@@ -125,25 +125,31 @@ impl ShortCut {
     }
 
     /// Forgets an interface that has gone.
-    pub fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) {
+    pub fn forget(&mut self, path: &mut Offload, interface: InterfaceId) {
         if let Err(error) = self.lending.forget(path, interface) {
             debug!(%error, interface = %InterfaceName(interface), "what was lent of it");
         }
     }
 
     /// Converts a notification that the kernel has handled a message to a command for the engine.
-    pub fn settled(&mut self, datagram: &Datagram<'_>, done: earmark_linux::Settled) -> Command {
+    pub fn settled(
+        &mut self,
+        datagram: &Datagram<'_>,
+        done: earmark_linux::ShareChange,
+    ) -> Command {
         let outcome = match done {
-            earmark_linux::Settled::Reserved(share) => {
+            earmark_linux::ShareChange::Reserved(share) => {
                 let half = link_rate(share);
                 self.lending.take_note(half.interface, half.rate);
                 Settlement::Reserved(half)
             }
             // A link without delegated bandwidth gets none back.
-            earmark_linux::Settled::Released(shares) => Settlement::Released(shares.map(|share| {
-                let half = link_rate(share);
-                (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
-            })),
+            earmark_linux::ShareChange::Released(shares) => {
+                Settlement::Released(shares.map(|share| {
+                    let half = link_rate(share);
+                    (half.rate > Rate::ZERO && self.lending.has(half.interface)).then_some(half)
+                }))
+            }
         };
         Command::Settled(Settled {
             source: datagram.source,
@@ -154,8 +160,8 @@ impl ShortCut {
     }
 
     /// Counts of the messages that the kernel forwarded without notification since the last call.
-    pub fn passed(&mut self, path: &FastPath) -> Option<Command> {
-        let all = path.passed().ok().filter(|all| *all != self.told)?;
+    pub fn passed(&mut self, path: &Offload) -> Option<Command> {
+        let all = path.forwarded().ok().filter(|all| *all != self.told)?;
         let told = std::mem::replace(&mut self.told, all);
         Some(Command::Passed(Passed {
             requests: all.requests - told.requests,
@@ -169,9 +175,9 @@ impl ShortCut {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn seen(path: &FastPath, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
+pub fn seen(path: &Offload, now: Time, selector: &Selector) -> io::Result<Option<Seen>> {
     let Some(key) = key(selector) else { return Ok(None) };
-    let Some(found) = path.seen(&key)? else { return Ok(None) };
+    let Some(found) = path.activity(&key)? else { return Ok(None) };
     let at = |ago| Time::ZERO + now.since(Time::ZERO).saturating_sub(ago);
     Ok(Some(Seen {
         selector: *selector,
@@ -185,7 +191,7 @@ fn link_rate(share: Share) -> LinkRate {
     LinkRate { interface: share.interface, rate: Rate::from_bps(share.rate.into()) }
 }
 
-fn enter(path: &FastPath, offloaded: &Offloaded) -> io::Result<()> {
+fn enter(path: &Offload, offloaded: &Offloaded) -> io::Result<()> {
     let (Some(key), std::net::IpAddr::V4(initiator)) =
         (key(&offloaded.selector), offloaded.initiator)
     else {
@@ -195,7 +201,7 @@ fn enter(path: &FastPath, offloaded: &Offloaded) -> io::Result<()> {
         let rate = u32::try_from(half.rate.as_bps()).ok()?;
         Some(Share { interface: half.interface, rate })
     };
-    let session = FastSession {
+    let session = OffloadSession {
         initiator,
         interval: offloaded.interval,
         forward: offloaded.forward.and_then(share),
@@ -204,14 +210,14 @@ fn enter(path: &FastPath, offloaded: &Offloaded) -> io::Result<()> {
     path.set(&key, &session)
 }
 
-fn remove(path: &FastPath, selector: &Selector) -> io::Result<()> {
+fn remove(path: &Offload, selector: &Selector) -> io::Result<()> {
     key(selector).map_or(Ok(()), |key| path.remove(&key).map(drop))
 }
 
 /// Classifier and mask as in messages; `None` for IPv6.
-fn key(selector: &Selector) -> Option<FastKey> {
+fn key(selector: &Selector) -> Option<OffloadKey> {
     let (classifier, shape) = selector.keys();
-    let mut key = FastKey { classifier: [0; 16], mask: [0; 16] };
+    let mut key = OffloadKey { classifier: [0; 16], mask: [0; 16] };
     classifier.emit_to(&mut key.classifier).ok()?;
     shape.keys(Family::V4).ok()?.emit_to(&mut key.mask).ok()?;
     Some(key)

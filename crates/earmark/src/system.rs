@@ -95,7 +95,7 @@ impl System {
     /// Sets the part of the reservable rate of each link that may be delegated to the kernel, for sessions of Boomerang with an
     /// interval of at most `longest` seconds.
     pub(crate) fn lend_part(&mut self, part: f64, longest: u8) -> io::Result<()> {
-        let path = self.socket.fast_path();
+        let path = self.socket.offload();
         path.map_or(Ok(()), |path| self.short_cut.set_part(path, part, longest))
     }
 
@@ -234,11 +234,11 @@ impl System {
 
     fn stop_signalling(&mut self, interface: InterfaceId) {
         self.hands_off.remove(&interface);
-        if let Some(path) = self.socket.fast_path_mut() {
+        if let Some(path) = self.socket.offload_mut() {
             self.short_cut.forget(path, interface);
         }
         self.signalling.remove(&interface);
-        self.socket.forget_interface(interface);
+        self.socket.remove_interface(interface);
     }
 }
 
@@ -247,7 +247,7 @@ impl Kernel for System {
         let short_cut = &mut self.short_cut;
         // The engines recognize copies themselves and forward only the messages that were intercepted.
         self.socket.receive(|message| {
-            each(match message.settled {
+            each(match message.share_change {
                 Some(done) => Arrival::Settled(short_cut.settled(&message.datagram, done)),
                 None => Arrival::Message(message.protocol, message.datagram),
             });
@@ -255,11 +255,11 @@ impl Kernel for System {
     }
 
     fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
-        self.short_cut.carry_out(self.socket.fast_path_mut()?, now, event)
+        self.short_cut.carry_out(self.socket.offload_mut()?, now, event)
     }
 
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
-        let path = self.socket.fast_path_mut();
+        let path = self.socket.offload_mut();
         path.map_or_else(Vec::new, |path| self.short_cut.take_back(path))
     }
 
@@ -268,7 +268,7 @@ impl Kernel for System {
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
-        let path = self.socket.fast_path_mut();
+        let path = self.socket.offload_mut();
         path.map_or_else(Vec::new, |path| self.short_cut.lend(path, now, link))
     }
 
@@ -281,15 +281,15 @@ impl Kernel for System {
     }
 
     fn passed(&mut self) -> Option<boomerang::Command> {
-        self.short_cut.passed(self.socket.fast_path()?)
+        self.short_cut.passed(self.socket.offload()?)
     }
 
     fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
-        short_cut::seen(self.socket.fast_path()?, now, selector).ok().flatten()
+        short_cut::seen(self.socket.offload()?, now, selector).ok().flatten()
     }
 
     fn suspend_refreshes(&mut self) {
-        if let Some(path) = self.socket.fast_path() {
+        if let Some(path) = self.socket.offload() {
             self.short_cut.suspend(path);
         }
     }

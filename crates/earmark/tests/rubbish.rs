@@ -1,8 +1,6 @@
 //! Malformed input of users and files: settings, keys, requests, recordings and captures are read, or refused with their place,
 //! without a panic.
 
-#[path = "../../scenario/tests/malformed_input/damage.rs"]
-mod damage;
 #[path = "control/host.rs"]
 #[allow(dead_code)] // this test uses a part of its functions only
 mod host;
@@ -13,12 +11,12 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use damage::{ODD, damage, damaged};
 use earmark::config::{Config, ConfigError, EXAMPLE, KeyFile};
-use earmark::decode::{Format, decode};
 use earmark::record::{ReplayError, replay};
 use earmark_core::{Datagram, InterfaceId};
+use earmark_decode::{Format, decode};
 use earmark_node::Input;
+use earmark_testkit::damage::{ODD, damage, damaged};
 use host::Host;
 use proptest::collection::vec;
 use proptest::prelude::*;

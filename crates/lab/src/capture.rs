@@ -225,8 +225,8 @@ mod tests {
         let octets = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         let mut lines = Vec::new();
-        let format = earmark::decode::Format::Json;
-        let summary = earmark::decode::decode(&octets[..], &mut lines, format).unwrap();
+        let format = earmark_decode::Format::Json;
+        let summary = earmark_decode::decode(&octets[..], &mut lines, format).unwrap();
         assert_eq!((summary.messages, summary.malformed), (packets, 0));
         let text = String::from_utf8(lines).unwrap();
         for (kind, count) in [("Path", 2), ("Resv", 2), ("ResvConf", 2), ("PathTear", 2)] {

@@ -39,9 +39,9 @@ pub use interface::InterfaceName;
 pub use mirror::{InterfaceState, Mirror, Update};
 pub use namespace_claim::NamespaceClaim;
 pub use signalling_socket::{
-    Access, FastKey, FastPath, FastSession, Gist, Incoming, Intercept, InterfaceError,
-    InterfaceSignalling, OpenError, PassedMessages, Seen, SeenSession, SendError, Settled, Share,
-    SignallingSocket, Yessir,
+    Access, Activity, ForwardedMessages, Gist, Incoming, Intercept, InterfaceError,
+    InterfaceSignalling, Offload, OffloadKey, OffloadSession, OpenError, SendError,
+    SessionActivity, Share, ShareChange, SignallingSocket, Yessir,
 };
 pub use sys::{cycles, heap, sightings};
 pub use traffic_control::{

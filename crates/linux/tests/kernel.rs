@@ -3,6 +3,8 @@
 //! Each test creates the namespaces that it needs and removes them again, also when it fails or hangs: a test that
 //! exceeds its time limit fails, and its namespaces are deleted. Without root all tests are reported as ignored.
 
+#[path = "kernel/added_protocol.rs"]
+mod added_protocol;
 #[path = "kernel/aggregate.rs"]
 mod aggregate;
 #[path = "kernel/boomerang.rs"]
@@ -17,8 +19,6 @@ mod control_traffic;
 mod encapsulation;
 #[path = "kernel/enforcement.rs"]
 mod enforcement;
-#[path = "kernel/fast_path.rs"]
-mod fast_path;
 #[path = "kernel/flood.rs"]
 mod flood;
 #[path = "kernel/flow_routes.rs"]
@@ -37,6 +37,8 @@ mod mirror;
 mod namespaces;
 #[path = "kernel/object.rs"]
 mod object;
+#[path = "kernel/offload.rs"]
+mod offload;
 #[path = "kernel/one_set.rs"]
 mod one_set;
 #[path = "kernel/packets.rs"]
@@ -99,19 +101,24 @@ fn main() -> ExitCode {
         trial("yessir: taken in transit, copied at the end", yessir::taken_and_copied),
         trial("yessir: others pass", yessir::others_pass),
         trial("yessir: sender reports are copied", yessir::sender_reports),
+        trial(
+            "added protocol: message through a router is received and forwarded",
+            added_protocol::message_through_a_router_is_received_and_forwarded,
+        ),
+        trial("added protocol: number in use is refused", added_protocol::number_in_use_is_refused),
         trial("gist: taken in transit", gist::in_transit),
         trial("gist: others pass", gist::others_pass),
         trial("gist: for this host", gist::for_this_host),
         trial("gist: without BPF", gist::without_bpf),
         trial("gist: the port is somebody else's", gist::port_in_use),
         trial("gist: interfaces that come later", gist::later_interfaces),
-        trial("fast path: refreshed by the kernel", fast_path::refreshed_by_the_kernel),
-        trial("fast path: all else is the daemon's", fast_path::all_else_is_the_daemons),
-        trial("fast path: not for what is no packet", fast_path::not_for_what_is_no_packet),
-        trial("fast path: set up and released by the kernel", fast_path::set_up_and_release),
-        trial("fast path: copies wake nobody", fast_path::copies_wake_nobody),
-        trial("fast path: so much for each initiating node", fast_path::so_much_for_each),
-        trial("fast path: through a flood", fast_path::through_a_flood),
+        trial("offload: refreshed by the kernel", offload::refreshed_by_the_kernel),
+        trial("offload: all else is the daemon's", offload::all_else_is_the_daemons),
+        trial("offload: not for what is no packet", offload::not_for_what_is_no_packet),
+        trial("offload: set up and released by the kernel", offload::set_up_and_release),
+        trial("offload: copies wake nobody", offload::copies_wake_nobody),
+        trial("offload: so much for each initiating node", offload::so_much_for_each),
+        trial("offload: through a flood", offload::through_a_flood),
         trial("without BPF: boomerang", without_bpf::boomerang),
         trial("without BPF: yessir", without_bpf::yessir),
         trial("encapsulation: a host and its router", encapsulation::host_and_router),

@@ -126,19 +126,6 @@ impl Node {
             }
         }
     }
-
-    /// Adds or updates an interface.
-    fn set_interface(&mut self, interface: Interface) {
-        let seen_by_rsvp = match self.without_rsvp.contains(&interface.name) {
-            // RSVP treats the interface as one without bandwidth.
-            true => {
-                Interface { bandwidth: Rate::ZERO, reservable: Rate::ZERO, ..interface.clone() }
-            }
-            false => interface.clone(),
-        };
-        self.rsvp_interfaces.set(seen_by_rsvp);
-        self.interfaces.set(interface);
-    }
 }
 
 /// Error numbers "no such device" and "device or resource busy" of Unix.

@@ -1,26 +1,21 @@
 //! Rows of listings about a node. Daemons serialize them, clients deserialize them.
 
-mod boomerang;
-mod claim;
-mod gist;
-mod nsis;
-mod yessir;
-
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::admission::{ClaimId, Demand};
+use earmark_core::admission::ClaimId;
 use earmark_core::{Rate, Time};
-use earmark_rsvp::{Liveness, NeighborView, ReservationView, SenderView};
-use earmark_wire::intserv::FlowSpec;
+use earmark_nsis::Nsis;
 use earmark_wire::rsvp::{FilterSpec, SenderTemplate, SourceSelector};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use crate::edge::AggregateRow;
+use crate::engine::{Counter, NodeView};
 use crate::node::Node;
-
-pub use gist::{AssociationRow, RoutingStateRow};
+use crate::protocols::nsis::routing_state;
+pub use crate::protocols::nsis::routing_state::{AssociationRow, RoutingStateRow};
 
 /// A sender of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -278,12 +273,19 @@ pub struct ReductionRow {
 }
 
 impl Node {
+    /// Returns the node as its engines see it for listings.
+    pub fn view(&self, now: Time) -> NodeView<'_> {
+        NodeView {
+            now,
+            interfaces: &self.interfaces,
+            removed: &self.removed_interfaces,
+            ledger: &self.ledger,
+        }
+    }
+
     /// Iterates over the senders of all sessions, protocol by protocol.
     pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
-        let rsvp = self.rsvp.senders().map(move |sender| self.session_row(&sender, now));
-        rsvp.chain(self.boomerang_sessions(now))
-            .chain(self.yessir_sessions(now))
-            .chain(self.nsis_sessions(now))
+        self.engines().flat_map(move |engine| engine.sessions(self.view(now)))
     }
 
     /// Iterates over the reservations, including those of receivers on this host, protocol by protocol. `queue` returns
@@ -293,18 +295,20 @@ impl Node {
         now: Time,
         mut queue: impl FnMut(ClaimId) -> QueueView,
     ) -> impl Iterator<Item = ReservationRow> {
-        let rsvp = self
-            .rsvp
-            .reservations()
-            .map(move |reservation| (reservation.claim, self.reservation_row(&reservation, now)));
-        let others = self
-            .boomerang_reservations(now)
-            .chain(self.yessir_reservations(now))
-            .chain(self.nsis_reservations(now));
-        rsvp.chain(others).map(move |(claim, row)| {
+        let rows = self.engines().flat_map(move |engine| engine.reservations(self.view(now)));
+        rows.map(move |(claim, row)| {
             let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
             ReservationRow { traffic, enforcement, ..row }
         })
+    }
+
+    /// Returns the reservation that a claim belongs to, as [`Node::reservation_rows`] shows it but without its queue,
+    /// without a walk over all. `None` if the claim has ended.
+    pub fn reservation_of(&self, claim: ClaimId, now: Time) -> Option<ReservationRow> {
+        let owner = self.ledger.owner(claim)?;
+        let mut engines = self.engines();
+        let engine = engines.find(|engine| engine.protocol() == owner.protocol)?;
+        engine.reservation_of(claim, owner, self.view(now))
     }
 
     /// Iterates over the links that take part.
@@ -328,93 +332,30 @@ impl Node {
 
     /// Iterates over the neighbors with state.
     pub fn neighbor_rows(&self, now: Time) -> impl Iterator<Item = NeighborRow> {
-        self.rsvp.neighbors().map(move |neighbor| self.neighbor_row(&neighbor, now))
+        self.engines().flat_map(move |engine| engine.neighbors(self.view(now)))
     }
 
-    /// Iterates over all counters: protocol, group, name, count.
-    pub fn counters(
-        &self,
-    ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, u64)> {
-        let rsvp = self.rsvp.counters().iter().map(|(group, name, n)| ("rsvp", group, name, n));
-        let boomerang = self.boomerang.counters().iter();
-        let yessir = yessir::counters(self.yessir.counters());
-        rsvp.chain(boomerang.map(|(group, name, n)| ("boomerang", group, name, n)))
-            .chain(yessir.map(|(group, name, n)| ("yessir", group, name, n)))
-            .chain(nsis::counters(&self.nsis))
+    /// Iterates over the aggregates across cores.
+    pub fn aggregate_rows(&self) -> impl Iterator<Item = AggregateRow> {
+        let engines = self.engines();
+        let of_engines = engines.flat_map(move |engine| engine.aggregates(self.view(Time::ZERO)));
+        self.edge.aggregate_rows(&self.ledger).chain(of_engines)
     }
 
-    fn session_row(&self, sender: &SenderView<'_>, now: Time) -> SessionRow {
-        let name = SenderName::from(&sender.template);
-        SessionRow {
-            protocol: "rsvp".into(),
-            destination: sender.session.destination,
-            destination_port: sender.session.port,
-            ip_protocol: sender.session.protocol,
-            source: name.address,
-            source_port: name.port,
-            flow_label: name.flow_label,
-            previous_hop: sender.previous_hop,
-            incoming: sender.incoming.map(|id| self.interface_name(id)),
-            outgoing: sender.outgoing.iter().map(|&id| self.interface_name(id)).collect(),
-            here: sender.here,
-            rate_bps: Rate::from_octets_per_second(sender.tspec.rate).as_bps(),
-            burst_octets: sender.tspec.depth as u32,
-            hops: sender.hops,
-            expires_in_s: seconds_until(sender.expires_at, now),
-            reserved: sender.reserved,
-            reverse_bps: None,
-            prefix_lengths: None,
-            waiting: false,
-        }
+    /// Iterates over the messaging associations of GIST.
+    pub fn association_rows(&self, now: Time) -> impl Iterator<Item = AssociationRow> {
+        let nsis = self.engine::<Nsis>().into_iter();
+        nsis.flat_map(move |nsis| routing_state::association_rows(nsis, self.view(now)))
     }
 
-    fn reservation_row(&self, reservation: &ReservationView, now: Time) -> ReservationRow {
-        let demand = Demand::from_flowspec(&reservation.flowspec);
-        ReservationRow {
-            protocol: "rsvp".into(),
-            destination: reservation.session.destination,
-            destination_port: reservation.session.port,
-            ip_protocol: reservation.session.protocol,
-            senders: reservation.filters.as_slice().iter().map(SenderName::from).collect(),
-            style: reservation.style.name().into(),
-            service: match reservation.flowspec {
-                FlowSpec::ControlledLoad(_) => "controlled-load".into(),
-                FlowSpec::Guaranteed(..) => "guaranteed".into(),
-            },
-            interface: reservation.outgoing.map(|id| self.interface_name(id)),
-            next_hop: reservation.next_hop,
-            rate_bps: demand.rate.as_bps(),
-            burst_octets: demand.burst,
-            expires_in_s: seconds_until(reservation.expires_at, now),
-            traffic: None,
-            enforcement: None,
-        }
+    /// Iterates over the routing state of GIST.
+    pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
+        let nsis = self.engine::<Nsis>().into_iter();
+        nsis.flat_map(move |nsis| routing_state::routing_state_rows(nsis, self.view(now)))
     }
 
-    fn neighbor_row(&self, neighbor: &NeighborView, now: Time) -> NeighborRow {
-        NeighborRow {
-            protocol: "rsvp".into(),
-            address: neighbor.address,
-            interface: self.interface_name(neighbor.interface),
-            senders: neighbor.senders as usize,
-            reservations: neighbor.reservations as usize,
-            heard_s: (now - neighbor.heard).as_secs_f64(),
-            reduction: neighbor.reduction.map(|reduction| ReductionRow {
-                epoch: reduction.epoch,
-                summarized: reduction.summarized,
-                to_repeat: reduction.to_repeat,
-                summaries_sent: reduction.summaries_sent,
-                summaries_received: reduction.summaries_received,
-            }),
-            hello: match neighbor.hello {
-                Liveness::Unknown => None,
-                Liveness::Alive => Some("alive".into()),
-                Liveness::Lost => Some("lost".into()),
-            },
-        }
+    /// Iterates over all counters: part of the node, group, name, count.
+    pub fn counters(&self) -> impl Iterator<Item = Counter> {
+        self.engines().flat_map(|engine| engine.counters())
     }
-}
-
-fn seconds_until(at: Time, now: Time) -> Option<f64> {
-    (at < Time::MAX).then(|| (at - now).as_secs_f64())
 }

@@ -1,14 +1,11 @@
 //! Malformed input: scenarios, topologies and values from outside are parsed or rejected with the position, and
 //! nothing panics.
 
-#[path = "malformed_input/damage.rs"]
-mod damage;
-
 use std::io;
 
-use damage::{ODD, damage, damaged};
 use earmark_scenario::topology::{Choice, ChoiceError, DEMO, GraphmlProblem, Topology};
 use earmark_scenario::{Override, OverrideError, Scenario, ScenarioError};
+use earmark_testkit::damage::{ODD, damage, damaged};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -11,12 +11,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::{InterfaceId, MulticastRoute, Routes};
-use earmark_node::HostUpdate;
+use earmark_node::{HostUpdate, Interception};
 
-use crate::host::Interception;
 use crate::log::Loss;
 use crate::network::{Network, NodeId};
-use crate::packet::{Body, MessageKind, Packet};
+use crate::packet::{Body, Packet};
 
 /// The groups of a network. All containers are ordered: their order reaches effects.
 #[derive(Debug, Default)]
@@ -84,7 +83,7 @@ impl Network {
         let signalling = matches!(packet.body, Body::Signalling(_));
         let taken_up = match host.intercept(packet, member && !host.forwards) {
             // A router that intercepts a message forwards it, to its own members too.
-            Interception::Left if member && packet.kind() == MessageKind::Rsvp => {
+            Interception::Left if member && host.has_own_ip_protocol(packet.protocol) => {
                 host.node.is_some()
             }
             interception => interception != Interception::Left,

@@ -7,10 +7,10 @@ use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
 use earmark_core::{Hop, InterfaceId, Interfaces, Outgoing, Route, RouteTable, Routes, Time};
-use earmark_node::{HostUpdate, Node, NodeConfig};
+use earmark_node::{Arrival, HostUpdate, Interception, Node, NodeConfig, RSVP_E2E_IGNORE};
 
 use crate::log::Loss;
-use crate::packet::{Body, MessageKind, Packet};
+use crate::packet::{Body, Packet};
 use crate::port::Ports;
 use crate::streams::{Streams, TCP};
 
@@ -54,17 +54,6 @@ pub(crate) enum Verdict {
     Lost(Packet, Loss),
 }
 
-/// Result of interception.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interception {
-    /// The engines receive the packet; it is not forwarded.
-    Taken,
-    /// The engines receive a copy; the packet is forwarded.
-    Copied,
-    /// The packet is forwarded.
-    Left,
-}
-
 impl Host {
     /// Returns the protocol of a claim.
     pub(crate) fn protocol_of(&self, claim: ClaimId) -> Option<Protocol> {
@@ -106,31 +95,16 @@ impl Host {
 
     /// Returns the result of interception, by the rules of `earmark-linux`. `here`: the packet is for this host.
     pub(crate) fn intercept(&self, packet: &Packet, here: bool) -> Interception {
-        if self.node.is_none() {
+        let (Some(node), Body::Signalling(payload)) = (&self.node, &packet.body) else {
             return Interception::Left;
-        }
-        match packet.kind() {
-            MessageKind::Rsvp if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            MessageKind::HiddenRsvp
-                if packet.router_alert
-                    && self.config.borders.values().any(|border| border.hide) =>
-            {
-                Interception::Taken
-            }
-            MessageKind::Boomerang if here || self.forwards => Interception::Taken,
-            MessageKind::Gist if here || (packet.router_alert && self.forwards) => {
-                Interception::Taken
-            }
-            // The destination application must receive its report, too.
-            MessageKind::Yessir if here => Interception::Copied,
-            MessageKind::Yessir if packet.router_alert && self.forwards => Interception::Taken,
-            MessageKind::SenderReport if !self.config.yessir.measured.is_empty() => {
-                Interception::Copied
-            }
-            _ => Interception::Left,
-        }
+        };
+        node.interception(&Arrival {
+            ip_protocol: packet.protocol,
+            payload,
+            router_alert: packet.router_alert,
+            here,
+            forwards: self.forwards,
+        })
     }
 
     /// Returns the treatment of a unicast packet that has arrived at this node.
@@ -163,12 +137,18 @@ impl Host {
             return Verdict::Lost(packet, Loss::TimeToLive);
         }
         packet.ttl -= 1;
-        // The signalling queue is for packets of the daemon; RSVP uses it by its IP protocol.
-        packet.urgent &= matches!(packet.kind(), MessageKind::Rsvp | MessageKind::HiddenRsvp);
+        // The signalling queue is for packets of the daemon; a protocol with an IP protocol of its own uses it by that.
+        packet.urgent &=
+            packet.protocol == RSVP_E2E_IGNORE || self.has_own_ip_protocol(packet.protocol);
         match self.routes.lookup(packet.destination) {
             Some(Hop { interface, .. }) => Verdict::Forward(interface, packet),
             None => Verdict::Lost(packet, Loss::NoRoute),
         }
+    }
+
+    /// Returns whether an IP protocol belongs to one of the node's engines alone.
+    pub(crate) fn has_own_ip_protocol(&self, ip_protocol: u8) -> bool {
+        self.config.engines.iter().any(|kind| kind.ip_protocol == Some(ip_protocol))
     }
 
     /// Returns the outgoing interface of a message of this node.

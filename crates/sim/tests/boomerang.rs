@@ -124,7 +124,14 @@ impl Net {
         books_are_right(&self.bench.network);
         for node in [self.h1, self.r1, self.r2, self.r3] {
             if let Some(node) = self.bench.network.node(node) {
-                assert_eq!(node.boomerang_engine().population(), (0, 0), "{}", node.name());
+                assert_eq!(
+                    node.engine::<earmark_boomerang::Boomerang>()
+                        .expect("a node with Boomerang")
+                        .population(),
+                    (0, 0),
+                    "{}",
+                    node.name()
+                );
             }
             assert_eq!(self.bench.network.traffic_control(node).count(), 0);
         }

@@ -164,7 +164,13 @@ impl Net {
             let node = network.node(node).expect("it lives");
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
             let sessions = usize::from(row.granted_bps > Rate::ZERO);
-            assert!(node.boomerang_engine().population().0 <= 1.max(sessions));
+            assert!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population()
+                    .0
+                    <= 1.max(sessions)
+            );
         }
     }
 
@@ -180,7 +186,14 @@ impl Net {
                 );
             }
             assert_eq!(rsvp_state(node), 0, "{}", node.name());
-            assert_eq!(node.boomerang_engine().population(), (0, 0), "{}", node.name());
+            assert_eq!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population(),
+                (0, 0),
+                "{}",
+                node.name()
+            );
             assert_eq!(self.bench.network.traffic_control(id).count(), 0, "{}", node.name());
         }
     }
@@ -219,7 +232,8 @@ impl Net {
 
 /// Returns the number of senders and reservations.
 fn rsvp_state(node: &earmark_node::Node) -> usize {
-    let (_, senders, requests) = node.rsvp_engine().population();
+    let (_, senders, requests) =
+        node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").population();
     senders + requests
 }
 
@@ -242,7 +256,12 @@ fn a_thousand_flows_are_one_reservation_in_the_core() {
         assert_eq!(net.refusals(), 0);
         for node in [net.c1, net.c2] {
             let node = net.bench.network.node(node).expect("it lives");
-            assert_eq!(node.boomerang_engine().population(), (1, 0));
+            assert_eq!(
+                node.engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population(),
+                (1, 0)
+            );
         }
         let messages = net.sent(net.c1);
         assert!(messages <= 60, "{messages} messages of the core in all");

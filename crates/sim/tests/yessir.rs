@@ -126,7 +126,14 @@ impl Net {
         books_are_right(&self.bench.network);
         for id in self.bench.network.nodes() {
             if let Some(node) = self.bench.network.node(id) {
-                assert_eq!(node.yessir_engine().session_count(), 0, "{}", node.name());
+                assert_eq!(
+                    node.engine::<earmark_yessir::Yessir>()
+                        .expect("a node with YESSIR")
+                        .session_count(),
+                    0,
+                    "{}",
+                    node.name()
+                );
             }
             assert_eq!(self.bench.network.traffic_control(id).count(), 0);
         }

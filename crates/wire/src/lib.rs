@@ -29,6 +29,8 @@ extern crate std;
 
 #[macro_use]
 mod code_points;
+#[macro_use]
+mod serialize;
 
 pub mod boomerang;
 pub mod checksum;

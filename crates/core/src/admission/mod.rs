@@ -10,6 +10,8 @@
 //! The *retry queue* of a link keeps refused requests until enough is released. And if *preemption* is on, important
 //! claims displace less important ones (RFC 3181).
 
+use core::num::NonZeroU8;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Rate;
@@ -51,17 +53,38 @@ pub struct Owner {
     pub block: u32,
 }
 
-/// Protocols that can hold claims.
+/// Number of a protocol that holds claims, in the ledger, in traffic control and in recordings.
+///
+/// Each engine has a number of its own and never changes it: a later daemon adopts the reservations of an earlier one by
+/// it. The protocols of this project have numbers below 128; the others are for protocols that a program adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Protocol {
-    /// RSVP (RFC 2205).
-    Rsvp,
-    /// YESSIR (Pan and Schulzrinne, *Lightweight Resource Reservation Signaling*).
-    Yessir,
-    /// Boomerang.
-    Boomerang,
-    /// QoS NSLP (RFC 5974).
-    Nsis,
+#[serde(transparent)]
+pub struct Protocol(NonZeroU8);
+
+impl Protocol {
+    /// Creates the number of an engine.
+    ///
+    /// # Panics
+    /// If `number` is 0: at compile time in a constant.
+    pub const fn new(number: u8) -> Protocol {
+        match NonZeroU8::new(number) {
+            Some(number) => Protocol(number),
+            None => panic!("the number of a protocol is not 0"),
+        }
+    }
+
+    /// Returns the protocol of a number; `None` for 0.
+    pub const fn from_number(number: u8) -> Option<Protocol> {
+        match NonZeroU8::new(number) {
+            Some(number) => Some(Protocol(number)),
+            None => None,
+        }
+    }
+
+    /// Returns the number, from 1.
+    pub const fn number(self) -> u8 {
+        self.0.get()
+    }
 }
 
 /// Requested service, which selects the rule of admission.

@@ -281,7 +281,7 @@ pub(super) fn reserve_stream(
             let why = answer.failures.first().map(describe::failure).unwrap_or_default();
             let hint = "ask for less, release other reservations there, or say --partial to keep what could be reserved";
             let node = answer.failures.first().map(|note| NodeName::Address(note.node));
-            let by = Some(OutcomeSource { node, message: Message::ReceiverReport });
+            let by = Some(OutcomeSource { node, message: Message::new("receiver report") });
             let reach = Reach { by, ..reach };
             return wait.refused(&notice, Refusal { why: &why, hint, reach, more });
         }

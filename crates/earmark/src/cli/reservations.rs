@@ -223,7 +223,8 @@ fn verdict(event: &Event) -> Verdict {
         | Event::Enforcement { .. }
         | Event::Boomerang(_)
         | Event::Yessir(_)
-        | Event::Nsis(_) => return Verdict::Open,
+        | Event::Nsis(_)
+        | Event::Other(_) => return Verdict::Open,
     };
     match event {
         rsvp::Event::Resv { flowspec, filter, .. } => Verdict::Reserved {

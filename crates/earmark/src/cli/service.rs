@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use earmark_decode::{DecodeError, Format, Summary};
 use jiff::Timestamp;
 use sd_notify::NotifyState;
 use serde_json::json;
@@ -13,7 +14,6 @@ use super::arguments::{ConfigCommand, DaemonOptions};
 use super::{Failure, Outcome, Output};
 use crate::config::{Config, EXAMPLE, KeyFile};
 use crate::daemon;
-use crate::decode::{self, DecodeError, Format};
 use crate::record::{self, ReplayError};
 use crate::system::with_cause;
 
@@ -72,7 +72,7 @@ pub(super) fn config(what: &ConfigCommand, out: &mut Output) -> Result<Outcome, 
 pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> {
     let format = if out.json { Format::Json } else { Format::Text };
     let summary =
-        decode::decode(open(file)?, &mut out.to, format).map_err(|error| match error {
+        earmark_decode::decode(open(file)?, &mut out.to, format).map_err(|error| match error {
             DecodeError::Write(error) => Failure::from(error),
             other => Failure::new(
                 "capture",
@@ -81,7 +81,7 @@ pub(super) fn decode(file: &Path, out: &mut Output) -> Result<Outcome, Failure> 
             ),
         })?;
     if !out.json {
-        let decode::Summary { frames, messages, malformed, unknown_link_type } = summary;
+        let Summary { frames, messages, malformed, unknown_link_type } = summary;
         eprintln!("{frames} frames, {messages} messages, {malformed} of them malformed");
         if unknown_link_type > 0 {
             eprintln!("{unknown_link_type} frames have a link type that is not known here");

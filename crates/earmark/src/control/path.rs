@@ -6,7 +6,6 @@ mod warnings;
 
 use std::borrow::Cow;
 
-use earmark_core::admission::Protocol;
 use earmark_core::{Flow, FlowError, InterfaceId, Rate};
 use earmark_linux::{
     ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, KernelPlace, MatchedRoute, PathQuestion,
@@ -147,12 +146,7 @@ impl<K: Kernel> Desk<'_, K> {
     fn protocol(&self, claim: &FlowClaim) -> Option<Cow<'static, str>> {
         let owner = claim.claim.and_then(|id| self.driver.node().ledger().owner(id));
         let protocol = owner.map(|owner| owner.protocol).or(claim.protocol)?;
-        Some(match protocol {
-            Protocol::Rsvp => "rsvp".into(),
-            Protocol::Boomerang => "boomerang".into(),
-            Protocol::Yessir => "yessir".into(),
-            Protocol::Nsis => "nsis".into(),
-        })
+        self.driver.node().protocol_name(protocol).map(Cow::Borrowed)
     }
 }
 

@@ -64,8 +64,9 @@ impl<K: Kernel> Desk<'_, K> {
         session: &Session,
         named: Option<&SenderName>,
     ) -> Result<SenderTemplate, Problem> {
-        let mut known =
-            self.driver.node().senders_of(session).filter(|s| named.is_none_or(|n| n.matches(s)));
+        let rsvp = self.driver.node().engine::<rsvp::Rsvp>().into_iter();
+        let senders = rsvp.flat_map(|rsvp| rsvp.senders_of(session));
+        let mut known = senders.filter(|s| named.is_none_or(|n| n.matches(s)));
         let first: Vec<SenderTemplate> = known.by_ref().take(SENDERS_NAMED).collect();
         match (&first[..], named) {
             ([one], _) => Ok(*one),

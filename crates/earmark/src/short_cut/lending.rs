@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use earmark_core::admission::LinkStatus;
 use earmark_core::{InterfaceId, Rate, Time};
-use earmark_linux::FastPath;
+use earmark_linux::Offload;
 
 /// Interval between looks at what the kernel has done, which bounds the time that its sessions are without traffic control.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -81,9 +81,9 @@ impl Lending {
     }
 
     /// Withdraws everything. Returns the rate that the kernel still has of each link; if that is unknown, the whole size.
-    pub(super) fn take_back(&self, path: &mut FastPath) -> Vec<(InterfaceId, Rate)> {
+    pub(super) fn take_back(&self, path: &mut Offload) -> Vec<(InterfaceId, Rate)> {
         let each = self.loans.iter().map(|(&interface, loan)| {
-            let rest = path.lend(interface, 0).unwrap_or(loan.size);
+            let rest = path.delegate(interface, 0).unwrap_or(loan.size);
             (interface, Rate::from_bps(rest))
         });
         each.collect()
@@ -92,7 +92,7 @@ impl Lending {
     /// Delegates free bandwidth. Returns the rate that the kernel has of each link now.
     pub(super) fn lend(
         &mut self,
-        path: &mut FastPath,
+        path: &mut Offload,
         now: Time,
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
@@ -113,8 +113,8 @@ impl Lending {
                 (link.reservable.share(part).as_bps(), free.as_bps())
             });
             loan.size = loan.size.min(most);
-            let has = path.lend(interface, loan.size.min(free)).unwrap_or(loan.size);
-            let ended = loan.size == 0 && has == 0 && path.forget(interface).is_ok();
+            let has = path.delegate(interface, loan.size.min(free)).unwrap_or(loan.size);
+            let ended = loan.size == 0 && has == 0 && path.remove_link(interface).is_ok();
             lent.push((interface, Rate::from_bps(has)));
             !ended
         });
@@ -132,9 +132,9 @@ impl Lending {
     }
 
     /// Forgets a link that has gone.
-    pub(super) fn forget(&mut self, path: &mut FastPath, interface: InterfaceId) -> io::Result<()> {
+    pub(super) fn forget(&mut self, path: &mut Offload, interface: InterfaceId) -> io::Result<()> {
         match self.loans.remove(&interface) {
-            Some(_) => path.forget(interface),
+            Some(_) => path.remove_link(interface),
             None => Ok(()),
         }
     }

@@ -78,7 +78,7 @@ impl Kernel for Paper {
     fn receive(&mut self, each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
         if let Some((socket, short_cut)) = &mut self.kernel {
             return socket.receive(|message| {
-                each(match message.settled {
+                each(match message.share_change {
                     Some(done) => {
                         self.settled += 1;
                         Arrival::Settled(short_cut.settled(&message.datagram, done))
@@ -106,18 +106,18 @@ impl Kernel for Paper {
 
     fn offload(&mut self, now: Time, event: &boomerang::Event) -> Option<boomerang::Seen> {
         let (socket, short_cut) = self.kernel.as_mut()?;
-        short_cut.carry_out(socket.fast_path_mut()?, now, event)
+        short_cut.carry_out(socket.offload_mut()?, now, event)
     }
 
     fn suspend_refreshes(&mut self) {
         if let Some((socket, short_cut)) = &mut self.kernel {
-            short_cut.suspend(socket.fast_path().expect("BPF"));
+            short_cut.suspend(socket.offload().expect("BPF"));
         }
     }
 
     fn take_back(&mut self) -> Vec<(InterfaceId, Rate)> {
         let Some((socket, short_cut)) = &mut self.kernel else { return Vec::new() };
-        short_cut.take_back(socket.fast_path_mut().expect("BPF"))
+        short_cut.take_back(socket.offload_mut().expect("BPF"))
     }
 
     fn lend(
@@ -126,7 +126,7 @@ impl Kernel for Paper {
         link: &dyn Fn(InterfaceId) -> Option<LinkStatus>,
     ) -> Vec<(InterfaceId, Rate)> {
         let Some((socket, short_cut)) = &mut self.kernel else { return Vec::new() };
-        short_cut.lend(socket.fast_path_mut().expect("BPF"), now, link)
+        short_cut.lend(socket.offload_mut().expect("BPF"), now, link)
     }
 
     fn has_copies(&self) -> bool {
@@ -135,12 +135,12 @@ impl Kernel for Paper {
 
     fn passed(&mut self) -> Option<boomerang::Command> {
         let (socket, short_cut) = self.kernel.as_mut()?;
-        short_cut.passed(socket.fast_path()?)
+        short_cut.passed(socket.offload()?)
     }
 
     fn seen(&self, now: Time, selector: &boomerang::Selector) -> Option<boomerang::Seen> {
         let (socket, _) = self.kernel.as_ref()?;
-        short_cut::seen(socket.fast_path()?, now, selector).expect("an answer")
+        short_cut::seen(socket.offload()?, now, selector).expect("an answer")
     }
 
     fn send<'a>(
@@ -223,7 +223,7 @@ impl Router {
     fn new(links: [InterfaceId; 2], socket: Option<SignallingSocket>) -> Router {
         let mut short_cut = ShortCut::default();
         if let Some(socket) = &socket {
-            let path = socket.fast_path().expect("BPF");
+            let path = socket.offload().expect("BPF");
             short_cut.set_part(path, 1.0, LONGEST_INTERVAL).expect("set");
         }
         let config = NodeConfig {
@@ -267,8 +267,8 @@ impl Router {
         match &paper.kernel {
             None => paper.waiting.push_back((ends.0, ends.1, octets)),
             Some((socket, _)) => {
-                let path = socket.fast_path().expect("BPF");
-                if path.time(&packet(ends, &octets), 1).is_ok() {
+                let path = socket.offload().expect("BPF");
+                if path.measure(&packet(ends, &octets), 1).is_ok() {
                     return vec![(ends.0.into(), ends.1.into(), 63, octets)];
                 }
             }
@@ -311,7 +311,11 @@ impl Router {
 
     fn state(&mut self) -> State {
         self.driver.catch_up(NOW, usize::MAX);
-        let engine = self.driver.node().boomerang_engine();
+        let engine = self
+            .driver
+            .node()
+            .engine::<earmark_boomerang::Boomerang>()
+            .expect("a node with Boomerang");
         let half = |half: boomerang::HalfView| (half.interface, half.rate);
         let session = |s: boomerang::SessionView| {
             (s.selector, s.initiator, [s.forward.map(half), s.reverse.map(half)], s.locked)

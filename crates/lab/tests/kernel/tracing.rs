@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use earmark::client::Client;
 use earmark::control::protocol::{Listen, Send, Trace};
-use earmark::decode::{Format, decode};
 use earmark_core::Rate;
+use earmark_decode::{Format, decode};
 use earmark_lab::capture::Capture;
 use earmark_lab::testbed::{Options, Testbed};
 use earmark_node::Event;

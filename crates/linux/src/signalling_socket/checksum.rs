@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use earmark_core::Datagram;
 use earmark_wire::checksum::sum;
 
-use super::raw::UDP;
+use super::packet_filter::UDP;
 
 /// Octets of the checksum in a UDP header.
 const FIELD: std::ops::Range<usize> = 6..8;

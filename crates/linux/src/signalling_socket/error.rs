@@ -8,6 +8,12 @@ pub enum OpenError {
     /// Another daemon serves this network namespace already.
     #[error("another daemon is running in this network namespace")]
     AlreadyRunning,
+    /// The messages of this IP protocol are received already, or sockets for them are otherwise in use.
+    #[error("IP protocol {protocol} is in use")]
+    ProtocolInUse {
+        /// IP protocol number.
+        protocol: u8,
+    },
     /// The kernel refused.
     #[error("cannot {doing}: {source}")]
     System {
@@ -41,15 +47,15 @@ pub enum SendError {
     /// The message must leave inside UDP, but no interface uses UDP.
     #[error("UDP encapsulation is not switched on")]
     NoEncapsulation,
-    /// The node signals inside UDP only, which supports only RSVP.
+    /// The node signals inside UDP only, which this IP protocol does not support.
     #[error("messages of protocol {protocol} need raw sockets")]
     NeedsRaw {
         /// IP protocol number.
         protocol: u8,
     },
     /// The kernel's queues are full (`ENOBUFS` or `EAGAIN`): the message is lost, as on a congested link.
-    #[error("the kernel has no room to send now")]
-    NoRoom,
+    #[error("the kernel's send queue is full")]
+    QueueFull,
     /// The kernel refused: no route, interface down, ...
     #[error("cannot send: {0}")]
     System(#[source] io::Error),

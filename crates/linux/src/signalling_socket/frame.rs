@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use earmark_core::Outgoing;
 use earmark_wire::{ipv4, ipv6};
 
-use super::{RSVP, SendError};
+use super::SendError;
+use super::protocols::router_alert6;
 
 /// Length of the longest IP packet, octets.
 pub(super) const LONGEST_PACKET: usize = 65_535;
@@ -37,7 +38,7 @@ pub(super) enum Header {
 
 /// Position of a fragment in its message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct FragmentPosition {
     /// Identification, equal for all fragments of a message, never 0: for 0 the kernel would number each differently.
     pub(super) identification: u32,
     /// Octets of the message before the fragment, a multiple of eight.
@@ -79,7 +80,7 @@ impl Header {
                 hop_limit: out.ttl,
                 source,
                 destination,
-                router_alert: out.router_alert.then_some(alert6(out.protocol)),
+                router_alert: out.router_alert.then_some(router_alert6(out.protocol)),
                 next_header: out.protocol,
                 payload_len: length,
             }),
@@ -103,8 +104,8 @@ impl Header {
     }
 
     /// Encodes the header of a fragment of `length` octets.
-    pub(super) fn emit_fragment(&self, place: Place, length: usize) -> Emitted {
-        let Place { identification, offset, more } = place;
+    pub(super) fn emit_fragment(&self, position: FragmentPosition, length: usize) -> Emitted {
+        let FragmentPosition { identification, offset, more } = position;
         match *self {
             Header::V4(header) => {
                 let identification = identification as u16; // IPv4 has 16 bits
@@ -151,11 +152,6 @@ impl Header {
     }
 }
 
-/// Returns the value of IPv6's router alert: RSVP has its own (RFC 2711), the other protocols use 0.
-fn alert6(protocol: u8) -> u16 {
-    if i32::from(protocol) == RSVP { ipv6::ALERT_RSVP } else { 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use earmark_core::InterfaceId;
@@ -177,12 +173,13 @@ mod tests {
         Header::new(&out, 3_000).expect("fits")
     }
 
-    const PLACE: Place = Place { identification: 0x1234, offset: 1_480, more: true };
+    const POSITION: FragmentPosition =
+        FragmentPosition { identification: 0x1234, offset: 1_480, more: true };
 
     /// Layout of a fragment, octet by octet (RFC 791); the kernel writes the checksum.
     #[test]
     fn fragment_has_the_layout_of_rfc_791() {
-        let mut emitted = header("10.0.0.1", "10.0.9.9").emit_fragment(PLACE, 8);
+        let mut emitted = header("10.0.0.1", "10.0.9.9").emit_fragment(POSITION, 8);
         emitted.octets[10..12].fill(0);
         let expected = [
             0x46, 0xc0, 0x00, 0x20, 0x12, 0x34, 0x20, 0xb9, 63, 46, 0, 0, // no checksum
@@ -194,7 +191,7 @@ mod tests {
     #[test]
     fn fragment_has_the_layout_of_rfc_8200() {
         let header = header("2001:db8::1", "2001:db8::9");
-        let emitted = header.emit_fragment(PLACE, 8);
+        let emitted = header.emit_fragment(POSITION, 8);
         let packet = [emitted.octets(), &[0xa5; 8]].concat();
         let packet = ipv6::Packet::parse(&packet).expect("well-formed");
         assert_eq!((packet.hop_limit, packet.router_alert), (63, Some(1)));

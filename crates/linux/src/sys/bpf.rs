@@ -228,7 +228,7 @@ pub(crate) fn attach(
 }
 
 /// Attaches a program to an interface's ingress, after all others, while the link is held.
-pub(crate) fn link_way_in(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+pub(crate) fn link_ingress(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     link(program, interface, WAY_IN, 0)
 }
 

@@ -236,15 +236,15 @@ pub(crate) fn after_adoption() {
         let plan = LinkPlan { queues, ..line.plan() };
         let (mut first, _) = line.open(&plan, ClassifierChoice::Bpf);
         let stream = stream(&line);
-        first.install_for(Some(Protocol::Rsvp), &stream).expect("installed");
+        first.install_for(Some(Protocol::new(1)), &stream).expect("installed");
         drop(first);
         let plans = std::slice::from_ref(&plan);
         let opened = line.router.run_in(|| TrafficControl::open(plans, ClassifierChoice::Bpf));
         let (mut second, adopted) = opened.expect("inside").expect("traffic control");
         let adopted: Vec<_> = adopted.iter().map(|a| (a.rate, a.protocol)).collect();
-        assert_eq!(adopted, [(Rate::from_bps(RATE), Some(Protocol::Rsvp))], "{queues:?}");
+        assert_eq!(adopted, [(Rate::from_bps(RATE), Some(Protocol::new(1)))], "{queues:?}");
         let ping = installation(&line, 5, stream.flow, Rate::from_bps(8_000));
-        second.install_for(Some(Protocol::Boomerang), &ping).expect("installed");
+        second.install_for(Some(Protocol::new(3)), &ping).expect("installed");
         assert_eq!(second.enforcement(ping.claim), Some(Enforcement::Standby), "{queues:?}");
         if queues != Queues::Priority {
             let outcome = run(&line, Duration::from_secs(1), || ());
@@ -252,7 +252,7 @@ pub(crate) fn after_adoption() {
         }
         assert_eq!(second.statistics(ping.claim).expect("counted").packets, 0);
         let again = Installation { claim: ClaimId { slot: 6, generation: 0 }, ..stream };
-        second.install_for(Some(Protocol::Rsvp), &again).expect("taken over");
+        second.install_for(Some(Protocol::new(1)), &again).expect("taken over");
         assert_eq!(second.enforcement(again.claim), Some(Enforcement::Enforced), "{queues:?}");
         assert_eq!(second.reap_adopted().expect("reaped"), 0, "{queues:?}");
         second.remove(again.claim).expect("removed");

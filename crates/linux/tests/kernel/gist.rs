@@ -188,13 +188,13 @@ pub(crate) fn without_bpf() {
         let plain = Outgoing { router_alert: false, ..way.out };
         sender.send(&plain, &udp(way.source, way.sink, &data)).expect("sent");
         take_one("it flows on", &mut receiver, |m| assert_eq!(m.datagram.ttl, 63));
-        let before = router.counters().passed_on;
+        let before = router.counters().forwarded;
         let foreign = SocketAddr::new(to, 271);
         let foreign_program = program(&line.receiver, foreign);
         sender.send(&way.out, &udp(way.source, foreign, &data)).expect("sent");
         eventually("it was passed on", || {
             router.receive(|m| panic!("not expected: {m:?}")).expect("received");
-            router.counters().passed_on == before + 1
+            router.counters().forwarded == before + 1
         });
         let length = foreign_program.recv(&mut [0; 64]).expect("it passes");
         assert_eq!(length, data.len());

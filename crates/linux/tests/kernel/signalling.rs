@@ -189,7 +189,7 @@ pub(crate) fn caught_and_relayed6() {
     sender.send(&path6(true), &long).expect("sent");
     eventually("the router sends the fragments on", || {
         router.receive(|d| panic!("seen: {d:?}")).expect("received");
-        router.counters().passed_on >= 7
+        router.counters().forwarded >= 7
     });
     arrives(receiver, 63, true, &long);
 }

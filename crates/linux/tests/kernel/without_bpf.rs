@@ -68,11 +68,11 @@ pub(crate) fn boomerang() {
 
         // Another host's ping with router alert, and a Boomerang ping without it.
         let mut pinger = Pinger::open(&line.sender, from.is_ipv4());
-        let before = router.counters().passed_on;
+        let before = router.counters().forwarded;
         sender.send(&out, &echo(b"foreign", from, to)).expect("sent");
         assert_nothing(&mut router);
         assert!(pinger.hears_answer(b"foreign"));
-        assert_eq!(router.counters().passed_on, before + 1);
+        assert_eq!(router.counters().forwarded, before + 1);
         assert!(pinger.ping(from, to, &data));
         take_one("a copy of the answer", &mut sender, |m| assert!(m.is_copy));
         assert_nothing(&mut router);
@@ -112,13 +112,13 @@ pub(crate) fn yessir() {
             assert_eq!((m.protocol, m.is_copy, m.datagram.ttl), (17, true, 63));
         });
 
-        let before = router.counters().passed_on;
+        let before = router.counters().forwarded;
         let foreign = compound(*b"OTHR");
         sender.send(&out, &udp(source, sink, &foreign)).expect("sent");
         let each = |m: earmark_linux::Incoming<'_>| panic!("not expected: {m:?}");
         crate::support::eventually("it was passed on", || {
             router.receive(each).expect("received");
-            router.counters().passed_on == before + 1
+            router.counters().forwarded == before + 1
         });
         let length = sink_program.recv(&mut room).expect("it passes");
         assert_eq!(room[..length], foreign);

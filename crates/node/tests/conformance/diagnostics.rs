@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use earmark_wire::rsvp::{DiagResponse, Diagnostic, Object, ObjectClass, objects_in};
 
 use crate::object::{self, Handles, addressed, filter, filter_text, frame, template};
-use crate::words::{Fault, Words};
+use earmark_testkit::conformance::words::{Fault, Words};
 
 /// Reads C-Type and body of such an object.
 pub(crate) fn read(

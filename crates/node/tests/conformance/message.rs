@@ -8,7 +8,7 @@ use earmark_wire::rsvp::{self, Body, Message, MessageType};
 
 use crate::object::{self, Handles, class_named};
 use crate::show::hexadecimal;
-use crate::words::{Fault, Words};
+use earmark_testkit::conformance::words::{Fault, Words};
 
 /// A message of a story. Later messages may be written as changes of it.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use earmark_wire::rsvp::{
 
 use crate::diagnostics;
 use crate::refresh_reduction;
-use crate::words::{Fault, Seconds, Words, octets};
+use earmark_testkit::conformance::words::{Fault, Seconds, Words, octets};
 
 /// Logical interface handles, shown as the names of their interfaces because they are random.
 pub(crate) type Handles = [(String, u32)];

@@ -3,12 +3,11 @@
 //! `MESSAGE_ID epoch=5 id=7 ack-desired`, `MESSAGE_ID_ACK epoch=5 id=7`, with `nack` for a NACK, `MESSAGE_ID_LIST
 //! epoch=5 7 8 9`, and `HELLO request source=1 destination=0`, or `ack`.
 
+use earmark_testkit::conformance::words::{Fault, Words};
 use earmark_wire::rsvp::{
     Acknowledgement, AcknowledgementKind, Hello, HelloKind, MessageId, Object, ObjectClass,
     RefreshIds, RefreshList,
 };
-
-use crate::words::{Fault, Words};
 
 /// Reads C-Type and body.
 pub(crate) fn read(class: ObjectClass, words: &mut Words<'_>) -> Result<(u8, Vec<u8>), Fault> {

@@ -6,79 +6,72 @@ use std::fmt::Write as _;
 use earmark_core::admission::{ClaimId, Demand, Service};
 use earmark_core::{Connect, Effect, Effects, Flow, Installation, Outgoing};
 use earmark_node::Event;
+use earmark_testkit::conformance::topology::Links;
 use earmark_wire::intserv::{FlowSpec, TokenBucket};
 use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session};
 use serde_json::Value;
 
 use crate::message;
 use crate::object::{self, Handles};
-use crate::signing;
-use crate::topology::Topology;
+use crate::signing::{self, SharedKey};
 
 /// Names of interfaces and handles, for the text form of effects.
 pub(crate) struct Names<'t> {
-    pub(crate) topology: &'t Topology,
+    pub(crate) links: &'t Links,
+    pub(crate) keys: &'t [SharedKey],
     pub(crate) handles: &'t Handles,
     /// Objects of the last message sent with a given first line.
     pub(crate) sent: &'t mut HashMap<String, Vec<String>>,
 }
 
 impl Names<'_> {
-    /// Returns a few lines for each effect, in order; each begins with `when`.
-    pub(crate) fn show(&mut self, effects: &Effects<Event>, when: &str) -> String {
-        let mut text = String::new();
-        for effect in effects.iter() {
-            let _ = match effect {
-                Effect::Send(how, range) => {
-                    let (line, objects) = self.sent(how, effects.octets(range));
-                    if self.sent.get(&line) == Some(&objects) {
-                        let _ = writeln!(text, "=> {when}{line}, as before");
-                        continue;
-                    }
-                    let lines = objects.iter().map(|object| format!("     {object}\n"));
-                    let _ = write!(text, "=> {when}{line}\n{}", lines.collect::<String>());
-                    self.sent.insert(line, objects);
-                    Ok(())
+    /// Returns the text of each effect, in order.
+    pub(crate) fn show(&mut self, effects: &Effects<Event>) -> Vec<String> {
+        effects.iter().map(|effect| self.effect(effect, effects)).collect()
+    }
+
+    fn effect(&mut self, effect: &Effect<Event>, effects: &Effects<Event>) -> String {
+        match effect {
+            Effect::Send(how, range) => {
+                let (line, objects) = self.sent(how, effects.octets(range));
+                if self.sent.get(&line) == Some(&objects) {
+                    return line + ", as before";
                 }
-                Effect::Connect(connect) => {
-                    let &Connect { connection, source, destination, transport } = connect;
-                    let id = connection.0;
-                    writeln!(
-                        text,
-                        "=> {when}connect {id} from {source} to {destination} by {transport:?}"
-                    )
-                }
-                Effect::Write(connection, range) => {
-                    let octets = effects.octets(range);
-                    writeln!(text, "=> {when}write to {} {octets:02x?}", connection.0)
-                }
-                Effect::Close(connection) => writeln!(text, "=> {when}close {}", connection.0),
-                Effect::Install(installation) => {
-                    writeln!(text, "=> {when}{}", self.installed(installation))
-                }
-                Effect::AddFlow(claim, flow) => {
-                    writeln!(text, "=> {when}add {} to {}", flow_text(flow), claim_text(*claim))
-                }
-                Effect::RemoveFlow(claim, flow) => {
-                    writeln!(text, "=> {when}take {} from {}", flow_text(flow), claim_text(*claim))
-                }
-                Effect::Remove(claim) => writeln!(text, "=> {when}remove {}", claim_text(*claim)),
-                Effect::Notify(event) => writeln!(text, "=> {when}tell {}", self.event(event)),
-            };
+                let text = [&[line.clone()][..], &objects].concat().join("\n     ");
+                self.sent.insert(line, objects);
+                text
+            }
+            Effect::Connect(connect) => {
+                let &Connect { connection, source, destination, transport } = connect;
+                let id = connection.0;
+                format!("connect {id} from {source} to {destination} by {transport:?}")
+            }
+            Effect::Write(connection, range) => {
+                format!("write to {} {:02x?}", connection.0, effects.octets(range))
+            }
+            Effect::Close(connection) => format!("close {}", connection.0),
+            Effect::Install(installation) => self.installed(installation),
+            Effect::AddFlow(claim, flow) => {
+                format!("add {} to {}", flow_text(flow), claim_text(*claim))
+            }
+            Effect::RemoveFlow(claim, flow) => {
+                format!("take {} from {}", flow_text(flow), claim_text(*claim))
+            }
+            Effect::Remove(claim) => format!("remove {}", claim_text(*claim)),
+            Effect::Notify(event) => format!("tell {}", self.event(event)),
         }
-        text
     }
 
     fn sent(&self, how: &Outgoing, octets: &[u8]) -> (String, Vec<String>) {
         let &Outgoing { protocol, interface, source, destination, ttl, .. } = how;
         let (head, mut objects) = message::show(octets, ttl, self.handles);
         if let (Some(signature), Some(first)) =
-            (signing::show(octets, &self.topology.keys), objects.first_mut())
+            (signing::show(octets, self.keys), objects.first_mut())
         {
             *first = signature;
         }
         let way = match interface {
-            Some(interface) => format!(" {}", self.topology.name(interface)),
+            Some(interface) => format!(" {}", self.links.name(interface)),
             None => String::new(),
         };
         let mut line = format!("send{way} {head} from {source} to {destination} ttl={ttl}");
@@ -99,7 +92,7 @@ impl Names<'_> {
             Service::ControlledLoad => "controlled-load",
             Service::Guaranteed => "guaranteed",
         };
-        let (claim, interface) = (claim_text(*claim), self.topology.name(*interface));
+        let (claim, interface) = (claim_text(*claim), self.links.name(*interface));
         let (flow, rate) = (flow_text(flow), rate.as_bps());
         format!(
             "install {claim} on {interface} for {flow}: {service} {rate}bit/s burst={burst} \
@@ -125,7 +118,7 @@ impl Names<'_> {
     fn value(&self, key: &str, value: &Value) -> String {
         if key == "interface" {
             let id = serde_json::from_value(value.clone());
-            return id.map_or_else(|_| value.to_string(), |id| self.topology.name(id));
+            return id.map_or_else(|_| value.to_string(), |id| self.links.name(id));
         }
         // The reach of a reservation is not a rule of the RFC: its kind is sufficient here.
         if key == "reach" && value.is_object() {

@@ -2,14 +2,13 @@
 //!
 //! Digests are computed here, with HMAC-SHA-256, so that a case is independent of the code under test.
 
+use earmark_testkit::conformance::words::{Fault, Words};
 use std::fmt::Write as _;
 
 use earmark_rsvp::integrity::{Algorithm, Key, Secret};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
 use sha2::Sha256;
-
-use crate::words::{Fault, Words};
 
 /// A key in `topology.toml`.
 #[derive(Clone, Debug, Deserialize)]

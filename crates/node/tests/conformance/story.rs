@@ -1,134 +1,96 @@
-//! Stories: inputs of a node, line by line, each followed by the node's effects.
+//! Stories of RSVP: the inputs and effects of a node.
 //!
-//! `conformance/README.md` has the grammar. Playing a story returns its text with the actual effects; a case passes if
-//! the text is unchanged.
+//! `conformance/README.md` has the grammar.
 
 use std::collections::HashMap;
 
 use earmark_core::admission::ClaimId;
-use earmark_core::{Datagram, Effects, Interface, MulticastRoute, Time};
+use earmark_core::{Datagram, Effects, Interface, Time};
 use earmark_node::{Ask, Command, HostUpdate, Input, Listen, Node};
 use earmark_rsvp as rsvp;
 use earmark_rsvp::{Application, ReserveRequest};
+use earmark_testkit::conformance::Protocol;
+use earmark_testkit::conformance::topology::Topology;
+use earmark_testkit::conformance::words::{self, Fault, Seconds, Words};
 use earmark_wire::rsvp::Style;
 
 use crate::message::{self, Draft};
 use crate::object;
+use crate::settings::{self, Settings};
 use crate::show::Names;
 use crate::signing::Signature;
-use crate::topology::{Topology, route};
-use crate::words::{Fault, Seconds, Words};
 
-/// Plays a story; returns its text with the actual effects.
-///
-/// # Errors
-/// The number of the line that cannot be read, and the reason.
-pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
-    let mut player = Player::new(topology)?;
-    let mut text = String::new();
-    for entry in entries(story) {
-        match entry {
-            Entry::Prose(line) => text = text + line + "\n",
-            Entry::Step { number, lines } => {
-                text.extend(lines.iter().flat_map(|line| [line, "\n"]));
-                let effects = player.step(&lines);
-                text += &effects.map_err(|fault| format!("line {number}: {fault}"))?;
-            }
-        }
-    }
-    Ok(text)
-}
-
-enum Entry<'s> {
-    /// A remark, or an empty line.
-    Prose(&'s str),
-    /// An input: a line, and the indented lines below it.
-    Step { number: usize, lines: Vec<&'s str> },
-}
-
-/// Returns all entries without the effects.
-fn entries(story: &str) -> Vec<Entry<'_>> {
-    let mut entries = Vec::new();
-    let mut in_effect = false;
-    for (number, line) in (1..).zip(story.lines()) {
-        let indented = line.starts_with(' ');
-        if line.starts_with("=>") {
-            in_effect = true;
-        } else if indented
-            && !in_effect
-            && let Some(Entry::Step { lines, .. }) = entries.last_mut()
-        {
-            lines.push(line);
-        } else if !indented {
-            in_effect = false;
-            entries.push(match line {
-                line if line.is_empty() || line.starts_with('#') => Entry::Prose(line),
-                line => Entry::Step { number, lines: vec![line] },
-            });
-        }
-    }
-    entries
-}
-
-/// A node with its time, and the messages of the story so far.
-struct Player<'t> {
-    topology: &'t Topology,
+/// A node, and the messages of the story so far.
+pub(crate) struct Player {
+    topology: Topology<Settings>,
     handles: Vec<(String, u32)>,
     node: Node,
-    now: Time,
     messages: HashMap<String, Draft>,
     sent: HashMap<String, Vec<String>>,
 }
 
-impl<'t> Player<'t> {
-    fn new(topology: &'t Topology) -> Result<Player<'t>, Fault> {
-        let mut node = Node::new(topology.config());
+impl Protocol for Player {
+    const FOLDER: &'static str = "rsvp";
+    type Settings = Settings;
+
+    fn new(topology: Topology<Settings>) -> Result<Player, Fault> {
+        let mut node = Node::new(settings::config(&topology)?);
         let mut effects = Effects::new();
-        for update in topology.updates()? {
+        for update in settings::updates(&topology) {
             node.handle(Time::ZERO, Input::Host(update), &mut effects);
         }
-        let handles = topology.handles();
+        let handles = settings::handles(&topology)?;
         let (messages, sent) = (HashMap::new(), HashMap::new());
-        Ok(Player { topology, handles, node, now: Time::ZERO, messages, sent })
+        Ok(Player { topology, handles, node, messages, sent })
     }
 
-    /// Performs the input of the lines; returns the effects.
-    fn step(&mut self, lines: &[&str]) -> Result<String, Fault> {
-        let (head, body) = lines.split_first().ok_or("an empty step")?;
-        let body: Vec<&str> = body.iter().map(|line| line.trim()).collect();
-        let mut words = Words::of(head);
-        let text = match words.next("what happens")? {
-            "at" => {
-                let Seconds(at) = words.value("time")?;
-                words.end()?;
-                self.advance_to(Time::ZERO + at)?
-            }
-            "in" => self.receive(words, &body)?,
+    fn step(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
+        match words.next("what happens")? {
+            "in" => self.receive(now, words, body),
             "do" => {
-                let line = [&[*head], &body[..]].concat().join(" ");
-                let mut words = Words::of(&line);
-                words.next("do")?;
-                let command = command(words)?;
-                self.handle(Input::Command(command), "")
+                let line = [&[&words.text_of_all()[..]], body].concat().join(" ");
+                let command = command(Words::of(&line))?;
+                Ok(self.handle(now, Input::Command(command)))
             }
             "host" => {
                 let update = self.update(words)?;
-                self.handle(Input::Host(update), "")
+                Ok(self.handle(now, Input::Host(update)))
             }
-            other => return Err(format!("`{other}`: say `at`, `in`, `do` or `host`")),
-        };
-        Ok(if text.is_empty() { "=> nothing\n".into() } else { text })
+            other => Err(format!("`{other}`: say `at`, `in`, `do` or `host`")),
+        }
     }
 
-    fn handle(&mut self, input: Input<'_>, when: &str) -> String {
+    fn next_deadline(&self) -> Option<Time> {
+        self.node.next_deadline()
+    }
+
+    fn expire(&mut self, now: Time) -> Vec<String> {
+        self.handle(now, Input::Expire)
+    }
+
+    fn when(at: Time) -> String {
+        let millis = at.as_nanos() / 1_000_000;
+        format!("{}.{:03}s ", millis / 1_000, millis % 1_000)
+    }
+}
+
+impl Player {
+    fn handle(&mut self, now: Time, input: Input<'_>) -> Vec<String> {
         let mut effects = Effects::new();
         let before = self.malformed();
-        self.node.handle(self.now, input, &mut effects);
+        self.node.handle(now, input, &mut effects);
         self.node.bundle(&mut effects);
-        let (topology, handles, sent) = (self.topology, &self.handles, &mut self.sent);
-        let text = Names { topology, handles, sent }.show(&effects, when);
+        let keys = &self.topology.settings.keys;
+        let (links, handles, sent) = (&self.topology.links, &self.handles, &mut self.sent);
+        let mut lines = Names { links, keys, handles, sent }.show(&effects);
         let news = self.malformed().into_iter().filter(|count| !before.contains(count));
-        news.fold(text, |text, (name, _)| text + "=> count malformed " + name + "\n")
+        lines.extend(news.map(|(name, _)| format!("count malformed {name}")));
+        lines
     }
 
     /// Returns the counts of malformed messages so far: a message must be dropped for the right reason.
@@ -137,32 +99,18 @@ impl<'t> Player<'t> {
         counters.map(|(.., name, count)| (name, count)).collect()
     }
 
-    /// Advances the time, timer by timer.
-    fn advance_to(&mut self, end: Time) -> Result<String, Fault> {
-        if end < self.now {
-            return Err("time does not go back".into());
-        }
-        let mut text = String::new();
-        while let Some(at) = self.node.next_deadline().filter(|&at| at <= end) {
-            self.now = self.now.max(at);
-            let millis = self.now.as_nanos() / 1_000_000;
-            let when = format!("{}.{:03}s ", millis / 1_000, millis % 1_000);
-            text += &self.handle(Input::Expire, &when);
-        }
-        self.now = end;
-        Ok(text)
-    }
-
     /// Receives `in eth1 Path from ...`, `in eth1 again Path ...`, `in eth1 octets from ...`.
-    fn receive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
-        let interface = self.topology.id(words.next("interface")?)?;
+    fn receive(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
+        let interface = self.topology.links.id(words.next("interface")?)?;
         let name: Option<String> = words.after("as")?;
-        let signature = Signature::read(&mut words, &self.topology.keys)?;
+        let signature = Signature::read(&mut words, &self.topology.settings.keys)?;
         let (draft, octets) = if words.flag("octets") {
-            (
-                message::read_header(&mut words)?,
-                crate::words::octets(&body.concat().replace(' ', ""))?,
-            )
+            (message::read_header(&mut words)?, words::octets(&body.concat().replace(' ', ""))?)
         } else if words.flag("again") {
             let name = words.next("message")?;
             let earlier = self.messages.get(name);
@@ -194,42 +142,23 @@ impl<'t> Player<'t> {
             encapsulated: draft.encapsulated,
             payload: &octets,
         };
-        Ok(self.handle(Input::Datagram(rsvp::PROTOCOL, datagram), ""))
+        Ok(self.handle(now, Input::Datagram(rsvp::PROTOCOL, datagram)))
     }
 
     /// Reads a change of the host.
     fn update(&self, mut words: Words<'_>) -> Result<HostUpdate, Fault> {
+        let links = &self.topology.links;
         let update = match words.next("change")? {
-            verb @ ("route" | "no-route") => {
-                let to = words.next("prefix")?;
-                let name: String = words.after("on")?.ok_or("`on` is missing")?;
-                let route = route(to, self.topology.id(&name)?, words.after("via")?)?;
-                if verb == "route" {
-                    HostUpdate::Route(route)
-                } else {
-                    HostUpdate::RouteGone(route)
-                }
-            }
-            "branches" => {
-                let group = words.value("group")?;
-                let source = words.after("from")?;
-                let incoming: Option<String> = words.after("in")?;
-                let incoming = incoming.map(|name| self.topology.id(&name)).transpose()?;
-                let mut outgoing = Vec::new();
-                if words.flag("out") {
-                    while !words.is_empty() {
-                        outgoing.push(self.topology.id(words.next("interface")?)?);
-                    }
-                }
-                HostUpdate::MulticastRoute(MulticastRoute { source, group, incoming, outgoing })
-            }
+            "route" => HostUpdate::Route(links.read_route(&mut words)?),
+            "no-route" => HostUpdate::RouteGone(links.read_route(&mut words)?),
+            "branches" => HostUpdate::MulticastRoute(links.read_branches(&mut words)?),
             "no-branches" => {
                 let group = words.value("group")?;
                 HostUpdate::MulticastRouteGone { source: words.after("from")?, group }
             }
             "interface" => {
                 let name = words.next("interface")?;
-                let interface = self.topology.interface(name)?;
+                let interface = links.interface(name)?.clone();
                 match words.next("up, down, gone or queues-taken")? {
                     "up" => HostUpdate::Interface(interface),
                     "down" => HostUpdate::Interface(Interface { up: false, ..interface }),

@@ -12,7 +12,7 @@ use earmark_wire::gist::{
 };
 
 use crate::application::NSLPID;
-use crate::words::{Fault, Seconds, Words};
+use earmark_testkit::conformance::words::{Fault, Seconds, Words};
 
 /// Cookies, by their names in stories.
 #[derive(Debug, Default)]

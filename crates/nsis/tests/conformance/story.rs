@@ -1,45 +1,33 @@
-//! Stories: inputs to a node, line by line, and after each line its effects.
+//! Stories of GIST: the inputs and effects of a node, with an application that follows the story.
 //!
-//! `conformance/nsis/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
-//! passes if the text is unchanged.
+//! `conformance/nsis/README.md` has the grammar.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use earmark_core::admission::Ledger;
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    CloseReason, ConnectionId, Context, Datagram, Effect, Effects, Engine, HostEvent, Input,
-    Interfaces, RouteTable, StreamEvent, Time, Transport,
+    CloseReason, ConnectionId, Datagram, Effect, Effects, Engine, Input, StreamEvent, Time,
+    Transport,
 };
 use earmark_nsis::nslp::{Attributes, MessageHandle, SendMessage, Validity};
 use earmark_nsis::{Command, Event, Nsis, PORT};
+use earmark_testkit::conformance::Protocol;
+use earmark_testkit::conformance::tables::Tables;
+use earmark_testkit::conformance::topology::Topology;
+use earmark_testkit::conformance::words::{Fault, Seconds, Words};
 use earmark_wire::gist::{Message, Mode, datagram, emit_magic};
 use earmark_wire::udp;
 
 use crate::application::{Application, State, Task};
 use crate::message::{self, Cookies, compose, data, direction, flow, session};
-use crate::story_effects::replace_effects;
-use crate::topology::{Topology, route};
-use crate::words::{Fault, Seconds, Words};
+use crate::settings::Settings;
 
-/// Plays a story; returns its text with the actual effects.
-///
-/// # Errors
-/// The number of the invalid line, and the reason.
-pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
-    let mut player = Player::new(topology)?;
-    replace_effects(story, |line, body| player.step(line, body))
-}
-
-struct Player<'t> {
-    topology: &'t Topology,
+/// A node with GIST and an application.
+pub(crate) struct Player {
     engine: Nsis,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    now: Time,
+    tables: Tables,
     app: Rc<RefCell<State>>,
     cookies: Cookies,
     /// Last message of the node, to which errors refer.
@@ -48,18 +36,17 @@ struct Player<'t> {
     shown: Vec<String>,
 }
 
-impl<'t> Player<'t> {
-    fn new(topology: &'t Topology) -> Result<Player<'t>, Fault> {
-        let mut engine = Nsis::new(topology.config(), &RandomStreams::new(topology.seed));
+impl Protocol for Player {
+    const FOLDER: &'static str = "nsis";
+    type Settings = Settings;
+
+    fn new(topology: Topology<Settings>) -> Result<Player, Fault> {
+        let mut engine = Nsis::new(topology.settings.config(), &RandomStreams::new(topology.seed));
         let app = Rc::new(RefCell::new(State::default()));
         engine.add(Box::new(Application(app.clone())));
         Ok(Player {
-            topology,
             engine,
-            interfaces: topology.interfaces()?,
-            routes: topology.routes()?,
-            ledger: Ledger::new(),
-            now: Time::ZERO,
+            tables: Tables::new(topology.links),
             app,
             cookies: Cookies::default(),
             sent: Vec::new(),
@@ -67,36 +54,47 @@ impl<'t> Player<'t> {
         })
     }
 
-    fn step(&mut self, line: &str, body: &[&str]) -> Result<String, Fault> {
-        let mut words = Words::of(line);
+    fn step(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
         match words.next("what happens")? {
-            "at" => {
-                let Seconds(at) = words.value("time")?;
-                words.end()?;
-                Ok(self.advance(Time::ZERO + at))
+            "in" => self.arrive(now, words, body),
+            "app" => self.application(now, words),
+            "stream" => self.stream(now, words, body),
+            "host" => {
+                let event = self.tables.change(words)?;
+                let mut lines = self.handle(now, Input::Host(event));
+                // GIST looks at the routes of its state a moment later.
+                while self.next_deadline().is_some_and(|at| at <= now) {
+                    let when = Player::when(now);
+                    lines.extend(self.expire(now).iter().map(|line| when.clone() + line));
+                }
+                Ok(lines)
             }
-            "in" => self.arrive(words, body),
-            "app" => self.application(words),
-            "stream" => self.stream(words, body),
-            "host" => self.host(words),
             other => Err(format!("`{other}`: say `at`, `in`, `app`, `stream` or `host`")),
         }
     }
 
-    /// Advances the time, timer by timer.
-    fn advance(&mut self, end: Time) -> String {
-        let mut text = String::new();
-        while let Some((at, _)) = self.engine.next_deadline().filter(|(at, _)| *at <= end) {
-            self.now = self.now.max(at);
-            let when = format!("at {}s ", (self.now.as_secs_f64() * 1_000.0).round() / 1_000.0);
-            text += &self.handle(Input::Expire, &when);
-        }
-        self.now = end;
-        text
+    fn next_deadline(&self) -> Option<Time> {
+        self.engine.next_deadline().map(|(at, _)| at)
     }
 
-    fn arrive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
-        let interface = self.topology.interface(words.next("an interface")?)?;
+    fn expire(&mut self, now: Time) -> Vec<String> {
+        self.handle(now, Input::Expire)
+    }
+}
+
+impl Player {
+    fn arrive(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
+        let interface = self.tables.links.id(words.next("an interface")?)?;
         let name = words.next("a message")?;
         words.next("from")?;
         let source = words.value("a source")?;
@@ -111,6 +109,7 @@ impl<'t> Player<'t> {
         let header = udp::Repr { source, destination, source_port: PORT, destination_port: PORT };
         header.emit(&mut payload).map_err(|error| error.to_string())?;
         Ok(self.handle(
+            now,
             Input::Datagram(Datagram {
                 interface,
                 source,
@@ -120,15 +119,14 @@ impl<'t> Player<'t> {
                 encapsulated: false,
                 payload: &payload,
             }),
-            "",
         ))
     }
 
-    fn application(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
+    fn application(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
         let task = match words.next("what it does")? {
             "passes" => {
                 self.app.borrow_mut().pass = true;
-                return Ok(String::new());
+                return Ok(Vec::new());
             }
             "sends" => {
                 let mri = flow(direction(words.next("a direction")?)?);
@@ -160,10 +158,15 @@ impl<'t> Player<'t> {
         };
         words.end()?;
         self.app.borrow_mut().tasks.push_back(task);
-        Ok(self.handle(Input::Expire, ""))
+        Ok(self.handle(now, Input::Expire))
     }
 
-    fn stream(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
+    fn stream(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
         let connection = ConnectionId(words.value("a connection")?);
         let octets;
         let event = match words.next("what happens to it")? {
@@ -188,57 +191,22 @@ impl<'t> Player<'t> {
             }
             other => return Err(format!("nothing `{other}` a connection")),
         };
-        Ok(self.handle(Input::Stream(event), ""))
+        Ok(self.handle(now, Input::Stream(event)))
     }
 
-    fn host(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
-        match words.next("a change")? {
-            "route" => {
-                let to = words.next("a prefix")?;
-                words.next("on")?;
-                let interface = self.topology.interface(words.next("an interface")?)?;
-                let via = if words.is_empty() {
-                    None
-                } else {
-                    words.next("via")?;
-                    Some(words.value("an address")?)
-                };
-                let new = route(to, interface, via)?;
-                let old = self.routes.iter().find(|old| old.prefix == new.prefix).copied();
-                if let Some(old) = old {
-                    self.routes.remove(&old);
-                }
-                self.routes.insert(new);
-                let text = self.handle(Input::Host(HostEvent::RouteChanged(new.prefix)), "");
-                Ok(text + &self.advance(self.now))
-            }
-            other => Err(format!("the host has no `{other}`")),
-        }
-    }
-
-    fn handle(&mut self, input: Input<'_, Command>, when: &str) -> String {
-        let mut effects = Effects::<Event>::new();
-        let mut context = Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        self.engine.handle(self.now, input, &mut context, &mut effects);
-        let mut text = String::new();
-        let mut tell = |line: &str| text = format!("{text}=> {when}{line}\n");
+    fn handle(&mut self, now: Time, input: Input<'_, Command>) -> Vec<String> {
+        let effects = self.tables.handle(&mut self.engine, now, input);
+        let mut lines = Vec::new();
         for effect in effects.iter() {
-            let lines = self.show(effect, &effects);
-            lines.iter().for_each(|line| tell(line));
+            lines.extend(self.show(effect, &effects));
         }
-        self.app.borrow_mut().recorded.drain(..).for_each(|line| tell(&line));
-        for line in self.changes() {
-            tell(&line);
-        }
-        text
+        lines.append(&mut self.app.borrow_mut().recorded);
+        lines.extend(self.changes());
+        lines
     }
 
-    /// Returns the lines of an effect; objects of messages have their own lines.
-    fn show(&mut self, effect: &Effect<Event>, effects: &Effects<Event>) -> Vec<String> {
+    /// Returns the text of an effect; objects of messages have their own lines.
+    fn show(&mut self, effect: &Effect<Event>, effects: &Effects<Event>) -> Option<String> {
         let message = |head: String, octets: &[u8], mode, cookies: &mut Cookies| {
             let Ok(message) = Message::parse(octets, mode) else {
                 return format!("{head} octets");
@@ -254,28 +222,28 @@ impl<'t> Player<'t> {
                 assert_eq!(checksum, udp::Checksum::Valid);
                 let octets = datagram(packet.payload).unwrap_or_default();
                 self.sent = octets.to_vec();
-                let on = how.interface.map(|interface| self.topology.name(interface));
+                let on = how.interface.map(|interface| self.tables.links.name(interface));
                 let on = on.map(|name| format!("{name} ")).unwrap_or_default();
                 let alert = if how.router_alert { " alert" } else { "" };
                 let (source, destination, ttl) = (how.source, how.destination, how.ttl);
                 let head = format!("send {on}{{}} from {source} to {destination} ttl={ttl}{alert}");
-                vec![message(head, octets, Mode::D, &mut self.cookies)]
+                Some(message(head, octets, Mode::D, &mut self.cookies))
             }
             Effect::Write(ConnectionId(connection), range) => {
                 self.sent = effects.octets(range).to_vec();
                 let head = format!("write {connection} {{}}");
-                vec![message(head, effects.octets(range), Mode::C, &mut self.cookies)]
+                Some(message(head, effects.octets(range), Mode::C, &mut self.cookies))
             }
             Effect::Connect(connect) => {
                 let (ConnectionId(number), to) = (connect.connection, connect.destination);
                 let transport = format!("{:?}", connect.transport).to_lowercase();
-                vec![format!("connect {number} {transport} from {} to {to}", connect.source)]
+                Some(format!("connect {number} {transport} from {} to {to}", connect.source))
             }
-            Effect::Close(ConnectionId(connection)) => vec![format!("close {connection}")],
+            Effect::Close(ConnectionId(connection)) => Some(format!("close {connection}")),
             Effect::Notify(Event::Gist(earmark_nsis::gist::Event::Ignored { reason, .. })) => {
-                vec![format!("ignore ({})", reason.name())]
+                Some(format!("ignore ({})", reason.name()))
             }
-            _ => Vec::new(),
+            _ => None,
         }
     }
 

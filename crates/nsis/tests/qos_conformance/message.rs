@@ -11,7 +11,7 @@ use earmark_wire::qos_nslp::{
 
 use crate::names::Names;
 use crate::qspec;
-use crate::words::{Fault, Seconds, Words};
+use earmark_testkit::conformance::words::{Fault, Seconds, Words};
 
 /// Classifier fields of the MRI, by name.
 const FIELDS: [(&str, u8); 8] = [

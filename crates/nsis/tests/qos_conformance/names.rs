@@ -1,11 +1,10 @@
 //! Names in stories for the random values of a node, and for flows.
 
+use earmark_testkit::conformance::words::{Fault, Words};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use earmark_wire::gist::{Direction, PathCoupled, SessionId};
-
-use crate::words::{Fault, Words};
 
 /// Limit of the numbers of stories; random values of a node are above it.
 const OWN_NUMBERS: u32 = 1 << 16;

@@ -1,5 +1,6 @@
 //! Conversion between QSPECs and lines of a story: one line for the header, and one for each parameter with its object.
 
+use earmark_testkit::conformance::words::{Fault, Words};
 use std::str::FromStr;
 
 use earmark_wire::intserv::TokenBucket;
@@ -8,8 +9,6 @@ use earmark_wire::qspec::{
     AdmissionPriority, ExcessTreatment, Parameter, PathJitter, Phb, PhbField, PreemptionPriority,
     Procedure, QosObject, Qspec, Ratio, RphPriority, Value,
 };
-
-use crate::words::{Fault, Words};
 
 /// Value of an unknown latency: all ones.
 const UNKNOWN: u32 = u32::MAX;

@@ -1,13 +1,12 @@
-//! Stories: inputs to a node, line by line, and after each line its effects.
+//! Stories of QoS NSLP: the inputs and effects of a node.
 //!
-//! `conformance/qos-nslp/README.md` has the grammar. Playing a story returns its text with the actual effects; a case
-//! passes if the text is unchanged.
+//! `conformance/qos-nslp/README.md` has the grammar.
 
 use std::collections::BTreeMap;
 
-use earmark_core::admission::{ClaimId, Ledger, LinkCapacity, PreemptionPolicy, Service};
+use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::RandomStreams;
-use earmark_core::{Context, Effect, Effects, Flow, HostEvent, Interfaces, Rate, RouteTable, Time};
+use earmark_core::{Effect, Effects, Flow, HostEvent, Rate, Time};
 use earmark_nsis::nslp::{
     Attributes, NetworkNotification, Notification, PeerHandle, Received, Request as Asked,
     Requests, SendFailure, SendMessage, Validity,
@@ -16,95 +15,79 @@ use earmark_nsis::qos::{
     Application, Command, Listen, OnRefusal, QosNslp, Request, ReservationRequest, Scope,
 };
 use earmark_nsis::{Event, HandlerContext, Nslp};
+use earmark_testkit::conformance::Protocol;
+use earmark_testkit::conformance::tables::Tables;
+use earmark_testkit::conformance::topology::Topology;
+use earmark_testkit::conformance::words::{Fault, Words};
 use earmark_wire::gist::Mri;
 use earmark_wire::qos_nslp::BoundSessionId;
 use earmark_wire::qos_nslp::iana::{BindingCode, NSLPID};
 use earmark_wire::qspec::{Phb, PhbField};
 
 use crate::names::{self, Names, way, way_text};
-use crate::story_effects::replace_effects;
-use crate::topology::{Topology, route};
-use crate::words::{Fault, Seconds, Words};
+use crate::settings::Settings;
 use crate::{message, show};
 
-/// Plays a story; returns its text with the actual effects.
-///
-/// # Errors
-/// The number of the invalid line, and the reason.
-pub(crate) fn play(topology: &Topology, story: &str) -> Result<String, Fault> {
-    let mut player = Player::new(topology)?;
-    replace_effects(story, |line, body| player.step(line, body))
-}
-
-struct Player<'t> {
-    topology: &'t Topology,
+/// A node with QoS NSLP.
+pub(crate) struct Player {
     qos: QosNslp,
-    interfaces: Interfaces,
-    routes: RouteTable,
-    ledger: Ledger,
-    now: Time,
+    tables: Tables,
     names: Names,
-    /// Claims in the order of creation.
-    claims: BTreeMap<ClaimId, usize>,
     /// Last message of the node, which GIST may return as undeliverable.
     sent: Option<(u16, SendMessage, Vec<u8>)>,
     /// Messages already shown in full, by their first line.
     shown: BTreeMap<String, Vec<String>>,
 }
 
-impl<'t> Player<'t> {
-    fn new(topology: &'t Topology) -> Result<Player<'t>, Fault> {
-        let interfaces = topology.interfaces()?;
-        let mut ledger = Ledger::new();
-        ledger.set_preemption(topology.preemption.then_some(PreemptionPolicy { partial: false }));
-        for link in interfaces.iter() {
-            let (bandwidth, reservable) = (link.bandwidth, link.reservable);
-            ledger.set_link(link.id, LinkCapacity { bandwidth, reservable, mtu: link.mtu });
-        }
-        Ok(Player {
-            topology,
-            qos: QosNslp::new(topology.config().qos, &RandomStreams::new(topology.seed)),
-            interfaces,
-            routes: topology.routes()?,
-            ledger,
-            now: Time::ZERO,
-            names: Names::default(),
-            claims: BTreeMap::new(),
-            sent: None,
-            shown: BTreeMap::new(),
-        })
+impl Protocol for Player {
+    const FOLDER: &'static str = "qos-nslp";
+    type Settings = Settings;
+
+    fn new(topology: Topology<Settings>) -> Result<Player, Fault> {
+        let settings = &topology.settings;
+        let qos = QosNslp::new(settings.config().qos, &RandomStreams::new(topology.seed));
+        let preemption = settings.preemption.then_some(PreemptionPolicy { partial: false });
+        let mut tables = Tables::new(topology.links);
+        tables.ledger.set_preemption(preemption);
+        let names = Names::default();
+        Ok(Player { qos, tables, names, sent: None, shown: BTreeMap::new() })
     }
 
-    fn step(&mut self, line: &str, body: &[&str]) -> Result<String, Fault> {
-        let mut words = Words::of(line);
+    fn step(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
         match words.next("what happens")? {
-            "at" => {
-                let Seconds(at) = words.value("time")?;
-                words.end()?;
-                Ok(self.advance(Time::ZERO + at))
+            "in" => self.arrive(now, words, body),
+            "do" => self.application(now, words),
+            "gist" => self.gist(now, words),
+            "host" => {
+                let event = self.tables.change(words)?;
+                Ok(self.call(now, None, |qos, cx| qos.host_changes(cx, &event)))
             }
-            "in" => self.arrive(words, body),
-            "do" => self.application(words),
-            "gist" => self.gist(words),
-            "host" => self.host(words),
             other => Err(format!("`{other}`: say `at`, `in`, `do`, `gist` or `host`")),
         }
     }
 
-    /// Advances the time, timer by timer.
-    fn advance(&mut self, end: Time) -> String {
-        let mut text = String::new();
-        while let Some(at) = self.qos.next_deadline().filter(|at| *at <= end) {
-            self.now = self.now.max(at);
-            let when = format!("at {}s ", (self.now.as_secs_f64() * 1_000.0).round() / 1_000.0);
-            text += &self.call(&when, None, Nslp::expire);
-        }
-        self.now = end;
-        text
+    fn next_deadline(&self) -> Option<Time> {
+        self.qos.next_deadline()
     }
 
-    fn arrive(&mut self, mut words: Words<'_>, body: &[&str]) -> Result<String, Fault> {
-        let interface = self.topology.interface(words.next("an interface")?)?;
+    fn expire(&mut self, now: Time) -> Vec<String> {
+        self.call(now, None, Nslp::expire)
+    }
+}
+
+impl Player {
+    fn arrive(
+        &mut self,
+        now: Time,
+        mut words: Words<'_>,
+        body: &[&str],
+    ) -> Result<Vec<String>, Fault> {
+        let interface = self.tables.links.id(words.next("an interface")?)?;
         let peer = peer(words.next("a peer")?)?;
         let name = words.next("a message")?;
         let mri = way(&mut words)?;
@@ -126,10 +109,10 @@ impl<'t> Player<'t> {
             hops: 10,
             interface,
         };
-        Ok(self.call("", level, |qos, cx| qos.receive(cx, &received)))
+        Ok(self.call(now, level, |qos, cx| qos.receive(cx, &received)))
     }
 
-    fn application(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
+    fn application(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
         let what = words.next("what it does")?;
         let application = Application(words.maybe("application")?.unwrap_or(1));
         let command = match what {
@@ -154,7 +137,7 @@ impl<'t> Player<'t> {
             other => return Err(format!("an application does not `{other}`")),
         };
         words.end()?;
-        Ok(self.call("", None, |qos, cx| qos.command(cx, command)))
+        Ok(self.call(now, None, |qos, cx| qos.command(cx, command)))
     }
 
     fn request(&self, words: &mut Words<'_>) -> Result<Request, Fault> {
@@ -187,14 +170,14 @@ impl<'t> Player<'t> {
         Ok(request)
     }
 
-    fn gist(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
+    fn gist(&mut self, now: Time, mut words: Words<'_>) -> Result<Vec<String>, Fault> {
         let what = words.next("what it says")?;
         if what == "finds-nobody" {
             words.end()?;
             let (nslpid, sent, data) = self.sent.take().ok_or("nothing was sent")?;
             let level = Some(nslpid - NSLPID);
             let failure = SendFailure::NoNextNode;
-            return Ok(self.call("", level, |qos, cx| qos.undelivered(cx, &sent, &data, failure)));
+            return Ok(self.call(now, level, |qos, cx| qos.undelivered(cx, &sent, &data, failure)));
         }
         let what = match what {
             "next" => {
@@ -208,65 +191,42 @@ impl<'t> Player<'t> {
         let session = self.names.session(words.text("session").ok_or("session=... is missing")?)?;
         words.end()?;
         let notification = NetworkNotification { mri, session, what };
-        Ok(self.call("", None, |qos, cx| qos.notify(cx, &notification)))
-    }
-
-    fn host(&mut self, mut words: Words<'_>) -> Result<String, Fault> {
-        match words.next("a change")? {
-            "route" => {
-                let to = words.next("a prefix")?;
-                words.next("on")?;
-                let interface = self.topology.interface(words.next("an interface")?)?;
-                words.next("via")?;
-                let new = route(to, interface, Some(words.value("an address")?))?;
-                words.end()?;
-                let old = self.routes.iter().find(|old| old.prefix == new.prefix).copied();
-                if let Some(old) = old {
-                    self.routes.remove(&old);
-                }
-                self.routes.insert(new);
-                let event = HostEvent::RouteChanged(new.prefix);
-                Ok(self.call("", None, |qos, cx| qos.host_changes(cx, &event)))
-            }
-            other => Err(format!("the host has no `{other}`")),
-        }
+        Ok(self.call(now, None, |qos, cx| qos.notify(cx, &notification)))
     }
 
     /// Calls the application, and returns the effects, including those of preempted claims.
     fn call(
         &mut self,
-        when: &str,
+        now: Time,
         level: Option<u16>,
         act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
-    ) -> String {
-        let mut text = self.call_once(when, level, act);
-        while let Some(displaced) = self.ledger.next_displaced() {
+    ) -> Vec<String> {
+        let mut lines = self.call_once(now, level, act);
+        while let Some(displaced) = self.tables.ledger.next_displaced() {
             let event = HostEvent::Displaced(displaced);
-            text += &self.call_once(when, None, |qos, cx| qos.host_changes(cx, &event));
+            lines.extend(self.call_once(now, None, |qos, cx| qos.host_changes(cx, &event)));
         }
-        text
+        lines
     }
 
     fn call_once(
         &mut self,
-        when: &str,
+        now: Time,
         level: Option<u16>,
         act: impl FnOnce(&mut QosNslp, &mut HandlerContext<'_, '_>),
-    ) -> String {
+    ) -> Vec<String> {
         let mut effects = Effects::<Event>::new();
         let mut requests = Requests::default();
         let nslpid = level.map_or(self.qos.id(), |level| NSLPID + level);
-        let mut context = Context {
-            routes: &self.routes,
-            interfaces: &self.interfaces,
-            ledger: &mut self.ledger,
-        };
-        let mut cx =
-            HandlerContext::new(self.now, &mut context, &mut effects, nslpid, &mut requests);
+        let mut context = self.tables.context();
+        let mut cx = HandlerContext::new(now, &mut context, &mut effects, nslpid, &mut requests);
         act(&mut self.qos, &mut cx);
         let mut lines = Vec::new();
         for effect in effects.iter() {
-            lines.extend(self.effect(effect));
+            lines.extend(match effect {
+                Effect::Notify(Event::Qos(event)) => show::event(event, &mut self.names),
+                other => self.tables.reservation(other),
+            });
         }
         for (nslpid, request) in requests.iter() {
             let Asked::Send(message, range) = request else { continue };
@@ -274,38 +234,7 @@ impl<'t> Player<'t> {
             lines.push(self.sends(*nslpid, message, &data));
             self.sent = Some((*nslpid, *message, data));
         }
-        lines.iter().map(|line| format!("=> {when}{line}\n")).collect()
-    }
-
-    fn effect(&mut self, effect: &Effect<Event>) -> Option<String> {
-        let count = self.claims.len() + 1;
-        let mut claim = |claim: &ClaimId| *self.claims.entry(*claim).or_insert(count);
-        match effect {
-            Effect::Install(installation) => {
-                let number = claim(&installation.claim);
-                let link = self.topology.name(installation.interface);
-                let demand = &installation.demand;
-                let service = match demand.service {
-                    Service::ControlledLoad => "controlled load",
-                    Service::Guaranteed => "guaranteed service",
-                };
-                let (rate, burst) = (demand.rate, demand.burst);
-                let flow = flow_text(&installation.flow);
-                Some(format!(
-                    "install claim {number} on {link} for {flow}: {service} {rate} b={burst}"
-                ))
-            }
-            Effect::AddFlow(id, flow) => {
-                Some(format!("add to claim {}: {}", claim(id), flow_text(flow)))
-            }
-            Effect::Remove(id) => {
-                let number = claim(id);
-                self.claims.remove(id);
-                Some(format!("remove claim {number}"))
-            }
-            Effect::Notify(Event::Qos(event)) => show::event(event, &mut self.names),
-            _ => None,
-        }
+        lines
     }
 
     /// Returns the line of a sent message; repeated contents are abbreviated.
@@ -325,21 +254,6 @@ impl<'t> Player<'t> {
         }
         lines.iter().fold(head, |text, line| format!("{text}\n     {line}"))
     }
-}
-
-fn flow_text(flow: &Flow) -> String {
-    let mut text = flow.source.map_or_else(|| "any".into(), |source| source.to_string());
-    if flow.source_port != 0 {
-        text += &format!(" port {}", flow.source_port);
-    }
-    text += &match flow.destination_open {
-        0 => format!(" to {}", flow.destination),
-        _ => format!(" to {}", flow.destinations()),
-    };
-    if flow.destination_port != 0 {
-        text += &format!(" port {}", flow.destination_port);
-    }
-    text
 }
 
 fn peer(name: &str) -> Result<PeerHandle, Fault> {

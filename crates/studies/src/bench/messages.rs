@@ -197,7 +197,7 @@ fn claims_take(claims: u32) -> usize {
     let mut ledger = Ledger::new();
     ledger.set_link(link, LinkCapacity { bandwidth, reservable: bandwidth, mtu: 1_500 });
     for block in 0..claims {
-        let owner = Owner { protocol: earmark_core::admission::Protocol::Rsvp, block };
+        let owner = Owner { protocol: earmark_rsvp::ID, block };
         let _ = ledger.claim(link, owner, &flow, demand);
     }
     let after = heap::in_use();

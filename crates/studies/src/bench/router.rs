@@ -270,7 +270,7 @@ impl Router {
 
     /// Returns the RSVP engine.
     pub fn rsvp(&self) -> &earmark_rsvp::Rsvp {
-        self.node.rsvp_engine()
+        self.node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP")
     }
 
     /// Returns the time of the router's clock.
@@ -289,17 +289,39 @@ impl Router {
     /// Returns the number of sessions of a protocol, in any state.
     pub fn sessions(&self, protocol: Protocol) -> usize {
         match protocol {
-            Protocol::Rsvp => self.node.rsvp_engine().population().0,
-            Protocol::Boomerang => self.node.boomerang_engine().population().0,
-            Protocol::Yessir => self.node.yessir_engine().session_count(),
-            Protocol::Nsis => self.node.nsis_engine().qos().session_count(),
+            Protocol::Rsvp => {
+                self.node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").population().0
+            }
+            Protocol::Boomerang => {
+                self.node
+                    .engine::<earmark_boomerang::Boomerang>()
+                    .expect("a node with Boomerang")
+                    .population()
+                    .0
+            }
+            Protocol::Yessir => self
+                .node
+                .engine::<earmark_yessir::Yessir>()
+                .expect("a node with YESSIR")
+                .session_count(),
+            Protocol::Nsis => self
+                .node
+                .engine::<earmark_nsis::Nsis>()
+                .expect("a node with NSIS")
+                .qos()
+                .session_count(),
         }
     }
 
     /// Returns the number of sessions, plus GIST routing states with NSIS.
     pub fn remains(&self, protocol: Protocol) -> usize {
         let of_gist = match protocol {
-            Protocol::Nsis => self.node.nsis_engine().gist().routing_state_count(),
+            Protocol::Nsis => self
+                .node
+                .engine::<earmark_nsis::Nsis>()
+                .expect("a node with NSIS")
+                .gist()
+                .routing_state_count(),
             _ => 0,
         };
         self.sessions(protocol) + of_gist

@@ -11,11 +11,11 @@ use super::iana::{
 use super::keys::{Family, Keys, Shape};
 use super::options::{OptionFlags, OptionItem, Options};
 use super::view::{QosView, View};
+use crate::serialize::{Sequence, objects};
 use crate::writer::{EmitError, Writer};
 
 /// Flags of the container header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u16);
 
 impl Flags {
@@ -224,6 +224,26 @@ impl<'a> Reservation<'a> {
         family.code() | qos.code()
     }
 }
+
+serialize_as!(Reservation<'_>, |it| {
+    let rates = |rates: Rates| map! { "forward_bps": rates.forward, "reverse_bps": rates.reverse };
+    let (bitrate, downgrade) = match it.qos {
+        Qos::Bitrate(bitrate) => (Some(rates(bitrate)), None),
+        Qos::Downgrade { vector, .. } => (None, Some(Sequence(vector.iter().map(rates)))),
+    };
+    map! {
+        "transaction_id": it.transaction_id,
+        "nack": it.flags.is_nack(),
+        "no_echo": it.flags.is_no_echo(),
+        "refresh_interval_s": it.refresh_interval,
+        "key": it.key,
+        "CLASSIFIER": it.classifier,
+        "MASK": it.mask,
+        "BITRATE": bitrate,
+        "DOWNGRADE": downgrade,
+        "options": objects(it.options.iter()),
+    }
+});
 
 impl OptionItem<'_> {
     /// Returns the type of the option.

@@ -3,33 +3,36 @@
 //! Options have no length field. The end of an unknown option is therefore unknown, and the option takes the rest of
 //! the message.
 
-use core::fmt;
+use core::fmt::{self, Write as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::OptionType;
 use super::keys::{Family, Keys, Shape};
 use super::participation::Participation;
+use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// Length of an option's header, type and flags, octets.
 const HEADER: usize = 4;
 
 /// Flags of an option.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OptionFlags(pub u16);
 
 /// User identification with a credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct UserId {
     /// Flags, without meaning; kept as received.
+    #[serde(skip)]
     pub flags: OptionFlags,
     /// User identifier.
+    #[serde(serialize_with = "text")]
     pub user: [u8; 8],
     /// Credential: the first octets of a keyed digest over the fields that no node may edit.
+    #[serde(serialize_with = "hex")]
     pub credential: [u8; 8],
 }
 
@@ -37,22 +40,37 @@ impl UserId {
     const LEN: usize = HEADER + 16;
 }
 
+/// Serializes the text before the first NUL. Octets that are not UTF-8 become replacement characters.
+fn text<S: Serializer>(octets: &[u8; 8], serializer: S) -> Result<S::Ok, S::Error> {
+    let text = octets.split(|&octet| octet == 0).next().unwrap_or_default();
+    serializer.collect_str(&fmt::from_fn(|f| {
+        text.utf8_chunks().try_for_each(|chunk| {
+            f.write_str(chunk.valid())?;
+            if chunk.invalid().is_empty() { Ok(()) } else { f.write_char('\u{fffd}') }
+        })
+    }))
+}
+
 /// Aggregation option: the aggregator states that this message's flow belongs to an aggregate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Aggregation {
-    /// Flags; see [`super::iana::aggregation_flag`].
-    pub flags: OptionFlags,
+    /// Classifier of the aggregate: with the mask, the packets of all its flows.
+    #[serde(flatten)]
+    pub classifier: Keys,
     /// Address of the aggregator, of the message's family.
     pub node: IpAddr,
     /// Identifier of the aggregate at the aggregator.
     pub transaction_id: u32,
-    /// Classifier of the aggregate: with the mask, the packets of all its flows.
-    pub classifier: Keys,
+    /// Total rate of the flows, bits per second.
+    #[serde(rename = "rate_bps")]
+    pub rate: u32,
+    /// Flags; see [`super::iana::aggregation_flag`].
+    #[serde(flatten, serialize_with = "aggregation_flags")]
+    pub flags: OptionFlags,
     /// Mask over the classifier as received. It is not validated, because this node does not keep other nodes'
     /// aggregates.
+    #[serde(flatten, serialize_with = "prefix_lengths")]
     pub mask: Keys,
-    /// Total rate of the flows, bits per second.
-    pub rate: u32,
 }
 
 impl Aggregation {
@@ -63,11 +81,7 @@ impl Aggregation {
 
     /// Returns the mask if it is valid.
     pub fn shape(&self) -> Option<Shape> {
-        let mut octets = [0; 40];
-        let length = self.mask.family().ok()?.keys_len();
-        let octets = octets.get_mut(..length)?;
-        self.mask.emit(&mut Writer::new(octets)).ok()?;
-        Shape::from_mask(octets, 0).ok()
+        self.mask.as_mask()
     }
 
     fn parse(body: &[u8], flags: OptionFlags, family: Family) -> Option<Aggregation> {
@@ -90,8 +104,21 @@ impl Aggregation {
     }
 }
 
+fn aggregation_flags<S: Serializer>(flags: &OptionFlags, serializer: S) -> Result<S::Ok, S::Error> {
+    map! { "leaves": flags.leaves(), "raises": flags.raises() }.serialize(serializer)
+}
+
+/// Serializes the prefix lengths of a mask; nothing if the mask is invalid.
+fn prefix_lengths<S: Serializer>(mask: &Keys, serializer: S) -> Result<S::Ok, S::Error> {
+    let lengths = |mask: Shape| {
+        map! { "source_bits": mask.source, "destination_bits": mask.destination }
+    };
+    mask.as_mask().map(lengths).serialize(serializer)
+}
+
 /// One option.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "class", rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum OptionItem<'a> {
     /// Type 1.
     UserId(UserId),
@@ -102,10 +129,16 @@ pub enum OptionItem<'a> {
     /// An option of unknown type, with the rest of the message.
     Unknown {
         /// Option type.
+        #[serde(rename = "option")]
         code: u16,
         /// Flags, body and everything behind it.
+        #[serde(rename = "octets", serialize_with = "length")]
         rest: &'a [u8],
     },
+}
+
+fn length<S: Serializer>(octets: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    octets.len().serialize(serializer)
 }
 
 impl OptionItem<'_> {

@@ -16,6 +16,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::iana::participation_flag;
 use super::keys::Family;
 use super::options::OptionFlags;
 use crate::writer::{EmitError, Writer};
@@ -131,3 +132,17 @@ impl Participation {
         writer.put([forward.nodes, forward.gaps, reverse.nodes, reverse.gaps, *ttl, 0, 0, 0])
     }
 }
+
+serialize_as!(Participation, |it| map! {
+    "initiator": it.initiator,
+    "seen": it.seen,
+    "last_forward": it.last_forward,
+    "first_reverse": it.first_reverse,
+    "forward_nodes": it.forward.nodes,
+    "forward_gaps": it.forward.gaps,
+    "reverse_nodes": it.reverse.nodes,
+    "reverse_gaps": it.reverse.gaps,
+    "ttl": it.ttl,
+    "forward_ends": it.has(participation_flag::FORWARD_ENDS),
+    "far_end": it.has(participation_flag::FAR_END),
+});

@@ -2,7 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::{ErrorKind, ParseError};
 use super::iana::RoutingMethod;
@@ -93,6 +94,44 @@ pub struct LooseEnd {
     pub destination: IpAddr,
     /// Direction of the message.
     pub direction: Direction,
+}
+
+/// An [`Mri`] as an object of a message, with the prefixes as text and without absent fields.
+pub(super) struct MriObject<'a>(pub(super) &'a Mri);
+
+impl Serialize for MriObject<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let flow = match self.0 {
+            Mri::LooseEnd(LooseEnd { source, destination, direction }) => {
+                let fields = map! {
+                    "method": "loose-end",
+                    "direction": direction,
+                    "source": source,
+                    "destination": destination,
+                };
+                return fields.serialize(serializer);
+            }
+            Mri::PathCoupled(flow) => flow,
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("method", "path-coupled")?;
+        map.serialize_entry("direction", &flow.direction)?;
+        map.serialize_entry("source", &format_args!("{}/{}", flow.source, flow.source_prefix))?;
+        let destination = format_args!("{}/{}", flow.destination, flow.destination_prefix);
+        map.serialize_entry("destination", &destination)?;
+        let fields = [
+            ("protocol", flow.protocol.map(u32::from)),
+            ("source_port", flow.source_port.map(u32::from)),
+            ("destination_port", flow.destination_port.map(u32::from)),
+            ("dscp", flow.ds_field.map(u32::from)),
+            ("flow_label", flow.flow_label),
+            ("spi", flow.spi),
+        ];
+        for (name, value) in fields.iter().filter(|(_, value)| value.is_some()) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
 }
 
 impl Mri {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::iana::{BindingCode, ObjectType};
 use crate::nsis::SessionId;
 use crate::nsis::object::objects;
+use crate::serialize::Sequence;
 
 /// RSN, the reservation sequence number: version of the state that a RESERVE refers to (RFC 5974 section 5.1.3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -223,3 +224,9 @@ impl<'a> Summary<'a> {
         self.sessions.iter().map(|octets| SessionId(*octets))
     }
 }
+
+serialize_as!(Summary<'_>, |it| map! {
+    "sessions": Sequence(it.ids()),
+    "rsns": it.rsns.as_ref().map(|list| Sequence(list.numbers())),
+    "epoch": it.rsns.map(|list| list.epoch),
+});

@@ -2,12 +2,9 @@
 
 use std::net::IpAddr;
 
-use earmark_boomerang as boomerang;
 use earmark_core::outcome::Outcome;
+pub use earmark_node::outcome::application_of;
 use earmark_node::{Event, SenderName};
-use earmark_nsis::{self as nsis, ping, qos};
-use earmark_rsvp as rsvp;
-use earmark_yessir as yessir;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -221,96 +218,5 @@ impl ProblemCode {
             ProblemCode::TooSlow => "too_slow",
             ProblemCode::Stopping => "stopping",
         }
-    }
-}
-
-/// The application that an event concerns, if any.
-pub fn application_of(event: &Event) -> Option<u64> {
-    use rsvp::Event::*;
-    let event = match event {
-        Event::Rsvp(event) => event,
-        Event::Boomerang(event) => return of_boomerang(event),
-        Event::Yessir(event) => return of_yessir(event),
-        Event::NoAnswer { application, .. } => return Some(application.0),
-        Event::Nsis(nsis::Event::Qos(event)) => return of_qos(event),
-        Event::Nsis(nsis::Event::Ping(event)) => return Some(of_ping(event)),
-        Event::Nsis(nsis::Event::Gist(_)) => return None,
-        Event::NotAdopted { .. } | Event::Aggregate { .. } | Event::Enforcement { .. } => {
-            return None;
-        }
-    };
-    match event {
-        Path { application, .. }
-        | PathGone { application, .. }
-        | Resv { application, .. }
-        | ResvGone { application, .. }
-        | PathError { application, .. }
-        | ResvError { application, .. }
-        | Confirmed { application, .. }
-        | Tracing { application, .. }
-        | Traced { application, .. }
-        | Rejected { application, .. } => Some(application.0),
-        Translated { application, .. } => application.map(|application| application.0),
-        PathState { .. }
-        | Reservation { .. }
-        | Refused { .. }
-        | LastKeyExpired { .. }
-        | NeighborLost { .. }
-        | Dropped { .. } => None,
-    }
-}
-
-fn of_boomerang(event: &boomerang::Event) -> Option<u64> {
-    use boomerang::Event::*;
-    match event {
-        Established { application, .. }
-        | Reached { application, .. }
-        | Refused { application, .. }
-        | Changed { application, .. }
-        | Offered { application, .. }
-        | Lost { application }
-        | Released { application }
-        | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Dropped { .. } => None,
-        Offload(_) | Allowance { .. } => None,
-        Withhold { .. } | Recall { .. } | Expiring { .. } => None,
-    }
-}
-
-fn of_yessir(event: &yessir::Event) -> Option<u64> {
-    use yessir::Event::*;
-    match event {
-        Answered { application, .. }
-        | Announced { application, .. }
-        | AnnouncementGone { application, .. }
-        | Rejected { application, .. } => Some(application.0),
-        Reservation { .. } | Refused { .. } | Ignored { .. } => None,
-    }
-}
-
-fn of_qos(event: &qos::Event) -> Option<u64> {
-    use qos::Event::*;
-    match event {
-        Reserved { application, .. }
-        | Refused { application, .. }
-        | Offered { application, .. }
-        | TimedOut { application }
-        | Lost { application, .. }
-        | Released { application }
-        | Incoming { application, .. }
-        | Gone { application, .. }
-        | Rejected { application, .. } => Some(application.0),
-        Translated { application, .. } => application.map(|application| application.0),
-        Reservation { .. } | Denied { .. } | Dropped { .. } => None,
-    }
-}
-
-fn of_ping(event: &ping::Event) -> u64 {
-    use ping::Event::*;
-    match event {
-        Pong { application, .. }
-        | Lost { application, .. }
-        | Finished { application }
-        | Rejected { application, .. } => application.0,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use earmark_core::InterfaceId;
 use earmark_linux::netns::Namespace;
-use earmark_linux::{FastKey, FastPath, FastSession, Share, SignallingSocket, link};
+use earmark_linux::{Offload, OffloadKey, OffloadSession, Share, SignallingSocket, link};
 use earmark_wire::{checksum, icmp, ipv4};
 use serde::Serialize;
 
@@ -78,35 +78,35 @@ fn router(namespace: &Namespace) -> Result<InterfaceId> {
 fn measure_here(out: InterfaceId, sessions: u32) -> Result<FastPathCost> {
     let mut socket = SignallingSocket::open()?;
     let [set_up, release] = changes(&mut socket, out)?;
-    let path = socket.fast_path().context("no BPF to be had")?;
+    let path = socket.offload().context("no BPF to be had")?;
     let share = Some(Share { interface: InterfaceId(1), rate: RATE });
     for number in 0..sessions {
         let session =
-            FastSession { initiator: INITIATOR, interval: 30, forward: share, reverse: share };
+            OffloadSession { initiator: INITIATOR, interval: 30, forward: share, reverse: share };
         path.set(&key(number), &session)?;
     }
-    let refresh = nanoseconds(path.time(&packet(0, RATE), HOT)?);
+    let refresh = nanoseconds(path.measure(&packet(0, RATE), HOT)?);
     // A stride that has no divisor in common with the number of sessions visits them all, out of order.
     let order = (0..IN_TURN).map(|visit| (u64::from(visit) * 7_919 % u64::from(sessions)) as u32);
     let refresh_in_turn = one_by_one(path, order, RATE)?;
     // A message that was passed to the daemon would have another cost.
-    let passed = path.passed()?;
+    let passed = path.forwarded()?;
     ensure!(passed.refreshes == u64::from(HOT + IN_TURN), "the kernel has passed on {passed:?}");
     let ping = packet_of(icmp::PROTOCOL_V4, &[8, 0, 0, 0, 0, 1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8]);
-    let other_ping = nanoseconds(path.time(&ping, HOT)?);
-    let tcp = nanoseconds(path.time(&packet_of(TCP, &[0; 1_000]), HOT)?);
+    let other_ping = nanoseconds(path.measure(&ping, HOT)?);
+    let tcp = nanoseconds(path.measure(&packet_of(TCP, &[0; 1_000]), HOT)?);
     let goal = GOAL;
     Ok(FastPathCost { sessions, refresh, refresh_in_turn, set_up, release, other_ping, tcp, goal })
 }
 
 /// Returns the times of a set-up and of a release of sessions that the kernel does not hold yet.
 fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]> {
-    let path = socket.fast_path_mut().context("no BPF to be had")?;
+    let path = socket.offload_mut().context("no BPF to be had")?;
     path.set_longest_interval(Some(30))?;
-    path.lend(link, u64::from(RATE) * u64::from(IN_TURN))?;
+    path.delegate(link, u64::from(RATE) * u64::from(IN_TURN))?;
     path.allow(INITIATOR, IN_TURN)?;
     let mut change = |rate| -> Result<u64> {
-        let path = socket.fast_path().context("no BPF to be had")?;
+        let path = socket.offload().context("no BPF to be had")?;
         let mean = one_by_one(path, (0..IN_TURN).map(|number| MOST + number), rate)?;
         // The offload reports its changes to the daemon; reading the reports makes room for more.
         while socket.receive(|_| {})? > 0 {}
@@ -116,10 +116,10 @@ fn changes(socket: &mut SignallingSocket, link: InterfaceId) -> Result<[u64; 2]>
 }
 
 /// Mean time of one message for each of these sessions.
-fn one_by_one(path: &FastPath, numbers: impl Iterator<Item = u32>, rate: u32) -> Result<u64> {
+fn one_by_one(path: &Offload, numbers: impl Iterator<Item = u32>, rate: u32) -> Result<u64> {
     let (mut spent, mut count) = (Duration::ZERO, 0);
     for number in numbers {
-        spent += path.time(&packet(number, rate), 1)?;
+        spent += path.measure(&packet(number, rate), 1)?;
         count += 1;
     }
     Ok(nanoseconds(spent / count))
@@ -129,7 +129,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn key(number: u32) -> FastKey {
+fn key(number: u32) -> OffloadKey {
     let (mut classifier, mut mask) = ([0; 16], [0xff; 16]);
     classifier[..4].copy_from_slice(&INITIATOR.octets());
     classifier[4..8].copy_from_slice(&FAR_END.octets());
@@ -137,7 +137,7 @@ fn key(number: u32) -> FastKey {
     classifier[8..12].copy_from_slice(&(number + 0x0001_0001).to_be_bytes());
     classifier[12] = 17;
     mask[13..].fill(0);
-    FastKey { classifier, mask }
+    OffloadKey { classifier, mask }
 }
 
 /// A Boomerang echo in its IP packet, with this rate in both directions.

@@ -236,7 +236,8 @@ mod tests {
     fn pings_pass_the_router_both_ways() {
         let mut engines = Engines::with_sessions(5);
         assert_eq!(engines.count(), 5 * 6);
-        let router = engines.nodes[ROUTER].nsis_engine();
+        let router =
+            engines.nodes[ROUTER].engine::<earmark_nsis::Nsis>().expect("a node with NSIS");
         assert_eq!(router.gist().routing_state_count(), 5);
         assert!(router.ping().counters().passed_on >= 2 * 5 * 12);
     }

@@ -125,8 +125,14 @@ impl Group {
     ) -> Arrival {
         let [link, host] = if self.one_link { [0, 2 + receiver] } else { [receiver, 2] };
         let source = IpAddr::from([198, 18, link as u8, host as u8]);
-        let hop =
-            RsvpHop { address: source, lih: router.node.rsvp_engine().lih(self.link(receiver)) };
+        let hop = RsvpHop {
+            address: source,
+            lih: router
+                .node
+                .engine::<earmark_rsvp::Rsvp>()
+                .expect("a node with RSVP")
+                .lih(self.link(receiver)),
+        };
         let flowspec = Some(FlowSpec::ControlledLoad(TSPEC));
         let filters: Vec<FilterSpec> = (0..self.senders).map(template).collect();
         let fixed: Vec<_> =

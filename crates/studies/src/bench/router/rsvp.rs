@@ -91,7 +91,9 @@ pub(super) fn resv_tear(router: &Router, number: u32, _: u32) -> Arrival {
 }
 
 fn next_hop(router: &Router) -> RsvpHop {
-    let lih = router.lih.unwrap_or_else(|| router.node.rsvp_engine().lih(FAR));
+    let lih = router.lih.unwrap_or_else(|| {
+        router.node.engine::<earmark_rsvp::Rsvp>().expect("a node with RSVP").lih(FAR)
+    });
     RsvpHop { address: DOWNSTREAM, lih }
 }
 

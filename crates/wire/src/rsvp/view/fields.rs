@@ -6,6 +6,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::{DecodedObject, Object, objects_in};
 use crate::intserv::{Adspec, FlowSpec, GuaranteedTerms, Overrides, TokenBucket, exact};
 use crate::rsvp::*;
+use crate::serialize::{Hex, Text};
 
 impl Serialize for DecodedObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -186,14 +187,6 @@ impl Serialize for NestedObjects<'_> {
     }
 }
 
-struct Text<T>(T);
-
-impl<T: core::fmt::Display> Serialize for Text<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
 impl Serialize for PolicyOption<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (class, object) = match *self {
@@ -346,20 +339,5 @@ struct Each<'a, T>(List<'a, T>);
 impl<'a, T: Item<'a> + Serialize> Serialize for Each<'a, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0)
-    }
-}
-
-/// Octets as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl Serialize for Hex<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl core::fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
     }
 }

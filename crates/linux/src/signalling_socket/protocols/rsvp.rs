@@ -1,0 +1,49 @@
+//! RSVP (RFC 2205): IP protocol 46, or inside UDP ([`udp`]).
+
+use earmark_wire::ipv6;
+
+use super::super::packet_filter::{Local, PacketFilter, Preselection};
+use super::super::protocol::{Program, Protocol};
+
+pub(in super::super) mod udp;
+
+/// IP protocol number of RSVP (RFC 2205 section 3.11.1).
+pub(in super::super) const IP_PROTOCOL: u8 = 46;
+
+const OBJECT: &[u8] = include_bytes!("../../../bpf/rsvp.o");
+
+/// Raw sockets receive messages with router alert and messages for this host; to groups only sometimes, hence the
+/// program for these.
+pub(in super::super) const PROTOCOL: Protocol = Protocol {
+    programs: &[
+        Program { object: OBJECT, section: "groups", name: "earmark_groups", is_replaceable: true },
+        Program { object: OBJECT, section: "all", name: "earmark_all", is_replaceable: false },
+    ],
+    filter: PacketFilter {
+        ip_protocols: [IP_PROTOCOL, IP_PROTOCOL],
+        router_alert6: ipv6::ALERT_RSVP,
+        preselection: Preselection::All,
+        is_message: |_, _| true,
+        local: Local::Consumed,
+    },
+    is_always_received: true,
+    port: None,
+};
+
+/// Whether an interface with this setting needs the program in a section.
+pub(in super::super) fn is_needed(section: &str, setting: Intercept) -> bool {
+    match setting {
+        Intercept::RouterAlert => section == "groups",
+        Intercept::Protocol => section == "all",
+    }
+}
+
+/// RSVP messages that are intercepted among the packets that arrive through an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Intercept {
+    /// Messages with router alert, messages for this host, and messages to groups.
+    #[default]
+    RouterAlert,
+    /// All of protocol 46, for neighbours that never set router alert.
+    Protocol,
+}
