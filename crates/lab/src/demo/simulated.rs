@@ -15,7 +15,7 @@ use earmark_wire::rsvp::{ErrorSpec, FilterSpec, Session, SourceSelector};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir as yessir;
 
-use super::{Answer, NetworkKind, Plan, Refusal, Revival, SENT, Stage, Stream, answered};
+use super::{Answer, DaemonRestart, NetworkKind, Plan, Refusal, SENT, Stage, Stream, answered};
 use crate::traffic::Shape;
 use earmark_scenario::topology::Topology;
 
@@ -337,7 +337,7 @@ impl Stage for OnSimulator {
         Ok(())
     }
 
-    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<Revival> {
+    fn revive(&mut self, node: &str, pause: Duration, within: Duration) -> Result<DaemonRestart> {
         let (victim, _) = self.node(node)?;
         let killed = self.network.now();
         self.network.kill(victim);
@@ -354,7 +354,7 @@ impl Stage for OnSimulator {
         };
         let reformed = self.network.run_until_event(ready + within, stands);
         let reformed = reformed.context("the reservation did not come back")?.at;
-        Ok(Revival { killed, ready, reformed })
+        Ok(DaemonRestart { killed, ready, reformed })
     }
 
     fn stop_daemon(&mut self, node: &str) -> Result<()> {

@@ -12,7 +12,7 @@ const GIST_CHAINS: usize = 101;
 
 /// A hash table with chains. New sessions go to the head of their chain, which is the cheapest place.
 #[derive(Debug)]
-pub(in crate::paper_reproduction) struct Chains {
+pub(in crate::paper_reproduction) struct ChainedHashTable {
     hash: fn(&Key) -> u32,
     growth: Growth,
     heads: Vec<u32>,
@@ -32,35 +32,43 @@ enum Growth {
     Doubling,
 }
 
-impl Chains {
+impl ChainedHashTable {
     /// Creates the table of ISI RSVP: by the destination address alone, so that all sessions to a host share a chain.
-    pub(in crate::paper_reproduction) fn of_isi() -> Chains {
-        Chains::new(ISI_CHAINS, Growth::Fixed, |key| key.destination)
+    pub(in crate::paper_reproduction) fn of_isi() -> ChainedHashTable {
+        ChainedHashTable::new(ISI_CHAINS, Growth::Fixed, |key| key.destination)
     }
 
     /// Creates the table of YESSIR: by the sum of both addresses and both ports.
-    pub(in crate::paper_reproduction) fn of_yessir() -> Chains {
-        Chains::new(YESSIR_CHAINS, Growth::Fixed, |key| {
+    pub(in crate::paper_reproduction) fn of_yessir() -> ChainedHashTable {
+        ChainedHashTable::new(YESSIR_CHAINS, Growth::Fixed, |key| {
             let ports = u32::from(key.source_port) + u32::from(key.destination_port);
             key.source.wrapping_add(key.destination).wrapping_add(ports)
         })
     }
 
     /// Creates the first table of GIST: by the sum of the octets of the session identifier, at most 4 080.
-    pub(in crate::paper_reproduction) fn of_gist_first() -> Chains {
-        Chains::new(GIST_CHAINS, Growth::Dense, |key| key.name.iter().copied().map(u32::from).sum())
+    pub(in crate::paper_reproduction) fn of_gist_first() -> ChainedHashTable {
+        ChainedHashTable::new(GIST_CHAINS, Growth::Dense, |key| {
+            key.name.iter().copied().map(u32::from).sum()
+        })
     }
 
     /// Creates the second table of GIST: by the sum of the words of the session identifier.
-    pub(in crate::paper_reproduction) fn of_gist_second() -> Chains {
-        Chains::new(GIST_CHAINS, Growth::Doubling, |key| {
+    pub(in crate::paper_reproduction) fn of_gist_second() -> ChainedHashTable {
+        ChainedHashTable::new(GIST_CHAINS, Growth::Doubling, |key| {
             let (words, _) = key.name.as_chunks::<4>();
             words.iter().fold(0, |sum: u32, &word| sum.wrapping_add(u32::from_be_bytes(word)))
         })
     }
 
-    fn new(chains: usize, growth: Growth, hash: fn(&Key) -> u32) -> Chains {
-        Chains { hash, growth, heads: vec![NIL; chains], sessions: 0, blocks: Blocks::default() }
+    fn new(chains: usize, growth: Growth, hash: fn(&Key) -> u32) -> ChainedHashTable {
+        ChainedHashTable {
+            hash,
+            growth,
+            heads: vec![NIL; chains],
+            sessions: 0,
+            blocks: Blocks::default(),
+        }
     }
 
     fn chain(&self, key: &Key) -> usize {
@@ -99,7 +107,7 @@ impl Chains {
     }
 }
 
-impl Index for Chains {
+impl Index for ChainedHashTable {
     fn find(&self, key: &Key) -> Option<u32> {
         self.search(key).map(|(here, _)| here)
     }
@@ -139,27 +147,28 @@ mod tests {
     fn hashes_are_those_of_the_papers() {
         let (one, other) = (Key::numbered(0), Key::numbered(1));
         assert_eq!(one.destination, other.destination);
-        let isi = Chains::of_isi();
+        let isi = ChainedHashTable::of_isi();
         assert_eq!(isi.chain(&one), isi.chain(&other), "the same host");
-        let yessir = Chains::of_yessir();
+        let yessir = ChainedHashTable::of_yessir();
         let sum = u64::from(one.source) + u64::from(one.destination) + 4_000 + 5_004;
         assert_eq!(yessir.chain(&one) as u64, (sum & 0xffff_ffff) % 1_537);
         let most = Key { name: [255; 16], ..one };
-        assert_eq!((Chains::of_gist_first().hash)(&most), 4_080);
-        assert_eq!((Chains::of_gist_second().hash)(&most), 0_u32.wrapping_sub(4));
+        assert_eq!((ChainedHashTable::of_gist_first().hash)(&most), 4_080);
+        assert_eq!((ChainedHashTable::of_gist_second().hash)(&most), 0_u32.wrapping_sub(4));
     }
 
     #[test]
     fn tables_of_gist_grow_and_the_others_do_not() {
-        let filled = |mut table: Chains| {
+        let filled = |mut table: ChainedHashTable| {
             (0..2_000).for_each(|n| {
                 table.enter(Key::numbered(n));
             });
             table.heads.len()
         };
-        assert_eq!(filled(Chains::of_isi()), ISI_CHAINS);
-        assert_eq!(filled(Chains::of_yessir()), YESSIR_CHAINS);
-        let (dense, doubling) = (filled(Chains::of_gist_first()), filled(Chains::of_gist_second()));
+        assert_eq!(filled(ChainedHashTable::of_isi()), ISI_CHAINS);
+        assert_eq!(filled(ChainedHashTable::of_yessir()), YESSIR_CHAINS);
+        let (dense, doubling) =
+            (filled(ChainedHashTable::of_gist_first()), filled(ChainedHashTable::of_gist_second()));
         assert!((4_000..=4_500).contains(&dense), "{dense}: by an eighth each time");
         assert_eq!(doubling, 6_527, "101, 203, 407, .. 6 527");
     }

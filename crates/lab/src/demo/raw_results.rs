@@ -6,19 +6,19 @@ use earmark_core::{Rate, Time};
 use earmark_sim::{Protocol, StageResult, Trace};
 
 use super::{
-    Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, Revival, SHARERS, Stay,
-    Timeline,
+    DaemonRestart, Denial, KillResult, NetworkKind, Part, Plan, ROUTER, Refusal, Report, SHARERS,
+    StageSpan, Timeline,
 };
 
 /// Raw results of the demo.
-pub(super) struct Story {
+pub(super) struct RawResults {
     pub(super) start: Time,
     /// Spans of the stages with RSVP and without.
     pub(super) spans: [(Time, Time); 3],
     /// Spans of the stages of Boomerang, of YESSIR and of NSIS.
-    pub(super) others: [Stay; 3],
+    pub(super) others: [StageSpan; 3],
     /// Span of the stage that all protocols share.
-    pub(super) shared: Stay,
+    pub(super) shared: StageSpan,
     /// Refused request of each protocol in that stage.
     pub(super) parts: Vec<Denial>,
     /// Traces of the streams beside the measured one, in the order of [`SHARERS`].
@@ -26,13 +26,13 @@ pub(super) struct Story {
     pub(super) setup: Duration,
     pub(super) refusal: Option<Refusal>,
     pub(super) refused: Time,
-    pub(super) revival: Option<Revival>,
+    pub(super) restart: Option<DaemonRestart>,
     pub(super) longest_refresh: Duration,
     pub(super) stream: Trace,
     pub(super) flood: Trace,
 }
 
-impl Story {
+impl RawResults {
     /// Returns the report.
     pub(super) fn report(self, network: NetworkKind, plan: &Plan) -> Report {
         let [before, during, after] = self.spans;
@@ -43,13 +43,13 @@ impl Story {
         };
         let mut marks = Vec::new();
         marks.extend(self.refusal.as_ref().map(|_| ("second one refused", self.refused)));
-        marks.extend(self.revival.map(|revival| ("daemon killed", revival.killed)));
-        marks.extend(self.revival.map(|revival| ("state formed again", revival.reformed)));
+        marks.extend(self.restart.map(|restart| ("daemon killed", restart.killed)));
+        marks.extend(self.restart.map(|restart| ("state formed again", restart.reformed)));
         let streams = [stream, &self.flood];
         let [boomerang, yessir, nsis] = self.others;
         let spans = [before, during, after, boomerang.0, yessir.0, nsis.0, self.shared.0];
         let reserved =
-            |protocol, (span, setup): Stay| stage(protocol, reserved_bps, Some(setup), span);
+            |protocol, (span, setup): StageSpan| stage(protocol, reserved_bps, Some(setup), span);
         Report {
             network,
             stages: vec![
@@ -83,8 +83,8 @@ impl Story {
                 ..refusal
             }),
             kill: self
-                .revival
-                .map(|revival| KillResult::new(ROUTER, revival, self.longest_refresh, stream)),
+                .restart
+                .map(|restart| KillResult::new(ROUTER, restart, self.longest_refresh, stream)),
             timeline: Timeline::new(self.start, &spans, &marks, reserved_bps, streams),
         }
     }

@@ -24,7 +24,7 @@ const ACKNOWLEDGEMENTS: usize = 100;
 
 /// Refresh-reduction objects of a received message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Said {
+pub(super) enum ReductionObject {
     /// The neighbor requests an acknowledgement.
     AcknowledgeTo(Neighbor, Acknowledgement),
     /// The neighbor acknowledges the message of a session, or NACKs it as unknown.
@@ -32,14 +32,21 @@ pub(super) enum Said {
 }
 
 /// Returns the refresh-reduction objects of a message that `hop` sent.
-pub(super) fn said<'m>(message: &'m Message<'_>, hop: Neighbor) -> impl Iterator<Item = Said> + 'm {
+pub(super) fn reduction_objects<'m>(
+    message: &'m Message<'_>,
+    hop: Neighbor,
+) -> impl Iterator<Item = ReductionObject> + 'm {
     let wanted = message.message_id.filter(|id| id.flags & MessageId::ACK_DESIRED != 0);
     let acknowledgement = wanted.map(|MessageId { epoch, id, .. }| {
         let kind = AcknowledgementKind::Ack;
-        Said::AcknowledgeTo(hop, Acknowledgement { kind, epoch, id })
+        ReductionObject::AcknowledgeTo(hop, Acknowledgement { kind, epoch, id })
     });
-    let told = message.acknowledgements.iter().filter(|told| told.epoch == EPOCH);
-    acknowledgement.into_iter().chain(told.map(|told| Said::Session(told.kind, told.id)))
+    let acknowledged =
+        message.acknowledgements.iter().filter(|acknowledged| acknowledged.epoch == EPOCH);
+    acknowledgement.into_iter().chain(
+        acknowledged
+            .map(|acknowledged| ReductionObject::Session(acknowledged.kind, acknowledged.id)),
+    )
 }
 
 /// Returns the MESSAGE_ID of a session's message.
@@ -49,7 +56,7 @@ pub(super) fn number(session: u32) -> MessageId {
 
 /// State of refresh reduction with the one neighbor.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct RefreshReduction {
     neighbor: Option<Neighbor>,
     pending: Vec<Acknowledgement>,
     /// By session, whether summaries refresh it.
@@ -60,12 +67,12 @@ pub(super) struct Exchange {
     refresh: Duration,
 }
 
-impl Exchange {
+impl RefreshReduction {
     /// Creates the state for `sessions` sessions, each refreshed every R.
-    pub(super) fn new(sessions: u32, refresh: Duration) -> Exchange {
+    pub(super) fn new(sessions: u32, refresh: Duration) -> RefreshReduction {
         let listed = vec![false; sessions as usize];
         let (neighbor, pending, due) = (None, Vec::new(), Time::ZERO);
-        Exchange { neighbor, pending, listed, next: 0, due, refresh }
+        RefreshReduction { neighbor, pending, listed, next: 0, due, refresh }
     }
 
     /// Returns the neighbor, once a message of it has been received.
@@ -84,13 +91,13 @@ impl Exchange {
     }
 
     /// Handles an object; returns the session whose message has to be sent again.
-    pub(super) fn follow(&mut self, said: Said) -> Option<u32> {
-        match said {
-            Said::AcknowledgeTo(neighbor, acknowledgement) => {
+    pub(super) fn handle(&mut self, reduction_objects: ReductionObject) -> Option<u32> {
+        match reduction_objects {
+            ReductionObject::AcknowledgeTo(neighbor, acknowledgement) => {
                 self.neighbor = Some(neighbor);
                 self.pending.push(acknowledgement);
             }
-            Said::Session(kind, session) => {
+            ReductionObject::Session(kind, session) => {
                 let listed = self.listed.get_mut(session as usize)?;
                 *listed = kind == AcknowledgementKind::Ack;
                 return (!*listed).then_some(session);
@@ -145,19 +152,19 @@ mod tests {
         let router = IpAddr::from([10, 0, 0, 2]);
         let neighbor = Neighbor { interface: InterfaceId(2), address: router };
         let refresh = Duration::from_secs(30);
-        let mut exchange = Exchange::new(1_000, refresh);
+        let mut reduction_state = RefreshReduction::new(1_000, refresh);
         let mut octets = Vec::new();
-        assert_eq!(exchange.write_next(Time::from_secs(1), &mut octets), None, "to nobody");
+        assert_eq!(reduction_state.write_next(Time::from_secs(1), &mut octets), None, "to nobody");
         let wanted = Acknowledgement { kind: AcknowledgementKind::Ack, epoch: 9, id: 7 };
-        assert_eq!(exchange.follow(Said::AcknowledgeTo(neighbor, wanted)), None);
+        assert_eq!(reduction_state.handle(ReductionObject::AcknowledgeTo(neighbor, wanted)), None);
         for session in [3, 999, 1_000] {
-            exchange.follow(Said::Session(AcknowledgementKind::Ack, session));
+            reduction_state.handle(ReductionObject::Session(AcknowledgementKind::Ack, session));
         }
-        assert!(exchange.is_listed(3) && !exchange.is_listed(4));
+        assert!(reduction_state.is_listed(3) && !reduction_state.is_listed(4));
         let (mut now, mut names, mut acknowledged) = (Time::from_secs(1), Vec::new(), Vec::new());
         while now < Time::from_secs(27) {
             now = now + Duration::from_millis(100);
-            if exchange.write_next(now, &mut octets) != Some(router) {
+            if reduction_state.write_next(now, &mut octets) != Some(router) {
                 continue;
             }
             let message = Message::parse(&octets).expect("it can be read");
@@ -169,7 +176,10 @@ mod tests {
             }
         }
         assert_eq!((names, acknowledged), (vec![3, 999], vec![wanted]));
-        assert_eq!(exchange.follow(Said::Session(AcknowledgementKind::Nack, 3)), Some(3));
-        assert!(!exchange.is_listed(3));
+        assert_eq!(
+            reduction_state.handle(ReductionObject::Session(AcknowledgementKind::Nack, 3)),
+            Some(3)
+        );
+        assert!(!reduction_state.is_listed(3));
     }
 }

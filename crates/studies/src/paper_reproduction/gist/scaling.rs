@@ -10,14 +10,14 @@ const REFRESH: Duration = Duration::from_secs(180);
 
 /// Factor by which the number of sessions and the periods are reduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scaled {
+pub(super) struct Scaling {
     pub(super) by: u32,
 }
 
-impl Scaled {
+impl Scaling {
     /// Returns the factor for a report: each round takes a refresh period of GIST for each level.
-    pub(super) fn of_report(quick: bool) -> Scaled {
-        Scaled { by: if quick { 250 } else { 50 } }
+    pub(super) fn of_report(quick: bool) -> Scaling {
+        Scaling { by: if quick { 250 } else { 50 } }
     }
 
     /// Returns the scaled number of sessions.
@@ -37,7 +37,7 @@ impl Scaled {
 
     /// Returns a note about the difference from the published measurement.
     pub(super) fn note(self) -> String {
-        let Scaled { by } = self;
+        let Scaling { by } = self;
         let (ping, refresh) = (self.ping().as_secs_f64(), self.refresh().as_secs_f64());
         format!(
             "with 1/{by} of the sessions, each pinged every {ping:.2} s and refreshed by GIST every {refresh:.1} s, so that messages a \
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn messages_a_second_stay_the_same() {
         for by in [1, 10, 120] {
-            let scaled = Scaled { by };
-            let rate = f64::from(scaled.sessions(60_000)) / scaled.ping().as_secs_f64();
+            let scaling = Scaling { by };
+            let rate = f64::from(scaling.sessions(60_000)) / scaling.ping().as_secs_f64();
             assert!((rate - pings_a_second(60_000)).abs() < 1e-6 * rate);
         }
     }

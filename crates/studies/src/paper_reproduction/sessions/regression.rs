@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::paper_reproduction::chapter::Estimate;
+use crate::paper_reproduction::section::Estimate;
 use earmark_lab::statistics::CONFIDENCE;
 
 /// Returns the slope of the regression line, with the interval of Student's t at n - 2 degrees of freedom. The model

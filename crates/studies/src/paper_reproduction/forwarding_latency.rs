@@ -24,7 +24,7 @@ use earmark_linux::link;
 use earmark_linux::netns::Namespace;
 use socket2::{Domain, Socket, Type};
 
-use super::marks::{Clock, Marks, Stamp, by_message};
+use super::checkpoint_trace::{CheckpointTracing, Clock, TracePoint, by_message};
 use crate::bench::router::{Arrival, Message, Protocol, Router, Side};
 use daemon::Daemon;
 use tap::{Seen, Tap};
@@ -46,7 +46,7 @@ pub(super) const NOWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(10, 200, 0, 1), 9);
 
 /// A configuration of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct RouterVariant {
     pub(super) protocol: Protocol,
     pub(super) name: &'static str,
     /// Settings of the daemon.
@@ -57,16 +57,16 @@ pub(super) struct Way {
 
 /// Times of a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Passed {
+pub struct ForwardingLatency {
     /// Checkpoint 1, microseconds.
     pub interfaces_us: f64,
     /// Times in the daemon; `None` if the kernel's offload handled the message.
-    pub inside: Option<Inside>,
+    pub inside: Option<DaemonLatency>,
 }
 
 /// Times of a message in the daemon, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Inside {
+pub struct DaemonLatency {
     /// Checkpoint 2: from input to output.
     pub all_us: f64,
     /// Time of traffic control within it.
@@ -74,7 +74,7 @@ pub struct Inside {
 }
 
 /// The hosts and the router. Dropping the value removes them.
-pub struct Passage {
+pub struct ForwardingTestbed {
     near: Host,
     far: Host,
     pub(super) tap: Tap,
@@ -93,12 +93,12 @@ struct Host {
     _silent: (Socket, UdpSocket),
 }
 
-impl Passage {
+impl ForwardingTestbed {
     /// Builds the network for messages of a protocol; `settings` are lines of the daemon's configuration.
     ///
     /// # Errors
     /// Namespaces are unavailable, the daemon does not start, or steps cannot be timed here.
-    pub fn up(protocol: Protocol, settings: &str) -> Result<Passage> {
+    pub fn up(protocol: Protocol, settings: &str) -> Result<ForwardingTestbed> {
         let create =
             || Namespace::unnamed().map(Arc::new).context("no network namespace to be had");
         let [near, router, far] = [create()?, create()?, create()?];
@@ -114,12 +114,12 @@ impl Passage {
             let prefix: Prefix = destination.parse().context("a prefix")?;
             link::add_route(namespace, prefix, gateway.parse()?)?;
         }
-        let clock = Clock::calibrate(&Marks::begin())?;
+        let clock = Clock::calibrate(&CheckpointTracing::begin())?;
         let tap = Tap::open(&router)?;
         let daemon = Daemon::start(router, &configuration(settings))?;
         let [near, far] = [Host::in_namespace(near)?, Host::in_namespace(far)?];
         let writer = Router::new(protocol);
-        Ok(Passage { near, far, tap, daemon, writer, protocol, clock })
+        Ok(ForwardingTestbed { near, far, tap, daemon, writer, protocol, clock })
     }
 
     /// Returns the message of a session, as a host would send it now.
@@ -160,7 +160,7 @@ impl Passage {
     ///
     /// # Errors
     /// A part of the network has failed.
-    pub fn pass(&mut self, message: &Arrival) -> Result<Option<Passed>> {
+    pub fn pass(&mut self, message: &Arrival) -> Result<Option<ForwardingLatency>> {
         self.tap.forget()?;
         self.daemon.forget();
         self.send(message)?;
@@ -173,10 +173,10 @@ impl Passage {
             Some(stamps) => Some(self.inside(&stamps)?),
             None => None,
         };
-        Ok(Some(Passed { interfaces_us, inside }))
+        Ok(Some(ForwardingLatency { interfaces_us, inside }))
     }
 
-    /// Sends a packet without a message through the router, from a socket of [`Passage::datagrams`]; returns the time
+    /// Sends a packet without a message through the router, from a socket of [`ForwardingTestbed::datagrams`]; returns the time
     /// between the interfaces, microseconds, or `None` if it did not leave. The pause after it is as long as after a
     /// message, because the state of the caches depends on the length of the pause.
     ///
@@ -214,7 +214,7 @@ impl Passage {
     }
 
     /// Returns checkpoint 2 of a message, by its marks.
-    fn inside(&self, stamps: &[Stamp]) -> Result<Inside> {
+    fn inside(&self, stamps: &[TracePoint]) -> Result<DaemonLatency> {
         let Some(message) = by_message(stamps).next() else { bail!("a message without marks") };
         let at = |checkpoint| message.iter().position(|stamp| stamp.checkpoint == checkpoint);
         let done = at(Checkpoint::End).context("a message that was not treated")?;
@@ -223,7 +223,10 @@ impl Passage {
             let steps = message[from..=to].windows(2);
             steps.map(|pair| self.clock.step_us(pair[0], pair[1])).sum()
         };
-        Ok(Inside { all_us: between(0, handed_out), traffic_control_us: between(done, handed_out) })
+        Ok(DaemonLatency {
+            all_us: between(0, handed_out),
+            traffic_control_us: between(done, handed_out),
+        })
     }
 
     /// Sets whether the daemon's marks are kept for each message. Under load they could not be read in time.

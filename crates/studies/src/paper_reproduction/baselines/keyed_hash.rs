@@ -9,17 +9,17 @@ use super::{Block, Blocks, Index, Key, NIL};
 
 /// The table.
 #[derive(Debug)]
-pub(in crate::paper_reproduction) struct Keyed {
+pub(in crate::paper_reproduction) struct KeyedHashTable {
     hash: KeyedHash,
     table: HashTable<u32>,
     blocks: Blocks,
 }
 
-impl Keyed {
+impl KeyedHashTable {
     /// Creates a table without sessions. The key is the same each time, so that two runs measure the same.
-    pub(in crate::paper_reproduction) fn new() -> Keyed {
+    pub(in crate::paper_reproduction) fn new() -> KeyedHashTable {
         let hash = KeyedHash::draw(&mut RandomStreams::new(1).stream("index"));
-        Keyed { hash, table: HashTable::new(), blocks: Blocks::default() }
+        KeyedHashTable { hash, table: HashTable::new(), blocks: Blocks::default() }
     }
 }
 
@@ -30,7 +30,7 @@ fn hash_of(hash: &KeyedHash, key: &Key) -> u64 {
     hash.of_two([addresses, ports])
 }
 
-impl Index for Keyed {
+impl Index for KeyedHashTable {
     fn find(&self, key: &Key) -> Option<u32> {
         let hash = hash_of(&self.hash, key);
         self.table.find(hash, |&number| self.blocks.at(number).key == *key).copied()

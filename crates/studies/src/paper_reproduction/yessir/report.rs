@@ -1,13 +1,13 @@
-//! Chapter on YESSIR: our results beside the tables of Pan and Schulzrinne.
+//! Section on YESSIR: our results beside the tables of Pan and Schulzrinne.
 
 use super::Measurements;
 use super::clock::Tally;
 use super::steps::{MANY_ROUTES, RESIDENT, Steps};
-use crate::paper_reproduction::chapter::{
-    Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table,
-};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{
+    Axis, Cell, Entry, Estimate, Figure, Kind, Point, Section, Series, Table,
+};
 
 const TABLE_2: &str = "pan.table2_flow_build";
 const TABLE_3: &str = "pan.table3_yessir";
@@ -15,15 +15,15 @@ const TABLE_3: &str = "pan.table3_yessir";
 /// paper.
 const REFRESH_S: f64 = 30.0;
 
-/// Returns the chapter.
-pub(super) fn tell(all: &Measurements) -> Chapter {
-    let mut chapter = Chapter::default();
-    chapter.text(
+/// Returns the section.
+pub(super) fn section(all: &Measurements) -> Section {
+    let mut section = Section::default();
+    section.text(
         "What a router takes to make a reservation for a flow that it has not seen: YESSIR on FreeBSD and a Pentium of 700 MHz then, \
          the engine of this project in a router without I/O now. Every operation is timed by itself, as theirs were; what reading the \
          clock costs is taken off the means.",
     );
-    chapter.text(format!(
+    section.text(format!(
         "{} rounds lie apart in time, between the other parts of the report, each with routers, tables and sockets of its own on a thread \
          of its own; of a million flows fewer \
          routers are made, each of which gives the values of several rounds. A round gives the mean of its operations without the least \
@@ -32,23 +32,23 @@ pub(super) fn tell(all: &Measurements) -> Chapter {
         all.plan.rounds
     ));
     if let Some(clock) = Estimate::of(&all.steps.clock_us) {
-        chapter.text(format!(
+        section.text(format!(
             "Reading the clock cost {:.1} to {:.1} ns, measured in each round; its own jitter is in the standard deviations of what \
              takes little longer.",
             1e3 * clock.low,
             1e3 * clock.high
         ));
     }
-    table_2(&mut chapter, all);
-    table_3(&mut chapter, &all.steps);
-    entries(&mut chapter, &all.steps);
-    capacity(&mut chapter, all);
-    chapter
+    table_2(&mut section, all);
+    table_3(&mut section, &all.steps);
+    entries(&mut section, &all.steps);
+    capacity(&mut section, all);
+    section
 }
 
 /// Adds flow build time against flows.
-fn table_2(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("A new flow among those that stand");
+fn table_2(section: &mut Section, all: &Measurements) {
+    section.heading("A new flow among those that stand");
     let [mean, sd, flows] =
         ["mean", "sd", "flows"].map(|key| published::numbers(&format!("{TABLE_2}.{key}")));
     let (here, then) = (Environment::of_this_machine().mhz, published::number("pan.cpu_mhz"));
@@ -81,9 +81,9 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
             flows.chains.mean().into(),
         ]);
     }
-    figure_2(chapter, all, [&flows, &mean, &sd]);
-    chapter.table(table);
-    chapter.text(
+    figure_2(section, all, [&flows, &mean, &sd]);
+    section.table(table);
+    section.text(
         "The paper timed the search for a flow and its creation; ours is the whole message, from its octets to the one that goes on: \
          parsing, index, route, admission, timer. With 1 537 chains a search that finds nothing walks a whole chain, which is what made \
          the published times grow from 1 000 flows on; the same table here, beside our index, grows with the length of its chains. An \
@@ -92,12 +92,12 @@ fn table_2(chapter: &mut Chapter, all: &Measurements) {
     let build = all.flows.iter().take(flows.len()).map(|flows| &flows.build);
     let of = |number: fn(&Tally) -> Option<Estimate>| build.clone().filter_map(number).collect();
     let note = "the whole message, from its octets to the one that goes on";
-    entry(chapter, &format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
-    entry(chapter, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
+    entry(section, &format!("{TABLE_2}.mean"), "us", of(Tally::mean), note);
+    entry(section, &format!("{TABLE_2}.sd"), "us", of(Tally::deviation), note);
 }
 
 /// Adds the same as lines; the published lists are flows, means and standard deviations.
-fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64]; 3]) {
+fn figure_2(section: &mut Section, all: &Measurements, [flows, mean, sd]: [&[f64]; 3]) {
     let line = |name: &str, of: &dyn Fn(&super::Flows) -> Option<Estimate>| Series {
         name: name.to_owned(),
         published: false,
@@ -112,7 +112,7 @@ fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64
     });
     let then =
         Series { name: "YESSIR, 700 MHz".to_owned(), published: true, points: points.collect() };
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "yessir-table2".to_owned(),
         title: "Building a flow, against flows that stand".to_owned(),
         across: Axis::logarithmic("flows"),
@@ -128,8 +128,8 @@ fn figure_2(chapter: &mut Chapter, all: &Measurements, [flows, mean, sd]: [&[f64
 }
 
 /// Adds the steps of a request.
-fn table_3(chapter: &mut Chapter, steps: &Steps) {
-    chapter.heading("The steps of a request");
+fn table_3(section: &mut Section, steps: &Steps) {
+    section.heading("The steps of a request");
     let (here, then) = (Environment::of_this_machine().mhz, published::number("pan.cpu_mhz"));
     let columns = [
         "step",
@@ -167,8 +167,8 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
     row("user space, all", "user_space_total", of(&steps.total));
     row("recv and sendto alone", "", of(&steps.system_calls));
     row("recv, user space, sendto", "kernel_io", of(&steps.through));
-    chapter.table(table);
-    chapter.text(format!(
+    section.table(table);
+    section.text(format!(
         "{RESIDENT} flows stand. Look-up and creation, with the flow's timer and the limits of its source, and admission, a claim in the \
          ledger and its place on the link, are steps that the engine itself marks. Integrity is HMAC-SHA-256 over stream and request (what \
          the paper's check was it does not tell), and routes are the two that the router has: these are timed apart, as the index \
@@ -182,7 +182,7 @@ fn table_3(chapter: &mut Chapter, steps: &Steps) {
 }
 
 /// Adds the published steps, with notes about differences.
-fn entries(chapter: &mut Chapter, steps: &Steps) {
+fn entries(section: &mut Section, steps: &Steps) {
     let pairs = [
         ("message_integrity", &steps.integrity, "HMAC-SHA-256, cut to 16 octets"),
         (
@@ -200,16 +200,16 @@ fn entries(chapter: &mut Chapter, steps: &Steps) {
     ];
     for (key, tally, note) in pairs {
         let values = tally.mean().into_iter().chain(tally.deviation()).collect();
-        entry(chapter, &format!("{TABLE_3}.{key}"), "us", values, note);
+        entry(section, &format!("{TABLE_3}.{key}"), "us", values, note);
     }
     let values = steps.total.mean().into_iter().collect();
     let note = "a signed request, from its octets to the one that goes on";
-    entry(chapter, &format!("{TABLE_3}.user_space_total"), "us", values, note);
+    entry(section, &format!("{TABLE_3}.user_space_total"), "us", values, note);
 }
 
 /// Adds set-ups a second and flows.
-fn capacity(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("How many flows");
+fn capacity(section: &mut Section, all: &Measurements) {
+    section.heading("How many flows");
     let through = &all.steps.through;
     let rates = through.means().filter(|&us| us > 0.0).map(|us| 1e6 / us);
     let Some(rate) = through.estimate(rates) else { return };
@@ -232,22 +232,22 @@ fn capacity(chapter: &mut Chapter, all: &Measurements) {
         table.row(["octets a flow".into(), flows.octets.into(), Cell::Nothing]);
         table.row(["flows that memory has room for".into(), most.into(), Cell::Nothing]);
     }
-    chapter.table(table);
-    chapter.text(
+    section.table(table);
+    section.text(
         "Set-ups a second are those of one processor that receives, treats and sends one request after the other, as in the last row \
          of the table above. Active flows are counted as in the paper: at a report every 30 s there are 30 times as many flows as \
          messages in a second, each as dear as a set-up (a refresh is less), as long as memory has room for them. So many stood in \
          this run, in one router, as the table tells.",
     );
     entry(
-        chapter,
+        section,
         &format!("{TABLE_3}.flow_setups_per_s"),
         "1/s",
         vec![rate],
         "signed, over UDP sockets of the loopback interface",
     );
     entry(
-        chapter,
+        section,
         &format!("{TABLE_3}.active_flows"),
         "flows",
         vec![active],
@@ -255,7 +255,7 @@ fn capacity(chapter: &mut Chapter, all: &Measurements) {
     );
 }
 
-fn entry(chapter: &mut Chapter, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
+fn entry(section: &mut Section, key: &str, unit: &str, values: Vec<Estimate>, note: &str) {
     let (key, unit, note) = (key.to_owned(), unit.to_owned(), Some(note.to_owned()));
-    chapter.entries.push(Entry { key, unit, values, note });
+    section.entries.push(Entry { key, unit, values, note });
 }

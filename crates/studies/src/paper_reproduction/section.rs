@@ -1,6 +1,6 @@
 //! Results of a part of the report: text, tables, figures, and the values with a published counterpart.
 //!
-//! A chapter is plain data, so that a completed part can be stored in a file, and is not measured again.
+//! A section is plain data, so that a completed part can be stored in a file, and is not measured again.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub use earmark_lab::plot::chart::{Axis, Figure, Kind, Point, Series};
 
 /// Results of a part of the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Chapter {
+pub struct Section {
     /// Blocks to show, in order.
     pub blocks: Vec<Block>,
     /// Values with a counterpart among the published figures.
@@ -19,11 +19,11 @@ pub struct Chapter {
     pub left_out: Vec<(String, String)>,
 }
 
-/// A block of a chapter.
+/// A block of a section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
-    /// A heading within the chapter.
+    /// A heading within the section.
     Heading(String),
     /// A paragraph.
     Text(String),
@@ -86,7 +86,7 @@ pub struct Entry {
     pub note: Option<String>,
 }
 
-impl Chapter {
+impl Section {
     /// Adds a heading.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Heading(text.into()));
@@ -124,8 +124,8 @@ impl Chapter {
         self.left_out.push((key.into(), reason.into()));
     }
 
-    /// Appends the results of another chapter.
-    pub fn append(&mut self, other: Chapter) {
+    /// Appends the results of another section.
+    pub fn append(&mut self, other: Section) {
         self.blocks.extend(other.blocks);
         self.entries.extend(other.entries);
         self.left_out.extend(other.left_out);
@@ -242,15 +242,15 @@ mod tests {
 
     #[test]
     fn chapter_is_restored_from_json() {
-        let mut chapter = Chapter::default();
-        chapter.heading("Steps");
-        chapter.text("Some <words>.");
+        let mut section = Section::default();
+        section.heading("Steps");
+        section.text("Some <words>.");
         let estimate = Estimate::of(&[3.0, 1.0, 2.0]).unwrap();
         assert_eq!(estimate, Estimate { median: 2.0, low: 1.0, high: 3.0, repetitions: 3 });
         let mut table = Table::new("steps", "Steps", &["step", "us", "published"]);
         table.row(["find".into(), estimate.into(), Cell::from(None::<f64>)]);
-        chapter.table(table);
-        chapter.figure(Figure {
+        section.table(table);
+        section.figure(Figure {
             name: "steps".to_owned(),
             title: "Steps".to_owned(),
             across: Axis::named("step", &["find"]),
@@ -262,13 +262,13 @@ mod tests {
                 points: vec![estimate.times(0.5).at(0.0)],
             }],
         });
-        chapter.entry("a.b", "us", estimate);
-        chapter.leave_out("a.c", "it is not there");
-        let text = serde_json::to_string(&chapter).unwrap();
-        assert_eq!(serde_json::from_str::<Chapter>(&text).unwrap(), chapter);
-        assert_eq!(chapter.tables().count(), 1);
-        let mut twice = chapter.clone();
-        twice.append(chapter);
+        section.entry("a.b", "us", estimate);
+        section.leave_out("a.c", "it is not there");
+        let text = serde_json::to_string(&section).unwrap();
+        assert_eq!(serde_json::from_str::<Section>(&text).unwrap(), section);
+        assert_eq!(section.tables().count(), 1);
+        let mut twice = section.clone();
+        twice.append(section);
         assert_eq!((twice.blocks.len(), twice.entries.len(), twice.left_out.len()), (8, 2, 2));
     }
 

@@ -1,35 +1,35 @@
-//! Chapter on sessions: cost of a session by each of the measures, beside the results of the Budapest paper.
+//! Section on sessions: cost of a session by each of the measures, beside the results of the Budapest paper.
 
-use super::line::slope_of_parts;
 use super::load::{BATCH, Costs};
+use super::regression::slope_of_parts;
 use super::{Measurements, SECONDS, table9};
 use crate::bench::router::{Message, Protocol};
-use crate::paper_reproduction::chapter::{
-    Axis, Cell, Chapter, Entry, Estimate, Figure, Kind, Point, Series, Table, parts,
-};
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{
+    Axis, Cell, Entry, Estimate, Figure, Kind, Point, Section, Series, Table, parts,
+};
 
 pub(super) const TABLE_9: &str = "budapest.table9_session_load";
 const TIMERS: &str = "isi_timer_management_per_session_per_second";
 /// Possible end of the paper's range, which the paper does not state.
 pub(super) const FEW: u32 = 10_000;
 
-/// Returns the chapter.
-pub(super) fn tell(all: &Measurements, rounds: u32) -> Chapter {
-    let mut chapter = Chapter::default();
+/// Returns the section.
+pub(super) fn section(all: &Measurements, rounds: u32) -> Section {
+    let mut section = Section::default();
     let largest = all.loads.iter().map(|load| load.sessions).max().unwrap_or(0);
-    chapter.text(format!(
+    section.text(format!(
         "How much longer a router takes over a message for each session that it holds. One router without I/O holds 1 to {largest} \
          sessions of one protocol, each refreshed every 30 s; {BATCH} more are set up on top of them, refreshed and released, message \
          by message, again and again in {rounds} seconds of the sessions' time, of which {SECONDS} at a time have routers and \
          structures of their own. New sessions meet tables that are as cold as that \
          many sessions make them, and refreshes are about sessions far from each other."
     ));
-    table9::tell(&mut chapter, all);
-    messages(&mut chapter, all);
-    lookups(&mut chapter, all);
-    timers(&mut chapter, all);
-    chapter
+    table9::report(&mut section, all);
+    messages(&mut section, all);
+    lookups(&mut section, all);
+    timers(&mut section, all);
+    section
 }
 
 /// Returns the slope of a measurement per session, from values in order of time at each number of sessions.
@@ -44,9 +44,9 @@ pub(super) fn slope_over<'a>(values: impl Iterator<Item = (f64, &'a [f64])>) -> 
 }
 
 /// Adds the time of each message against the number of sessions.
-fn messages(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("Messages against sessions");
-    chapter.text(
+fn messages(section: &mut Section, all: &Measurements) {
+    section.heading("Messages against sessions");
+    section.text(
         "Refreshes are about sessions that nobody has looked at for a while, so that what is known of them comes from memory: they \
          show most of what many sessions cost. Of a new session the first message does the same to the tables; those that follow \
          it find in the caches what it has left there. Where only one session stands, its refresh is timed alone, with the \
@@ -66,7 +66,7 @@ fn messages(chapter: &mut Chapter, all: &Measurements) {
             table.row(row);
             lines.push(series(message.name, values.into_iter().map(|(x, value)| value.at(x))));
         }
-        chapter.figure(Figure {
+        section.figure(Figure {
             name: format!("sessions-{}", protocol.name().to_lowercase()),
             title: format!("{}: processing time against resident sessions", protocol.name()),
             across: Axis::logarithmic("resident sessions"),
@@ -75,7 +75,7 @@ fn messages(chapter: &mut Chapter, all: &Measurements) {
             series: lines,
         });
     }
-    chapter.table(table);
+    section.table(table);
 }
 
 fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f64, Estimate)> {
@@ -88,9 +88,9 @@ fn of_sizes(all: &Measurements, protocol: Protocol, message: &Message) -> Vec<(f
 }
 
 /// Adds look-ups, as in Figure 5.
-fn lookups(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("Finding a session");
-    chapter.text(
+fn lookups(section: &mut Section, all: &Measurements) {
+    section.heading("Finding a session");
+    section.text(
         "Look-ups of sessions that are there and far from each other, 16 to a destination, in our index and in the tables of earlier \
          implementations, written anew as their papers describe them; every block takes one line of a cache. The Budapest paper \
          could not see its look-ups grow (Figure 5) in the range that it looked at. A table with a fixed number of chains does \
@@ -113,7 +113,7 @@ fn lookups(chapter: &mut Chapter, all: &Measurements) {
         table.row(row);
         lines.push(series(name, values.into_iter().map(|(x, value)| value.at(x))));
     }
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "sessions-lookups".to_owned(),
         title: "Finding a session".to_owned(),
         across: Axis::logarithmic("resident sessions"),
@@ -121,13 +121,13 @@ fn lookups(chapter: &mut Chapter, all: &Measurements) {
         kind: Kind::Lines,
         series: lines,
     });
-    chapter.table(table);
+    section.table(table);
 }
 
 /// Adds soft state, as in Figure 6.
-fn timers(chapter: &mut Chapter, all: &Measurements) {
-    chapter.heading("Keeping soft state");
-    chapter.text(
+fn timers(section: &mut Section, all: &Measurements) {
+    section.heading("Keeping soft state");
+    section.text(
         "What a second costs that nothing happens in but time. First the structures alone: each session has a timer that fires every \
          30 s and one that begins again every 30 s, and a list is walked, or buckets are looked at, once a second. Then the whole \
          router, refreshes that it composes included. ISI RSVP's timers were in one list, and each session cost 10 us a second, one \
@@ -162,7 +162,7 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
         lines.push(line);
         if let Some(slope) = slope.filter(|_| protocol == Protocol::Rsvp) {
             let note = "the whole router's upkeep, refreshes that it composes included";
-            entry(chapter, key.clone(), "us per session and second", slope, note);
+            entry(section, key.clone(), "us per session and second", slope, note);
         }
     }
     if let Some(us) = published {
@@ -175,7 +175,7 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
         let points = sizes.filter(|&sessions| sessions <= FEW).map(at).collect();
         lines.push(Series { name: "ISI RSVP, 400 MHz".to_owned(), published: true, points });
     }
-    chapter.figure(Figure {
+    section.figure(Figure {
         name: "sessions-timers".to_owned(),
         title: "Keeping soft state: time in every second".to_owned(),
         across: Axis::logarithmic("resident sessions"),
@@ -183,7 +183,7 @@ fn timers(chapter: &mut Chapter, all: &Measurements) {
         kind: Kind::Lines,
         series: lines,
     });
-    chapter.table(table);
+    section.table(table);
 }
 
 /// Summarizes work that comes in bursts by the means of parts in time; the interval is their range.
@@ -224,9 +224,9 @@ fn series(name: &str, points: impl Iterator<Item = Point>) -> Series {
     Series { name: name.to_owned(), published: false, points: points.collect() }
 }
 
-pub(super) fn entry(chapter: &mut Chapter, key: String, unit: &str, value: Estimate, note: &str) {
+pub(super) fn entry(section: &mut Section, key: String, unit: &str, value: Estimate, note: &str) {
     let (unit, note) = (unit.to_owned(), Some(note.to_owned()));
-    chapter.entries.push(Entry { key, unit, values: vec![value], note });
+    section.entries.push(Entry { key, unit, values: vec![value], note });
 }
 
 /// Returns the sizes without duplicates.

@@ -19,10 +19,10 @@ use earmark_wire::udp;
 
 /// Purpose of a RESERVE; two messages of one session differ in nothing else.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::bench) enum Does {
+pub(in crate::bench) enum Purpose {
     /// Sets up a session, requests this rate in octets a second (TMOD-1), and requests a RESPONSE with this number
     /// (RII).
-    Make(f32, u32),
+    SetUp(f32, u32),
     /// Refreshes the session.
     Refresh,
     /// Tears down the session.
@@ -57,14 +57,14 @@ pub(in crate::bench) fn flow(
 }
 
 /// A RESERVE.
-pub(in crate::bench) fn reserve(does: Does, refresh_period: Option<Duration>) -> Vec<u8> {
-    let (wanted, rii) = match does {
-        Does::Make(rate, rii) => (Some(qspec(rate)), Some(rii)),
-        Does::Refresh | Does::Tear => (None, None),
+pub(in crate::bench) fn reserve(purpose: Purpose, refresh_period: Option<Duration>) -> Vec<u8> {
+    let (wanted, rii) = match purpose {
+        Purpose::SetUp(rate, rii) => (Some(qspec(rate)), Some(rii)),
+        Purpose::Refresh | Purpose::Tear => (None, None),
     };
     octets(&QosNslp::Reserve(Reserve {
         flags: GenericFlags::default(),
-        tear: matches!(does, Does::Tear),
+        tear: matches!(purpose, Purpose::Tear),
         replace: true,
         rsn: Rsn { number: 0, epoch: 4_711 },
         rii,

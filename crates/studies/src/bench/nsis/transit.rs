@@ -21,8 +21,8 @@ use earmark_wire::udp;
 use serde::Serialize;
 
 use super::super::Supervision;
-use super::sender::{Pinged, Sender};
-use super::standing::{DAEMON, begin};
+use super::sender::{PingEvent, Sender};
+use super::steady_state::{DAEMON, begin};
 use super::{Chain, Times};
 
 /// Octets of the Ethernet header.
@@ -51,7 +51,7 @@ pub struct Plan {
 
 /// Result of the measurement; each list has an item for each part of the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Passings {
+pub struct TransitTimes {
     /// Number of sessions.
     pub sessions: u32,
     /// Times from a Query to its Response.
@@ -81,7 +81,7 @@ struct Signals {
 
 /// Results of one sender in the window.
 #[derive(Default)]
-struct Seen {
+struct SenderResult {
     round_trips: Vec<Duration>,
     lost: u64,
 }
@@ -90,13 +90,17 @@ struct Seen {
 ///
 /// # Errors
 /// A process of the chain ends; frames cannot be captured; the senders cannot set up their sessions.
-pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> Result<Passings> {
+pub fn measure_on(
+    chain: &Chain,
+    plan: &Plan,
+    supervision: &Supervision<'_>,
+) -> Result<TransitTimes> {
     let signals = &Signals::default();
     let own = chain.addresses(DAEMON);
     let mut frames = chain.frames(DAEMON)?;
     let empty = chain.sample(DAEMON)?;
     let half = plan.sessions / 2;
-    let (mut passings, seen) = std::thread::scope(|scope| {
+    let (mut transits, seen) = std::thread::scope(|scope| {
         let work = move |sender: &mut Sender| stand(sender, half, plan, signals);
         let first = scope.spawn(move || noting(signals, chain.in_first_host(work)));
         let second = scope.spawn(move || noting(signals, chain.in_second_sender(work)));
@@ -110,12 +114,12 @@ pub fn measure_on(chain: &Chain, plan: &Plan, supervision: &Supervision<'_>) -> 
         anyhow::Ok((watched?, seen))
     })?;
     let all = seen.iter().flat_map(|seen| seen.round_trips.iter().copied());
-    passings.round_trips = Times::of(all.collect());
-    passings.lost = seen.iter().map(|seen| seen.lost).sum();
-    passings.sessions = half * 2;
-    passings.unseen = frames.lost()?;
-    passings.memory_octets = chain.sample(DAEMON)?.octets_a_session(&empty, half * 2);
-    Ok(passings)
+    transits.round_trips = Times::of(all.collect());
+    transits.lost = seen.iter().map(|seen| seen.lost).sum();
+    transits.sessions = half * 2;
+    transits.unseen = frames.lost()?;
+    transits.memory_octets = chain.sample(DAEMON)?.octets_a_session(&empty, half * 2);
+    Ok(transits)
 }
 
 fn noting<T>(signals: &Signals, outcome: Result<T>) -> Result<T> {
@@ -124,17 +128,17 @@ fn noting<T>(signals: &Signals, outcome: Result<T>) -> Result<T> {
 }
 
 /// Runs one sender: sets up its sessions, and pings until the end.
-fn stand(sender: &mut Sender, count: u32, plan: &Plan, signals: &Signals) -> Result<Seen> {
+fn stand(sender: &mut Sender, count: u32, plan: &Plan, signals: &Signals) -> Result<SenderResult> {
     sender.be_exact();
     begin(sender, count, plan.ping, plan.ping / count.max(1), &mut |_| {})?;
     signals.standing.fetch_add(1, Ordering::Relaxed);
-    let mut seen = Seen::default();
+    let mut seen = SenderResult::default();
     while !signals.is_over.load(Ordering::Relaxed) {
         let counts = signals.is_counted.load(Ordering::Relaxed);
-        sender.go_on_until(sender.now() + NAP, &mut |pinged| match pinged {
-            Pinged::Back { round_trip } if counts => seen.round_trips.push(round_trip),
-            Pinged::Lost => seen.lost += 1,
-            Pinged::Back { .. } | Pinged::Finished => {}
+        sender.go_on_until(sender.now() + NAP, &mut |event| match event {
+            PingEvent::Back { round_trip } if counts => seen.round_trips.push(round_trip),
+            PingEvent::Lost => seen.lost += 1,
+            PingEvent::Back { .. } | PingEvent::Finished => {}
         })?;
     }
     Ok(seen)
@@ -156,13 +160,13 @@ fn watch(
     plan: &Plan,
     signals: &Signals,
     supervision: &Supervision<'_>,
-) -> Result<Passings> {
+) -> Result<TransitTimes> {
     // Frames before this moment do not belong to the window.
     while frames.receive(|_, _| {})? > 0 {}
     signals.is_counted.store(true, Ordering::Relaxed);
     let before = chain.sample(DAEMON)?;
-    let mut under_way = UnderWay::new(own);
-    let mut passings = Passings::default();
+    let mut under_way = PendingMessages::new(own);
+    let mut transits = TransitTimes::default();
     let parts = plan.parts.max(1);
     let what = format!("{} sessions pass a router", plan.sessions);
     supervision.watcher.begin(&what, parts.into());
@@ -173,17 +177,17 @@ fn watch(
                 std::thread::sleep(LOOK);
             }
         }
-        passings.queries.push(Times::of(std::mem::take(&mut under_way.queries)));
-        passings.data.push(Times::of(std::mem::take(&mut under_way.data)));
+        transits.queries.push(Times::of(std::mem::take(&mut under_way.queries)));
+        transits.data.push(Times::of(std::mem::take(&mut under_way.data)));
         supervision.watcher.reached(part.into());
         supervision.go_on()?;
     }
-    passings.processor = chain.sample(DAEMON)?.since(&before).processor;
-    Ok(passings)
+    transits.processor = chain.sample(DAEMON)?.since(&before).processor;
+    Ok(transits)
 }
 
 /// Messages that have arrived and not left yet.
-struct UnderWay<'o> {
+struct PendingMessages<'o> {
     /// Addresses of the router: the source of departing messages.
     own: &'o [Ipv4Addr],
     asked: HashMap<SessionId, Duration>,
@@ -192,10 +196,10 @@ struct UnderWay<'o> {
     data: Vec<Duration>,
 }
 
-impl<'o> UnderWay<'o> {
-    fn new(own: &'o [Ipv4Addr]) -> UnderWay<'o> {
+impl<'o> PendingMessages<'o> {
+    fn new(own: &'o [Ipv4Addr]) -> PendingMessages<'o> {
         let (asked, came) = (HashMap::new(), HashMap::new());
-        UnderWay { own, asked, came, queries: Vec::new(), data: Vec::new() }
+        PendingMessages { own, asked, came, queries: Vec::new(), data: Vec::new() }
     }
 
     /// Handles a frame with its timestamp; ignores frames that are not messages of GIST.
@@ -298,7 +302,7 @@ mod tests {
     #[test]
     fn the_time_in_the_router_is_that_between_two_frames() {
         let own = [OWN];
-        let mut under_way = UnderWay::new(&own);
+        let mut under_way = PendingMessages::new(&own);
         let micros = Duration::from_micros;
         under_way.see(micros(10), &data([10, 0, 0, 1].into(), 1));
         under_way.see(micros(11), &data([10, 0, 0, 1].into(), 2));

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::super::Supervision;
 use super::super::process::Sample;
-use super::sender::{Pinged, Sender};
+use super::sender::{PingEvent, Sender};
 use super::{Chain, Times};
 
 /// Timeout of a ping.
@@ -127,7 +127,7 @@ pub(super) fn begin(
     count: u32,
     interval: Duration,
     pause: Duration,
-    each: &mut dyn FnMut(Pinged),
+    each: &mut dyn FnMut(PingEvent),
 ) -> Result<Vec<u64>> {
     let start = sender.now();
     let mut pings = Vec::with_capacity(count as usize);
@@ -166,7 +166,7 @@ pub fn hold_on(
         sender.be_exact();
         let (empty, start) = (chain.sample(DAEMON)?, sender.now());
         let mut back = 0;
-        let mut count = |pinged| back += u32::from(matches!(pinged, Pinged::Back { .. }));
+        let mut count = |event| back += u32::from(matches!(event, PingEvent::Back { .. }));
         supervision.watcher.begin(&format!("{sessions} sessions begin"), sessions.into());
         // Steps of a tenth of a second allow an interrupt.
         let step = (rate / 10).max(1);
@@ -178,7 +178,7 @@ pub fn hold_on(
         }
         let give_up = sender.now() + TIMEOUT;
         while sender.now() < give_up && back < sessions {
-            let mut count = |pinged| back += u32::from(matches!(pinged, Pinged::Back { .. }));
+            let mut count = |event| back += u32::from(matches!(event, PingEvent::Back { .. }));
             sender.go_on_until(sender.now() + Duration::from_millis(20), &mut count)?;
             supervision.go_on()?;
         }
@@ -204,10 +204,10 @@ fn watch(
     for part in 1..=parts {
         let mut times = Vec::new();
         let lost = &mut level.lost;
-        sender.go_on_until(sender.now() + plan.window / parts, &mut |pinged| match pinged {
-            Pinged::Back { round_trip } => times.push(round_trip),
-            Pinged::Lost => *lost += 1,
-            Pinged::Finished => {}
+        sender.go_on_until(sender.now() + plan.window / parts, &mut |event| match event {
+            PingEvent::Back { round_trip } => times.push(round_trip),
+            PingEvent::Lost => *lost += 1,
+            PingEvent::Finished => {}
         })?;
         let after = chain.sample(DAEMON)?;
         level.processor.push(after.since(&before).processor);

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use earmark_core::checkpoint::{Checkpoint, Hook, enable, mark, set_hook};
+use earmark_lab::statistics::trimmed_mean;
 use earmark_linux::cycles;
 
 /// Capacity of one recording, marks.
@@ -15,22 +16,22 @@ const MOST: usize = 2_048;
 
 /// A mark, and its time in ticks of the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct TracePoint {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) ticks: u64,
 }
 
 /// The marks of a thread.
-struct Stamps {
+struct ThreadTrace {
     wanted: Cell<bool>,
     count: Cell<usize>,
-    stamps: [Cell<Stamp>; MOST],
+    stamps: [Cell<TracePoint>; MOST],
 }
 
 thread_local! {
-    static STAMPS: Stamps = const {
-        const NOTHING: Stamp = Stamp { checkpoint: Checkpoint::Begin, ticks: 0 };
-        Stamps {
+    static TRACE: ThreadTrace = const {
+        const NOTHING: TracePoint = TracePoint { checkpoint: Checkpoint::Begin, ticks: 0 };
+        ThreadTrace {
             wanted: Cell::new(false),
             count: Cell::new(0),
             stamps: [const { Cell::new(NOTHING) }; MOST],
@@ -39,38 +40,38 @@ thread_local! {
 }
 
 static HOOK: Hook = stamp;
-/// Number of values of [`Marks`] that exist.
+/// Number of values of [`CheckpointTracing`] that exist.
 static HOLDERS: Mutex<u32> = Mutex::new(0);
 
 fn stamp(checkpoint: Checkpoint) {
-    STAMPS.with(|stamps| {
+    TRACE.with(|stamps| {
         if !stamps.wanted.get() {
             return;
         }
         let count = stamps.count.get();
         if let Some(cell) = stamps.stamps.get(count) {
-            cell.set(Stamp { checkpoint, ticks: cycles::now() });
+            cell.set(TracePoint { checkpoint, ticks: cycles::now() });
         }
         stamps.count.set(count + 1);
     });
 }
 
 /// Enables marks for as long as the value exists.
-pub(crate) struct Marks(());
+pub(crate) struct CheckpointTracing(());
 
-impl Marks {
+impl CheckpointTracing {
     /// Enables marks.
-    pub(crate) fn begin() -> Marks {
+    pub(crate) fn begin() -> CheckpointTracing {
         // Only this module sets a hook, so an existing one is this one.
         let _ = set_hook(&HOOK);
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         *holders += 1;
         enable(true);
-        Marks(())
+        CheckpointTracing(())
     }
 }
 
-impl Drop for Marks {
+impl Drop for CheckpointTracing {
     fn drop(&mut self) {
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         *holders -= 1;
@@ -84,19 +85,19 @@ impl Drop for Marks {
 /// # Errors
 /// There were more marks than a recording holds.
 pub(crate) fn record<T>(
-    _: &Marks,
-    into: &mut Vec<Stamp>,
+    _: &CheckpointTracing,
+    into: &mut Vec<TracePoint>,
     work: impl FnOnce() -> T,
 ) -> Result<(T, bool)> {
     let switches = cycles::thread_switches().context("cannot count context switches")?;
-    STAMPS.with(|stamps| {
+    TRACE.with(|stamps| {
         stamps.count.set(0);
         stamps.wanted.set(true);
     });
     let done = work();
     let undisturbed = cycles::thread_switches()? == switches;
     into.clear();
-    let count = STAMPS.with(|stamps| {
+    let count = TRACE.with(|stamps| {
         stamps.wanted.set(false);
         into.extend(stamps.stamps.iter().take(stamps.count.get()).map(Cell::get));
         stamps.count.get()
@@ -120,7 +121,7 @@ impl Clock {
     ///
     /// # Errors
     /// The counter does not advance evenly.
-    pub(crate) fn calibrate(marks: &Marks) -> Result<Clock> {
+    pub(crate) fn calibrate(marks: &CheckpointTracing) -> Result<Clock> {
         let cannot = "the steps of messages cannot be timed here";
         let tick = cycles::nanoseconds_of_a_tick().context(cannot)?;
         let mut clock = Clock { tick, mark: 0.0 };
@@ -132,23 +133,27 @@ impl Clock {
     ///
     /// # Errors
     /// The kernel does not report context switches.
-    pub(crate) fn weigh_marks(&mut self, marks: &Marks) -> Result<()> {
+    pub(crate) fn weigh_marks(&mut self, marks: &CheckpointTracing) -> Result<()> {
         let mut stamps = Vec::new();
         record(marks, &mut stamps, || (0..MOST).for_each(|_| mark(Checkpoint::Parse)))?;
         let between = stamps.windows(2).map(|pair| (pair[1].ticks - pair[0].ticks) as f64);
-        self.mark = middle(between.collect());
+        self.mark = trimmed_mean(between);
         Ok(())
     }
 
     /// Returns the time from one mark to the next, less the cost of the mark, microseconds. A step below the
     /// resolution of the counter may come out slightly negative, so that the mean of many is right.
-    pub(crate) fn step_us(&self, from: Stamp, to: Stamp) -> f64 {
+    pub(crate) fn step_us(&self, from: TracePoint, to: TracePoint) -> f64 {
         let ticks = to.ticks.saturating_sub(from.ticks) as f64 - self.mark;
         ticks * self.tick / 1e3
     }
 
     /// Returns the total time of a message's steps that end with such a mark, microseconds.
-    pub(crate) fn steps_us(&self, message: &[Stamp], is_one: impl Fn(Checkpoint) -> bool) -> f64 {
+    pub(crate) fn steps_us(
+        &self,
+        message: &[TracePoint],
+        is_one: impl Fn(Checkpoint) -> bool,
+    ) -> f64 {
         let pairs = message.windows(2).filter(|pair| is_one(pair[1].checkpoint));
         pairs.map(|pair| self.step_us(pair[0], pair[1])).sum()
     }
@@ -159,16 +164,8 @@ impl Clock {
     }
 }
 
-/// Returns the mean of values without the lowest and the highest tenth, which may include interruptions.
-pub(crate) fn middle(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let tenth = values.len() / 10;
-    let middle = &values[tenth..values.len() - tenth];
-    middle.iter().sum::<f64>() / middle.len().max(1) as f64
-}
-
 /// Divides marks by message, from [`Checkpoint::Begin`] on.
-pub(crate) fn by_message(stamps: &[Stamp]) -> impl Iterator<Item = &[Stamp]> {
+pub(crate) fn by_message(stamps: &[TracePoint]) -> impl Iterator<Item = &[TracePoint]> {
     stamps
         .chunk_by(|_, next| next.checkpoint != Checkpoint::Begin)
         .filter(|message| message[0].checkpoint == Checkpoint::Begin)
@@ -180,7 +177,7 @@ mod tests {
 
     #[test]
     fn marks_are_recorded_in_order_and_only_if_enabled() {
-        let marks = Marks::begin();
+        let marks = CheckpointTracing::begin();
         mark(Checkpoint::Parse);
         let mut stamps = Vec::new();
         let work = || {
@@ -192,7 +189,7 @@ mod tests {
         let (done, _) = record(&marks, &mut stamps, work).unwrap();
         assert_eq!((done, stamps.len()), (7, 9));
         assert!(stamps.windows(2).all(|pair| pair[0].ticks <= pair[1].ticks));
-        assert!(by_message(&stamps).map(<[Stamp]>::len).eq([3, 3, 3]));
+        assert!(by_message(&stamps).map(<[TracePoint]>::len).eq([3, 3, 3]));
         assert_eq!(by_message(&stamps[1..]).count(), 2, "the first has lost its beginning");
         let work = || (0..=MOST).for_each(|_| mark(Checkpoint::Parse));
         assert!(record(&marks, &mut stamps, work).is_err());
@@ -200,15 +197,12 @@ mod tests {
 
     #[test]
     fn mark_cost_is_small_and_subtracted() {
-        let marks = Marks::begin();
+        let marks = CheckpointTracing::begin();
         let clock = Clock::calibrate(&marks).unwrap();
         assert!(clock.mark_ns() > 0.0 && clock.mark_ns() < 100_000.0, "{clock:?}");
-        let at = |ticks| Stamp { checkpoint: Checkpoint::Parse, ticks };
+        let at = |ticks| TracePoint { checkpoint: Checkpoint::Parse, ticks };
         let clock = Clock { tick: 0.5, mark: 20.0 };
         assert_eq!(clock.step_us(at(100), at(2_120)), 1.0);
         assert_eq!(clock.step_us(at(100), at(110)), -0.005);
-        assert_eq!(middle(vec![5.0, 1.0, 9.0]), 5.0);
-        let values = [100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, -100.0];
-        assert_eq!(middle(values.to_vec()), 4.5);
     }
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::chapter::Chapter;
+use super::section::Section;
 use crate::bench::Supervision;
 
 /// A part whose rounds run between the other parts, so that they cover the whole time of a report: a processor
 /// changes its speed by a few percent from one minute to the next.
-pub(super) trait InRounds {
+pub(super) trait RepeatedMeasurement {
     /// Number of rounds.
     fn count(&self) -> u32;
     /// Interval between the beginnings of consecutive rounds.
@@ -21,22 +21,22 @@ pub(super) trait InRounds {
     /// Runs a round.
     fn round(&mut self, number: u32, supervision: &Supervision<'_>) -> Result<()>;
     /// Returns the results of the rounds.
-    fn tell(&self) -> Chapter;
+    fn section(&self) -> Section;
 }
 
 /// A part and its progress.
-pub(super) struct Spread {
+pub(super) struct PartProgress {
     name: &'static str,
-    part: Box<dyn InRounds>,
+    part: Box<dyn RepeatedMeasurement>,
     done: u32,
     /// Error that ended the part.
     failed: Option<anyhow::Error>,
 }
 
-impl Spread {
+impl PartProgress {
     /// Creates a part without rounds done.
-    pub(super) fn new(name: &'static str, part: Box<dyn InRounds>) -> Spread {
-        Spread { name, part, done: 0, failed: None }
+    pub(super) fn new(name: &'static str, part: Box<dyn RepeatedMeasurement>) -> PartProgress {
+        PartProgress { name, part, done: 0, failed: None }
     }
 
     /// Runs the rounds of stop `stop` of `stops`, numbered from 0: about as many at each stop.
@@ -59,8 +59,8 @@ impl Spread {
     ///
     /// # Errors
     /// A round has failed.
-    pub(super) fn tell(self) -> Result<Chapter> {
-        self.failed.map_or_else(|| Ok(self.part.tell()), Err)
+    pub(super) fn section(self) -> Result<Section> {
+        self.failed.map_or_else(|| Ok(self.part.section()), Err)
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
     }
 
     /// Records the numbers of the rounds that ran.
-    struct Numbers(Vec<u32>);
+    struct RanRounds(Vec<u32>);
 
-    impl InRounds for Numbers {
+    impl RepeatedMeasurement for RanRounds {
         fn count(&self) -> u32 {
             8
         }
@@ -142,10 +142,10 @@ mod tests {
             Ok(())
         }
 
-        fn tell(&self) -> Chapter {
-            let mut chapter = Chapter::default();
-            chapter.text(format!("{:?}", self.0));
-            chapter
+        fn section(&self) -> Section {
+            let mut section = Section::default();
+            section.text(format!("{:?}", self.0));
+            section
         }
     }
 
@@ -155,18 +155,18 @@ mod tests {
         let interrupted = AtomicBool::new(false);
         let supervision = Supervision { watcher: &Unwatched, interrupted: &interrupted };
         for stops in 1..12 {
-            let mut spread = Spread::new("numbers", Box::new(Numbers(Vec::new())));
+            let mut spread = PartProgress::new("numbers", Box::new(RanRounds(Vec::new())));
             for stop in 0..stops {
                 let before = spread.done;
                 spread.stop(stop, stops, &supervision);
                 assert!((spread.done - before) as usize <= 8_usize.div_ceil(stops));
             }
-            let told = format!("{:?}", spread.tell().unwrap());
+            let told = format!("{:?}", spread.section().unwrap());
             assert!(told.contains("[0, 1, 2, 3, 4, 5, 6, 7]"), "{told}");
         }
-        let mut broken = Spread::new("numbers", Box::new(Numbers(vec![9; 6])));
+        let mut broken = PartProgress::new("numbers", Box::new(RanRounds(vec![9; 6])));
         (0..4).for_each(|stop| broken.stop(stop, 4, &supervision));
-        assert!(broken.tell().is_err());
+        assert!(broken.section().is_err());
     }
 
     #[test]

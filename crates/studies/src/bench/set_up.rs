@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use earmark_core::Time;
+use earmark_lab::statistics::percentile;
 use serde::Serialize;
 
 use super::Supervision;
-use super::host::{Account, End, Offer};
+use super::host::{End, HostResult, Offer};
 use super::network::{Network, Set};
 
 /// Number of routers in the chain; the middle one is measured.
@@ -91,18 +92,18 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     let installed = receiver.progress.done;
     let each = f64::from(installed.max(1));
     let processor = after.processor.saturating_sub(before.processor);
-    let lost = |account: &Account| account.progress.overflowed + account.progress.unsent;
+    let lost = |account: &HostResult| account.progress.overflowed + account.progress.unsent;
     let lost_messages = lost_in_routers + lost(&sender) + lost(&receiver);
-    let course = Course::of(&sender.begun, &receiver.done, plan.set.refresh);
+    let times = SessionTimes::of(&sender.begun, &receiver.done, plan.set.refresh);
     Ok(SetUps {
         offer: plan.offer,
         sessions: plan.sessions,
         installed,
-        seconds: course.whole.as_secs_f64(),
-        rate: f64::from(installed) / course.whole.as_secs_f64().max(1e-9),
-        latency_p50_ms: millis(course.quantile(0.5)),
-        latency_p99_ms: millis(course.quantile(0.99)),
-        recovered: course.late.min(u32::try_from(lost_messages).unwrap_or(u32::MAX)),
+        seconds: times.whole.as_secs_f64(),
+        rate: f64::from(installed) / times.whole.as_secs_f64().max(1e-9),
+        latency_p50_ms: times.latency_ms(50),
+        latency_p99_ms: times.latency_ms(99),
+        recovered: times.late.min(u32::try_from(lost_messages).unwrap_or(u32::MAX)),
         lost_messages,
         errors: sender.progress.errors + receiver.progress.errors,
         processor_us: processor.as_secs_f64() * 1e6 / each,
@@ -110,12 +111,8 @@ pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<SetUps> {
     })
 }
 
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
 /// Summary of the times of all sessions.
-struct Course {
+struct SessionTimes {
     whole: Duration,
     /// Latencies of the confirmed sessions, sorted.
     latencies: Vec<Duration>,
@@ -123,9 +120,9 @@ struct Course {
     late: u32,
 }
 
-impl Course {
+impl SessionTimes {
     /// Summarizes the begin and completion times of sessions, nanoseconds, 0 for never.
-    fn of(begun: &[u64], done: &[u64], refresh: Duration) -> Course {
+    fn of(begun: &[u64], done: &[u64], refresh: Duration) -> SessionTimes {
         let pairs = begun.iter().zip(done).filter(|&(&begun, &done)| begun > 0 && done > 0);
         let pairs = pairs.map(|(&begun, &done)| (Time::from_nanos(begun), Time::from_nanos(done)));
         let mut latencies = Vec::with_capacity(begun.len());
@@ -138,13 +135,12 @@ impl Course {
         latencies.sort_unstable();
         let in_time = latencies.partition_point(|&latency| latency < refresh / 2);
         let late = (latencies.len() - in_time) as u32; // of at most 2^32 sessions
-        Course { whole: last.since(first), latencies, late }
+        SessionTimes { whole: last.since(first), latencies, late }
     }
 
-    /// Returns a quantile of the latencies; zero if there are none.
-    fn quantile(&self, part: f64) -> Duration {
-        let rank = (self.latencies.len() as f64 * part).ceil() as usize;
-        self.latencies.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    /// Returns a percentile of the latencies, milliseconds; 0 if there are none.
+    fn latency_ms(&self, percent: usize) -> f64 {
+        percentile(&self.latencies, percent).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     }
 }
 
@@ -158,11 +154,11 @@ mod tests {
         // The third session was never completed; the fourth needed a refresh.
         let begun = [second, 2 * second, 3 * second, 4 * second];
         let done = [second + 5_000_000, 2 * second + 1_000_000, 0, 24 * second];
-        let course = Course::of(&begun, &done, Duration::from_secs(30));
-        assert_eq!(course.whole, Duration::from_secs(23));
-        assert_eq!(course.late, 1);
-        assert_eq!(course.quantile(0.5), Duration::from_millis(5));
-        assert_eq!(course.quantile(0.99), Duration::from_secs(20));
-        assert_eq!(Course::of(&[1], &[0], Duration::ZERO).quantile(0.5), Duration::ZERO);
+        let times = SessionTimes::of(&begun, &done, Duration::from_secs(30));
+        assert_eq!(times.whole, Duration::from_secs(23));
+        assert_eq!(times.late, 1);
+        assert_eq!(times.latency_ms(50), 5.0);
+        assert_eq!(times.latency_ms(99), 20_000.0);
+        assert_eq!(SessionTimes::of(&[1], &[0], Duration::ZERO).latency_ms(50), 0.0);
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::noted;
-use super::scaled::Scaled;
+use super::scaling::Scaling;
 use crate::bench::Supervision;
-use crate::bench::nsis::standing::{self, Plan};
+use crate::bench::nsis::steady_state::{self, Plan};
 use crate::bench::nsis::{Chain, Set, Transport};
-use crate::paper_reproduction::chapter::{
-    Axis, Chapter, Estimate, Figure, Kind, Point, Series, Table,
-};
 use crate::paper_reproduction::published;
+use crate::paper_reproduction::section::{
+    Axis, Estimate, Figure, Kind, Point, Section, Series, Table,
+};
 
 /// Sessions, as published.
 const SESSIONS: u32 = 15_000;
@@ -20,7 +20,7 @@ const INTERVALS: &str = "gist.table2_refresh_cpu.interval_s";
 const KEY: &str = "gist.table2_refresh_cpu.cpu_pct";
 
 /// Results of the rounds.
-pub(super) struct Refreshing {
+pub(super) struct RefreshInterval {
     /// Scaled length of every interval.
     period: Duration,
     /// Number of parts of the window of each interval in a round.
@@ -30,14 +30,14 @@ pub(super) struct Refreshing {
     shares: Vec<Vec<f64>>,
 }
 
-impl Refreshing {
+impl RefreshInterval {
     /// Creates empty results.
-    pub(super) fn new(quick: bool) -> Refreshing {
+    pub(super) fn new(quick: bool) -> RefreshInterval {
         let intervals = published::numbers(INTERVALS);
         let (period, parts) =
             if quick { (Duration::from_millis(500), 3) } else { (Duration::from_secs(3), 4) };
         let shares = vec![Vec::new(); intervals.len()];
-        Refreshing { period, parts, intervals, shares }
+        RefreshInterval { period, parts, intervals, shares }
     }
 
     /// Measures every interval, each on a network of its own.
@@ -47,7 +47,7 @@ impl Refreshing {
         let chain = Chain::up(&Set::new(1, Transport::Tcp))?;
         let plans: Vec<Plan> = self.intervals.iter().map(|&interval| self.plan(interval)).collect();
         let measured =
-            standing::measure_each_with_period(&chain, self.period, &plans, supervision)?;
+            steady_state::measure_each_with_period(&chain, self.period, &plans, supervision)?;
         for (levels, shares) in measured.into_iter().zip(&mut self.shares) {
             let parts = levels.into_iter().flat_map(|level| level.processor);
             shares.extend(parts.map(|share| 100.0 * share));
@@ -56,11 +56,11 @@ impl Refreshing {
     }
 
     fn plan(&self, interval: f64) -> Plan {
-        let Refreshing { period, parts, .. } = *self;
-        let scaled = scaled(interval, period);
+        let RefreshInterval { period, parts, .. } = *self;
+        let scaling = scaling(interval, period);
         Plan {
-            levels: vec![scaled.sessions(SESSIONS)],
-            ping: scaled.ping(),
+            levels: vec![scaling.sessions(SESSIONS)],
+            ping: scaling.ping(),
             settle: period / 2,
             window: period,
             parts,
@@ -68,15 +68,15 @@ impl Refreshing {
         }
     }
 
-    pub(super) fn tell(&self) -> Chapter {
-        let Refreshing { period, ref intervals, ref shares, .. } = *self;
-        let mut chapter = Chapter::default();
-        chapter.heading("The refresh interval of GIST (Table II)");
+    pub(super) fn section(&self) -> Section {
+        let RefreshInterval { period, ref intervals, ref shares, .. } = *self;
+        let mut section = Section::default();
+        section.heading("The refresh interval of GIST (Table II)");
         let seconds = period.as_secs_f64();
         let way = format!(
             "so many fewer sessions, and so much shorter intervals, that GIST's becomes {seconds} s: as many messages a second as with 15 000 sessions"
         );
-        chapter.text(format!(
+        section.text(format!(
             "One node pings another over TCP, as with 15 000 sessions that are pinged every 30 s, while GIST's own interval is longer and \
              longer. Each row has {way}. Refreshes of GIST are datagrams, a Query and a Response, and a Confirm over the connection; what \
              they cost is the difference between the rows."
@@ -89,7 +89,7 @@ impl Refreshing {
         let mut values = Vec::new();
         for ((interval, shares), then) in intervals.iter().zip(shares).zip(&then) {
             let Some(share) = Estimate::over_time(shares) else { continue };
-            let sessions = scaled(*interval, period).sessions(SESSIONS);
+            let sessions = scaling(*interval, period).sessions(SESSIONS);
             table.row([
                 (*interval).into(),
                 f64::from(sessions).into(),
@@ -98,16 +98,16 @@ impl Refreshing {
             ]);
             values.push(share);
         }
-        chapter.table(table);
-        chapter.figure(figure(intervals, &values, &then));
-        noted(&mut chapter, KEY, "% of a processor", values, &way);
-        chapter
+        section.table(table);
+        section.figure(figure(intervals, &values, &then));
+        noted(&mut section, KEY, "% of a processor", values, &way);
+        section
     }
 }
 
 /// Returns the factor by which an interval is shortened.
-fn scaled(interval: f64, period: Duration) -> Scaled {
-    Scaled { by: (interval / period.as_secs_f64()).round().max(1.0) as u32 }
+fn scaling(interval: f64, period: Duration) -> Scaling {
+    Scaling { by: (interval / period.as_secs_f64()).round().max(1.0) as u32 }
 }
 
 fn figure(intervals: &[f64], ours: &[Estimate], then: &[f64]) -> Figure {
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn every_interval_becomes_the_period() {
-        for Refreshing { period, intervals, .. } in [true, false].map(Refreshing::new) {
+        for RefreshInterval { period, intervals, .. } in [true, false].map(RefreshInterval::new) {
             for interval in intervals {
-                let scaled = scaled(interval, period);
-                assert_eq!(f64::from(scaled.by) * period.as_secs_f64(), interval);
-                assert!(scaled.sessions(SESSIONS) > 25);
+                let scaling = scaling(interval, period);
+                assert_eq!(f64::from(scaling.by) * period.as_secs_f64(), interval);
+                assert!(scaling.sessions(SESSIONS) > 25);
             }
         }
         assert_eq!(published::numbers(INTERVALS).len(), published::numbers(KEY).len());

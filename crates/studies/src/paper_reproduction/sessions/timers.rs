@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::Timed;
+use super::TimesBySize;
 use crate::bench::messages::STRIDE;
 use crate::paper_reproduction::baselines::timers::{self, Timers};
 
@@ -22,9 +22,9 @@ const START: u64 = 600_000;
 const SECOND: u64 = 1_000;
 
 /// A structure with the timers of a number of sessions, and its measurements.
-pub(super) struct Upkeep {
+pub(super) struct TimerCost {
     /// Time of the work in a second, round by round, microseconds.
-    pub(super) timed: Timed,
+    pub(super) timed: TimesBySize,
     timers: Box<dyn Timers>,
     now: u64,
     /// Numbers of received and of sent refreshes.
@@ -46,10 +46,10 @@ fn lifetime_of(session: u32) -> u32 {
 ///
 /// # Errors
 /// The errors of `go_on`.
-pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<Upkeep>> {
+pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<TimerCost>> {
     let with_timers = |(name, timers): (&'static str, Box<dyn Timers>)| {
-        let (timed, fired) = (Timed::new(name, sessions), Vec::new());
-        let mut upkeep = Upkeep { timed, timers, now: START, came: 0, sent: 0, fired };
+        let (timed, fired) = (TimesBySize::new(name, sessions), Vec::new());
+        let mut upkeep = TimerCost { timed, timers, now: START, came: 0, sent: 0, fired };
         for session in 0..sessions {
             // The starts are spread over the period that has just passed.
             let place = u64::from(session) * STRIDE % u64::from(sessions);
@@ -67,7 +67,7 @@ pub(super) fn all(sessions: u32, go_on: impl Fn() -> Result<()>) -> Result<Vec<U
     timers::all(2 * sessions as usize, START).into_iter().map(with_timers).collect()
 }
 
-impl Upkeep {
+impl TimerCost {
     /// Advances time by a second.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ mod tests {
             for _ in 0..180 {
                 upkeep.round().unwrap();
             }
-            let Timed { name, times, .. } = &upkeep.timed;
+            let TimesBySize { name, times, .. } = &upkeep.timed;
             assert_eq!((upkeep.came, times.len()), (420, 180), "{name}");
             // A structure with a resolution of seconds is up to one second late each time.
             assert!((405..=420).contains(&upkeep.sent), "{name}: {}", upkeep.sent);

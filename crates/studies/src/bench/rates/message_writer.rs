@@ -116,7 +116,7 @@ impl Protocol {
 
 /// Sender of the messages, with its addresses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Speaker {
+pub(super) struct MessageWriter {
     pub(super) protocol: Protocol,
     pub(super) sessions: Sessions,
     /// Destination's own address.
@@ -125,7 +125,7 @@ pub(super) struct Speaker {
     pub(super) router: Ipv4Addr,
 }
 
-impl Speaker {
+impl MessageWriter {
     /// Writes a message about a session into `octets`; returns its envelope.
     pub(super) fn write(&self, number: u32, step: Step, octets: &mut Vec<u8>) -> Outgoing {
         match self.protocol {
@@ -181,7 +181,7 @@ impl Speaker {
             Step::SetUp | Step::Refresh => Rates { forward: RATE, reverse: RATE },
             Step::Release => Rates::ZERO,
         };
-        let [source_port, destination_port] = Speaker::ports_of(number);
+        let [source_port, destination_port] = MessageWriter::ports_of(number);
         let reservation = Reservation {
             transaction_id: number,
             flags: Flags(0),
@@ -233,7 +233,7 @@ impl Speaker {
         octets.resize(udp::HEADER + rtcp::buffer_len(packets), 0);
         rtcp::emit(packets, &mut octets[udp::HEADER..]).expect("the buffer is long enough");
         // RTCP uses the next ports.
-        let [source_port, destination_port] = Speaker::ports_of(number).map(|port| port + 1);
+        let [source_port, destination_port] = MessageWriter::ports_of(number).map(|port| port + 1);
         let (source, destination) = (self.sessions.sender.into(), self.to.into());
         let ports = udp::Repr { source, destination, source_port, destination_port };
         ports.emit(octets).expect("the buffer is long enough");
@@ -283,7 +283,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in super::super) fn speaker(protocol: Protocol) -> Speaker {
+    pub(in super::super) fn writer(protocol: Protocol) -> MessageWriter {
         let sessions = Sessions {
             count: SESSIONS,
             sender: [10, 0, 0, 1].into(),
@@ -291,27 +291,27 @@ pub(super) mod tests {
             reduction: false,
         };
         let (to, router) = ([10, 0, 1, 2].into(), [10, 0, 0, 2].into());
-        Speaker { protocol, sessions, to, router }
+        MessageWriter { protocol, sessions, to, router }
     }
 
     #[test]
     fn every_message_parses() {
         let mut octets = Vec::new();
         for number in [0, 24_999, 25_000, SESSIONS - 1] {
-            let rsvp = speaker(Protocol::Rsvp);
+            let rsvp = writer(Protocol::Rsvp);
             assert!(rsvp.write(number, Step::SetUp, &mut octets).router_alert);
             let path = Message::parse(&octets).unwrap();
             assert_eq!(path.body.session().and_then(|it| rsvp.sessions.number(it)), Some(number));
             rsvp.write(number, Step::Release, &mut octets);
             assert!(matches!(Message::parse(&octets).unwrap().body, Body::PathTear(_)));
-            let boomerang = speaker(Protocol::Boomerang);
+            let boomerang = writer(Protocol::Boomerang);
             for (step, rates) in [(Step::SetUp, RATE), (Step::Release, 0)] {
                 boomerang.write(number, step, &mut octets);
                 let reservation = Reservation::parse(&octets[HEADER..]).unwrap();
                 assert_eq!(reservation.transaction_id, number);
                 assert_eq!(reservation.qos, Qos::Bitrate(Rates { forward: rates, reverse: rates }));
             }
-            let yessir = speaker(Protocol::Yessir);
+            let yessir = writer(Protocol::Yessir);
             let count = |step, octets: &mut Vec<u8>| {
                 yessir.write(number, step, octets);
                 let compound = rtcp::Compound::parse(&octets[udp::HEADER..]).unwrap();
@@ -320,6 +320,6 @@ pub(super) mod tests {
             assert_eq!(count(Step::SetUp, &mut octets), 3);
             assert_eq!(count(Step::Release, &mut octets), 4);
         }
-        assert_eq!(Speaker::ports().count(), 11);
+        assert_eq!(MessageWriter::ports().count(), 11);
     }
 }

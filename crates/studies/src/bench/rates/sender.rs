@@ -18,16 +18,16 @@ use earmark_wire::rsvp::iana::MessageType;
 use socket2::{Domain, Socket, Type};
 
 use super::super::Supervision;
-use super::load::{Course, Load};
-use super::nsis::{Asking, Heard};
-use super::prepared::Prepared;
-use super::speaker::{Protocol, SESSIONS, Speaker, Step};
+use super::load::{Load, LoadResult};
+use super::message_cache::MessageCache;
+use super::message_writer::{MessageWriter, Protocol, SESSIONS, Step};
+use super::nsis::{Initiator, SetUpProgress};
 
 /// Messages that are sent before receiving.
 const MESSAGES: usize = 64;
 /// Sleep of an idle end. No wake-up is sent: messages that arrive meanwhile are received together, so that a message
 /// costs neither the end nor the router a wake-up.
-const NAP: Duration = Duration::from_micros(250);
+const IDLE: Duration = Duration::from_micros(250);
 /// Time without any message after which the missing ones count as lost.
 const QUIET: Duration = Duration::from_millis(300);
 /// Silence after which a GIST node may again send its full allowance of a second (RFC 5971 section 5.3.3).
@@ -55,7 +55,7 @@ pub(super) const LONGEST: usize = 2_048;
 
 /// State that both ends share.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     /// Messages without an answer that arrived at the destination.
     pub(super) arrived: AtomicU64,
     /// Messages that arrived there and continue a set-up.
@@ -64,7 +64,7 @@ pub(super) struct Shared {
     pub(super) is_over: AtomicBool,
 }
 
-impl Shared {
+impl SharedState {
     /// Waits until the destination has its sockets open.
     pub(super) fn await_listener(&self) -> Result<()> {
         let give_up = Instant::now() + PATIENCE;
@@ -79,9 +79,9 @@ impl Shared {
 }
 
 /// Stops the destination when dropped, however the sender ends.
-pub(super) struct Ending<'s>(pub(super) &'s Shared);
+pub(super) struct StopOnDrop<'s>(pub(super) &'s SharedState);
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Relaxed);
     }
@@ -89,25 +89,25 @@ impl Drop for Ending<'_> {
 
 /// Sender of a rate measurement.
 pub struct Sender<'s> {
-    speaker: &'s Speaker,
-    shared: &'s Shared,
+    writer: &'s MessageWriter,
+    shared: &'s SharedState,
     socket: SignallingSocket,
-    ear: Ear,
-    prepared: Prepared,
+    replies: ReplyReceiver,
+    cache: MessageCache,
     /// Messages to be sent next.
-    said: Vec<(u32, Step)>,
+    queued: Vec<(u32, Step)>,
     /// Messages to be sent before a set-up is answered.
     outbox: Effects<Infallible>,
     /// Next session to be set up.
     next: u32,
-    count: Count,
+    count: Counters,
     /// Whether late answers may still come.
     is_behind: bool,
 }
 
 /// Counts since a load began.
 #[derive(Default)]
-struct Count {
+struct Counters {
     sent: u64,
     unsent: u64,
     answered: u64,
@@ -118,39 +118,39 @@ struct Count {
 }
 
 /// Receiver of answers.
-enum Ear {
+enum ReplyReceiver {
     /// Resvs; YESSIR has no answers.
-    Plain,
+    Signalling,
     /// Echoes, which are not signalling for a host without a daemon.
     Echoes(Box<Inbox>),
     /// Messages of GIST, some of which need an answer themselves.
-    Gist(Asking),
+    Gist(Initiator),
 }
 
 impl<'s> Sender<'s> {
     pub(super) fn open(
-        speaker: &'s Speaker,
+        writer: &'s MessageWriter,
         interface: InterfaceId,
-        shared: &'s Shared,
+        shared: &'s SharedState,
     ) -> Result<Sender<'s>> {
-        let ear = match speaker.protocol {
-            Protocol::Rsvp | Protocol::Yessir => Ear::Plain,
+        let replies = match writer.protocol {
+            Protocol::Rsvp | Protocol::Yessir => ReplyReceiver::Signalling,
             Protocol::Boomerang => {
-                Ear::Echoes(Box::new(echoes().context("the sender cannot hear echoes")?))
+                ReplyReceiver::Echoes(Box::new(echoes().context("the sender cannot hear echoes")?))
             }
-            Protocol::Nsis => Ear::Gist(Asking::new(speaker)),
+            Protocol::Nsis => ReplyReceiver::Gist(Initiator::new(writer)),
         };
         Ok(Sender {
-            speaker,
+            writer,
             shared,
-            socket: signalling(speaker.protocol, interface)
+            socket: signalling(writer.protocol, interface)
                 .context("the sender cannot open its sockets")?,
-            ear,
-            prepared: Prepared::default(),
-            said: Vec::new(),
+            replies,
+            cache: MessageCache::default(),
+            queued: Vec::new(),
             outbox: Effects::new(),
             next: 0,
-            count: Count::default(),
+            count: Counters::default(),
             is_behind: false,
         })
     }
@@ -159,7 +159,7 @@ impl<'s> Sender<'s> {
     ///
     /// # Errors
     /// A socket fails; the measurement was interrupted.
-    pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<Course> {
+    pub fn offer(&mut self, load: Load, supervision: &Supervision<'_>) -> Result<LoadResult> {
         self.begin(supervision)?;
         let in_time = match load {
             Load::Burst(count) => {
@@ -168,8 +168,8 @@ impl<'s> Sender<'s> {
             }
             Load::Rate { rate, window } => self.steadily(rate, window, supervision)?,
         };
-        let Count { sent, unsent, .. } = self.count;
-        Ok(Course { sent: sent + unsent, through: self.through(), in_time })
+        let Counters { sent, unsent, .. } = self.count;
+        Ok(LoadResult { sent: sent + unsent, through: self.through(), in_time })
     }
 
     /// Starts the counts, once earlier messages have stopped.
@@ -179,7 +179,7 @@ impl<'s> Sender<'s> {
             let (mut last, mut seen) = (start, self.progress());
             while last.elapsed() < QUIET && start.elapsed() < STRAGGLERS {
                 if self.receive()? == 0 {
-                    nap();
+                    idle();
                 }
                 if self.progress() > seen {
                     (last, seen) = (Instant::now(), self.progress());
@@ -192,7 +192,7 @@ impl<'s> Sender<'s> {
     }
 
     fn count_anew(&mut self) {
-        self.count = Count::default();
+        self.count = Counters::default();
         self.shared.arrived.store(0, Ordering::Relaxed);
         self.shared.steps.store(0, Ordering::Relaxed);
     }
@@ -201,12 +201,12 @@ impl<'s> Sender<'s> {
     fn burst(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
         let first = self.next;
         self.prepare(first, count, &[Step::SetUp, Step::Release]);
-        if self.speaker.protocol == Protocol::Nsis {
+        if self.writer.protocol == Protocol::Nsis {
             std::thread::sleep(ALLOWANCE);
         }
         for number in 0..count {
-            self.say(first + number, Step::SetUp);
-            if self.said.len() >= MESSAGES {
+            self.queue(first + number, Step::SetUp);
+            if self.queued.len() >= MESSAGES {
                 self.flush();
                 // Answers that are not received in time would be lost here, and not in the router.
                 self.receive()?;
@@ -231,29 +231,29 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
         self.begin(supervision)?;
-        let (first, refresh) = (self.next, self.speaker.protocol.refresh());
+        let (first, refresh) = (self.next, self.writer.protocol.refresh());
         self.prepare(first, count, &[Step::SetUp, refresh, Step::Release]);
         self.say_all(first, count, Step::SetUp, supervision)?;
-        let period = self.speaker.sessions.refresh.as_secs_f64();
-        let (start, mut said) = (Instant::now(), 0);
+        let period = self.writer.sessions.refresh.as_secs_f64();
+        let (start, mut queued) = (Instant::now(), 0);
         while start.elapsed() < how_long {
             let due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
-            let until = due.min(said + MESSAGES as u32);
-            for place in said..until {
-                self.say(first + place % count.max(1), refresh);
+            let until = due.min(queued + MESSAGES as u32);
+            for place in queued..until {
+                self.queue(first + place % count.max(1), refresh);
             }
             let is_behind = until < due;
-            said = until;
+            queued = until;
             self.flush();
             if self.receive()? == 0 && !is_behind {
-                nap();
+                idle();
             }
             supervision.go_on()?;
         }
         // RSVP does not answer refreshes.
         self.give_up();
         let due = how_long.as_secs_f64() / period * f64::from(count);
-        Ok(f64::from(said) * LATE >= due)
+        Ok(f64::from(queued) * LATE >= due)
     }
 
     /// Releases the sessions of [`Sender::stand`].
@@ -278,8 +278,8 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<()> {
         for number in 0..count {
-            self.say(first + number, step);
-            if self.said.len() < MESSAGES {
+            self.queue(first + number, step);
+            if self.queued.len() < MESSAGES {
                 continue;
             }
             self.flush();
@@ -316,7 +316,7 @@ impl<'s> Sender<'s> {
             }
             let until = due(since).min(all).min(begun + most);
             for number in begun..until {
-                self.say(first + number % span, Step::SetUp);
+                self.queue(first + number % span, Step::SetUp);
             }
             if begun < until && until == all {
                 in_time &= since <= window.mul_f64(LATE);
@@ -324,13 +324,13 @@ impl<'s> Sender<'s> {
             begun = begun.max(until);
             let until = due(since.saturating_sub(life)).min(begun).min(released + most);
             for number in released..until {
-                self.say(first + number % span, Step::Release);
+                self.queue(first + number % span, Step::Release);
             }
             released = released.max(until);
-            let is_behind = self.said.len() >= most as usize;
+            let is_behind = self.queued.len() >= most as usize;
             self.flush();
             if self.receive()? == 0 && !is_behind {
-                nap();
+                idle();
             }
             supervision.go_on()?;
         }
@@ -351,7 +351,7 @@ impl<'s> Sender<'s> {
         let (mut last, mut seen) = (Instant::now(), self.progress());
         while self.under_way() > most {
             if self.receive()? == 0 {
-                nap();
+                idle();
             }
             if self.progress() > seen {
                 (last, seen) = (Instant::now(), self.progress());
@@ -386,43 +386,45 @@ impl<'s> Sender<'s> {
     /// Writes the messages of these sessions and steps in advance.
     fn prepare(&mut self, first: u32, count: u32, steps: &[Step]) {
         let numbers = (0..count).map(|number| (first + number) % SESSIONS);
-        self.prepared.prepare(self.speaker, numbers, steps);
+        self.cache.prepare(self.writer, numbers, steps);
     }
 
     /// Sends a prepared message.
-    fn say(&mut self, number: u32, step: Step) {
-        self.said.push((number % SESSIONS, step));
+    fn queue(&mut self, number: u32, step: Step) {
+        self.queued.push((number % SESSIONS, step));
     }
 
     /// Hands the outbox to the kernel.
     fn flush(&mut self) {
-        let Sender { socket, prepared, said, .. } = self;
-        let messages = said.iter().map(|&(number, step)| prepared.message(number, step));
+        let Sender { socket, cache, queued, .. } = self;
+        let messages = queued.iter().map(|&(number, step)| cache.message(number, step));
         let mut unsent = 0;
         socket.send_all(messages, |_, _| unsent += 1);
-        self.count.sent += said.len() as u64 - unsent;
+        self.count.sent += queued.len() as u64 - unsent;
         self.count.unsent += unsent;
-        said.clear();
+        queued.clear();
     }
 
     /// Receives answers; returns their number.
     fn receive(&mut self) -> Result<u64> {
-        let Sender { socket, ear, outbox, count, .. } = self;
+        let Sender { socket, replies, outbox, count, .. } = self;
         let before = count.answered;
-        match ear {
-            Ear::Plain => {
+        match replies {
+            ReplyReceiver::Signalling => {
                 socket.receive(|message| {
                     count.answered += u64::from(is_resv(message.datagram.payload));
                 })?;
             }
-            Ear::Echoes(echoes) => {
+            ReplyReceiver::Echoes(echoes) => {
                 echoes.receive(|packet| count.answered += u64::from(is_reply(packet)))?;
             }
-            Ear::Gist(asking) => {
-                socket.receive(|message| match asking.hear(message.datagram.payload, outbox) {
-                    Heard::Nothing => {}
-                    Heard::Step => count.steps += 1,
-                    Heard::Last => count.answered += 1,
+            ReplyReceiver::Gist(initiator) => {
+                socket.receive(|message| {
+                    match initiator.handle(message.datagram.payload, outbox) {
+                        SetUpProgress::Nothing => {}
+                        SetUpProgress::Step => count.steps += 1,
+                        SetUpProgress::Last => count.answered += 1,
+                    }
                 })?;
                 // A message that cannot be sent leaves a set-up without an answer, which counts as lost.
                 send(socket, outbox);
@@ -444,8 +446,8 @@ pub(super) fn send(socket: &mut SignallingSocket, outbox: &mut Effects<Infallibl
     unsent
 }
 
-pub(super) fn nap() {
-    std::thread::sleep(NAP);
+pub(super) fn idle() {
+    std::thread::sleep(IDLE);
 }
 
 /// Opens the signalling socket of an end, for the messages that its protocol needs there.

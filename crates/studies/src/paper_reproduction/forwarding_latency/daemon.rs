@@ -17,7 +17,7 @@ use earmark_core::checkpoint::Checkpoint;
 use earmark_linux::netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::super::marks::{Marks, Stamp, record};
+use super::super::checkpoint_trace::{CheckpointTracing, TracePoint, record};
 
 /// Largest delay of the daemon's end.
 const NAP: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ pub(super) struct Daemon {
     thread: Option<JoinHandle<Result<()>>>,
     stop: Arc<AtomicBool>,
     keep: Arc<AtomicBool>,
-    marks: Receiver<Vec<Stamp>>,
+    marks: Receiver<Vec<TracePoint>>,
     expected: bool,
 }
 
@@ -77,7 +77,7 @@ impl Daemon {
     }
 
     /// Returns the marks of the next message; `None` if the kernel's offload has handled it.
-    pub(super) fn marks(&mut self, deadline: Instant) -> Result<Option<Vec<Stamp>>> {
+    pub(super) fn marks(&mut self, deadline: Instant) -> Result<Option<Vec<TracePoint>>> {
         let patience = match self.expected {
             true => deadline.saturating_duration_since(Instant::now()),
             false => SETTLING,
@@ -120,9 +120,9 @@ fn serve(
     mut node: Embedded,
     stop: &AtomicBool,
     keep: &AtomicBool,
-    marks: &SyncSender<Vec<Stamp>>,
+    marks: &SyncSender<Vec<TracePoint>>,
 ) -> Result<()> {
-    let wanted = Marks::begin();
+    let wanted = CheckpointTracing::begin();
     let mut stamps = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let now = node.now();
@@ -136,7 +136,7 @@ fn serve(
         } else {
             let (served, _) = record(&wanted, &mut stamps, || node.serve())?;
             served?;
-            let is_message = |stamp: &Stamp| stamp.checkpoint == Checkpoint::Begin;
+            let is_message = |stamp: &TracePoint| stamp.checkpoint == Checkpoint::Begin;
             if stamps.iter().any(is_message) {
                 // Marks that find no room have no reader.
                 let _ = marks.try_send(std::mem::take(&mut stamps));
