@@ -79,7 +79,7 @@ pub struct Route<'a> {
 }
 
 /// DIAG_RESPONSE (class 32; RFC 2745 section 3.6). Unknown addresses are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DiagResponse<'a> {
     /// DREQ Arrival Time: the middle 32 bits of an NTP timestamp, in units of 2^-16 s.
     pub arrival: u32,
@@ -100,6 +100,7 @@ pub struct DiagResponse<'a> {
     /// Timer value: refresh period, seconds.
     pub refresh_s: u16,
     /// Objects of the node; [`super::objects_in`] parses them.
+    #[serde(serialize_with = "super::view::nested")]
     pub objects: &'a [u8],
 }
 

@@ -16,10 +16,11 @@ use super::error::{ErrorKind, ParseError};
 use super::frame::{COMMON_HEADER, OBJECT_HEADER};
 use super::iana::{ObjectClass, c_type};
 use super::message::RawObject;
+use crate::serialize::hex;
 use crate::writer::{EmitError, Writer};
 
 /// INTEGRITY (class 4, C-Type 1; RFC 2747 section 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Integrity<'a> {
     /// Flag bits; [`Integrity::HANDSHAKE`] is the only one defined.
     pub flags: u8,
@@ -28,6 +29,7 @@ pub struct Integrity<'a> {
     /// Sequence Number: larger than in every earlier message signed with the same key.
     pub sequence: u64,
     /// Keyed Message Digest; a multiple of four octets, at least four.
+    #[serde(serialize_with = "hex")]
     pub digest: &'a [u8],
 }
 

@@ -6,6 +6,8 @@
 
 mod fields;
 
+pub(super) use fields::nested;
+
 use core::net::IpAddr;
 
 use super::dclass::{self, Dscp};
